@@ -5,8 +5,9 @@ import pytest
 
 from workbench.graph import GraphBuilder, Opaque
 from workbench.ops import TensorType, operators, spec_of
-from workbench.saturation.encoding import Constructor, Encoding, encoding_for, literal
+from workbench.saturation.encoding import Constructor, Encoding, encoding_for
 from workbench.saturation.engine import Engine, Program
+from workbench.saturation.program import literal
 
 ENCODING = Encoding(5)
 

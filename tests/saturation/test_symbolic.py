@@ -96,6 +96,6 @@ def test_a_test_holds_for_equal_types_alone(second, found):
 
 def test_no_rule_of_the_library_joins_by_types():
     rules = compile_rules(rule_set("default"), Encoding(4), True)
-    joined = [c.rule.name for c in rules if re.search(r"\(= s_\w+ s_\w+\)", c.text + c.counting)]
+    joined = [c.rule.name for c in rules if re.search(r"\(= s_\w+ s_\w+\)", c.text)]
     assert joined == []
     assert sum("vec-append" in c.text for c in rules) > 20

@@ -26,9 +26,9 @@ from workbench.rules.interpret import (
 from workbench.rules.literals import NUMBER, Number, combined, nearest_decimal
 from workbench.rules.pattern import App, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
-from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts, literal, vector
+from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts
 from workbench.saturation.expressions import Int, Sym, Test, arith, floored, relation_of
-from workbench.saturation.program import identifier, named, share
+from workbench.saturation.program import EgglogRule, identifier, literal, named, share, vector
 from workbench.saturation.rule_prefilter import constructor, made, needed
 from workbench.saturation.symbolic import NeverApplies, NotSymbolic, SymbolicTyping, SymType, equal_types
 
@@ -71,22 +71,31 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A rule as egglog text.
+    """A rule as a rule of egglog.
 
-    ``ruleset`` is its own rule set; ``growth`` bounds the number of e-nodes that one match can add. For a
+    ``growth`` bounds the number of e-nodes that one match can add. For a
     rule of several roots, ``counting`` is a twin that only collects its matches in a relation, and
     ``member`` describes the relation that an ``each`` rule fills for the engine to apply.
     """
 
     rule: Rule
     number: int
-    ruleset: str
-    text: str
+    program: EgglogRule
     growth: int
     needs: tuple[Constructor, ...]
     makes: tuple[Constructor, ...]
-    counting: str = ""
+    counting: EgglogRule | None = None
     member: Member | None = None
+
+    @property
+    def ruleset(self) -> str:
+        """Return the name of the rule's own rule set."""
+        return self.program.ruleset
+
+    @property
+    def text(self) -> str:
+        """Return the program text of the rule and of the twin that counts its matches."""
+        return f"{self.program}\n{self.counting or ''}"
 
 
 @dataclass(slots=True)
@@ -433,29 +442,24 @@ def _compile(c: _Compiler) -> CompiledRule:
         if symmetric(rule):
             facts.append(f"(= {roots[0]} (ordering-min {roots[0]} {roots[1]}))")
     facts += c.type_facts([*c.typing.guards, *c.head]) + c.typing.guards
-    facts, head = share(facts, c.head)
+    query, head = share(facts, c.head)
     ruleset = f"rs_{identifier(rule.name)}"
-    text = (
-        f"(ruleset {ruleset})\n(rule ({' '.join(facts)})\n      ({' '.join(head)})\n"
-        f'      :ruleset {ruleset} :name "{rule.name}")'
-    )
-    counting = ""
+    counting = None
     if len(roots) > 1:
         # One row per match: the roots and every variable of the patterns.
         shared, _ = _variables(rule)
-        columns = " ".join(["T"] * (len(roots) + len(shared)))
-        row = " ".join([*roots, *map(named, shared)])
-        counting = (
-            f"(relation count_{ruleset} ({columns}))\n(ruleset count_rs_{ruleset})\n"
-            f"(rule ({' '.join(facts)}) ((count_{ruleset} {row})) :ruleset count_rs_{ruleset}"
-            f' :name "count {rule.name}")'
+        row = [*roots, *map(named, shared)]
+        relation = f"count_{ruleset}"
+        collected = (f"({relation} {' '.join(row)})",)
+        columns = ("T",) * len(row)
+        counting = EgglogRule(
+            f"count_rs_{ruleset}", f"count {rule.name}", query, collected, relation, columns
         )
     targets = [t for s, t in zip(rule.sources, rule.targets, strict=True) if s != t]
     return CompiledRule(
         rule,
         c.number,
-        ruleset,
-        text,
+        EgglogRule(ruleset, rule.name, query, head),
         sum(line.startswith("(let n") for line in head),
         needed(rule.sources),
         made(targets),
@@ -488,12 +492,9 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     facts, _ = share(c.query + running + c.type_facts(c.typing.guards) + c.typing.guards, ())
     ruleset = f"rs_{identifier(rule.name)}"
     relation = f"members_{ruleset}"
-    text = (
-        f"(relation {relation} ({' '.join(sorts)}))\n(ruleset {ruleset})\n"
-        f"(rule ({' '.join(facts)}) (({relation} {' '.join(tensors + flat)}))"
-        f' :ruleset {ruleset} :name "{rule.name}")'
-    )
+    collected = (f"({relation} {' '.join(tensors + flat)})",)
+    program = EgglogRule(ruleset, rule.name, facts, collected, relation, tuple(sorts))
     member = Member(relation, tuple(shared), tuple(starred), tuple(attrs))
     merged = rule.targets[0]
     growth = sum(isinstance(t, App) for t in subterms(merged)) + 1
-    return CompiledRule(rule, c.number, ruleset, text, growth, needed(rule.sources), (), "", member)
+    return CompiledRule(rule, c.number, program, growth, needed(rule.sources), (), None, member)

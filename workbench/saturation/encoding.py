@@ -8,7 +8,6 @@ egglog 13.2 makes fresh names by appending a counter and would confuse them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,7 @@ from workbench.graph import Graph
 from workbench.ops import Attr, AttrValue, TensorType, Trait, TupleType, spec_of
 from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES
+from workbench.saturation.program import literal, vector
 
 #: Birth records from this number on are fresh: their step is not written yet.
 UNSTAMPED: Final = 1 << 40
@@ -154,25 +154,6 @@ def column_sorts(attr: Attr) -> list[str]:
     if attr.kind in _VECTOR_KINDS:
         return ["VI"]
     return [{"float": "f64", "str": "String"}.get(attr.kind, "i64")]
-
-
-def literal(value: int | float | str) -> str:
-    """Return an egglog literal."""
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, float):
-        if math.isinf(value):
-            return "inf" if value > 0 else "-inf"
-        if math.isnan(value):
-            return "NaN"
-        text = repr(value)
-        return text if any(c in text for c in ".e") else text + ".0"
-    return str(value)
-
-
-def vector(items: Iterable[Any]) -> str:
-    """Return the egglog expression of a vector of integers."""
-    return "(vec-of " + " ".join(map(str, items)) + ")"
 
 
 @dataclass(frozen=True, slots=True)

@@ -452,4 +452,4 @@ class Engine:
 
 def _texts(rules: Iterable[CompiledRule]) -> dict[str, str]:
     """Return the texts of rules by the name of their rule set."""
-    return {r.ruleset: f"{r.text}\n{r.counting}" for r in rules}
+    return {r.ruleset: r.text for r in rules}

@@ -20,7 +20,8 @@ from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import Bound, read_term, value
 from workbench.rules.pattern import App, Var, joined_axes, off_axis, parts
 from workbench.saturation.compile import CompiledRule
-from workbench.saturation.encoding import BIRTH_BASE, Constructor, column_sorts, literal, vector
+from workbench.saturation.encoding import BIRTH_BASE, Constructor, column_sorts
+from workbench.saturation.program import literal, vector
 from workbench.saturation.state import Decoder, State
 
 C = TypeVar("C", bound=Hashable)

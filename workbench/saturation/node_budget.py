@@ -19,7 +19,7 @@ from workbench.rules.pattern import Rule, tensor_variables
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import UNSTAMPED, Constructor
 from workbench.saturation.group_merge import Names
-from workbench.saturation.program import named
+from workbench.saturation.program import EgglogRule, named
 from workbench.saturation.state import State
 
 #: Above this many e-nodes matches are counted in portions first.
@@ -49,21 +49,27 @@ def pivots(state: State) -> tuple[int, ...]:
 
 
 def exceeds(
-    state: State, rule: Rule, text: str, handles: Iterable[int], growth: Callable[[], int], limit: int
+    state: State,
+    rule: Rule,
+    counting: EgglogRule,
+    handles: Iterable[int],
+    growth: Callable[[], int],
+    limit: int,
 ) -> bool:
     """Return whether a query exceeds a limit in some portion of the e-graph, which stays as it is.
 
     Args:
         state: The state of the run.
         rule: The rule whose matches are counted.
-        text: The program text that counts them, in a rule set of its own.
+        counting: The rule of the program that counts them.
         handles: The oldest e-classes of the portions, from :func:`pivots`.
         growth: The limited quantity.
         limit: Its limit.
     """
+    facts = (f"(some_ {divided(rule)})", *counting.facts)
     state.base.push()
     try:
-        state.run(f"{_DECLARATIONS}{_copy(text, divided(rule))}")
+        state.run(f"{_DECLARATIONS}{EgglogRule('part_', 'part', facts, counting.actions)}")
         for handle in handles:
             state.run(f"(set (pivot_) (h_ {handle})) (run fill_ 1) (run part_ 1)")
             if growth() > limit:
@@ -71,13 +77,6 @@ def exceeds(
         return False
     finally:
         state.base.pop()
-
-
-def _copy(text: str, variable: str) -> str:
-    """Return a copy of a rule that matches a variable only in the relation, in a rule set of its own."""
-    start = text.index("(rule (") + len("(rule (")
-    body = text[start : text.rindex(" :ruleset ")].rstrip()
-    return f'(ruleset part_)\n(rule ((some_ {variable}) {body} :ruleset part_ :name "part")'
 
 
 def fitting(
@@ -100,10 +99,10 @@ def fitting(
     notes: list[str] = []
     handles = pivots(state) if e_nodes >= LARGE else ()
     for rule in rules:
-        if not rule.counting or rule.number not in ready:
+        if rule.counting is None or rule.number not in ready:
             kept.append(rule)
             continue
-        if handles and _too_many(state, rule, room, handles):
+        if handles and _too_many(state, rule, rule.counting, room, handles):
             notes.append(f"{rule.rule.name} held back: its matches could add more than {room} e-nodes")
             continue
         state.run(f"(run count_rs_{rule.ruleset} 1)")
@@ -125,14 +124,16 @@ def _matches(state: State, rule: CompiledRule) -> int:
     return int(output.size)
 
 
-def _too_many(state: State, rule: CompiledRule, room: int, handles: tuple[int, ...]) -> bool:
+def _too_many(
+    state: State, rule: CompiledRule, counting: EgglogRule, room: int, handles: tuple[int, ...]
+) -> bool:
     """Return whether the matches of a rule in some portion of the e-graph are too many for the room."""
     applied = state.record.applied.get(rule.ruleset, 0)
 
     def growth() -> int:
         return max(0, _matches(state, rule) - applied) * rule.growth
 
-    return exceeds(state, rule.rule, rule.counting, handles, growth, room)
+    return exceeds(state, rule.rule, counting, handles, growth, room)
 
 
 def bursting(
@@ -169,10 +170,8 @@ def born(state: State, constructor: Constructor, number: int) -> int:
     operand = "TT" if constructor.op == "project" else "T"
     sorts = constructor.columns() + [operand] * constructor.arity
     columns = " ".join(f"c{i}_" for i in range(len(sorts)))
-    state.run(
-        f"(relation {name} ({' '.join(sorts)})) (ruleset of_{name})"
-        f"(rule ((= {UNSTAMPED + number} ({constructor.born} {columns}))) (({name} {columns}))"
-        f' :ruleset of_{name} :name "of {name}") (run of_{name} 1)'
-    )
+    facts = (f"(= {UNSTAMPED + number} ({constructor.born} {columns}))",)
+    counting = EgglogRule(f"of_{name}", f"of {name}", facts, (f"({name} {columns})",), name, tuple(sorts))
+    state.run(f"{counting} (run of_{name} 1)")
     (output,) = state.run(f"(print-size {name})")
     return int(output.size)

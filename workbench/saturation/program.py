@@ -1,15 +1,17 @@
-"""Name repeated expressions of a rule's text, so that the engine reads, checks and computes them once.
+"""The syntax of the engine's program: literals, rules, and the names in them.
 
 Type rules spell out every extent. An expression such as the height of a convolution's output therefore
 appears in many guards, in the types of new terms and in birth records. For egglog each occurrence is a
-separate call, which is type-checked, planned, and computed for every match.
+separate call, which is type-checked, planned, and computed for every match: :func:`share` names it once.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 #: An expression: a word, or an application with its arguments.
@@ -18,6 +20,47 @@ Expr = str | tuple["Expr", ...]
 #: Functions without side effects, whose results may be named.
 _COMPUTE: Final = frozenset({"vec-get", "vec-set", "vec-of", "+", "-", "*", "/", "%", "max", "min"})
 _WORD: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|[^\s()"]+')
+
+
+def literal(value: int | float | str) -> str:
+    """Return an egglog literal."""
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, float):
+        if math.isinf(value):
+            return "inf" if value > 0 else "-inf"
+        if math.isnan(value):
+            return "NaN"
+        text = repr(value)
+        return text if any(c in text for c in ".e") else text + ".0"
+    return str(value)
+
+
+def vector(items: Iterable[object]) -> str:
+    """Return the egglog expression of a vector of integers."""
+    return "(vec-of " + " ".join(map(str, items)) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class EgglogRule:
+    """A rule in a rule set of its own; its string is the program text that declares both.
+
+    ``columns`` are the sorts of the relation ``relation`` that the rule fills, if it has one of its own.
+    """
+
+    ruleset: str
+    name: str
+    facts: tuple[str, ...]
+    actions: tuple[str, ...]
+    relation: str = ""
+    columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        relation = f"(relation {self.relation} ({' '.join(self.columns)}))\n" if self.relation else ""
+        return (
+            f"{relation}(ruleset {self.ruleset})\n(rule ({' '.join(self.facts)})\n"
+            f"      ({' '.join(self.actions)})\n      :ruleset {self.ruleset} :name {literal(self.name)})"
+        )
 
 
 def parse(text: str) -> list[Expr]:
@@ -39,7 +82,7 @@ def show(expr: Expr) -> str:
     return expr if isinstance(expr, str) else f"({' '.join(map(show, expr))})"
 
 
-def share(facts: Sequence[str], actions: Sequence[str]) -> tuple[list[str], list[str]]:
+def share(facts: Sequence[str], actions: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return facts and actions in which repeated computations are computed once.
 
     A name ``k0_``, ``k1_``, … is introduced just before the first use of an expression: by a separate fact,
@@ -58,7 +101,7 @@ def share(facts: Sequence[str], actions: Sequence[str]) -> tuple[list[str], list
             line = _named(expr, counts, names, lines, form)
             lines.append(show(line))
         shared.append(lines)
-    return shared[0], shared[1]
+    return tuple(shared[0]), tuple(shared[1])
 
 
 def _count(expr: Expr, counts: Counter[Expr]) -> None:

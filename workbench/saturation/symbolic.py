@@ -18,8 +18,9 @@ from workbench.ops.types import (
     NUMBER_DTYPES,
     TRUTH_DTYPES,
 )
-from workbench.saturation.encoding import Encoding, vector
+from workbench.saturation.encoding import Encoding
 from workbench.saturation.expressions import Fact, Int, Sym, Test, arith, compare, product
+from workbench.saturation.program import vector
 
 
 def equal_types(left: str, right: str) -> str:

@@ -34,6 +34,7 @@ _CLASSES: Final = (
     "workbench.rules.ruleset",
     "workbench.saturation.compile",
     "workbench.saturation.encoding",
+    "workbench.saturation.program",
 )
 #: Folders of the package whose source determines the results.
 _SOURCES: Final = ("graph", "ops", "rules", "saturation", "verification")

@@ -46,7 +46,7 @@ def test_adding_keeps_names_distinct():
 def test_table_and_repr():
     frame = rule_set("merge").frame()
     assert list(frame.columns) == ["name", "law", "kind", "provenance", "status", "draws"]
-    assert set(frame["status"]) == {"proved"}
+    assert set(frame["status"]) == {"theorem"}
     assert set(frame["kind"]) == {"multi"}
     assert len(repr(rule_set("all")).splitlines()) <= 12
 

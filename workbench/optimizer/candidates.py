@@ -22,7 +22,6 @@ from workbench.optimizer.model import Model
 from workbench.optimizer.search_loop import Run, hurried
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace
-from workbench.support.wings import offered
 from workbench.symbolic.sizes import named
 
 if TYPE_CHECKING:
@@ -383,12 +382,8 @@ def correspondence(original: Graph, term: Graph, egraph: EGraph, choice: np.ndar
 
 
 def verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> Mapping[str, str]:
-    """Return the verdict on every rule that fired, those that made the result first.
-
-    A rule whose proof for all types is stored is a ``theorem``.
-    """
-    is_theorem = offered("is_theorem")
+    """Return the verdict on every rule that fired, those that made the result first."""
     fired = {r.rule for step in trace for r in step.rules if r.matches}
     those = [rule for rule in rules if rule.name in fired]
-    known = {rule.name: "theorem" if is_theorem(rule) else rules.verdict(rule) for rule in those}
+    known = {rule.name: rules.verdict(rule) for rule in those}
     return {n: known[n] for n in [*(m for m in made_by if m in known), *sorted(set(known) - set(made_by))]}

@@ -9,7 +9,7 @@ from typing import Final
 from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import RuleSet
-from workbench.rules.verdicts import library, verdict_of
+from workbench.rules.verdicts import TRUSTED, library, proof_files, verdict_of
 from workbench.support.disk_cache import remembered
 from workbench.support.messages import unknown
 
@@ -55,7 +55,7 @@ def rule_set(name: str) -> RuleSet:
         return load_rules(name)
     if name in SETS:
         files = [library() / f"{stem}.rules" for stem in SETS[name]]
-        given = [f.read_bytes() for f in (*files, library() / "status.json") if f.is_file()]
+        given = [f.read_bytes() for f in (*files, library() / "status.json", *proof_files()) if f.is_file()]
         kept = remembered("rules", [name, *given], lambda: _named(name, files))
         return RuleSet(name, kept, weights=name != "default")
     file = library() / f"{name}.rules"
@@ -69,9 +69,5 @@ def rule_set(name: str) -> RuleSet:
 def _named(name: str, files: Iterable[Path]) -> tuple[Rule, ...]:
     rules = [r for file in files for r in load_rules(file)]
     left_out = LEFT_OUT.get(name, ())
-    return tuple(r for r in rules if r.name not in left_out and _trusted(r))
-
-
-def _trusted(rule: Rule) -> bool:
-    # A rule is used by default only if its present law was tested or proved, and never if it was refuted.
-    return verdict_of(rule) in ("tested", "proved")
+    # Its present law was tested or is a theorem, and was never refuted.
+    return tuple(r for r in rules if r.name not in left_out and verdict_of(r) in TRUSTED)

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from workbench.rules.pattern import Rule, format_rule
-from workbench.rules.verdicts import statuses, verdict_of
+from workbench.rules.verdicts import THEOREM, as_verdict, statuses, verdict_of
 from workbench.run.display import Face
 from workbench.support.messages import nearest
 
@@ -70,7 +70,8 @@ class RuleSet(Face):
 
     def verdict(self, rule: Rule) -> str:
         """Return the verdict on a rule of this set, or ``unknown``."""
-        return self.verdicts.get(rule.name) or verdict_of(rule)
+        recorded, outcome = verdict_of(rule), self.verdicts.get(rule.name)
+        return recorded if recorded == THEOREM or outcome is None else as_verdict(outcome)
 
     def select(self, *patterns: str) -> RuleSet:
         """Return the rules whose names match one of the patterns (``conv-*``)."""

@@ -21,7 +21,6 @@ _OFFERS: Final = {
     "judged_rules": "laws.verification.admission:judged",
     "judge_range": "laws.verification.half_precision:judge_range",
     "sound_rules": "laws.verification.sound:sound_rules",
-    "is_theorem": "laws.theorems.records:is_theorem",
     "import_taso_model": "studies.taso.model_reader:import_taso_model",
     "save_taso_model": "studies.taso.model_writer:save_taso_model",
 }

@@ -12,8 +12,8 @@ import workbench
 from workbench.laws.theorems import check as checker
 from workbench.laws.theorems.check import Rejected, check, read_int
 from workbench.laws.theorems.entailment import solver
-from workbench.laws.theorems.records import is_theorem, record_of
 from workbench.rules.library import rule_set
+from workbench.rules.verdicts import is_theorem, proof_record
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
 
@@ -37,7 +37,7 @@ MODULES = Path(workbench.__file__).parent / "laws" / "theorems"
 @pytest.fixture(scope="module")
 def proofs():
     rules = {r.name: r for r in rule_set("all")}
-    return {name: (rules[name], record_of(rules[name])) for name in NAMES}
+    return {name: (rules[name], proof_record(rules[name])) for name in NAMES}
 
 
 def imported(path):

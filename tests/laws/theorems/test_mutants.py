@@ -9,12 +9,11 @@ import pytest
 import workbench
 from workbench.laws.theorems.entailment import solver
 from workbench.laws.theorems.prove import attempt
-from workbench.laws.theorems.records import is_theorem
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.verify import Verification
 from workbench.rules.foreign.reading import read_rules
 from workbench.rules.library import rule_set
-from workbench.rules.verdicts import law_of
+from workbench.rules.verdicts import is_theorem, law_of
 
 no_solver = pytest.mark.skipif(solver() is None, reason="no z3")
 pytestmark = [pytest.mark.slow, pytest.mark.sweep, no_solver]

@@ -9,15 +9,12 @@ import workbench
 from workbench.laws.theorems.records import (
     LONGEST_DETAIL,
     REASONS,
-    folder,
-    is_theorem,
-    read_proofs,
     reason_of,
-    record_of,
     why_no_theorem,
     without_proof,
 )
 from workbench.rules.library import rule_set
+from workbench.rules.verdicts import is_theorem, proof_files, proof_record, proofs
 
 #: The least number of default rules that are theorems.
 LEAST = 445
@@ -36,12 +33,12 @@ def test_nine_of_ten_default_rules_have_a_stored_proof_and_the_others_a_reason(r
 
 
 def test_proofs_are_one_line_each_and_small():
-    files = list(folder().glob("*.json"))
+    files = proof_files()
     assert sum(f.stat().st_size for f in files) < 2_000_000
     lines = sum(len(f.read_text().splitlines()) - 2 for f in files)
-    assert lines == len(read_proofs())
+    assert lines == len(proofs())
     assert all(
-        set(r) <= {"rule", "law", "cases", "chain", "typed", "why", "detail"} for r in read_proofs().values()
+        set(r) <= {"rule", "law", "cases", "chain", "typed", "why", "detail"} for r in proofs().values()
     )
 
 
@@ -51,7 +48,7 @@ def test_a_proof_counts_only_for_the_law_that_it_proves(rules):
     assert is_theorem(rule)
     assert why_no_theorem(rule) == ""
     assert not is_theorem(other)
-    assert record_of(other) is None
+    assert proof_record(other) is None
     assert why_no_theorem(replace(rule, name="new")) == "no proof was sought"
 
 

@@ -10,10 +10,11 @@ from workbench.laws.theorems import library
 from workbench.laws.theorems.check import Rejected, check
 from workbench.laws.theorems.entailment import solver
 from workbench.laws.theorems.prove import Attempt, attempt
-from workbench.laws.theorems.records import chain_of, record_of
+from workbench.laws.theorems.records import chain_of
 from workbench.laws.theorems.rewrite_chains import find_chain
 from workbench.laws.theorems.store import check_library, theorems
 from workbench.rules.library import rule_set
+from workbench.rules.verdicts import proof_record
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
 
@@ -98,7 +99,7 @@ def corrupted(rule, proof):
 )
 def test_every_corrupted_chain_is_rejected(name, chained, known):
     rule = next(r for r in chained if r.name == name)
-    proofs = list(corrupted(rule, record_of(rule)))
+    proofs = list(corrupted(rule, proof_record(rule)))
     assert len(proofs) == 24
     for proof in proofs:
         with pytest.raises(Rejected):
@@ -107,7 +108,7 @@ def test_every_corrupted_chain_is_rejected(name, chained, known):
 
 def test_a_chain_needs_its_theorems_and_the_rule_its_conditions(chained, known):
     rule = next(r for r in chained if r.name == "groups-beside-dense")
-    proof = record_of(rule)
+    proof = proof_record(rule)
     with pytest.raises(Rejected, match="conv-of-all-groups is not a theorem"):
         check(rule, proof, theorems={})
     with pytest.raises(Rejected, match="may not hold"):

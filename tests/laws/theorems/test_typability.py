@@ -5,9 +5,10 @@ import pytest
 import workbench
 from workbench.laws.theorems.check import Rejected, check
 from workbench.laws.theorems.entailment import Facts, solver
-from workbench.laws.theorems.records import is_theorem, is_typed, record_of
+from workbench.laws.theorems.records import is_typed
 from workbench.laws.theorems.typability import why_guarded
 from workbench.rules.library import rule_set
+from workbench.rules.verdicts import is_theorem, proof_record
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
 
@@ -45,10 +46,10 @@ def test_the_others_are_guarded_and_the_reason_is_given(rule):
 
 def test_the_records_say_it_of_every_theorem_and_the_checker_does_not_believe_them():
     rules = [r for r in rule_set("default") if is_theorem(r)]
-    assert all(isinstance(record_of(r)["typed"], bool) for r in rules)
+    assert all(isinstance(proof_record(r)["typed"], bool) for r in rules)
     assert sum(map(is_typed, rules)) >= 250
     rule = next(r for r in rules if r.name == "softmax-of-shifted")
     assert not is_typed(rule)
-    assert check(rule, record_of(rule)).rule == rule.name
+    assert check(rule, proof_record(rule)).rule == rule.name
     with pytest.raises(Rejected, match="typed: softmax-of-shifted: "):
-        check(rule, record_of(rule) | {"typed": True})
+        check(rule, proof_record(rule) | {"typed": True})

@@ -40,8 +40,8 @@ def rules(
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List rules with law, provenance and status."""
-    from workbench.laws.theorems.records import THEOREM, is_theorem
     from workbench.rules import rule_set, rule_sets
+    from workbench.rules.verdicts import VERDICTS
 
     if sets:
         counts = [(s, rule_set(s)) for s in rule_sets()]
@@ -55,17 +55,15 @@ def rules(
     if name is not None:
         chosen = chosen.select(name) if any(c in name for c in "*?[") else _one_rule(chosen, name)
     records = chosen.frame().to_dict("records")
-    for record in records:
-        if is_theorem(chosen[record["name"]]):
-            record["status"] = THEOREM
     if json:
         typer.echo(to_json(records), nl=False)
         return
     headings = ("rule", "status", "provenance", "law")
     show_table(headings, [tuple(r[h if h != "rule" else "name"] for h in headings) for r in records])
     multi = sum(r["kind"] == "multi" for r in records)
-    proved = sum(r["status"] == THEOREM for r in records)
-    typer.echo(f"{len(records)} rules of {set_}, {multi} of them multi-pattern, {proved} theorems")
+    found = [r["status"] for r in records]
+    known = ", ".join(f"{found.count(v)} {v}" for v in VERDICTS if v in found)
+    typer.echo(f"{len(records)} rules of {set_}, {multi} of them multi-pattern: {known}")
 
 
 def _one_rule(rules: Any, name: str) -> Any:
@@ -153,10 +151,10 @@ def verify(
         )
     check_input(file)
     check_results([json], keep=[file])
-    from workbench.laws.theorems.records import is_theorem
     from workbench.laws.verification.evidence import Effort
     from workbench.laws.verification.verify import Verification
     from workbench.rules.foreign.reading import read_rules
+    from workbench.rules.verdicts import is_theorem
 
     # A signal to end must end the processes too: they have work that may take minutes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
@@ -184,22 +182,23 @@ def _print(
     verification: Verification, theorems: set[str], show: str | None, alone: Verification | None
 ) -> None:
     """Print the verdicts, or one rule, and the figures of the run; ``alone`` judged each rule by itself."""
-    from workbench.laws.theorems.records import THEOREM
+    from workbench.laws.verification.verdict import OUTCOMES
+    from workbench.rules.verdicts import THEOREM
 
     verdicts = verification.verdicts
+    shown = [THEOREM if v.name in theorems else v.verdict for v in verdicts]
     if show is not None:
         verdict = verification[show]
         typer.echo(f"{verdict.name}: {verdict.law}\n{verdict.details()}")
     else:
         rows = [
-            (v.index, v.name, THEOREM if v.name in theorems else v.verdict, f"{v.seconds:.2f}", v.reason())
-            for v in verdicts
+            (v.index, v.name, known, f"{v.seconds:.2f}", v.reason())
+            for v, known in zip(verdicts, shown, strict=True)
         ]
         show_table(("rule", "name", "verdict", "seconds", "evidence"), rows, right=[0, 3])
-    counts = ", ".join(f"{n} {v}" for v, n in verification.counts.items())
-    stored = f", {len(theorems)} of them theorems of the library" if theorems else ""
+    counts = ", ".join(f"{shown.count(v)} {v}" for v in (THEOREM, *OUTCOMES) if v in shown)
     typer.echo(
-        f"\n{len(verdicts)} rules: {counts}{stored}; {verification.seconds:.1f} s, "
+        f"\n{len(verdicts)} rules: {counts}; {verification.seconds:.1f} s, "
         f"of which {verification.prove_seconds:.2f} s proving in batch"
     )
     if alone is not None:

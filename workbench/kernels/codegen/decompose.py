@@ -38,7 +38,7 @@ from workbench.ops import TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.rules import RuleSet
 from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import Rule, Var
-from workbench.rules.verdicts import library, verdict_of
+from workbench.rules.verdicts import TRUSTED, library, verdict_of
 from workbench.saturation import Limits, Saturation
 
 #: Functions of index notation by the operator of graphs.
@@ -62,11 +62,11 @@ _D: Final = ExtentName("D")
 
 @lru_cache(maxsize=1)
 def laws() -> RuleSet:
-    """Return the laws of splitting: definitions of operators, each tested or proved."""
+    """Return the laws of splitting: definitions of operators, each tested or a theorem."""
     own = load_rules(library() / "splitting.rules")
     axioms = load_rules(library() / "axioms.rules")
     known = (r for r in axioms if _DEFINITION in r.provenance and _splits(r))
-    return RuleSet("splitting", tuple(r for r in (*own, *known) if verdict_of(r) in ("tested", "proved")))
+    return RuleSet("splitting", tuple(r for r in (*own, *known) if verdict_of(r) in TRUSTED))
 
 
 def _splits(rule: Rule) -> bool:

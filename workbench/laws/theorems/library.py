@@ -10,12 +10,12 @@ from typing import Any, Final
 from workbench.laws.theorems.check import Rejected, check
 from workbench.laws.theorems.entailment import EFFORT, Facts
 from workbench.laws.theorems.prove import attempt
-from workbench.laws.theorems.records import REASONS, has_proof, read_proofs, without_proof, write_proofs
+from workbench.laws.theorems.records import REASONS, without_proof, write_proofs
 from workbench.laws.theorems.rewrite_chains import find_chain
 from workbench.laws.theorems.store import rules_of, theorems
 from workbench.laws.theorems.typability import why_guarded
 from workbench.rules.pattern import Rule
-from workbench.rules.verdicts import law_of, library
+from workbench.rules.verdicts import has_proof, law_of, library, proofs
 
 #: The part of the checker's work with which a type must be shown: the solver's work varies from run to run.
 SPARE: Final = 8
@@ -30,7 +30,7 @@ def prove_all(stems: Sequence[str], seconds: float, *, new: bool) -> Iterator[tu
         new: Whether rules that have a stored proof are left as they are.
     """
     for stem in stems:
-        known = read_proofs()
+        known = proofs()
         records = []
         for rule in rules_of(stem):
             old = known.get(rule.name)

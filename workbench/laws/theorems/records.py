@@ -11,16 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from workbench.rules.pattern import Rule
-from workbench.rules.verdicts import law_of, library
+from workbench.rules.verdicts import has_proof, law_of, library, proof_record
 from workbench.support.files import write_atomic
 
-#: The verdict on a rule whose proof for all types was checked.
-THEOREM: Final = "theorem"
 #: Characters of a detail that are kept.
 LONGEST_DETAIL: Final = 200
 
@@ -37,58 +34,24 @@ REASONS: Final[Mapping[str, str]] = {
 }
 
 
-def folder() -> Path:
-    """Return the folder of the library's proofs."""
-    return library() / "proofs"
-
-
-def read_proofs() -> dict[str, dict[str, Any]]:
-    """Return the stored records of the library, by the rule's name."""
-    files = sorted(folder().glob("*.json"))
-    return _read(tuple((f, f.stat().st_mtime_ns) for f in files))
-
-
-@lru_cache(maxsize=2)
-def _read(files: tuple[tuple[Path, int], ...]) -> dict[str, dict[str, Any]]:
-    records = [r for f, _ in files for r in json.loads(f.read_text(encoding="utf-8"))]
-    return {r["rule"]: r for r in records}
-
-
-def record_of(rule: Rule) -> dict[str, Any] | None:
-    """Return the stored record of a rule, if it is of the rule's law as it is now."""
-    found = read_proofs().get(rule.name)
-    return found if found is not None and found["law"] == law_of(rule) else None
-
-
-def is_theorem(rule: Rule) -> bool:
-    """Return whether a proof of a rule for all types is stored."""
-    found = record_of(rule)
-    return found is not None and has_proof(found)
-
-
-def has_proof(record: Mapping[str, Any]) -> bool:
-    """Return whether a record has a proof: from the definitions, or by a chain of theorems."""
-    return "cases" in record or "chain" in record
-
-
 def is_typed(rule: Rule) -> bool:
     """Return whether it is proved that the right-hand side of a theorem has a type whenever the left has one.
 
     The engine checks the type of every other right-hand side where the rule fires.
     """
-    found = record_of(rule)
+    found = proof_record(rule)
     return found is not None and bool(found.get("typed"))
 
 
 def chain_of(rule: Rule) -> tuple[str, ...]:
     """Return the names of the theorems in the chain that proves a rule, each once; none for other proofs."""
-    links = (link for both in (record_of(rule) or {}).get("chain", ()) for side in both for link in side)
+    links = (link for both in (proof_record(rule) or {}).get("chain", ()) for side in both for link in side)
     return tuple(dict.fromkeys(str(name) for name, *_ in links))
 
 
 def reason_of(rule: Rule) -> tuple[str, str]:
     """Return the name and the detail of the reason why there is no proof, or empty texts if there is one."""
-    found = record_of(rule)
+    found = proof_record(rule)
     if found is None:
         return "new", ""
     return ("", "") if has_proof(found) else (str(found["why"]), str(found.get("detail", "")))
@@ -110,7 +73,7 @@ def without_proof(rule: Rule, why: str, detail: str) -> dict[str, Any]:
 
 def write_proofs(stem: str, records: Iterable[dict[str, Any]]) -> Path:
     """Write the records of one file of rules, a line for each."""
-    path = folder() / f"{stem}.json"
+    path = library() / "proofs" / f"{stem}.json"
     path.parent.mkdir(exist_ok=True)
     lines = [json.dumps(r, separators=(",", ":"), ensure_ascii=True) for r in records]
     write_atomic(path, ("[\n" + ",\n".join(lines) + "\n]\n").encode())

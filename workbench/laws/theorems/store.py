@@ -14,10 +14,9 @@ from typing import Any, Final
 from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.check import Checked, Rejected, check
 from workbench.laws.theorems.entailment import Unavailable, smt
-from workbench.laws.theorems.records import has_proof, record_of
 from workbench.rules.foreign.reading import read_rules
 from workbench.rules.pattern import Rule
-from workbench.rules.verdicts import library
+from workbench.rules.verdicts import has_proof, library, proof_record
 
 #: The number of parts that each process checks of all proofs.
 CHUNKS: Final = 4
@@ -46,7 +45,7 @@ def check_library(
     Returns:
         The results in the order of the rules.
     """
-    proved = [(r, record) for r in rules if (record := record_of(r)) is not None and has_proof(record)]
+    proved = [(r, record) for r in rules if (record := proof_record(r)) is not None and has_proof(record)]
     found = []
     # Rules that are alike ask the same questions, and are neighbours: each process answers them once.
     check_one = partial(_recheck, {})
@@ -72,7 +71,7 @@ def _recheck(asked: dict[tuple[str, ...], bool], proved: tuple[Rule, dict[str, A
         checked = check(rule, record, asked, links)
         for name in checked.theorems:
             # A chain proves as much as the theorems of which it is made.
-            check(links[name], record_of(links[name]) or {}, asked)
+            check(links[name], proof_record(links[name]) or {}, asked)
         return Recheck(rule.name, checked, "", time.perf_counter() - started)
     except (Rejected, NotCovered, Unavailable) as error:
         return Recheck(rule.name, None, str(error), time.perf_counter() - started)
@@ -87,7 +86,7 @@ def theorems() -> dict[str, Rule]:
     """Return by name the rules of the library with a stored proof from the definitions: links of chains."""
     stems = sorted(p.stem for p in library().glob("*.rules"))
     every = (rule for stem in stems for rule in rules_of(stem))
-    return {r.name: r for r in every if "cases" in (record_of(r) or {})}
+    return {r.name: r for r in every if "cases" in (proof_record(r) or {})}
 
 
 def obligations(checked: Checked) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import CannotTravel, definition_of
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule, format_rule, operators_of
-from workbench.rules.verdicts import library
+from workbench.rules.verdicts import TRUSTED, library
 from workbench.run.trace import StopReason
 from workbench.support.disk_cache import remembered
 
@@ -48,14 +48,14 @@ class _Unfinished(Exception):
 def judged(rules: RuleSet, *, keep_refuted: bool = False) -> RuleSet:
     """Return a set with the verdicts on its rules; raise RefutedRules if it has wrong ones.
 
-    Rules that the library has recorded as proved or tested keep that verdict. Verdicts on the others are
+    Rules that the library has recorded as theorems or tested keep that verdict. Verdicts on the others are
     cached by the laws, and by the definitions of the operators that are not built in.
 
     Args:
         rules: The rules.
         keep_refuted: Whether refuted rules stay in the set, with a warning for each.
     """
-    found = verdicts([rule for rule in rules if rules.verdict(rule) not in ("proved", "tested")])
+    found = verdicts([rule for rule in rules if rules.verdict(rule) not in TRUSTED])
     wrong = {name: one.reason for name, one in found.items() if one.verdict == "refuted"}
     if wrong and not keep_refuted:
         raise RefutedRules(_refusal(rules.name, wrong))

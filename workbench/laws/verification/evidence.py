@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from workbench.laws.theorems.records import is_theorem
 from workbench.laws.verification.instances.boundary_values import OPEN, Corner, decisions_of
 from workbench.laws.verification.instances.ground import Instance, broadcasting_mismatch
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
@@ -26,6 +25,7 @@ from workbench.laws.verification.refuting.refute import Findings, search
 from workbench.laws.verification.refuting.region import find_region
 from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
+from workbench.rules.verdicts import is_theorem
 from workbench.saturation import Limits
 from workbench.support import deadline
 

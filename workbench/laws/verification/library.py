@@ -1,9 +1,10 @@
-"""Judge the rule library: prove or test every rule at length, and test every axiom on small shapes.
+"""Judge the rule library: test every rule, at length if it is no theorem, and every axiom on small shapes.
 
 Run as ``python -m workbench.laws.verification.library`` it writes its results to the folder of the rules: a record
-(``status.json``) and a table for readers (``README.md``). Tests take most of the time; ``--new`` tests only
-laws that are new or have changed since the record. ``--redundant`` instead lists the axioms that follow from
-the others.
+(``status.json``) and a table for readers (``README.md``). The batch prover decides no rule of the library: a rule is
+a theorem by its stored proof (:mod:`workbench.laws.theorems.library` seeks it and runs first), or it is tested.
+``--new`` tests only laws that are new or have changed since the record. ``--redundant`` instead lists the axioms that
+follow from the others.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import platform
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -24,7 +26,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final
 
-from workbench.laws.theorems.records import THEOREM, is_theorem
+from workbench.laws.theorems.records import why_no_theorem
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.half_precision import range_record
 from workbench.laws.verification.instances.ground import all_values, instance_of, options
@@ -42,7 +44,7 @@ from workbench.ops import TypeMismatch
 from workbench.ops.exact import Inexact
 from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import Rule
-from workbench.rules.verdicts import law_of, library, statuses, verdict_of
+from workbench.rules.verdicts import VERDICTS, as_verdict, combined, is_theorem, law_of, library, statuses
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits
 from workbench.support.files import write_atomic
@@ -55,10 +57,11 @@ FAMILY: Final = 600
 ASSIGNMENTS: Final = 1 << 14
 #: Random instances of an axiom whose enumeration is not complete.
 DRAWS: Final = 200
-#: Random instances that replace the proof of a rule that no axiom reaches, and seconds for them.
-UNPROVED, PATIENCE = 2000, 600.0
+#: Random instances of a rule that is no theorem, and seconds for them.
+UNPROVED_DRAWS: Final = 2000
+MAX_TEST_SECONDS: Final = 600.0
 #: Seconds in which every rule of the library must be judged.
-WHOLE_LIBRARY: Final = 3600.0
+MAX_LIBRARY_SECONDS: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +117,8 @@ def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> LawTest:
 
 
 def draw_many(rule: Rule, seed: int = 0) -> LawTest:
-    """Evaluate a rule that no axiom reaches on many random instances in exact arithmetic."""
-    found = search(rule, UNPROVED, seed=seed, seconds=PATIENCE)
+    """Evaluate a rule that is no theorem on many random instances in exact arithmetic."""
+    found = search(rule, UNPROVED_DRAWS, seed=seed, seconds=MAX_TEST_SECONDS)
     return LawTest(rule, len(found.passed), False, _shown(found))
 
 
@@ -124,11 +127,11 @@ def _shown(found: Findings) -> str:
 
 
 def recorded(rule: Rule) -> LawTest | None:
-    """Return the recorded test of a law, or None if the law is new, changed or proved."""
+    """Return the recorded test of a law, or None if the law is new, changed or was tested briefly."""
     known = statuses().get(rule.name)
-    if known is None or known["law"] != law_of(rule) or known["status"] == "proved":
+    if known is None or known["law"] != law_of(rule):
         return None
-    if "exhaustive" not in known and known.get("draws", 0) < UNPROVED:
+    if "exhaustive" not in known and known.get("draws", 0) < UNPROVED_DRAWS:
         return None
     return LawTest(rule, known["draws"], known.get("exhaustive", False), known.get("summary", ""))
 
@@ -163,12 +166,14 @@ def redundant_axioms(rules: Sequence[Rule] | None = None) -> dict[str, int]:
 def judge_library(seed: int = 0, *, new: bool = False) -> Verification:
     """Return the completed verification of every rule of the library that is not an axiom.
 
-    With ``new`` rules with a recorded verdict are left out, unless an axiom is new: it may prove more.
+    With ``new`` rules with a recorded verdict are left out.
     """
     rules = _library_rules()
-    if new and all(verdict_of(axiom) != "unknown" for axiom in axioms()):
-        rules = [r for r in rules if verdict_of(r) not in ("proved", "tested")]
-    verification = Verification(rules, name="library", seed=seed, effort=Effort(seconds=WHOLE_LIBRARY))
+    if new:
+        rules = [r for r in rules if not _is_recorded(r)]
+    verification = Verification(
+        rules, axiom_set=(), name="library", seed=seed, effort=Effort(seconds=MAX_LIBRARY_SECONDS)
+    )
     verification.run()
     return verification
 
@@ -179,9 +184,14 @@ def _library_rules() -> list[Rule]:
 
 def record(verdict: Verdict) -> dict[str, Any]:
     """Return the part of a verdict that is recorded."""
-    kept = ("round", "cases", "all_cases", "axioms", "draws", "error_bound", "reason", "region", "summary")
+    kept = ("draws", "error_bound", "region", "summary")
     known = {k: verdict.evidence[k] for k in kept if k in verdict.evidence}
-    return {"status": verdict.verdict, "law": verdict.law} | known
+    return {"status": as_verdict(verdict.verdict), "law": verdict.law} | known
+
+
+def _is_recorded(rule: Rule) -> bool:
+    known = statuses().get(rule.name)
+    return known is not None and known["law"] == law_of(rule) and known["status"] == "tested"
 
 
 def judge_ranges(rules: Sequence[Rule], pool: ProcessPoolExecutor, *, new: bool = False) -> dict[str, Any]:
@@ -213,12 +223,12 @@ def write_status(
 
     Args:
         verification: The verdicts on all rules that are not axioms.
-        tests: The tests of axioms and of rules without a proof.
+        tests: The tests of axioms and of rules that are no theorems.
         folder: The folder of the library.
         ranges: The effects on the range of 16-bit floats, by rule name.
     """
     judged = {v.name: record(v) for v in verification.verdicts}
-    kept = {r.name: statuses()[r.name] for r in _library_rules() if verdict_of(r) in ("proved", "tested")}
+    kept = {r.name: statuses()[r.name] for r in _library_rules() if _is_recorded(r)}
     rules = kept | judged
     for test in tests:
         # An axiom has no verdict, only its test.
@@ -230,7 +240,7 @@ def write_status(
     for name, found in (ranges or {}).items():
         rules[name]["ranges"] = found
     data = {
-        "method": "batch proof on an e-graph from the axioms; instances in exact arithmetic "
+        "method": "instances in exact arithmetic "
         f"(integers modulo {PRIME}, whole numbers, fractions; exponentials to 60 digits)",
         "seed": verification.settings.seed,
         "versions": {"egglog": version("egglog"), "python": platform.python_version()},
@@ -242,39 +252,34 @@ def write_status(
 
 def table(rules: dict[str, dict[str, Any]], folder: Path) -> str:
     """Return the library as a table in Markdown: each file's rules with status and evidence."""
-    counts = {s: sum(r["status"] == s for r in rules.values()) for s in ("proved", "tested", "refuted")}
+    every = [
+        rule for file in sorted(folder.glob("*.rules")) for rule in load_rules(file) if rule.name in rules
+    ]
+    known = {rule.name: combined(rule, rules[rule.name]["status"]) for rule in every}
+    counts = Counter(known.values())
     lines = [
         "# The rule library",
         "",
         "Written by `python -m workbench.laws.verification.library`, not by hand. "
-        f"{len(rules)} rules: " + ", ".join(f"{n} {s}" for s, n in counts.items() if n) + ".",
+        f"{len(known)} rules: " + ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v]) + ".",
         "",
-        "*proved*: both sides meet in one typed e-graph in every case of the rule's typing, by the axioms "
-        "named. *tested*: no axiom reaches the rule (the reason is given), or it is an axiom itself; none of "
-        "the given number of instances refutes it in exact arithmetic. A *theorem* is also proved for all "
-        "extents and ranks, from definitions of the operators (`rules/kernel.md` says how): "
-        f"{sum(map(is_theorem, _library_rules()))} of them are. `results/library/redundancy.md` says which "
-        "default rules follow from the others.",
+        "A *theorem* is proved for all extents and ranks, from definitions of the operators (`rules/kernel.md` says "
+        "how). *tested*: there is no such proof (the reason is given), and none of the given number of instances "
+        "refutes the rule in exact arithmetic. `results/library/redundancy.md` says which default rules follow from "
+        "the others.",
     ]
     for file in sorted(folder.glob("*.rules")):
-        heading = "| rule | status | for all types | evidence | law |"
-        lines += ["", f"## {file.name}", "", heading, "|---|---|---|---|---|"]
+        lines += ["", f"## {file.name}", "", "| rule | verdict | evidence | law |", "|---|---|---|---|"]
         for rule in load_rules(file):
-            known = rules.get(rule.name)
-            if known is not None:
-                law = law_of(rule).replace("|", "\\|")
-                proof = THEOREM if is_theorem(rule) else ""
-                lines.append(f"| {rule.name} | {known['status']} | {proof} | {_evidence(known)} | `{law}` |")
+            if rule.name in known:
+                law, evidence = law_of(rule).replace("|", "\\|"), _evidence(rule, rules[rule.name])
+                lines.append(f"| {rule.name} | {known[rule.name]} | {evidence} | `{law}` |")
     return "\n".join(lines) + "\n"
 
 
-def _evidence(known: dict[str, Any]) -> str:
-    if known["status"] == "proved":
-        by = ", ".join(known.get("axioms") or ["the axioms"])
-        return f"round {known['round']}, {known['cases']} cases; by {by}"
-    if "exhaustive" in known:
-        return f"{known['draws']} instances" + (", all small ones" if known["exhaustive"] else "")
-    return f"{known.get('draws', 0)} instances; {known.get('reason') or known.get('summary', '')}"
+def _evidence(rule: Rule, known: dict[str, Any]) -> str:
+    text = f"{known.get('draws', 0)} instances" + (", all small ones" if known.get("exhaustive") else "")
+    return "; ".join(filter(None, (text, known.get("summary", ""), why_no_theorem(rule))))
 
 
 def _tested(
@@ -312,14 +317,15 @@ def main() -> None:
                 f"{verification!r}\nNothing is written: every rule must be judged (try a quieter machine)."
             )
         with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-            unproved = [v.rule for v in verification.verdicts if v.verdict == "tested" and v.rule is not None]
+            tested = [v.rule for v in verification.verdicts if v.verdict == "tested" and v.rule is not None]
+            unproved = [rule for rule in tested if not is_theorem(rule)]
             tests = _tested(exhaust, list(axioms()), pool, chosen.new) + _tested(
                 draw_many, unproved, pool, chosen.new
             )
             ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
         write_status(verification, tests, library(), ranges)
         for verdict in verification.verdicts:
-            if verdict.verdict != "proved":
+            if verdict.verdict != "tested":
                 print(verdict)
         refuted = [t for t in tests if t.counterexample]
         print(f"{verification!r}\n{len(axioms())} axioms; tests refuted {len(refuted)}")

@@ -9,7 +9,9 @@ from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import law_of
 from workbench.run.display import Face
 
-VERDICTS: Final = ("proved", "refuted", "tested", "unknown", "vacuous", "rejected")
+#: What a verification finds. A batch proof from axioms, which Tensat's and TASO's verifiers give, makes a rule
+#: *proved*; in the library and in sets of rules it counts as a test (:func:`workbench.rules.verdicts.as_verdict`).
+OUTCOMES: Final = ("proved", "refuted", "tested", "unknown", "vacuous", "rejected")
 
 
 @dataclass(frozen=True, slots=True)

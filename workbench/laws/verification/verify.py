@@ -25,7 +25,7 @@ from workbench.laws.verification.evidence import (
 )
 from workbench.laws.verification.proving.prove import Prover, generic_cases
 from workbench.laws.verification.refuting.refute import Findings
-from workbench.laws.verification.verdict import VERDICTS, Verdict
+from workbench.laws.verification.verdict import OUTCOMES, Verdict
 from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import install, packed
 from workbench.rules.pattern import Rule, operators_of
@@ -295,7 +295,7 @@ class Verification(Stepwise):
                 prover.cases |= {n: c for n, c in zip(wanted, found, strict=True) if c is not None}
                 deadline.check()
             more = prover.waiting or prover.sweeps < self.settings.effort.passes
-            again = prover.passes == 0 or (prover.productive and more)
+            again = self.settings.axioms and (prover.passes == 0 or (prover.productive and more))
             self._idle = 0
             if again and prover.begin():
                 kind, counts = StepKind.PASS, {"pass": prover.passes, "open": len(prover.open_goals())}
@@ -410,7 +410,7 @@ class Verification(Stepwise):
     def counts(self) -> dict[str, int]:
         """Return the number of rules per verdict."""
         found = self.verdicts
-        return {v: n for v in VERDICTS if (n := sum(x.verdict == v for x in found))}
+        return {v: n for v in OUTCOMES if (n := sum(x.verdict == v for x in found))}
 
     @property
     def contradictions(self) -> list[Verdict]:

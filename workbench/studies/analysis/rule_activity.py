@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workbench.laws.theorems.records import THEOREM, chain_of, is_theorem, is_typed, why_no_theorem
+from workbench.laws.theorems.records import chain_of, is_typed, why_no_theorem
 from workbench.rules.pattern import Rule, format_condition
 from workbench.rules.ruleset import RuleSet
-from workbench.rules.verdicts import law_of, statuses, verdict_of
+from workbench.rules.verdicts import THEOREM, law_of, statuses, verdict_of
 from workbench.run.display import Face
 from workbench.run.trace import Trace
 from workbench.support.formatting import microseconds, thousands
@@ -295,27 +295,22 @@ def _recorded(rules: RuleSet, rule: Rule) -> tuple[str, str, str]:
         return verdict, "judged when the rule was read", ""
     if verdict == "unknown" and known.get("law") != law_of(rule):
         return verdict, "not in the library's record; workbench.laws.Verification judges it", ""
-    if is_theorem(rule):
+    if verdict == THEOREM:
         how = f"by a chain of {', '.join(links)}; " if (links := chain_of(rule)) else ""
         right = "always has a type" if is_typed(rule) else "is checked where the rule fires"
         text = f"proved for all extents and ranks; {how}the right-hand side {right}; {evidence(known)}"
-        return THEOREM, text, str(known.get("summary", ""))
+        return verdict, text, str(known.get("summary", ""))
     return verdict, f"{evidence(known)}; no theorem: {why_no_theorem(rule)}", str(known.get("summary", ""))
 
 
 def evidence(known: Mapping[str, Any]) -> str:
     """Return the evidence in a record of the library as one line.
 
-    >>> evidence({"status": "proved", "round": 1, "cases": 2, "axioms": ["add-is-commutative"], "draws": 24})
-    'round 1, 2 cases, by add-is-commutative; 24 instances agree'
+    >>> evidence({"status": "tested", "draws": 24, "exhaustive": True})
+    '24 instances agree, all small ones'
     """
-    draws = known.get("draws", 0)
-    if known.get("status") == "proved":
-        by = ", ".join(known.get("axioms") or ())
-        text = f"round {known['round']}, {known['cases']} cases" + (f", by {by}" if by else "")
-        return text + (f"; {thousands(draws)} instances agree" if draws else "")
     if known.get("status") == "refuted":
         region = known.get("region")
         return "differs on an instance" + (f"; holds where {region['condition']}" if region else "")
-    text = f"{thousands(draws)} instances agree" + (", all small ones" if known.get("exhaustive") else "")
-    return text + (f"; not proved: {known['reason']}" if known.get("reason") else "")
+    text = f"{thousands(known.get('draws', 0))} instances agree"
+    return text + (", all small ones" if known.get("exhaustive") else "")

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from tests.laws.theorems.evaluate import elements
 from workbench.laws.theorems.definitions import DEFINITIONS
-from workbench.laws.theorems.evaluate import elements
 from workbench.ops import spec_of
 from workbench.ops.spec import ACTIVATIONS
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 
 from workbench.egraph import EGraph
-from workbench.extraction.exact import worker
+from workbench.extraction.exact import types
 from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.problem import make_problem, tree_costs
 
@@ -106,7 +106,7 @@ def least(problem):
     for picked in itertools.product(*members.values()):
         of_class = dict(zip(classes, picked, strict=True))
         if not unfounded(problem, of_class):
-            best = min(best, worker.selection_cost(problem, of_class))
+            best = min(best, types.selection_cost(problem, of_class))
     return best
 
 

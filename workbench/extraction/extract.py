@@ -15,9 +15,9 @@ from workbench.egraph.egraph import EGraph
 from workbench.extraction import shares
 from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.root_tightening import by_shape
-from workbench.extraction.exact.solve import THOROUGH, Exact, solve
+from workbench.extraction.exact.solve import PROOF_EFFORT, Exact, solve
 from workbench.extraction.exact.tensat import ORDERS
-from workbench.extraction.exact.treewidth import WIDEST
+from workbench.extraction.exact.treewidth import MAX_WIDTH
 from workbench.extraction.exact.types import Effort, Job, met
 from workbench.extraction.greedy.beam import beam
 from workbench.extraction.greedy.dag import ENTRIES, greedy
@@ -159,7 +159,7 @@ def treewidth(width: int | None) -> dict[str, int]:
     """Return the counts that report the treewidth of the parts that took a search, if it is known."""
     if not width:
         return {}
-    return {"treewidth above": WIDEST} if width > WIDEST else {"treewidth at most": width}
+    return {"treewidth above": MAX_WIDTH} if width > MAX_WIDTH else {"treewidth at most": width}
 
 
 def ages(egraph: EGraph) -> list[int]:
@@ -235,7 +235,7 @@ class Extraction(Stepwise):
         *,
         seconds: float = 60.0,
         memory: int = SOLVER_MEMORY,
-        effort: Effort = THOROUGH,
+        effort: Effort = PROOF_EFFORT,
     ) -> None:
         self._own = None if method in METHODS else OWN.find(method)
         if method not in METHODS and self._own is None:
@@ -614,7 +614,7 @@ def extract(
     *,
     seconds: float = 60.0,
     memory: int = SOLVER_MEMORY,
-    effort: Effort = THOROUGH,
+    effort: Effort = PROOF_EFFORT,
 ) -> Solution:
     """Return the cheapest term that a method finds in an e-graph.
 

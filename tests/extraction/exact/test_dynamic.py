@@ -8,7 +8,7 @@ from tests.extraction.problems import chain
 from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.dynamic import by_width, solve_dynamic
 from workbench.extraction.exact.highs import solve_highs
-from workbench.extraction.exact.treewidth import WIDEST, Sparse, decomposition
+from workbench.extraction.exact.treewidth import MAX_WIDTH, Sparse, decomposition
 from workbench.extraction.exact.types import selection_cost
 from workbench.extraction.extract import treewidth
 from workbench.extraction.problem import NoExtraction
@@ -86,7 +86,7 @@ def test_the_width_of_a_large_problem_or_without_time_is_not_known(monkeypatch):
     problem = random_problem(3, classes=60, back=0.0)
     assert by_width(problem, -math.inf) == (None, None)
     assert by_width(problem, math.inf)[0] > 3
-    monkeypatch.setattr("workbench.extraction.exact.dynamic.LARGEST", 10)
+    monkeypatch.setattr("workbench.extraction.exact.dynamic.MAX_CANDIDATES", 10)
     assert by_width(problem, math.inf) == (None, None)
 
 
@@ -98,5 +98,5 @@ def test_a_width_above_the_widest_of_interest():
 
 def test_an_extraction_reports_the_treewidth_of_its_parts():
     assert treewidth(5) == {"treewidth at most": 5}
-    assert treewidth(WIDEST + 1) == {"treewidth above": WIDEST}
+    assert treewidth(MAX_WIDTH + 1) == {"treewidth above": MAX_WIDTH}
     assert treewidth(None) == treewidth(0) == {}

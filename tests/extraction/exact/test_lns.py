@@ -14,7 +14,7 @@ from workbench.extraction.greedy.dag import greedy_dag, settle
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """Give every neighbourhood the time it needs, so that no result depends on the clock."""
-    monkeypatch.setattr("workbench.extraction.exact.lns.TURN", 1e5)
+    monkeypatch.setattr("workbench.extraction.exact.lns.NEIGHBOURHOOD_SECONDS", 1e5)
 
 
 def begin(problem):

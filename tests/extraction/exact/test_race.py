@@ -122,7 +122,7 @@ def ring():
 
 @pytest.mark.slow
 def test_a_late_solver_joins_with_the_best_selection(monkeypatch):
-    monkeypatch.setattr("workbench.extraction.exact.race.LATE", 0.0)
+    monkeypatch.setattr("workbench.extraction.exact.race.LATE_START_SECONDS", 0.0)
     problem = hard()
     start = greedy(problem)
     race = Race(job(problem, 3.0, start), ("cp-sat:1",), late=("lns",))

@@ -14,7 +14,7 @@ from workbench.extraction.reduce.presolve import presolve
 
 
 def test_optima_of_the_parts_are_an_optimum_of_the_whole(monkeypatch):
-    monkeypatch.setattr(module, "SMALL", 0)
+    monkeypatch.setattr(module, "MIN_CANDIDATES", 0)
     shrunk = split = 0
     for seed in range(500):
         egraph, costs = random_egraph(seed)
@@ -31,7 +31,7 @@ def test_optima_of_the_parts_are_an_optimum_of_the_whole(monkeypatch):
 
 
 def test_every_part_has_a_start(monkeypatch):
-    monkeypatch.setattr(module, "SMALL", 0)
+    monkeypatch.setattr(module, "MIN_CANDIDATES", 0)
     for seed in range(200):
         egraph, costs = random_egraph(seed)
         if brute_force(egraph, costs) is None:
@@ -65,7 +65,7 @@ def test_equal_parts_are_made_smaller_once_from_the_cheapest_start(monkeypatch):
     pieces = tighten(parts, {0: 0, 1: 2, 3: 5, 5: 7}, math.inf)
     assert not made
     assert [selection_cost(part, start) for part, start in pieces] == [3, 3]
-    monkeypatch.setattr(module, "SMALL", 0)
+    monkeypatch.setattr(module, "MIN_CANDIDATES", 0)
     pieces = tighten(parts, {0: 0, 1: 2, 3: 5, 5: 7}, math.inf)
     assert made[0] is parts[0]
     assert not any(part is parts[1] for part in made)

@@ -41,7 +41,7 @@ def test_small_parts_take_cutting_planes_and_no_process(monkeypatch):
     problem = random_problem(11)
     monkeypatch.setattr(module, "Race", unused)
     monkeypatch.setattr(module, "by_width", lambda part, until: (99, None))
-    monkeypatch.setattr(module, "SOON", 60.0)
+    monkeypatch.setattr(module, "EASY_SECONDS", 60.0)
     *_, before = solve(problem, None, 60.0)
     asked = []
 
@@ -52,7 +52,7 @@ def test_small_parts_take_cutting_planes_and_no_process(monkeypatch):
     solved_by_cuts = module.solve_by_cuts
     monkeypatch.setattr(module, "solve_by_cuts", by_cuts)
     monkeypatch.setattr(module, "solve_highs", unused)
-    monkeypatch.setattr(module, "CUT", 0)
+    monkeypatch.setattr(module, "MIN_CUT_SIZE", 0)
     *_, found = solve(problem, None, 60.0)
     assert asked
     assert found.proved

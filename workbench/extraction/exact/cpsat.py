@@ -21,10 +21,11 @@ from workbench.extraction.reduce.dominators import Must
 from workbench.support.orders import postorder
 
 #: The incumbent's cost in integer units. Costs are rounded down, so that a lower bound remains valid.
-UNITS: Final = 10_000_000_000
-#: A restart from another solver's incumbent pays if it is cheaper by the share BETTER, and AFTER seconds or
-#: more have passed since the last start. AFTER doubles with every restart.
-BETTER, AFTER = 1e-3, 4.0
+COST_UNITS: Final = 10_000_000_000
+#: A restart from another solver's incumbent pays if it is cheaper by this share, and these seconds or more
+#: have passed since the last start. They double with every restart.
+MIN_RESTART_GAIN: Final = 1e-3
+RESTART_SECONDS: Final = 4.0
 
 
 def solve_cpsat(
@@ -59,7 +60,7 @@ def solve_cpsat(
     if start is not None and (cost := selection_cost(problem, start)) < math.inf:
         known.best, known.cost = dict(start), cost
     reference = known.cost if 0.0 < known.cost < math.inf else max(1e-300, math.fsum(problem.cost))
-    scale = UNITS / reference
+    scale = COST_UNITS / reference
     model, x = _model(cp_model, problem, must, scale)
     members = problem.members()
 
@@ -68,7 +69,7 @@ def solve_cpsat(
             taken = {c: next((i for i in m if self.boolean_value(x[i])), -1) for c, m in members.items()}
             known.offer({c: i for c, i in taken.items() if i >= 0})
 
-    wait = AFTER
+    wait = RESTART_SECONDS
     while True:
         if known.best is not None:
             _hint(model, x, problem, known.best)
@@ -132,7 +133,7 @@ def _listening(solver: Any, known: _Known, hear: Hear, wait: float) -> Iterator[
             heard = hear()
             if heard is not None:
                 known.offer(dict(heard))
-            if known.cost < cost * (1 - BETTER) and time.perf_counter() > earliest:
+            if known.cost < cost * (1 - MIN_RESTART_GAIN) and time.perf_counter() > earliest:
                 again.set()
                 solver.stop_search()
                 return

@@ -19,43 +19,49 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.extraction.exact.cycle_constraints import Separator, pair_formulas, unfounded
-from workbench.extraction.exact.highs import QUICK, SCALE, solve_highs
+from workbench.extraction.exact.highs import SCALED_COST, SMALL_SIZE, solve_highs
 from workbench.extraction.exact.ilp import Program, highs_model, program
-from workbench.extraction.exact.probing import SLICE, Probing
+from workbench.extraction.exact.probing import TRIAL_TIME_SHARE, Probing
 from workbench.extraction.exact.types import Hear, Solved, Tell, met, selection_cost
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.dominators import Must, must_sets
 from workbench.extraction.reduce.dual_ascent import Ascent, Layout, ascend
 from workbench.extraction.reduce.presolve import REDUCTIONS, presolve, pull_up, pull_up_costs
 
-#: The share of the time for cutting planes, and of what is left for each time that they begin anew.
-SHARE, ONCE = 0.8, 0.8
-#: Cutting planes begin anew if at most this share of the candidates is left, so many times at most.
-SMALLER, TIMES = 0.9, 40
-#: They end when the bound has risen by less than this share of the gap in the last LAST rounds.
-RISE, LAST = 0.005, 10
+#: The share of the time for cutting planes, and of what is left of it for each restart.
+TIME_SHARE: Final = 0.8
+RESTART_TIME_SHARE: Final = 0.8
+#: Cutting planes restart if at most this share of the candidates is left.
+RESTART_SHRINK: Final = 0.9
+MAX_RESTARTS: Final = 40
+#: They end when the bound has risen by less than this share of the gap in the last STALL_ROUNDS rounds.
+MIN_BOUND_GAIN: Final = 0.005
+STALL_ROUNDS: Final = 10
 #: Rounds before the relaxation is probed for the first time, and their factor after probing in vain.
-PROBE, RARER = 5, 2
+PROBE_PERIOD: Final = 5
+PROBE_BACKOFF: Final = 2
 #: Problems with more candidates are not probed.
-PROBED: Final = 5_000
+MAX_PROBED_SIZE: Final = 5_000
 #: The reductions on the way: without those that merge candidates, as rows found before name candidates.
-APART: Final = tuple(r for r in REDUCTIONS if r not in (pull_up, pull_up_costs))
+UNMERGED_REDUCTIONS: Final = tuple(r for r in REDUCTIONS if r not in (pull_up, pull_up_costs))
 #: The share of a row that a solution must lack for the row to be added.
-LACK: Final = 0.02
-#: Rows that a solution exceeds by more than this do not begin anew.
-TIGHT: Final = 1e-6
-#: Ascents before the first relaxation, and before later ones of what is left. The rows of those count that
-#: are within this share of the bound.
-FIRST, LATER, BEST = 24, 4, 0.97
-#: The share of the time for these ascents, if there are QUICK candidates or more: with fewer, what is done
-#: does not depend on the time, unless it is up.
-BEGIN: Final = 0.1
+MIN_VIOLATION: Final = 0.02
+#: Rows that a solution exceeds by more than this are not kept at a restart.
+TIGHTNESS_TOLERANCE: Final = 1e-6
+#: Ascents before the first relaxation, and before that of each restart.
+ROOT_ASCENTS: Final = 24
+RESTART_ASCENTS: Final = 4
+#: The rows of an ascent from random heights are added if its bound is at least this share of the best.
+MIN_ASCENT_SHARE: Final = 0.97
+#: The share of the time for these ascents, unless the problem is small: then what is done does not depend on
+#: the time, unless it is up.
+ASCENT_SHARE: Final = 0.1
 #: Above this number of candidates the relaxation has no rows but those of ascents, so that it is solved soon.
-COVER: Final = 15_000
+MAX_FULL_RELAXATION_SIZE: Final = 15_000
 #: Sets between two looks at heights in every third of these ascents.
-OFTEN: Final = 20
+HEIGHT_PERIOD: Final = 20
 #: Ascents by the shares that the solution lacks, in each round.
-BY_SHARES: Final = 4
+SHORTFALL_ASCENTS: Final = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +82,7 @@ class _Root:
         import highspy
 
         needed = must.needed() if must is not None else ()
-        large = len(problem.nodes) > COVER
+        large = len(problem.nodes) > MAX_FULL_RELAXATION_SIZE
         rows = Program.of(problem, needed) if large else program(problem, needed)
         rows.cost = [c * scale for c in rows.cost]
         if must is not None and not large:
@@ -118,17 +124,17 @@ class _Root:
     def tight(self) -> list[tuple[int, ...]]:
         """Return the rows that the last solution meets exactly; all rows if there is none."""
         x = self.x
-        return [by for by in self.known if x is None or x[list(by)].sum() < 1 + TIGHT]
+        return [by for by in self.known if x is None or x[list(by)].sum() < 1 + TIGHTNESS_TOLERANCE]
 
     def violated(self, x: np.ndarray, until: float) -> list[tuple[int, ...]]:
         """Return rows that a solution violates, found by ascents from the shares that it lacks."""
         found: list[tuple[int, ...]] = []
-        for turn in range(BY_SHARES):
+        for turn in range(SHORTFALL_ASCENTS):
             noise = np.array([1 + 0.1 * self.rng.random() for _ in range(len(x))])
             price = (np.maximum(0.0, 1.0 - x) * noise).tolist()
             rng = self.rng if turn else None
             sets = ascend(self.layout, price, rng, smallest=False, until=until).sets
-            found += [by for by in sets if by not in self.known and x[list(by)].sum() < 1 - LACK]
+            found += [by for by in sets if by not in self.known and x[list(by)].sum() < 1 - MIN_VIOLATION]
         return found
 
 
@@ -146,19 +152,19 @@ class _Cutting:
         """Add rows until the bound rises no more; yield every new bound."""
         root, n = self.root, len(self.root.problem.nodes)
         now = time.perf_counter()
-        for turn in range(LATER if root.known else FIRST):
-            if turn > 1 and n >= QUICK and time.perf_counter() > now + BEGIN * (until - now):
+        for turn in range(RESTART_ASCENTS if root.known else ROOT_ASCENTS):
+            if turn > 1 and n >= SMALL_SIZE and time.perf_counter() > now + ASCENT_SHARE * (until - now):
                 break
             rng = None if turn < 2 else root.rng
-            look = OFTEN if turn % 3 == 1 else 0
+            look = HEIGHT_PERIOD if turn % 3 == 1 else 0
             one = ascend(root.layout, root.rows.cost[:n], rng, smallest=not turn % 2, look=look, until=until)
-            if turn < 2 or one.bound >= BEST * self.bound * self.scale:
+            if turn < 2 or one.bound >= MIN_ASCENT_SHARE * self.bound * self.scale:
                 root.add(one.sets)
             yield self._keep(0.0, one)
-        if self.alive.count(True) < SMALLER * n:
+        if self.alive.count(True) < RESTART_SHRINK * n:
             return
         separator: Separator | None = None
-        bounds, probe = [0.0], PROBE
+        bounds, probe = [0.0], PROBE_PERIOD
         for turn in range(1_000_000):
             solved = root.solve(until)
             if solved is None or time.perf_counter() > until:
@@ -172,29 +178,29 @@ class _Cutting:
             # Rows of the reduced problem may first have to regain a bound that is known already.
             bounds.append(max(bounds[-1], (value + one.bound) / self.scale))
             gap = self.cost - self.bound
-            if met(self.cost, self.bound) or self.alive.count(True) < SMALLER * n:
+            if met(self.cost, self.bound) or self.alive.count(True) < RESTART_SHRINK * n:
                 return
-            stalled = len(bounds) > LAST and bounds[-1] - bounds[-LAST] < RISE * gap
-            if stalled and n > PROBED:
+            stalled = len(bounds) > STALL_ROUNDS and bounds[-1] - bounds[-STALL_ROUNDS] < MIN_BOUND_GAIN * gap
+            if stalled and n > MAX_PROBED_SIZE:
                 return
-            if stalled or (turn == probe and n <= PROBED):
+            if stalled or (turn == probe and n <= MAX_PROBED_SIZE):
                 least = (value + np.array(root.layout.at_least(one.price))).tolist()
                 probing = self._probing()
                 for _ in probing.run(x.tolist(), least, until):
                     yield self.bound
                     probing.most = self.cost * self.scale
-                    if self.alive.count(True) < SMALLER * n:
+                    if self.alive.count(True) < RESTART_SHRINK * n:
                         return
                 if not probing.fruitful and stalled:
                     return
-                probe = turn + PROBE if probing.fruitful else max(RARER * turn, PROBE)
+                probe = turn + PROBE_PERIOD if probing.fruitful else max(PROBE_BACKOFF * turn, PROBE_PERIOD)
                 if probing.dropped:
                     bounds = [0.0]
                     continue
             added = root.add(one.sets)
-            if not added and n > COVER:
+            if not added and n > MAX_FULL_RELAXATION_SIZE:
                 return  # formulas of e-classes would need the rows of the integer program
-            if n <= COVER:
+            if n <= MAX_FULL_RELAXATION_SIZE:
                 added += root.add(root.violated(x, until))
             if not added:
                 separator = Separator.of(root.problem, everywhere=True) if separator is None else separator
@@ -215,7 +221,7 @@ class _Cutting:
             if not alive:
                 root.solver.changeColBounds(i, 0.0, 0.0)
         rows, most = root.rows, self.cost * self.scale
-        share = SLICE if len(root.problem.nodes) >= QUICK else 1.0
+        share = TRIAL_TIME_SHARE if len(root.problem.nodes) >= SMALL_SIZE else 1.0
         return Probing(root.solver, rows.members, rows.column, rows.lower, self.alive, most, share)
 
     def _keep(self, value: float, one: Ascent) -> float:
@@ -253,18 +259,18 @@ def solve_by_cuts(
     if start is None:
         return solve_highs(problem, must, start, seconds, tell=tell, hear=hear)
     until = time.perf_counter() + seconds
-    last = time.perf_counter() + SHARE * seconds
+    last = time.perf_counter() + TIME_SHARE * seconds
     within = _Within(problem, dict(start), selection_cost(problem, start), tell, hear)
     part, sets = problem, list[tuple[int, ...]]()
     bound = 0.0
-    for turn in range(TIMES):
+    for turn in range(MAX_RESTARTS):
         within.listen()
-        scale = SCALE / within.cost if 0.0 < within.cost < math.inf else 1.0
+        scale = SCALED_COST / within.cost if 0.0 < within.cost < math.inf else 1.0
         now = time.perf_counter()
         root = _Root.of(part, must, scale, until - now)
         root.add(sets)
         cutting = _Cutting(root, scale, within.cost, bound, [True] * len(part.nodes))
-        for risen in cutting.run(now + ONCE * max(0.0, last - now)):
+        for risen in cutting.run(now + RESTART_TIME_SHARE * max(0.0, last - now)):
             if risen > bound:
                 bound = min(risen, within.cost)
                 tell(None, bound, len(root.known))
@@ -274,10 +280,10 @@ def solve_by_cuts(
         if met(within.cost, bound):
             return Solved(within.best, bound, proved=True)
         kept = part.keep(cutting.alive, always=False)
-        if time.perf_counter() > last or turn == TIMES - 1:
+        if time.perf_counter() > last or turn == MAX_RESTARTS - 1:
             break
-        kept, _ = presolve(kept, within.cost, until=last, reductions=APART)
-        if len(kept.nodes) > SMALLER * len(part.nodes):
+        kept, _ = presolve(kept, within.cost, until=last, reductions=UNMERGED_REDUCTIONS)
+        if len(kept.nodes) > RESTART_SHRINK * len(part.nodes):
             break
         part, sets = kept, _carried(part, kept, sets)
         if not part.roots:

@@ -22,11 +22,11 @@ from workbench.extraction.reduce.dominators import Must
 from workbench.support.components import strong_components
 
 #: Violations below this are rounding.
-VIOLATED: Final = 1e-4
+MIN_VIOLATION: Final = 1e-4
 #: Flows are integers: this many units make 1.
-UNITS: Final = 1_000_000
+FLOW_UNITS: Final = 1_000_000
 #: Largest number of sources tried in one separation.
-SOURCES: Final = 60
+MAX_FLOW_SOURCES: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +178,14 @@ class Separator:
     def __call__(self, x: Sequence[float], y: Mapping[int, float], until: float) -> list[Formula]:
         """Return violated formulas; ``x`` are the values of candidates, ``y`` those of e-classes."""
         found = self.founded(x)
-        loose = [c for c in self.cyclic if y[c] - found.get(c, 0.0) > VIOLATED]
+        loose = [c for c in self.cyclic if y[c] - found.get(c, 0.0) > MIN_VIOLATION]
         if not loose:
             return []
         formulas = []
         for loop in sorted({tuple(sorted(s)) for s in self._cuts(x, y, found, loose, until)}):
             formula = formula_of(self.problem, loop, self.members)
             supply = sum(x[i] for i in formula.by)
-            built = tuple(c for c in loop if y[c] > supply + VIOLATED)
+            built = tuple(c for c in loop if y[c] > supply + MIN_VIOLATION)
             if built:
                 formulas.append(Formula(formula.by, built=built[:20]))
         return formulas
@@ -210,15 +210,15 @@ class Separator:
                 if self.inner[i]:
                     to = place[min(self.inner[i], key=lambda d: found.get(d, 0.0) - y[d])]
                 edge = place[c], to
-                capacity[edge] = capacity.get(edge, 0) + max(1, round(x[i] * UNITS))
+                capacity[edge] = capacity.get(edge, 0) + max(1, round(x[i] * FLOW_UNITS))
         rows, columns = zip(*capacity, strict=True)
         values = np.minimum(np.array(list(capacity.values())), 2**31 - 1).astype(np.int32)
         graph = csr_matrix((values, (rows, columns)), shape=(sink + 1, sink + 1))
-        for j in sorted(loose, key=lambda c: found.get(c, 0.0) - y[c])[:SOURCES]:
+        for j in sorted(loose, key=lambda c: found.get(c, 0.0) - y[c])[:MAX_FLOW_SOURCES]:
             if time.perf_counter() > until:
                 return
             flow = maximum_flow(graph, place[j], sink)
-            if flow.flow_value < (y[j] - 5 * VIOLATED) * UNITS:
+            if flow.flow_value < (y[j] - 5 * MIN_VIOLATION) * FLOW_UNITS:
                 left = graph - flow.flow
                 left.data = np.where(left.data > 0, 1, 0).astype(np.int32)
                 left.eliminate_zeros()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from workbench.extraction.exact.treewidth import (
-    WIDEST,
+    MAX_WIDTH,
     Bag,
     Decomposition,
     Piece,
@@ -24,10 +24,12 @@ from workbench.extraction.exact.treewidth import (
 from workbench.extraction.exact.types import Solved
 from workbench.extraction.problem import Problem
 
-#: Problems of a larger width are not solved this way. Largest number of states of all bags together.
-NARROW, STATES = 7, 50_000
+#: Problems of a larger width are not solved this way.
+MAX_SOLVED_WIDTH: Final = 7
+#: Largest number of states of all bags together.
+MAX_STATES: Final = 50_000
 #: The width of a problem with more candidates is not looked for: that would take too long.
-LARGEST: Final = 2_000
+MAX_CANDIDATES: Final = 2_000
 
 #: The built vertices and those with a candidate, as bits of a bag, and the pairs that lead to one another.
 State = tuple[int, int, frozenset[tuple[int, int]]]
@@ -41,20 +43,20 @@ _NO_PAIRS: Final[frozenset[tuple[int, int]]] = frozenset()
 def by_width(problem: Problem, until: float) -> tuple[int | None, Solved | None]:
     """Return the width of a tree decomposition of a problem, and its solution if the width is small.
 
-    A width above :data:`~workbench.extraction.exact.treewidth.WIDEST` is that number plus 1. It is None for
-    a problem of more than :data:`LARGEST` candidates, or if time is up.
+    A width above :data:`~workbench.extraction.exact.treewidth.MAX_WIDTH` is that number plus 1. It is None for
+    a problem of more than :data:`MAX_CANDIDATES` candidates, or if time is up.
     """
-    if len(problem.nodes) > LARGEST:
+    if len(problem.nodes) > MAX_CANDIDATES:
         return None, None
     sparse = Sparse.of(problem)
     tree = decomposition(sparse, until=until)
     if tree is None:
-        return (WIDEST + 1 if time.perf_counter() <= until else None), None
-    return tree.width, solve_dynamic(problem, sparse, tree, until) if tree.width <= NARROW else None
+        return (MAX_WIDTH + 1 if time.perf_counter() <= until else None), None
+    return tree.width, solve_dynamic(problem, sparse, tree, until) if tree.width <= MAX_SOLVED_WIDTH else None
 
 
 def solve_dynamic(
-    problem: Problem, sparse: Sparse, tree: Decomposition, until: float, states: int = STATES
+    problem: Problem, sparse: Sparse, tree: Decomposition, until: float, states: int = MAX_STATES
 ) -> Solved | None:
     """Solve a problem to optimality, or return None if that takes too many states or time is up.
 

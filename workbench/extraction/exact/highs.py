@@ -22,15 +22,16 @@ from workbench.extraction.reduce.dominators import Must
 from workbench.extraction.result import Ending, Limit
 
 #: Problems with fewer candidates are solved without HiGHS's presolve and heuristics (measured: 2x).
-QUICK: Final = 500
+SMALL_SIZE: Final = 500
 #: The incumbent's cost in the solver's units; the solver's absolute tolerances relate to this number.
-SCALE: Final = 1000.0
+SCALED_COST: Final = 1000.0
 #: Rounds of separation at the root, and the largest share of the time for them.
-ROUNDS, SHARE = 40, 0.25
+ROOT_ROUNDS: Final = 40
+ROOT_SHARE: Final = 0.25
 #: Rounds of separation of a bound without branching.
-BRIEF: Final = 8
+BOUND_ROUNDS: Final = 8
 #: Number of solves that end in loops before order variables are added.
-PATIENT: Final = 4
+MAX_CYCLIC_SOLVES: Final = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +110,7 @@ def solve_highs(
     for by in sets:
         rows.add(by, [1.0] * len(by), 1.0, math.inf)
     cost = selection_cost(problem, start) if start is not None else math.inf
-    scale = SCALE / cost if 0.0 < cost < math.inf else 1.0
+    scale = SCALED_COST / cost if 0.0 < cost < math.inf else 1.0
     rows.cost = [c * scale for c in rows.cost]
     until = time.perf_counter() + seconds
     search = _Search(problem, rows, scale, tell, hear, until, slack=slack, nodes=nodes)
@@ -128,9 +129,9 @@ def solve_highs(
         rows.add_formulas(_distinct(search.pending))
         search.pending.clear()
         # Loops in integer solutions show that pair formulas do not suffice. Order variables come last.
-        if attempt == 0 and len(problem.nodes) >= QUICK:
+        if attempt == 0 and len(problem.nodes) >= SMALL_SIZE:
             _separate(search, separator)
-        if attempt == PATIENT:
+        if attempt == MAX_CYCLIC_SOLVES:
             rows.add_order()
         attempt += 1
 
@@ -149,13 +150,13 @@ def bound_highs(
     """
     cost = selection_cost(problem, start)
     rows = program(problem, must.needed() if must is not None else ())
-    scale = SCALE / cost if cost > 0.0 else 1.0
+    scale = SCALED_COST / cost if cost > 0.0 else 1.0
     rows.cost = [c * scale for c in rows.cost]
     until = time.perf_counter() + seconds
     search = _Search(
         problem, rows, scale, lambda *_: None, lambda: None, until, dict(start), cost, slack=slack, nodes=0
     )
-    _separate(search, Separator.of(problem, everywhere=True), BRIEF, 1.0)
+    _separate(search, Separator.of(problem, everywhere=True), BOUND_ROUNDS, 1.0)
     return _answer(search, False, time.perf_counter() > until)
 
 
@@ -183,11 +184,11 @@ def _solver(search: _Search, *, integer: bool) -> Any:
         "random_seed": 0,
         "time_limit": max(0.01, search.until - time.perf_counter()),
         "mip_rel_gap": 0.0,
-        "mip_abs_gap": max(1e-7 * min(1.0, SCALE), search.slack * search.scale),
+        "mip_abs_gap": max(1e-7 * min(1.0, SCALED_COST), search.slack * search.scale),
     }
     if search.nodes is not None:
         options["mip_max_nodes"] = search.nodes
-    if integer and len(search.problem.nodes) < QUICK:
+    if integer and len(search.problem.nodes) < SMALL_SIZE:
         options |= {"presolve": "off", "mip_heuristic_effort": 0.0, "mip_pool_soft_limit": 100}
     for name, option in options.items():
         solver.setOptionValue(name, option)
@@ -195,7 +196,9 @@ def _solver(search: _Search, *, integer: bool) -> Any:
     return solver
 
 
-def _separate(search: _Search, separator: Separator, most: int = ROUNDS, share: float = SHARE) -> None:
+def _separate(
+    search: _Search, separator: Separator, most: int = ROOT_ROUNDS, share: float = ROOT_SHARE
+) -> None:
     """Add the formulas that the linear relaxation violates, in at most ``most`` rounds."""
     import highspy
     import numpy as np

@@ -23,14 +23,18 @@ from workbench.extraction.reduce.cycles import components
 from workbench.extraction.reduce.dominators import must_sets
 from workbench.extraction.reduce.presolve import presolve
 
-#: Candidates of a neighbourhood: the first size, the least and the largest.
-SIZE, LEAST, MOST = 120, 30, 4_000
-#: Seconds for one neighbourhood. The size shrinks by LESS if they do not suffice; otherwise it grows by MORE.
-TURN, LESS, MORE = 0.5, 0.85, 1.05
-#: Share of a turn that the solver may take for the size to grow.
-EASY: Final = 0.3
+#: Candidates of the first neighbourhood, and their least and largest number.
+START_SIZE: Final = 120
+MIN_SIZE: Final = 30
+MAX_SIZE: Final = 4_000
+#: Seconds for one neighbourhood. The size shrinks by the first factor if they do not suffice; otherwise it grows.
+NEIGHBOURHOOD_SECONDS: Final = 0.5
+SHRINK_FACTOR: Final = 0.85
+GROWTH_FACTOR: Final = 1.05
+#: Share of these seconds that the solver may take for the size to grow.
+GROWTH_TIME_SHARE: Final = 0.3
 #: Every second neighbourhood is solved with costs changed by this share, so that equal selections take turns.
-NOISE: Final = 1e-3
+COST_NOISE: Final = 1e-3
 
 
 def solve_lns(
@@ -64,7 +68,7 @@ def solve_lns(
     choices = {c for c, m in enumerate(surroundings.members) if len(m) > 1}
     picked, cost = dict(start), selection_cost(problem, start)
     others: list[int] = []
-    size = float(SIZE)
+    size = float(START_SIZE)
     turn = 0
     while turns is None or turn < turns:
         if time.perf_counter() > until:
@@ -83,9 +87,9 @@ def solve_lns(
         small = freed(problem, picked, others, free, component)
         whole = free >= choices
         if turn % 2 == 0 and not whole:
-            small = replace(small, cost=[c * (1 + NOISE * rng.random()) for c in small.cost])
+            small = replace(small, cost=[c * (1 + COST_NOISE * rng.random()) for c in small.cost])
         began = time.perf_counter()
-        found, proved = _solved(problem, small, picked, min(until, began + TURN))
+        found, proved = _solved(problem, small, picked, min(until, began + NEIGHBOURHOOD_SECONDS))
         spent = time.perf_counter() - began
         if found is not None:
             better = picked | found
@@ -98,9 +102,9 @@ def solve_lns(
         if proved and whole:
             return Solved(_needed(problem, picked), cost, proved=True)
         if not proved:
-            size = max(LEAST, size * LESS)
-        elif spent < EASY * TURN:
-            size = min(MOST, size * MORE)
+            size = max(MIN_SIZE, size * SHRINK_FACTOR)
+        elif spent < GROWTH_TIME_SHARE * NEIGHBOURHOOD_SECONDS:
+            size = min(MAX_SIZE, size * GROWTH_FACTOR)
     return Solved(_needed(problem, picked), 0.0, proved=False)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from workbench.extraction.problem import Problem
 
 #: E-classes that are looked at for each that is taken into a neighbourhood.
-LOOKED: Final = 20
+LOOKS_PER_CLASS: Final = 20
 
 
 def freed(
@@ -158,7 +158,7 @@ class Surroundings:
         eclass, children = self.problem.eclass, self.problem.children
         order, seen, count = [start], {start}, 0
         for looked, c in enumerate(order):  # the list grows during the loop
-            if count >= size or looked >= LOOKED * size:
+            if count >= size or looked >= LOOKS_PER_CLASS * size:
                 return
             if len(self.members[c]) > 1 and c not in found:
                 found[c] = None

@@ -16,15 +16,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 #: Sets tried before probing may end, and the candidates to be ruled out for each set tried if it is to go on.
-TRIAL, RATE = 12, 0.5
+TRIAL_SETS: Final = 12
+MIN_DROP_RATE: Final = 0.5
 #: The share of the time left that an unsuccessful trial may take by default.
-SLICE: Final = 0.05
+TRIAL_TIME_SHARE: Final = 0.05
 #: Pivots of the simplex method for a set; if they do not suffice, its candidates stay.
-PIVOTS: Final = 200
+MAX_PIVOTS: Final = 200
 #: Candidates with smaller shares in the relaxation's solution are probed together with their siblings.
-NONE: Final = 1e-6
+ZERO_TOLERANCE: Final = 1e-6
 #: The part of the incumbent's cost that must be exceeded, as the relaxation is solved with rounding.
-ROUNDING: Final = 1e-6
+COST_TOLERANCE: Final = 1e-6
 
 
 @dataclass(slots=True, eq=False)
@@ -43,14 +44,14 @@ class Probing:
     lower: Sequence[float]
     alive: list[bool]
     most: float
-    share: float = SLICE
+    share: float = TRIAL_TIME_SHARE
     tried: int = 0
     dropped: int = 0
 
     @property
     def fruitful(self) -> bool:
         """Return whether as many candidates were ruled out as the sets tried are worth."""
-        return self.dropped > 0 and self.dropped >= RATE * self.tried
+        return self.dropped > 0 and self.dropped >= MIN_DROP_RATE * self.tried
 
     def run(self, x: Sequence[float], least: Sequence[float], until: float) -> Iterator[tuple[int, ...]]:
         """Rule candidates out while it pays; yield each set tried, empty if its candidates stay.
@@ -64,9 +65,9 @@ class Probing:
         basis = self.solver.getBasis()
         heap = list(self._first(x, least))
         heapq.heapify(heap)
-        self.solver.setOptionValue("simplex_iteration_limit", PIVOTS)
+        self.solver.setOptionValue("simplex_iteration_limit", MAX_PIVOTS)
         try:
-            while heap and (self.tried < TRIAL or self.fruitful):
+            while heap and (self.tried < TRIAL_SETS or self.fruitful):
                 now = time.perf_counter()
                 if now > until or not (self.fruitful or now < began + self.share * (until - began)):
                     return
@@ -97,11 +98,11 @@ class Probing:
         """Yield the sets to begin with: those of siblings without a share, and every candidate with some."""
         for c, of_class in self.members.items():
             free = [i for i in of_class if self.alive[i]]
-            absent = sorted((i for i in free if x[i] < NONE), key=lambda i: -least[i])
+            absent = sorted((i for i in free if x[i] < ZERO_TOLERANCE), key=lambda i: -least[i])
             if absent:
                 yield -math.fsum(least[i] for i in absent) / len(absent), c, tuple(absent)
             for i in free:
-                if NONE <= x[i] <= 0.99:
+                if ZERO_TOLERANCE <= x[i] <= 0.99:
                     yield -least[i], c, (i,)
 
     def _refused(self, eclass: int, group: Sequence[int], basis: Any, until: float) -> bool:
@@ -111,7 +112,7 @@ class Probing:
         inside = set(group)
         others = [i for i in self.members[eclass] if self.alive[i] and i not in inside]
         solver, column = self.solver, self.column[eclass]
-        limit = self.most * (1 + ROUNDING)
+        limit = self.most * (1 + COST_TOLERANCE)
         solver.setOptionValue("objective_bound", limit)
         solver.setOptionValue("time_limit", solver.getRunTime() + max(0.01, until - time.perf_counter()))
         for i in others:

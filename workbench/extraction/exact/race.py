@@ -20,7 +20,7 @@ from workbench.extraction.result import Ending, Limit
 from workbench.support.processes import SOLVER_MEMORY, Child, frame
 
 #: Seconds before the late solvers join: easy jobs are done by then.
-LATE: Final = 2.0
+LATE_START_SECONDS: Final = 2.0
 #: Callback with seconds, cost and bound; returns whether to go on.
 Patience = Callable[[float, float, float], bool]
 
@@ -86,7 +86,7 @@ class Runner:
 class Race:
     """Several solvers on one job, until one proves an optimum, all end, or the time is up.
 
-    The solvers ``late`` join after :data:`LATE` seconds, with the best selection of the others.
+    The solvers ``late`` join after :data:`LATE_START_SECONDS` seconds, with the best selection of the others.
     """
 
     job: Job
@@ -120,7 +120,7 @@ class Race:
             late = list(self.late)
             while not self.proved and not all(r.done for r in self.runners):
                 left = until - time.perf_counter()
-                if late and time.perf_counter() - began > LATE:
+                if late and time.perf_counter() - began > LATE_START_SECONDS:
                     job = replace(self.job, start=self.best, seconds=left)
                     self.runners += [Runner.start(name, self.memory) for name in late]
                     for runner in self.runners[-len(late) :]:

@@ -76,9 +76,10 @@ def moved(smaller: Sequence[Problem], before: Problem, after: Problem) -> list[P
 
 
 #: Parts with fewer candidates are solved as they are, those with more take too long to improve.
-SMALL, VAST = 60, 5_000
+MIN_CANDIDATES: Final = 60
+MAX_CANDIDATES: Final = 5_000
 #: Times that a part is reduced and split.
-TIMES: Final = 3
+MAX_ROUNDS: Final = 3
 
 
 def start_of(part: Problem, incumbent: Mapping[int, int] | None, until: float) -> dict[int, int] | None:
@@ -107,7 +108,7 @@ def _near(part: Problem, picked: Mapping[int, int]) -> dict[int, int]:
 
 
 def tighten(
-    parts: Sequence[Problem], incumbent: Mapping[int, int] | None, until: float, times: int = TIMES
+    parts: Sequence[Problem], incumbent: Mapping[int, int] | None, until: float, times: int = MAX_ROUNDS
 ) -> list[tuple[Problem, dict[int, int] | None]]:
     """Return smaller parts of which optima together are an optimum of all parts, each with a start.
 
@@ -139,7 +140,7 @@ def _tightened(
     part: Problem, start: dict[int, int] | None, until: float, times: int
 ) -> list[tuple[Problem, dict[int, int] | None]]:
     """Return the smaller parts of one part, from a start (e-class → candidate)."""
-    if start is None or not SMALL <= len(part.nodes) <= VAST:
+    if start is None or not MIN_CANDIDATES <= len(part.nodes) <= MAX_CANDIDATES:
         return [(part, start)]
     reduced, _ = presolve(part, selection_cost(part, start), until=until)
     if len(reduced.nodes) == len(part.nodes):

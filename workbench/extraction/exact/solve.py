@@ -20,7 +20,7 @@ from typing import Final
 from workbench.extraction.exact.cuts import solve_by_cuts
 from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.dynamic import by_width
-from workbench.extraction.exact.highs import QUICK, bound_highs, solve_highs
+from workbench.extraction.exact.highs import SMALL_SIZE, bound_highs, solve_highs
 from workbench.extraction.exact.race import Patience, Race
 from workbench.extraction.exact.root_tightening import by_shape, picked_in, tighten
 from workbench.extraction.exact.types import Effort, Job, Solved, met, selection_cost
@@ -32,21 +32,21 @@ from workbench.extraction.result import Ending, Limit
 from workbench.support.processes import SOLVER_MEMORY
 
 #: Parts with at most this many selections are enumerated.
-TINY: Final = 256
+MAX_ENUMERATED: Final = 256
 #: Seconds after which a small part counts as a hard one.
-SOON: Final = 0.5
+EASY_SECONDS: Final = 0.5
 #: Small parts of at least this many candidates are solved by cutting planes.
-CUT: Final = 50
+MIN_CUT_SIZE: Final = 50
 #: The solvers of each method; CP-SAT's local searches share a core with its proof.
 SOLVERS: Final = {"portfolio": ("highs", "cp-sat:2"), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
 #: Large-neighbourhood search joins in for parts of at least this many candidates.
-VAST: Final = 1_000
+MIN_LNS_SIZE: Final = 1_000
 #: Largest share of the time for splitting a problem, reducing its parts and their must-sets.
-PREPARE: Final = 0.25
+PREPARATION_TIME_SHARE: Final = 0.25
 #: With a limit on nodes, branch and bound is for parts of at most this many candidates.
-EASY: Final = 300
+MAX_BRANCHING_SIZE: Final = 300
 #: The effort of a proof: no gap, and no limit but time and memory.
-THOROUGH: Final = Effort()
+PROOF_EFFORT: Final = Effort()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Exact:
     ``endings`` are the reasons for which solvers ended early; ``cuts`` counts the loop formulas that
     solvers in processes of their own work with. ``width`` is the largest treewidth, as far as a greedy
     decomposition tells, of the parts that are neither trivial nor enumerated: at most one more than
-    :data:`~workbench.extraction.exact.treewidth.WIDEST`, and None if that of some part is not known.
+    :data:`~workbench.extraction.exact.treewidth.MAX_WIDTH`, and None if that of some part is not known.
     """
 
     taken: dict[int, int] | None
@@ -86,7 +86,7 @@ def solve(
     solver: str = "portfolio",
     patience: Patience | None = None,
     memory: int = SOLVER_MEMORY,
-    effort: Effort = THOROUGH,
+    effort: Effort = PROOF_EFFORT,
 ) -> Iterator[Exact]:
     """Solve a problem to proven optimality, or as far as ``seconds`` allow.
 
@@ -105,7 +105,7 @@ def solve(
         The state at every improvement; the last one is the outcome.
     """
     until = time.perf_counter() + seconds
-    ready = time.perf_counter() + PREPARE * seconds
+    ready = time.perf_counter() + PREPARATION_TIME_SHARE * seconds
     pieces = tighten(split(problem, ready), incumbent, ready)
     paid, parts = _without_fixed_costs([part for part, _ in pieces])
     groups = by_shape(parts)  # a network repeats its blocks
@@ -173,7 +173,7 @@ def _race(
 ) -> Race:
     """Return the race of the solvers for a part."""
     job = Job(part, must, start, until - time.perf_counter())
-    joins = solver == "portfolio" and len(part.nodes) >= VAST and start is not None
+    joins = solver == "portfolio" and len(part.nodes) >= MIN_LNS_SIZE and start is not None
     return Race(job, SOLVERS[solver], memory, ("lns",) if joins else ())
 
 
@@ -215,7 +215,7 @@ def _trivial(problem: Problem, start: dict[int, int] | None, bound: float) -> So
         # No candidate has children: take the cheapest candidate of each e-class.
         cheapest = {c: min(m, key=lambda i: problem.cost[i]) for c, m in members.items()}
         return Solved(cheapest, math.fsum(problem.cost[i] for i in cheapest.values()), proved=True)
-    if math.prod(len(candidates) for candidates in members.values()) <= TINY:
+    if math.prod(len(candidates) for candidates in members.values()) <= MAX_ENUMERATED:
         return _enumerate(problem, members)
     return None
 
@@ -236,15 +236,15 @@ def _at_once(
     slack = effort.gap
     if start is not None and slack > 0.0 and selection_cost(problem, start) - bound <= slack:
         return Solved(start, bound, proved=False, endings=(Ending(Limit.CLOSE),))
-    if effort.nodes is not None and start is not None and len(problem.nodes) > EASY:
+    if effort.nodes is not None and start is not None and len(problem.nodes) > MAX_BRANCHING_SIZE:
         found = bound_highs(problem, must, start, seconds, slack=slack)
         return replace(found, bound=max(found.bound, bound))
     if effort.nodes is not None:
         return solve_highs(problem, must, start, seconds, slack=slack, nodes=effort.nodes)
-    if len(problem.nodes) < QUICK and solver in ("portfolio", "highs"):
+    if len(problem.nodes) < SMALL_SIZE and solver in ("portfolio", "highs"):
         # Cutting planes take a while to begin with, but then often decide a part without a branch.
-        cuts = len(problem.nodes) >= CUT and solver == "portfolio"
-        found = (solve_by_cuts if cuts else solve_highs)(problem, must, start, min(seconds, SOON))
+        cuts = len(problem.nodes) >= MIN_CUT_SIZE and solver == "portfolio"
+        found = (solve_by_cuts if cuts else solve_highs)(problem, must, start, min(seconds, EASY_SECONDS))
         return found if found.proved else None
     return None
 
@@ -268,8 +268,10 @@ def solve_whole(
         apart: The number of candidates of each forbidden set to be left out at least.
     """
     paid, (problem,) = _without_fixed_costs([problem])
-    if len(problem.nodes) < QUICK:
-        found = solve_highs(problem, must, start, min(seconds, SOON), forbidden=forbidden, apart=apart)
+    if len(problem.nodes) < SMALL_SIZE:
+        found = solve_highs(
+            problem, must, start, min(seconds, EASY_SECONDS), forbidden=forbidden, apart=apart
+        )
         if found.proved:
             return replace(found, bound=found.bound + paid)
     race = Race(Job(problem, must, start, seconds, forbidden, apart), ("highs",))

@@ -19,8 +19,8 @@ from workbench.extraction.reduce.dominators import chain_bound
 #: The methods that solve the program, and the order variables of each.
 ORDERS: Final = {"tensat": "real", "tensat-integer": "integer", "tensat-filtered": "none"}
 #: HiGHS treats costs that differ by 1e-6 as equal. If the costliest path that no selection avoids costs
-#: less than SMALL, all costs are multiplied until it costs 1.
-SMALL: Final = 0.1
+#: less than this, all costs are multiplied until it costs 1.
+MIN_PATH_COST: Final = 0.1
 
 
 def tensat_program(problem: Problem, order: str) -> Program:
@@ -70,7 +70,7 @@ def solve_tensat(
     for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("mip_rel_gap", 0.0)):
         solver.setOptionValue(option, value)
     least = chain_bound(problem)
-    scale = 1.0 / least if 0.0 < least < SMALL else 1.0
+    scale = 1.0 / least if 0.0 < least < MIN_PATH_COST else 1.0
     rows.cost = [c * scale for c in rows.cost]
     model = highs_model(rows)
     solver.setOptionValue("time_limit", max(0.01, until - time.perf_counter()))

@@ -18,7 +18,7 @@ from workbench.extraction.problem import Problem
 from workbench.support.components import strong_components
 
 #: A width above this is not determined.
-WIDEST: Final = 30
+MAX_WIDTH: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Decomposition:
     width: int
 
 
-def decomposition(sparse: Sparse, widest: int = WIDEST, until: float = math.inf) -> Decomposition | None:
+def decomposition(sparse: Sparse, widest: int = MAX_WIDTH, until: float = math.inf) -> Decomposition | None:
     """Return a tree decomposition, or None if greedy elimination finds none of at most a width.
 
     Args:

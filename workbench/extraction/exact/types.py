@@ -14,7 +14,7 @@ from workbench.extraction.result import Ending
 
 #: A bound meets a cost when they differ by at most this share of the cost beyond the part that all selections
 #: pay.
-MET: Final = 1e-9
+GAP_TOLERANCE: Final = 1e-9
 
 #: Callback by which a solver reports progress: a selection (e-class → candidate) or None, a lower bound, and
 #: the number of loop formulas in use.
@@ -89,4 +89,4 @@ def met(cost: float, bound: float, paid: float = 0.0) -> bool:
     expensive e-node that is always there would hide all differences.
     """
     rounding = 4 * sys.float_info.epsilon * abs(cost)
-    return cost < math.inf and cost - bound <= max(MET * abs(cost - paid), rounding)
+    return cost < math.inf and cost - bound <= max(GAP_TOLERANCE * abs(cost - paid), rounding)

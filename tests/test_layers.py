@@ -11,7 +11,7 @@ PACKAGE = Path(workbench.__file__).parent
 
 #: The core from the ground up: a package imports from its own floor and from those before it.
 CORE = (
-    "_version", "support", "run", "ops", "graph", "rules", "egraph", "symbolic", "frontends",
+    "_version", "support", "run", "symbolic", "ops", "graph", "rules", "egraph", "frontends",
     "saturation", "costs", "extraction", "certification", "devices", "optimizer",
 )  # fmt: skip
 

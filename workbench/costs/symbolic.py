@@ -9,11 +9,11 @@ import numpy as np
 
 from workbench.costs import CostModel
 from workbench.costs.model import OpInstance
+from workbench.egraph.at_sizes import attrs_at, attrs_depend, depends, type_at
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
 from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.symbolic import Generic
-from workbench.symbolic.mapping import attrs_at, attrs_depend, depends, type_at
 from workbench.symbolic.sizes import named
 
 #: Cost of a term that cannot be used: more than any graph costs.

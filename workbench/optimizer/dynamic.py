@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.egraph.at_sizes import graph_at, type_at
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.optimizer.model import Model
 from workbench.symbolic import Undecodable
-from workbench.symbolic.mapping import graph_at, type_at
+from workbench.symbolic.integers import written
 from workbench.symbolic.sizes import named
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def fate_of(
     """
     if not model.symbols:
         return Dynamic((), {}, model.fixed) if model.fixed else None
-    found = [f"{name} is {size}" for name, size in model.generic.derived.items()]
+    found = [f"{name} is {written(size)}" for name, size in model.generic.derived.items()]
     found += [f"{name} is a multiple of {n}" for name, n in model.multiples.items() if n > 1]
     found += [f"{name} is at most {bound}" for name, bound in model.bounds.items()]
     return Dynamic(model.kept, model.sizes, model.fixed, checked, (*found, *notes), term, model.table)

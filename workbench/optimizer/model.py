@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from workbench.costs import CostModel
 from workbench.costs.symbolic import PricedAt
+from workbench.egraph.at_sizes import egraph_at, graph_at
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
 from workbench.symbolic import Generic
-from workbench.symbolic.mapping import egraph_at, graph_at
 from workbench.symbolic.sizes import checked_sizes
 
 if TYPE_CHECKING:

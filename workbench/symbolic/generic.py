@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final
 
-from workbench.symbolic.expressions import Expression
+from workbench.symbolic.integers import Int, num, quotient, sym
 
 #: Numbers from here on are not extents: ``INT64_MAX`` and the like mean "to the end".
 _UNBOUNDED: Final = 1 << 61
@@ -23,6 +22,8 @@ _UNBOUNDED: Final = 1 << 61
 _DIVISORS: Final = (2, 4, 8, 16, 32, 64, 3, 5, 6)
 #: Symbols with a smaller prime are lengths bounded by a stored table; windows do not divide them.
 _DIVIDED: Final = 4096
+
+_Fraction = tuple[Int, int]
 
 
 class Undecodable(ValueError):
@@ -40,9 +41,9 @@ class Generic:
 
     primes: Mapping[str, int]
     multiples: Mapping[str, int] = field(default_factory=dict)
-    derived: Mapping[str, Expression] = field(default_factory=dict)
+    derived: Mapping[str, Int] = field(default_factory=dict)
     constants: frozenset[int] = frozenset()
-    _known: dict[int, Expression] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[int, Int] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def extents(self) -> dict[str, int]:
@@ -54,7 +55,7 @@ class Generic:
         """Return the sizes together with the sizes of the derived symbols."""
         return {**sizes, **{name: size.at(sizes) for name, size in self.derived.items()}}
 
-    def expression(self, number: int) -> Expression:
+    def expression(self, number: int) -> Int:
         """Return the expression in the symbols that a number encodes."""
         found = self._known.get(number)
         if found is None:
@@ -63,43 +64,41 @@ class Generic:
 
     def depends(self, number: int) -> bool:
         """Return whether a number depends on a symbol."""
-        return not self.expression(number).constant
+        return self.expression(number).value is None
 
     def at(self, number: int, sizes: Mapping[str, int]) -> int:
         """Return the value of a number when the symbols have these sizes."""
         found = self.expression(number)
-        return number if found.constant else found.at(sizes)
+        return number if found.value is not None else found.at(sizes)
 
-    # -- reading ----------------------------------------------------------------------------------
-    def _read(self, number: int) -> Expression:
+    # -- reading: a fraction is an integer and the number that divides it -------------------------------
+    def _read(self, number: int) -> Int:
         if number < 0 or number >= _UNBOUNDED:
-            return Expression.number(number)
-        return self._product(number) or self._affine(number) or self._sum(number) or Expression.number(number)
+            return num(number)
+        found = self._product(number) or self._affine(number) or self._sum(number)
+        return num(number) if found is None else quotient(*found)
 
     def _small(self, number: int) -> bool:
         """Return whether a number is too small to encode a symbol, or is a constant of the model."""
         least = min(p * (1 if self.multiples.get(n, 1) > 1 else 0.1) for n, p in self.primes.items())
         return number in self.constants or number < least
 
-    def _symbol(self, name: str) -> Expression:
-        return Expression.symbol(name) * Fraction(1, self.multiples.get(name, 1))
-
-    def _product(self, number: int) -> Expression | None:
+    def _product(self, number: int) -> _Fraction | None:
         """Decode a number that the prime of a symbol divides; the quotient is decoded in turn."""
         if self._small(number):
             return None
         for name, prime in self.primes.items():
             if number % prime == 0:
                 rest = number // prime
-                inner = self._product(rest) or self._affine(rest) or Expression.number(rest)
-                return self._symbol(name) * inner
+                inner, divisor = self._product(rest) or self._affine(rest) or (num(rest), 1)
+                return sym(name) * inner, self.multiples.get(name, 1) * divisor
         return None
 
-    def _affine(self, number: int) -> Expression | None:
+    def _affine(self, number: int) -> _Fraction | None:
         """Decode a multiple of one symbol plus a small addend, or such a sum divided and rounded down."""
         if self._small(number):
             return None
-        found: list[tuple[int, Expression]] = []
+        found: list[tuple[int, _Fraction]] = []
         for name, prime in self.primes.items():
             multiple = self.multiples.get(name, 1)
             reach = min(64, 1 + prime // 1000)
@@ -108,7 +107,7 @@ class Generic:
             few = times % multiple == 0 and times // multiple <= 4 and abs(addend) <= reach
             part = multiple > 1 and times.bit_count() == 1 and abs(addend) <= 2
             if addend and times > 0 and (few or part):
-                found.append((abs(addend), self._symbol(name) * times + addend))
+                found.append((abs(addend), (sym(name) * times + addend * multiple, multiple)))
             if multiple > 1 or prime < _DIVIDED:
                 continue
             for divisor in _DIVISORS:
@@ -116,18 +115,18 @@ class Generic:
                 # Windows halve an extent rounding down or up; at one extent other addends agree.
                 natural = [a for a in (0, divisor - 1, exact) if (prime + a) // divisor == number]
                 if natural and abs(exact) < 2 * divisor:
-                    found.append((divisor, (self._symbol(name) + natural[0]) * Fraction(1, divisor)))
+                    found.append((divisor, (sym(name) + natural[0], divisor)))
                     break
         return min(found, key=lambda f: f[0])[1] if found else None
 
-    def _sum(self, number: int) -> Expression | None:
+    def _sum(self, number: int) -> _Fraction | None:
         """Decode a number as the sum of a symbol and an expression in the symbols."""
         for name, prime in self.primes.items():
             rest = number - prime * self.multiples.get(name, 1)
             if rest > 0:
                 other = self._product(rest) or self._affine(rest)
                 if other is not None:
-                    return self._symbol(name) * self.multiples.get(name, 1) + other
+                    return sym(name) * other[1] + other[0], other[1]
         return None
 
 

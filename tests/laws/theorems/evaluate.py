@@ -11,10 +11,10 @@ import numpy as np
 
 from workbench.laws.theorems.applications import ELEMENT, Call, Tensor
 from workbench.laws.theorems.definitions import DEFINITIONS
-from workbench.laws.theorems.integers import Cond, Int, num, replaced, replaced_in, single, symbols
 from workbench.laws.theorems.symbolic_typing import Reading
 from workbench.laws.theorems.terms import Factor, Term, Value, factor, one, restart
 from workbench.ops import OpSpec
+from workbench.symbolic.integers import Cond, Int, num, replaced, replaced_in, single, symbols
 
 FUNCTIONS: Final[dict[str, Callable[..., float]]] = {
     "exp": math.exp,

@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.laws.theorems.axes import NotCovered, Perm, among, key_text, met, place_of
-from workbench.laws.theorems.integers import FALSE, TRUE, num, sym
+from workbench.symbolic.integers import FALSE, TRUE, num, sym
 
 
 def test_keys_without_a_permutation_are_one_axis_only_if_they_are_equal():

@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.laws.theorems.entailment import Facts, follows, quotients, solver
-from workbench.laws.theorems.integers import at_least, div, equal, mul, num, sub, sym
+from workbench.symbolic.integers import at_least, div, equal, mul, num, sub, sym
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
 

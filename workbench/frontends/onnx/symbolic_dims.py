@@ -15,6 +15,7 @@ from typing import Final
 import onnx
 from onnx import ModelProto, ValueInfoProto
 
+from workbench.egraph.at_sizes import attrs_depend, depends, graph_at
 from workbench.frontends.onnx.file import (
     DimensionError,
     ModelError,
@@ -32,10 +33,9 @@ from workbench.frontends.onnx.symbolic_values import SizedValues, TooLong
 from workbench.frontends.onnx.symbolic_writer import SymbolTable
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
-from workbench.symbolic import Expression, Generic, Undecodable
-from workbench.symbolic.expressions import parsed
+from workbench.symbolic import Generic, Undecodable
 from workbench.symbolic.generic import prime_below
-from workbench.symbolic.mapping import attrs_depend, depends, graph_at
+from workbench.symbolic.integers import Int, as_quotient, num, parsed, replaced, sym, symbols, written
 from workbench.symbolic.sizes import fitting, kind_of, pricing_size
 
 #: Upper bounds for generic primes, by kind of dimension: far from powers of two, small enough that a
@@ -189,7 +189,7 @@ class _Plan:
 
     fixed: Mapping[str, str] = field(default_factory=dict)
     multiples: frozenset[str] = frozenset()
-    derived: Mapping[str, Expression] = field(default_factory=dict)
+    derived: Mapping[str, Int] = field(default_factory=dict)
 
 
 class _Opening:
@@ -260,7 +260,7 @@ class _Opening:
             if len(names) > 2:
                 yield _Plan({n: reason for n in names if n != name})
 
-    def _relations(self) -> Iterator[dict[str, Expression]]:
+    def _relations(self) -> Iterator[dict[str, Int]]:
         """Yield relations that dimensions may obey: sums with a cached length first, then equalities."""
         past = [s.name for s in self.symbols if s.kind == "past" and s.name not in self.stated]
         lengths = [
@@ -270,22 +270,22 @@ class _Opening:
             for total in lengths:
                 for b in lengths:
                     if b != total:
-                        yield {total: Expression.symbol(a) + Expression.symbol(b)}
-                yield {total: Expression.symbol(a) + 1}
+                        yield {total: sym(a) + sym(b)}
+                yield {total: sym(a) + 1}
         pairs = [
             (a.name, b.name)
             for a, b in itertools.combinations(self.symbols, 2)
             if a.places[0][1] == b.places[0][1] and not {a.name, b.name} & self.stated.keys()
         ]
         for a, b in pairs:
-            yield {b: Expression.symbol(a)}
+            yield {b: sym(a)}
         if len(pairs) > 1:
             leaders: dict[int, str] = {}
             merged = {}
             for s in self.symbols:
                 leader = leaders.setdefault(s.places[0][1], s.name)
                 if leader != s.name:
-                    merged[s.name] = Expression.symbol(leader)
+                    merged[s.name] = sym(leader)
             yield merged
 
     def _reason(self) -> str:
@@ -318,7 +318,7 @@ class _Opening:
         if not self.told:
             text = str(error)
             if generic is not None:
-                text = re.sub(r"\d+", lambda m: str(generic.expression(int(m[0]))), text)
+                text = re.sub(r"\d+", lambda m: written(generic.expression(int(m[0]))), text)
             self.told = text
 
     def _import(self, plan: _Plan) -> Opened:
@@ -346,16 +346,16 @@ class _Opening:
     def _size(self, name: str) -> int:
         """Return the size used if a dimension is fixed."""
         if name in self.stated:
-            return self.stated[name].at({n: self._size(n) for n in self.stated[name].symbols})
+            return self.stated[name].at({n: self._size(n) for n in symbols(self.stated[name])})
         return fitting(self.asked[name], 1, self.bounds.get(name))
 
     def _generic(self, plan: _Plan, free: Sequence[Symbol]) -> tuple[Generic, dict[str, int]]:
         """Return generic extents for a plan, and a second set of other extents."""
         taken: set[int] = set()
         pair: list[dict[str, int]] = []
-        fixed = {n: self._size(n) for n in plan.fixed}
+        fixed = {n: num(self._size(n)) for n in plan.fixed}
         derived = {
-            s.name: found.given(fixed)
+            s.name: replaced(found, fixed)
             for s in free
             if (found := plan.derived.get(s.name) or self.stated.get(s.name)) is not None
         }
@@ -432,9 +432,9 @@ def _divided(graph: Graph, generic: Generic) -> dict[str, int]:
     for kind in (n.type for n in graph.nodes):
         for extent in kind.shape if isinstance(kind, TensorType) else ():
             size = generic.expression(extent)
-            for name in size.symbols:
+            for name in symbols(size):
                 if generic.multiples.get(name, 1) > 1:
-                    found[name] = math.lcm(found.get(name, 1), size.divisor)
+                    found[name] = math.lcm(found.get(name, 1), as_quotient(size)[1])
     return found
 
 

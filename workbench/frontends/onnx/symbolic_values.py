@@ -20,6 +20,8 @@ from workbench.frontends.onnx.symbolic_writer import ShapeWriter
 from workbench.graph import Opaque
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.symbolic import Generic, Undecodable
+from workbench.symbolic.integers import symbols as symbols_in
+from workbench.symbolic.integers import written
 
 #: Sizes are computed for values of at most this many elements; larger values keep their operators.
 COMPUTED_ELEMENTS: Final = 64
@@ -117,7 +119,7 @@ class SizedValues(Values):
         found = copied(kind)
         for dim in found.tensor_type.shape.dim if found.tensor_type.HasField("shape") else ():
             size = self.generic.expression(dim.dim_value)
-            if not size.constant:
+            if size.value is None:
                 dim.dim_param = str(size)
         return found
 
@@ -129,7 +131,7 @@ class SizedValues(Values):
         if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and (array != np.floor(array)).any()):
             raise Undecodable(f"{name!r} is a number that depends on a symbolic dimension")
         numbers = tuple(int(n) for n in array.reshape(-1))
-        symbols = {s for n in numbers for s in self.generic.expression(n).symbols}
+        symbols = {s for n in numbers for s in symbols_in(self.generic.expression(n))}
         read = list(dict.fromkeys(self._sources[s][0] for s in sorted(symbols)))
         payload = _Payload()
         formal = {actual: f"x{i}" for i, actual in enumerate(read)}
@@ -158,7 +160,7 @@ class SizedValues(Values):
         )
         content = model.SerializeToString(deterministic=True)
         record = Opaque("Shape", "", (kind,), content, True, "a size that depends on a symbolic dimension")
-        expressions = ",".join(str(self.generic.expression(n)) for n in numbers)
+        expressions = ",".join(written(self.generic.expression(n)) for n in numbers)
         return record, read, f"{SIZE_KEY}{kind.dtype}{list(kind.shape)}_{expressions}"
 
     # -- both bindings ----------------------------------------------------------------------------
@@ -214,8 +216,8 @@ class SizedValues(Values):
             along = range(len(ends)) if axes is None else axes
             for end, axis in zip(ends.tolist(), along, strict=True):
                 found = self.generic.expression(int(end))
-                if not found.constant and end > kind.shape[axis]:
-                    raise TooLong(found.symbols, kind.shape[axis])
+                if found.value is None and end > kind.shape[axis]:
+                    raise TooLong(symbols_in(found), kind.shape[axis])
 
 
 class _Payload:

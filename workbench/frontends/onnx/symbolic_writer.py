@@ -15,7 +15,8 @@ from workbench.frontends.onnx.writer import Writer
 from workbench.graph import Node
 from workbench.ops import spec_of
 from workbench.ops.types import DTYPE_CODES, TensorType
-from workbench.symbolic import Expression, Generic, Undecodable
+from workbench.symbolic import Generic, Undecodable
+from workbench.symbolic.integers import Int, as_quotient, symbols, written
 
 #: The end of a slice that reaches the end of its axis.
 TO_THE_END: Final = (1 << 63) - 1
@@ -33,7 +34,7 @@ class Destination(Protocol):
         """Return the name of an initializer with the data ``array``, unchanged."""
 
 
-def symbolic_type(kind: TensorType, generic: Generic, named: Callable[[Expression], str] = str) -> TypeProto:
+def symbolic_type(kind: TensorType, generic: Generic, named: Callable[[Int], str] = written) -> TypeProto:
     """Return a type of generic extents in ONNX's form; ``named`` returns the name of a symbolic extent.
 
     An extent with an empty name is left open.
@@ -41,7 +42,7 @@ def symbolic_type(kind: TensorType, generic: Generic, named: Callable[[Expressio
     dims: list[int | str | None] = []
     for extent in kind.shape:
         found = generic.expression(extent)
-        dims.append(extent if found.constant else named(found) or None)
+        dims.append(extent if found.value is not None else named(found) or None)
     return onnx.helper.make_tensor_type_proto(DTYPE_CODES[kind.dtype], dims)
 
 
@@ -78,8 +79,8 @@ class SymbolTable:
         """Return the type of any other value; an extent with an unnamed symbol is left open."""
         own = {size: name for name, size in self.generic.derived.items() if len(size.terms) > 1}
 
-        def text(size: Expression) -> str:
-            return own.get(size, str(size)) if size.symbols <= self.named else ""
+        def text(size: Int) -> str:
+            return own.get(size, written(size)) if symbols(size) <= self.named else ""
 
         return symbolic_type(kind, self.generic, text)
 
@@ -153,7 +154,7 @@ class ShapeWriter:
         run: list[int] = []
         for n in numbers:
             found = self.generic.expression(n)
-            if found.constant:
+            if found.value is not None:
                 run.append(n)
                 continue
             if run:
@@ -164,15 +165,14 @@ class ShapeWriter:
             pieces.append(self._writer.plain(np.asarray(run, dtype=np.int64)))
         return pieces[0] if len(pieces) == 1 else self._writer.node("Concat", pieces, axis=0)
 
-    def _expression(self, size: Expression) -> str:
+    def _expression(self, size: Int) -> str:
         return self._once(size, lambda: self._sum(size))
 
-    def _sum(self, size: Expression) -> str:
-        divisor, total = size.divisor, ""
-        for monomial, coefficient in size.terms:
-            number = int(coefficient * divisor)
-            factors = [name for name, power in monomial for _ in range(power)]
-            term = self._product(tuple(factors)) if factors else self._number(abs(number))
+    def _sum(self, size: Int) -> str:
+        terms, divisor = as_quotient(size)
+        total = ""
+        for factors, number in terms:
+            term = self._product(factors) if factors else self._number(abs(number))
             if factors and abs(number) != 1:
                 term = self._writer.node("Mul", [term, self._number(abs(number))])
             if not total:

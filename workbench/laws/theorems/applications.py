@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from workbench.laws.theorems.axes import Key, among
-from workbench.laws.theorems.integers import Int, broadcast
 from workbench.laws.theorems.symbolic_typing import Kind, Reading, whole
 from workbench.laws.theorems.terms import Value, apply, factor, guarded, number, one
 from workbench.ops.activations import operator_of
+from workbench.symbolic.integers import Int, broadcast
 
 Index = Callable[[Key], Int]
 

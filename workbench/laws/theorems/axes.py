@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.laws.theorems.integers import Cond, Int, call, choose, equal, num, sym, truth
+from workbench.symbolic.integers import Cond, Int, call, choose, equal, num, sym, truth
 
 Key = Any
 REST: Final = "*"

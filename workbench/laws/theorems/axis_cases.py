@@ -7,11 +7,11 @@ from itertools import product
 from typing import Any, Final
 
 from workbench.laws.theorems.axes import REST, Key
-from workbench.laws.theorems.integers import sym
 from workbench.laws.theorems.symbolic_typing import Axis
 from workbench.ops import Trait, spec_of
 from workbench.rules.interpret import RowAttr, attributes
 from workbench.rules.pattern import App, Arith, AttrVar, DimOf, Literal, RankOf, Rule, Vector, subterms
+from workbench.symbolic.integers import sym
 
 
 def literal_axes(rule: Rule) -> int:

@@ -23,27 +23,6 @@ from typing import Any
 from workbench.laws.theorems.axes import NotCovered, is_rest
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.goals import Statement, statements
-from workbench.laws.theorems.integers import (
-    Cond,
-    Int,
-    at_least,
-    both,
-    broadcast,
-    call,
-    choose,
-    div,
-    either,
-    equal,
-    largest,
-    mul,
-    negated,
-    num,
-    replaced,
-    replaced_in,
-    sym,
-    symbols,
-)
-from workbench.laws.theorems.integers import add as plus_int
 from workbench.laws.theorems.links import Chain, NoLink
 from workbench.laws.theorems.symbolic_typing import N
 from workbench.laws.theorems.terms import (
@@ -63,6 +42,27 @@ from workbench.laws.theorems.typability import why_guarded
 from workbench.laws.theorems.variadic import bounds
 from workbench.rules.interpret import RELATIONS
 from workbench.rules.pattern import Rule
+from workbench.symbolic.integers import (
+    Cond,
+    Int,
+    at_least,
+    both,
+    broadcast,
+    call,
+    choose,
+    div,
+    either,
+    equal,
+    largest,
+    mul,
+    negated,
+    num,
+    replaced,
+    replaced_in,
+    sym,
+    symbols,
+)
+from workbench.symbolic.integers import add as plus_int
 
 Node = list[Any]
 #: Answers and results of the solver, by the texts of the questions.

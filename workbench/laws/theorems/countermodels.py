@@ -14,10 +14,10 @@ from typing import Final
 from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.entailment import EFFORT, Question, Unavailable, solver
 from workbench.laws.theorems.goals import Statement, statements
-from workbench.laws.theorems.integers import num, replaced
 from workbench.laws.theorems.prove import NotFound, Search, prove_case
 from workbench.laws.theorems.symbolic_typing import Axis
 from workbench.rules.pattern import Rule
+from workbench.symbolic.integers import num, replaced
 
 #: The number of lists of conditions of which models are sought.
 MOST: Final = 12

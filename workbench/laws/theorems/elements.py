@@ -20,8 +20,6 @@ from workbench.laws.theorems.applications import (
     put,
 )
 from workbench.laws.theorems.axes import REST, NotCovered, Perm, key_text, shown
-from workbench.laws.theorems.integers import Int, call, div, mod, mul, num, single, sub
-from workbench.laws.theorems.integers import add as plus_int
 from workbench.laws.theorems.symbolic_typing import Kind, key_of, signature, whole
 from workbench.laws.theorems.terms import (
     Value,
@@ -34,6 +32,8 @@ from workbench.laws.theorems.terms import (
     times,
     within,
 )
+from workbench.symbolic.integers import Int, call, div, mod, mul, num, single, sub
+from workbench.symbolic.integers import add as plus_int
 
 
 # -- elementwise ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from itertools import product
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.laws.theorems.integers import (
+from workbench.symbolic.integers import (
     FALSE,
     TRUE,
     Atom,

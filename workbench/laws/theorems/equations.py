@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.laws.theorems.integers import Cond, Int, add, is_positive, mul, neg, num, sub, sym, symbols
+from workbench.symbolic.integers import Cond, Int, add, is_positive, mul, neg, num, sub, sym, symbols
 
 
 def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:

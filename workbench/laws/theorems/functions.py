@@ -6,7 +6,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from workbench.laws.theorems.integers import is_positive, symbols
 from workbench.laws.theorems.terms import (
     LAWS,
     Factor,
@@ -25,6 +24,7 @@ from workbench.laws.theorems.terms import (
     times,
     total,
 )
+from workbench.symbolic.integers import is_positive, symbols
 
 
 def _exp(x: Value) -> Value | None:

@@ -18,26 +18,6 @@ from workbench.laws.theorems.axes import Key, NotCovered, Perm, is_rest, key_tex
 from workbench.laws.theorems.axis_cases import cases, fixed_images, identities
 from workbench.laws.theorems.definitions import DEFINITIONS, Call, Tensor
 from workbench.laws.theorems.equations import solution
-from workbench.laws.theorems.integers import (
-    NONNEGATIVE,
-    RANGES,
-    TRUE,
-    Cond,
-    Int,
-    NotPositive,
-    at_least,
-    either,
-    equal,
-    largest,
-    neg,
-    num,
-    replaced,
-    replaced_in,
-    single,
-    sym,
-    symbols,
-)
-from workbench.laws.theorems.integers import add as plus_int
 from workbench.laws.theorems.symbolic_typing import (
     Axis,
     Kind,
@@ -61,6 +41,26 @@ from workbench.rules.pattern import (
     Rule,
     names_in,
 )
+from workbench.symbolic.integers import (
+    NONNEGATIVE,
+    RANGES,
+    TRUE,
+    Cond,
+    Int,
+    NotPositive,
+    at_least,
+    either,
+    equal,
+    largest,
+    neg,
+    num,
+    replaced,
+    replaced_in,
+    single,
+    sym,
+    symbols,
+)
+from workbench.symbolic.integers import add as plus_int
 
 #: The number of rounds in which equations are solved.
 ROUNDS: Final = 40

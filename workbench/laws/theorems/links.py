@@ -24,12 +24,12 @@ from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text
 from workbench.laws.theorems.axis_cases import literal_axes
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.goals import Reader, Statement
-from workbench.laws.theorems.integers import Int, replaced_in, sym
 from workbench.laws.theorems.symbolic_typing import Axis, Kind, N, RankOpen, Unordered, signature, whole
 from workbench.laws.theorems.terms import Value, factor, one
 from workbench.ops import Attr, Trait, TypeMismatch, spec_of
 from workbench.rules.interpret import RELATIONS, RowAttr, attributes, compared, read_term, value
 from workbench.rules.pattern import App, AttrVar, Compare, Literal, Rule, Term, Var, Vector
+from workbench.symbolic.integers import Int, replaced_in, sym
 
 Link = tuple[str, bool, tuple[int, ...]]
 

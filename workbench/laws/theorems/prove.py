@@ -26,7 +26,11 @@ from workbench.laws.theorems.check import (
 )
 from workbench.laws.theorems.entailment import EFFORT, Facts, Unavailable
 from workbench.laws.theorems.goals import Statement, statements
-from workbench.laws.theorems.integers import (
+from workbench.laws.theorems.terms import Factor, Term, Value, free_symbols, in_factor, in_value
+from workbench.laws.theorems.unify import pairings, solve, unknowns, write_condition, write_int
+from workbench.rules.pattern import Rule
+from workbench.support.deadline import OutOfTime
+from workbench.symbolic.integers import (
     Cond,
     Int,
     add,
@@ -39,10 +43,6 @@ from workbench.laws.theorems.integers import (
     sym,
     symbols,
 )
-from workbench.laws.theorems.terms import Factor, Term, Value, free_symbols, in_factor, in_value
-from workbench.laws.theorems.unify import pairings, solve, unknowns, write_condition, write_int
-from workbench.rules.pattern import Rule
-from workbench.support.deadline import OutOfTime
 
 #: How often a proof may be split along one branch, and how many pairings of factors are tried.
 SPLITS: Final = 7

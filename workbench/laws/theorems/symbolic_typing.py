@@ -17,7 +17,9 @@ from workbench.laws.theorems.axes import (
     among,
     shown,
 )
-from workbench.laws.theorems.integers import (
+from workbench.ops import TensorType, TypeMismatch
+from workbench.ops.types import FLOAT_DTYPES, INDEX_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES, TRUTH_DTYPES
+from workbench.symbolic.integers import (
     FALSE,
     TRUE,
     Cond,
@@ -39,8 +41,6 @@ from workbench.laws.theorems.integers import (
     sym,
     truth,
 )
-from workbench.ops import TensorType, TypeMismatch
-from workbench.ops.types import FLOAT_DTYPES, INDEX_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES, TRUTH_DTYPES
 
 
 class OpenDivisor(NotCovered):

@@ -15,7 +15,7 @@ from fractions import Fraction
 from itertools import count
 from typing import Any, Final
 
-from workbench.laws.theorems.integers import (
+from workbench.symbolic.integers import (
     FALSE,
     RANGES,
     TRUE,

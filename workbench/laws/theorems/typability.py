@@ -15,11 +15,11 @@ from workbench.laws.theorems.axis_cases import cases, fixed_images, identities
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.equations import solution
 from workbench.laws.theorems.goals import ROUNDS, Reader, hold, hold_ranks, note_places
-from workbench.laws.theorems.integers import Int, NotPositive, replaced, replaced_in
 from workbench.laws.theorems.symbolic_typing import RankOpen, Reading, Unordered
 from workbench.ops import TypeMismatch
 from workbench.rules.interpret import bound_term, read_term
 from workbench.rules.pattern import Rule
+from workbench.symbolic.integers import Int, NotPositive, replaced, replaced_in
 
 
 def why_guarded(rule: Rule, known: Facts | None = None) -> str:

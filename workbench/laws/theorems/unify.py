@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from workbench.laws.theorems.integers import (
+from workbench.laws.theorems.terms import Factor, Value
+from workbench.symbolic.integers import (
     Atom,
     Cond,
     Int,
@@ -18,7 +19,6 @@ from workbench.laws.theorems.integers import (
     sym,
     symbols,
 )
-from workbench.laws.theorems.terms import Factor, Value
 
 #: An integer or a condition as data, ready for JSON.
 Data = int | str | list[Any]

@@ -18,8 +18,6 @@ from workbench.laws.theorems.applications import (
     put,
 )
 from workbench.laws.theorems.axes import Key, NotCovered, among
-from workbench.laws.theorems.integers import Cond, Int, call, div, equal, mod, mul, num, sub, sym
-from workbench.laws.theorems.integers import add as plus_int
 from workbench.laws.theorems.symbolic_typing import key_of, whole
 from workbench.laws.theorems.terms import (
     Value,
@@ -38,6 +36,8 @@ from workbench.laws.theorems.terms import (
     variable,
     within,
 )
+from workbench.symbolic.integers import Cond, Int, call, div, equal, mod, mul, num, sub, sym
+from workbench.symbolic.integers import add as plus_int
 
 
 # -- products ------------------------------------------------------------------------------------------

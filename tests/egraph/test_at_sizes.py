@@ -1,9 +1,9 @@
 import pytest
 
+from workbench.egraph.at_sizes import attrs_at, attrs_depend, depends, graph_at, type_at
 from workbench.graph import GraphBuilder
 from workbench.ops import TensorType, TupleType, TypeMismatch
 from workbench.symbolic import Generic
-from workbench.symbolic.mapping import attrs_at, attrs_depend, depends, graph_at, type_at
 
 GENERIC = Generic({"batch": 14_489, "sequence": 51_991})
 

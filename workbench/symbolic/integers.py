@@ -1,15 +1,20 @@
-"""Integers of proofs: polynomials in symbols, quotients, remainders and maxima, and conditions on them.
+"""Integers over symbols: polynomials, quotients, remainders, maxima and choices, and conditions on them.
 
-A polynomial is kept in one normal form, so that two equal polynomials are equal values. A symbol whose name
-begins with ``+`` is at least 1; only such symbols may divide, which is why a quotient needs no case for zero.
+Sizes of symbolic dimensions and the integers of proofs are both such values. A polynomial is kept in one normal
+form, so that two equal polynomials are equal values. A symbol whose name begins with ``+`` is at least 1; only
+numbers and such symbols may divide, which is why a quotient needs no case for zero. That a symbol is at least
+``k``, or a multiple of ``k``, is said by replacing it (:func:`replaced`) with ``+s + k - 1``, or ``k * s``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import ast
+import operator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd
+from math import gcd, prod
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -53,10 +58,43 @@ NONNEGATIVE: Final[set[str]] = set()
 
 @dataclass(frozen=True, slots=True)
 class Int:
-    """A polynomial: pairs of a product of atoms and its coefficient, in order."""
+    """A polynomial: pairs of a product of atoms and its coefficient, in order.
+
+    >>> s = sym("s")
+    >>> written(s * s * 2 + 1), (s * s * 2 + 1).at({"s": 3}), written((s + 1) // 2), (s * 6 + 7) % 3
+    ('2*s*s + 1', 19, 'floor((s + 1)/2)', 1)
+    """
 
     terms: tuple[tuple[Mono, int], ...]
     text: str
+
+    def __add__(self, other: Int | int) -> Int:
+        return add(self, _int(other))
+
+    def __sub__(self, other: Int | int) -> Int:
+        return sub(self, _int(other))
+
+    def __mul__(self, other: Int | int) -> Int:
+        return mul(self, _int(other))
+
+    def __floordiv__(self, other: Int | int) -> Int:
+        return div(self, _int(other))
+
+    def __mod__(self, other: Int | int) -> Int:
+        return mod(self, _int(other))
+
+    def __neg__(self) -> Int:
+        return neg(self)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rsub__(self, other: int) -> Int:
+        return sub(num(other), self)
+
+    def at(self, values: Mapping[str, int]) -> int:
+        """Return the value when the symbols have these values; raise KeyError if one has none."""
+        return sum(c * prod(_atom_at(a, values) for a in m) for m, c in self.terms)
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -81,6 +119,25 @@ class Int:
 
     def __repr__(self) -> str:
         return self.text
+
+
+def _int(value: Int | int) -> Int:
+    return num(value) if isinstance(value, int) else value
+
+
+def _atom_at(a: Atom, values: Mapping[str, int]) -> int:
+    if a.head == "sym":
+        return values[a.args[0]]
+    if a.head == "ite":
+        return a.args[1 if a.args[0].at(values) else 2].at(values)
+    numbers = [x.at(values) for x in a.args]
+    if a.head == "div":
+        return numbers[0] // numbers[1]
+    if a.head == "bc":
+        return 0 if numbers[0] == 1 else numbers[1]
+    if a.head == "max":
+        return max(numbers)
+    raise KeyError(a.head)
 
 
 def _poly(found: Mapping[Mono, int]) -> Int:
@@ -293,6 +350,11 @@ def largest(*xs: Int) -> Int:
     return mul(by, largest(*(divided(i, by)[0] for i in items)))
 
 
+def smallest(*xs: Int) -> Int:
+    """Return the smallest integer."""
+    return neg(largest(*map(neg, xs)))
+
+
 def broadcast(extent: Int, index: Int) -> Int:
     """Return the place that a result's index reads along an axis: 0 if the extent is 1."""
     if extent == num(1) or index == num(0):
@@ -331,6 +393,15 @@ class Cond:
     head: str
     args: tuple[Any, ...]
     text: str
+
+    def at(self, values: Mapping[str, int]) -> bool:
+        """Return whether the condition holds when the symbols have these values."""
+        inner = [x.at(values) for x in self.args]
+        if self.head in ("ge", "eq"):
+            return bool(inner[0] >= 0 if self.head == "ge" else inner[0] == 0)
+        if self.head == "not":
+            return not inner[0]
+        return any(inner) if self.head == "or" else self.head in ("and", "true") and all(inner)
 
     def __hash__(self) -> int:
         return hash(self.text)
@@ -494,3 +565,79 @@ def atoms(x: Int | Cond) -> Iterator[Atom]:
 def symbols(x: Int | Cond) -> frozenset[str]:
     """Return the names of the symbols in an integer or a condition."""
     return frozenset(a.args[0] for a in atoms(x) if a.head == "sym")
+
+
+# -- text ----------------------------------------------------------------------------------------------
+#: The operators on integers that a text may have.
+_SIGNS: Final[Mapping[type[ast.operator], Callable[[Int, Int], Int]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
+
+
+def parsed(text: str, names: Collection[str]) -> Int | None:
+    """Parse a sum, difference or product of integers and named symbols; return None for any other text.
+
+    The result is also None if a name is not in ``names``, or if the text is a single name or number.
+
+    >>> written(parsed("past + sequence", {"past", "sequence"}))
+    'past + sequence'
+    >>> parsed("past + 1", {"sequence"}), parsed("past", {"past"})
+    (None, None)
+    """
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+    return _read(tree, names) if isinstance(tree, ast.BinOp) else None
+
+
+def _read(tree: ast.expr, names: Collection[str]) -> Int | None:
+    if isinstance(tree, ast.Name):
+        return sym(tree.id) if tree.id in names else None
+    if isinstance(tree, ast.Constant):
+        return num(tree.value) if type(tree.value) is int else None
+    if not isinstance(tree, ast.BinOp) or type(tree.op) not in _SIGNS:
+        return None
+    a, b = _read(tree.left, names), _read(tree.right, names)
+    return None if a is None or b is None else _SIGNS[type(tree.op)](a, b)
+
+
+def quotient(x: Int, by: int) -> Int:
+    """Return ``x // by`` after both are divided by what divides all numbers in them."""
+    shared = gcd(by, *(c for _, c in x.terms))
+    return div(divided(x, num(shared))[0], num(by // shared))
+
+
+def as_quotient(x: Int) -> tuple[list[tuple[tuple[str, ...], int]], int]:
+    """Return products of names with their coefficients, and a number: ``x`` is their sum divided by it.
+
+    The products of most factors come first. The number is 1 unless ``x`` has one quotient by a number.
+    """
+    inside = [a for m, c in x.terms if c == 1 and len(m) == 1 for a in m if a.head == "div"]
+    divisor = inside[0].args[1].value if len(inside) == 1 else None
+    if divisor is not None:
+        x = (x - _poly({(inside[0],): 1})) * divisor + inside[0].args[0]
+    terms = [(tuple(sorted(map(_name, m))), c) for m, c in x.terms]
+    return sorted(terms, key=lambda t: (-len(t[0]), tuple(Counter(t[0]).items()))), divisor or 1
+
+
+def _name(a: Atom) -> str:
+    if a.head == "div":
+        return f"floor(({written(a.args[0])})/({written(a.args[1])}))"
+    known = all(isinstance(x, Int) for x in a.args)
+    return f"{a.head}({', '.join(map(written, a.args))})" if known else a.text
+
+
+def written(x: Int) -> str:
+    """Return an integer as text for a reader, such as the name of a dimension in a file."""
+    terms, divisor = as_quotient(x)
+    parts = []
+    for names, number in terms:
+        factors = [*names] if names and abs(number) == 1 else [str(abs(number)), *names]
+        parts.append(("- " if number < 0 else "+ ") + "*".join(factors))
+    text = " ".join(parts).removeprefix("+ ") or "0"
+    if divisor == 1:
+        return text
+    return f"floor({f'({text})' if len(parts) > 1 else text}/{divisor})"

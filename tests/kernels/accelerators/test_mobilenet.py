@@ -7,7 +7,7 @@ import pytest
 import workbench
 from tests.kernels.accelerators.layers import convolved, whole_numbers
 from workbench.graph import GraphBuilder, evaluate
-from workbench.kernels.accelerators import AcceleratorCost, lowering, placement, simulate, unit, unit_rules
+from workbench.kernels.accelerators import AcceleratorCost, placement, simulate, unit, unit_rules, unroll
 from workbench.studies.benchmarks.mobilenet import mobilenetv1
 
 SYSTOLIC = unit("systolic64")
@@ -88,7 +88,7 @@ def test_every_layer_written_out_is_exact_in_whole_numbers():
     )
     placed = placement(done.graph, SYSTOLIC)
     assert {left.what for left in placed.left} <= {"depthwise conv2d"}
-    literal = lowering(done.graph, SYSTOLIC)
+    literal = unroll(done.graph, SYSTOLIC)
     assert literal.operators()["systolic64"] == placed.calls
     feeds = whole_numbers(graph)
     values = evaluate(literal, feeds)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules import format_rule
-from workbench.rules.foreign.reading import read_rules
+from workbench.rules.ruleset import read_rules
 
 ROOT = Path(__file__).parent.parent
 

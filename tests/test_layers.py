@@ -17,9 +17,9 @@ CORE = (
 
 #: The wings above it, each package on a floor of its own.
 WINGS = (
-    "laws", "laws.theorems", "laws.verification", "laws.synthesis",
+    "laws", "laws.foreign", "laws.theorems", "laws.verification", "laws.synthesis",
     "kernels", "kernels.composites", "kernels.codegen", "kernels.accelerators",
-    "studies", "studies.search", "studies.analysis", "studies.taso", "taso", "studies.benchmarks",
+    "studies", "studies.guided", "studies.search", "studies.analysis", "studies.taso", "taso", "studies.benchmarks",
     "faces", "faces.plots", "studies.experiments", "results", "faces.views", "faces.cli",
 )  # fmt: skip
 

@@ -10,8 +10,8 @@ from workbench.graph import GraphBuilder
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules import load_rules, parse_rule, parse_rules, rule_set
 from workbench.rules.language import RuleSyntaxError
-from workbench.rules.library import LEFT_OUT
 from workbench.rules.pattern import format_rule
+from workbench.rules.ruleset import LEFT_OUT
 from workbench.rules.verdicts import library, statuses
 
 RULES = load_rules(library() / "branches.rules")

@@ -1,9 +1,9 @@
 import pytest
 
 from workbench.rules import RuleSyntaxError, format_rule, parse_rule, parse_rules
-from workbench.rules.foreign.reading import load_rules
 from workbench.rules.language import choices
 from workbench.rules.pattern import App, Arith, AttrVar, DimOf, DtypeOf, Inverse, Literal, Var, Vector
+from workbench.rules.ruleset import load_rules
 from workbench.rules.verdicts import law_of, library
 
 LIBRARY = [rule for file in sorted(library().glob("*.rules")) for rule in load_rules(file)]

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import pytest
 
-from workbench.rules.foreign.tensat_file import tensat_rules
+from workbench.laws.foreign.tensat_file import tensat_rules
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation
 from workbench.studies.benchmarks import benchmark

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from workbench.rules.foreign.reading import load_rules
     from workbench.rules.language import RuleSyntaxError, parse_rule, parse_rules
-    from workbench.rules.library import UnknownRuleSet, rule_set, rule_sets
     from workbench.rules.pattern import Rule, format_rule
-    from workbench.rules.ruleset import RuleSet
+    from workbench.rules.ruleset import RuleSet, UnknownRuleSet, load_rules, rule_set, rule_sets
 
 
 __all__ = [
@@ -34,12 +32,12 @@ __getattr__ = lazy_names(
         "Rule": ".pattern",
         "RuleSet": ".ruleset",
         "RuleSyntaxError": ".language",
-        "UnknownRuleSet": ".library",
+        "UnknownRuleSet": ".ruleset",
         "format_rule": ".pattern",
-        "load_rules": ".foreign.reading",
+        "load_rules": ".ruleset",
         "parse_rule": ".language",
         "parse_rules": ".language",
-        "rule_set": ".library",
-        "rule_sets": ".library",
+        "rule_set": ".ruleset",
+        "rule_sets": ".ruleset",
     },
 )

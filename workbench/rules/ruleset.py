@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import fnmatch
+import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from workbench.rules.language import RuleSyntaxError, law_lines, parse_rule, parse_rules
 from workbench.rules.pattern import Rule, format_rule
-from workbench.rules.verdicts import THEOREM, as_verdict, statuses, verdict_of
+from workbench.rules.verdicts import (
+    THEOREM,
+    TRUSTED,
+    as_verdict,
+    law_of,
+    library,
+    proof_files,
+    statuses,
+    verdict_of,
+)
 from workbench.run.display import Face
-from workbench.support.messages import nearest
+from workbench.support.disk_cache import remembered
+from workbench.support.messages import nearest, unknown
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,12 +119,11 @@ class RuleSet(Face):
         known = statuses()
         rows = []
         for rule in self.rules:
-            law = format_rule(rule).partition(": ")[2].partition("  @")[0]
             record = known.get(rule.name, {})
             rows.append(
                 (
                     rule.name,
-                    law,
+                    law_of(rule),
                     "multi" if rule.multi else "single",
                     ", ".join(rule.provenance),
                     self.verdict(rule),
@@ -142,3 +156,197 @@ class RuleSet(Face):
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, p) for p in patterns)
+
+
+# -- files -----------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A law of a file that has no form in the rule language, with the reason."""
+
+    index: int
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The contents of a file of rules.
+
+    ``form`` is ``rules``, ``taso``, ``tensat`` or ``equations``. ``indices`` are the rules' places in the
+    file, from 0; a law read in both directions has one place. ``rejected`` are the laws that are not rules.
+    """
+
+    form: str
+    name: str
+    rules: tuple[Rule, ...]
+    indices: tuple[int, ...]
+    rejected: tuple[Rejected, ...]
+
+    @property
+    def foreign(self) -> bool:
+        """Return whether the rules come from a system that broadcasts element-wise operands implicitly."""
+        return self.form != "rules"
+
+    def rule_set(self) -> RuleSet:
+        """Return the rules as a set."""
+        return RuleSet(self.name, self.rules)
+
+
+def read_rules(path: str | os.PathLike[str]) -> Contents:
+    """Read a file of rules law by law; raise :class:`RuleSyntaxError` if the file as a whole is broken."""
+    file = Path(path)
+    data = file.read_bytes()
+    form = _form(file, data)
+    if form == "rules":
+        return _own_rules(file, data)
+    rules, rejected = offered(f"{form}_rules")(file, tolerant=True)
+    gone = {r.index for r in rejected}
+    places = [i for i in range(len(rules) + len(rejected)) if i not in gone]
+    return Contents(form, file.stem, tuple(rules), tuple(places), tuple(rejected))
+
+
+def _own_rules(file: Path, data: bytes) -> Contents:
+    if not data.strip():
+        raise RuleSyntaxError(f"{file.name}: the file is empty")
+    rules: list[Rule] = []
+    indices: list[int] = []
+    rejected: list[Rejected] = []
+    names: set[str] = set()
+    for index, (number, line) in enumerate(law_lines(data.decode("utf-8"))):
+        label = line.partition(":")[0].strip()
+        try:
+            found = parse_rule(line, file=file.name, line=number)
+        except RuleSyntaxError as error:
+            rejected.append(Rejected(index, label, str(error)))
+            continue
+        double = [r.name for r in found if r.name in names]
+        if double:
+            place = f"{file.name}, line {number}"
+            reason = f"{place}: rule names must be unique, got a second {double[0]}"
+            rejected.append(Rejected(index, label, reason))
+            continue
+        names.update(r.name for r in found)
+        rules += found
+        indices += [index] * len(found)
+    if not rules and not rejected:
+        raise RuleSyntaxError(f"{file.name}: the file must have at least one rule, got none")
+    return Contents("rules", file.stem, tuple(rules), tuple(indices), tuple(rejected))
+
+
+def load_rules(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
+    """Read a file of rules: the project's own form, TASO's substitutions, or Tensat's rules or equations.
+
+    The contents of the file determine the form. Raise :class:`~workbench.rules.language.RuleSyntaxError` if
+    the file is broken, or if ``strict`` and a law of another system has no form in the rule language;
+    otherwise such a law is left out.
+    """
+    file = Path(path)
+    data = file.read_bytes()
+    form = _form(file, data)
+    if form != "rules":
+        rules, rejected = offered(f"{form}_rules")(file)
+        if rejected and strict:
+            first = rejected[0]
+            raise RuleSyntaxError(
+                f"{file.name}: {len(rejected)} of {len(rules) + len(rejected)} laws have no form in the pattern "
+                f"language; {first.name}: {first.reason} (try strict=False to leave them out)"
+            )
+        return RuleSet(file.stem, tuple(rules))
+    if not data.strip():
+        raise RuleSyntaxError(f"{file.name}: the file is empty")
+    return RuleSet(file.stem, tuple(parse_rules(data.decode("utf-8"), file.name)))
+
+
+def _form(file: Path, data: bytes) -> str:
+    """Return the form of a file; raise RuleSyntaxError if it has the extension of text but is not UTF-8."""
+    if file.suffix == ".rules":
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise RuleSyntaxError(
+                f"{file.name}, line {line}: rules must be UTF-8 text, got byte 0x{data[error.start]:02x}"
+            ) from None
+    return recognise(data)
+
+
+def recognise(data: bytes) -> str:
+    """Return the form of a file of rules: ``rules``, ``taso``, ``tensat`` or ``equations``.
+
+    >>> recognise(b"(relu ?x)=>?x")
+    'tensat'
+    """
+    # Protobuf's tags and small numbers are control characters, which do not occur in text.
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "taso"
+    if re.search(r"[\x00-\x08\x0e-\x1f]", text):
+        return "taso"
+    law = next((line for line in text.splitlines() if line.split("#", 1)[0].strip()), "").strip()
+    if re.match(r"[A-Za-z0-9_-]+\s*:", law):
+        return "rules"
+    if re.match(r"[(?]", law):
+        return "tensat"
+    return "equations" if re.match(r"\w+(\(.*\))?==", law) else "rules"
+
+
+# -- the library -----------------------------------------------------------------------------------
+_FIRST = (
+    "elementwise", "constants", "matmul", "convolution", "fusion", "layout", "transposes", "reductions",
+    "recognition", "lookups", "conversions", "quantised", "merge",
+)  # fmt: skip
+_LAST = ("branches", "movement", "attention")
+
+#: Named sets, with the library's files of which they consist.
+SETS: Final[dict[str, tuple[str, ...]]] = {
+    "default": (*_FIRST, *_LAST),
+    "pairwise": ("elementwise", "matmul", "convolution", "fusion", "layout", "pairs"),
+    "tensat-like": ("elementwise", "matmul", "convolution", "fusion", "layout", "ac", "grouping", "pairs"),
+    "all": (*_FIRST, "pairs", "ac", "grouping", *_LAST),
+}
+
+#: Rules that a set leaves out although its files contain them: its other rules state the same law in a form
+#: that is more useful.
+LEFT_OUT: Final[dict[str, tuple[str, ...]]] = {
+    "default": ("shift-shift", "conv-sums-both", "matmul-sums-both", "merge-groups"),
+}
+
+
+class UnknownRuleSet(LookupError):
+    """Raised for an unknown rule set; the message lists the known ones and suggests the nearest."""
+
+
+def rule_sets() -> list[str]:
+    """Return the names of the library's rule sets: the named sets, then one set per file."""
+    return [*SETS, *sorted(p.stem for p in library().glob("*.rules"))]
+
+
+def rule_set(name: str) -> RuleSet:
+    """Return a rule set of the library, or of a file if ``name`` ends in ``.rules``.
+
+    Raise :class:`UnknownRuleSet`, which suggests the nearest name, if there is no such set.
+
+    >>> len(rule_set("merge").single)
+    0
+    """
+    if name.endswith(".rules"):
+        return load_rules(name)
+    if name in SETS:
+        files = [library() / f"{stem}.rules" for stem in SETS[name]]
+        given = [f.read_bytes() for f in (*files, library() / "status.json", *proof_files()) if f.is_file()]
+        kept = remembered("rules", [name, *given], lambda: _named(name, files))
+        return RuleSet(name, kept, weights=name != "default")
+    file = library() / f"{name}.rules"
+    if file.is_file():
+        return load_rules(file)
+    raise UnknownRuleSet(
+        f"{unknown('rule set', name, rule_sets())}; a path that ends in .rules is read as a file"
+    )
+
+
+def _named(name: str, files: Iterable[Path]) -> tuple[Rule, ...]:
+    rules = [r for file in files for r in load_rules(file)]
+    left_out = LEFT_OUT.get(name, ())
+    # Its present law was tested or is a theorem, and was never refuted.
+    return tuple(r for r in rules if r.name not in left_out and verdict_of(r) in TRUSTED)

@@ -22,6 +22,9 @@ _OFFERS: Final = {
     "judge_range": "laws.verification.half_precision:judge_range",
     "sound_rules": "laws.verification.sound:sound_rules",
     "import_taso_model": "studies.taso.model_reader:import_taso_model",
+    "equations_rules": "laws.foreign.tensat_file:read_equations",
+    "taso_rules": "laws.foreign.taso_file:read_taso",
+    "tensat_rules": "laws.foreign.tensat_file:read_tensat",
     "save_taso_model": "studies.taso.model_writer:save_taso_model",
 }
 

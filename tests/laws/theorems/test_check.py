@@ -12,7 +12,7 @@ import workbench
 from workbench.laws.theorems import check as checker
 from workbench.laws.theorems.check import Rejected, check, read_int
 from workbench.laws.theorems.entailment import solver
-from workbench.rules.library import rule_set
+from workbench.rules.ruleset import rule_set
 from workbench.rules.verdicts import is_theorem, proof_record
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")

@@ -11,8 +11,7 @@ from workbench.laws.theorems.entailment import solver
 from workbench.laws.theorems.prove import attempt
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.verify import Verification
-from workbench.rules.foreign.reading import read_rules
-from workbench.rules.library import rule_set
+from workbench.rules.ruleset import read_rules, rule_set
 from workbench.rules.verdicts import is_theorem, law_of
 
 no_solver = pytest.mark.skipif(solver() is None, reason="no z3")

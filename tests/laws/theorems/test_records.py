@@ -13,7 +13,7 @@ from workbench.laws.theorems.records import (
     why_no_theorem,
     without_proof,
 )
-from workbench.rules.library import rule_set
+from workbench.rules.ruleset import rule_set
 from workbench.rules.verdicts import is_theorem, proof_files, proof_record, proofs
 
 #: The least number of default rules that are theorems.

@@ -13,7 +13,7 @@ from workbench.laws.theorems.prove import Attempt, attempt
 from workbench.laws.theorems.records import chain_of
 from workbench.laws.theorems.rewrite_chains import find_chain
 from workbench.laws.theorems.store import check_library, theorems
-from workbench.rules.library import rule_set
+from workbench.rules.ruleset import rule_set
 from workbench.rules.verdicts import proof_record
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")

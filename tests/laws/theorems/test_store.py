@@ -5,7 +5,7 @@ import pytest
 from workbench.laws.theorems import entailment
 from workbench.laws.theorems.entailment import solver
 from workbench.laws.theorems.store import check_library, obligations
-from workbench.rules.library import rule_set
+from workbench.rules.ruleset import rule_set
 
 
 @pytest.mark.skipif(solver() is None, reason="no z3")

@@ -6,7 +6,7 @@ from workbench.laws.theorems.entailment import solver
 from workbench.laws.theorems.prove import attempt
 from workbench.laws.verification.verify import Verification
 from workbench.rules import parse_rules
-from workbench.rules.foreign.reading import read_rules
+from workbench.rules.ruleset import read_rules
 from workbench.rules.verdicts import law_of
 
 pytestmark = [

@@ -7,7 +7,7 @@ from workbench.laws.theorems.check import Rejected, check
 from workbench.laws.theorems.entailment import Facts, solver
 from workbench.laws.theorems.records import is_typed
 from workbench.laws.theorems.typability import why_guarded
-from workbench.rules.library import rule_set
+from workbench.rules.ruleset import rule_set
 from workbench.rules.verdicts import is_theorem, proof_record
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")

@@ -10,7 +10,7 @@ from workbench.laws.theorems.check import Rejected, check
 from workbench.laws.theorems.entailment import solver
 from workbench.laws.theorems.prove import attempt
 from workbench.laws.theorems.variadic import bounds, of_one_member
-from workbench.rules.library import rule_set
+from workbench.rules.ruleset import rule_set
 
 needs_solver = pytest.mark.skipif(solver() is None, reason="no z3")
 

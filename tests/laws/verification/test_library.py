@@ -17,8 +17,7 @@ from workbench.laws.verification.library import (
 from workbench.laws.verification.proving.prove import axioms
 from workbench.laws.verification.verify import Verification
 from workbench.rules import parse_rule, rule_set
-from workbench.rules.foreign.reading import load_rules
-from workbench.rules.library import SETS
+from workbench.rules.ruleset import SETS, load_rules
 from workbench.rules.verdicts import TRUSTED, law_of, library, statuses, verdict_of
 from workbench.run.trace import StopReason
 

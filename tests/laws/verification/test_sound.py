@@ -1,9 +1,9 @@
 import pytest
 
+from workbench.laws.foreign.tensat_file import tensat_rules
 from workbench.laws.verification.refuting.refute import search
 from workbench.laws.verification.sound import sound_rules
 from workbench.rules import parse_rules
-from workbench.rules.foreign.tensat_file import tensat_rules
 
 CONV = "conv2d[strides=(1, 1), pads=(p, q, p, q), dilations=(1, 1), groups=g, act=none]"
 RULES = f"""

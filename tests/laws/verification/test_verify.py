@@ -12,8 +12,7 @@ from workbench.laws.verification.proving.prove import axioms
 from workbench.laws.verification.verify import Verification
 from workbench.ops import TensorType, TypeMismatch
 from workbench.rules import RuleSyntaxError, parse_rules, rule_set
-from workbench.rules.foreign.reading import read_rules
-from workbench.rules.foreign.vocabulary import Rejected
+from workbench.rules.ruleset import Rejected, read_rules
 from workbench.run.trace import StepKind, StopReason
 from workbench.saturation import Saturation
 

@@ -10,8 +10,8 @@ from workbench.costs import graph_cost, price_egraph
 from workbench.costs.analytic import AnalyticCost, Device
 from workbench.egraph.egraph import EGraph
 from workbench.extraction import extract
+from workbench.laws.foreign.tensat_file import tensat_rules
 from workbench.rules import rule_set
-from workbench.rules.foreign.tensat_file import tensat_rules
 from workbench.saturation import Limits, Saturation
 from workbench.studies.benchmarks import benchmark
 

@@ -25,7 +25,7 @@ from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.laws.verification.verify import Verification
-    from workbench.rules.foreign.reading import Contents
+    from workbench.rules.ruleset import Contents
 
 
 @reporting_errors
@@ -83,7 +83,7 @@ def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
     from workbench.laws.theorems.entailment import solver
     from workbench.laws.theorems.records import is_typed, why_no_theorem
     from workbench.laws.theorems.store import check_library, obligations
-    from workbench.rules.library import rule_set
+    from workbench.rules.ruleset import rule_set
 
     if solver() is None:
         stop(BAD_INPUT, "proofs are checked with z3, which is not installed (try workbench[proofs])")
@@ -153,7 +153,7 @@ def verify(
     check_results([json], keep=[file])
     from workbench.laws.verification.evidence import Effort
     from workbench.laws.verification.verify import Verification
-    from workbench.rules.foreign.reading import read_rules
+    from workbench.rules.ruleset import read_rules
     from workbench.rules.verdicts import is_theorem
 
     # A signal to end must end the processes too: they have work that may take minutes.

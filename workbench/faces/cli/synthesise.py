@@ -16,7 +16,7 @@ from workbench.support.files import write_atomic
 if TYPE_CHECKING:
     from workbench.laws.synthesis.grammar import Grammar
     from workbench.laws.synthesis.synthesis import Synthesis
-    from workbench.rules.foreign.reading import Contents
+    from workbench.rules.ruleset import Contents
 
 
 @reporting_errors
@@ -65,7 +65,7 @@ def synthesise(
     check_results([output, trace, json, journal], keep=[grammar, *(against or ())])
     from workbench.laws.synthesis.grammar import read_grammar
     from workbench.laws.synthesis.writing import rules_text
-    from workbench.rules.foreign.reading import read_rules
+    from workbench.rules.ruleset import read_rules
 
     whole = read_grammar(grammar)
     terms = whole if size is None else whole.with_operators(size)

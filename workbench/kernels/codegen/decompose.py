@@ -36,8 +36,8 @@ from workbench.kernels.composites.scalar import (
 from workbench.kernels.composites.simplify import COSTS
 from workbench.ops import TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.rules import RuleSet
-from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import Rule, Var
+from workbench.rules.ruleset import load_rules
 from workbench.rules.verdicts import TRUSTED, library, verdict_of
 from workbench.saturation import Limits, Saturation
 

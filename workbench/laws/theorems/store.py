@@ -14,8 +14,8 @@ from typing import Any, Final
 from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.check import Checked, Rejected, check
 from workbench.laws.theorems.entailment import Unavailable, smt
-from workbench.rules.foreign.reading import read_rules
 from workbench.rules.pattern import Rule
+from workbench.rules.ruleset import read_rules
 from workbench.rules.verdicts import has_proof, library, proof_record
 
 #: The number of parts that each process checks of all proofs.

@@ -42,8 +42,8 @@ from workbench.laws.verification.verdict import Verdict
 from workbench.laws.verification.verify import Verification
 from workbench.ops import TypeMismatch
 from workbench.ops.exact import Inexact
-from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import Rule
+from workbench.rules.ruleset import load_rules
 from workbench.rules.verdicts import VERDICTS, as_verdict, combined, is_theorem, law_of, library, statuses
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits

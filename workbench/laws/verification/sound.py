@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.verdict import Verdict
 from workbench.laws.verification.verify import Verification
-from workbench.rules.foreign.reading import read_rules
 from workbench.rules.language import parse_rule
 from workbench.rules.pattern import Compare, Rule
-from workbench.rules.ruleset import RuleSet
+from workbench.rules.ruleset import RuleSet, read_rules
 from workbench.run.trace import Step
 
 

@@ -38,8 +38,7 @@ from workbench.support import deadline
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.rules.foreign.reading import Contents
-    from workbench.rules.foreign.vocabulary import Rejected
+    from workbench.rules.ruleset import Contents, Rejected
 
 
 T = TypeVar("T")

@@ -107,7 +107,7 @@ def synthesise_one(order: Order) -> Record:
     from workbench.laws.synthesis import Coverage, Synthesis, read_grammar
     from workbench.laws.synthesis.known import known_to
     from workbench.rules import rule_set
-    from workbench.rules.foreign.reading import load_rules, read_rules
+    from workbench.rules.ruleset import load_rules, read_rules
 
     grammar = read_grammar(order.grammar)
     if order.size:

@@ -97,7 +97,7 @@ def verify_one(order: Order) -> Record:
     effort = Effort(seconds=order.seconds, e_nodes=order.e_nodes, rounds=order.rounds)
     options: dict[str, Any] = {"effort": effort, "seed": order.seed, "one_by_one": order.one_by_one}
     if is_file_name(order.rules):
-        from workbench.rules.foreign.reading import read_rules
+        from workbench.rules.ruleset import read_rules
 
         run = Verification.of(read_rules(order.rules), **options)
     else:

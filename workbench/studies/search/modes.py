@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final
 
-from workbench.rules.foreign.translation import law
-from workbench.rules.foreign.vocabulary import SAME, Variable, make
+from workbench.laws.foreign.translation import law
+from workbench.laws.foreign.vocabulary import SAME, Variable, make
 from workbench.rules.language import parse_rules
 from workbench.rules.pattern import AttrVar, Compare, Literal, Rule
 from workbench.support.messages import unknown

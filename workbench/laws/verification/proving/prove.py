@@ -28,9 +28,8 @@ from workbench.laws.verification.instances.nondeterminism import Choices, Enumer
 from workbench.laws.verification.instances.spaces import GROUPED, Space, open_space
 from workbench.laws.verification.instances.typings import AXES, Menu
 from workbench.ops import Trait, TypeMismatch, with_trait
-from workbench.rules.foreign.reading import load_rules
 from workbench.rules.pattern import App, Rule, subterms
-from workbench.rules.ruleset import RuleSet
+from workbench.rules.ruleset import RuleSet, load_rules
 from workbench.rules.verdicts import library
 from workbench.run.trace import StepKind, StopReason
 from workbench.saturation import Limits, Saturation

@@ -1,7 +1,7 @@
 """Guided saturation: schedules, policies and sketches that decide which rules run, step by step."""
 
-from workbench.saturation.guided.saturation import Guided
-from workbench.saturation.guided.schedule import (
+from workbench.studies.guided.saturation import Guided
+from workbench.studies.guided.schedule import (
     Backoff,
     Policy,
     Repeat,
@@ -11,7 +11,7 @@ from workbench.saturation.guided.schedule import (
     Sequence,
     parse_schedule,
 )
-from workbench.saturation.guided.sketch import ANY, Contains, Either, Op, Sketch, Stage, sketch_of, staged
+from workbench.studies.guided.sketch import ANY, Contains, Either, Op, Sketch, Stage, sketch_of, staged
 
 __all__ = [
     "ANY",

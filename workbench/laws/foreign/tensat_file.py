@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from workbench.rules.foreign.extents import Inexpressible
-from workbench.rules.foreign.taso_file import whole
-from workbench.rules.foreign.translation import law
-from workbench.rules.foreign.vocabulary import SAME, Foreign, Param, Rejected, Variable, make
+from workbench.laws.foreign.extents import Inexpressible
+from workbench.laws.foreign.translation import law
+from workbench.laws.foreign.vocabulary import SAME, Foreign, Param, Variable, make
 from workbench.rules.language import RuleSyntaxError
 from workbench.rules.pattern import Rule
-from workbench.rules.ruleset import RuleSet
+from workbench.rules.ruleset import Rejected, RuleSet, load_rules
 from workbench.support.messages import unknown
 
 #: The arguments after an operator's name: ``x`` is an operand, the others are parameters.
@@ -184,24 +183,14 @@ class _Reader:
 _TOKEN: Final = re.compile(r"[()]|[^\s()]+")
 
 
-def load_tensat(path: str | os.PathLike[str], multi: bool | None = None, *, strict: bool = True) -> RuleSet:
-    """Read a file of Tensat's rules; the rule on the first line is called ``tensat-1``.
-
-    If ``multi``, two lines make one rule of two roots, called ``tensat-multi-1`` and so on; by default this
-    is the case if the file contains splits. Raise :class:`RuleSyntaxError` if the file is broken, or if
-    ``strict`` and a law has no form in the rule language (:func:`read_tensat` returns the reasons).
-    """
-    rules, rejected = read_tensat(path, multi)
-    return whole(Path(path), rules, rejected, strict)
-
-
 def read_tensat(
     path: str | os.PathLike[str], multi: bool | None = None, *, tolerant: bool = False
 ) -> tuple[list[Rule], list[Rejected]]:
     """Read a file of Tensat's rules; return the rules and the laws without a form in the rule language.
 
-    ``multi`` is as in :func:`load_tensat`. If ``tolerant``, an ill-formed line is rejected with the reason
-    instead of raising :class:`RuleSyntaxError`.
+    The rule on the first line is called ``tensat-1``. If ``multi``, two lines make one rule of two roots, called
+    ``tensat-multi-1`` and so on; by default this is the case if the file contains splits. If ``tolerant``, an
+    ill-formed line is rejected with the reason instead of raising :class:`RuleSyntaxError`.
     """
     file = Path(path)
     text = _text(file)
@@ -299,23 +288,14 @@ _WORD: Final = re.compile(r"input_[0-9]+|[A-Za-z0-9_]+")
 _RANKS: Final = {f"i{n}": 2 if n <= 6 else 4 for n in range(1, 20)}
 
 
-def load_equations(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
-    """Read a file of equations from left to right; the first is called ``equation-0``.
-
-    An equation that has a form only in the other direction is reversed. Raise :class:`RuleSyntaxError` in
-    the same cases as :func:`load_tensat`.
-    """
-    rules, rejected = read_equations(path)
-    return whole(Path(path), rules, rejected, strict)
-
-
 def read_equations(
     path: str | os.PathLike[str], *, tolerant: bool = False
 ) -> tuple[list[Rule], list[Rejected]]:
     """Read a file of equations; return the rules and the laws without a form in the rule language.
 
-    If ``tolerant``, an equation with wrong operators is rejected too. Equations have no separators, so a
-    wrong sign anywhere breaks the file.
+    The first equation is called ``equation-0``; one that has a form only from right to left is reversed. If
+    ``tolerant``, an equation with wrong operators is rejected too. Equations have no separators, so a wrong sign
+    anywhere breaks the file.
     """
     file = Path(path)
     rules: list[Rule] = []
@@ -393,7 +373,7 @@ def tensat_rules(folder: str | os.PathLike[str]) -> RuleSet:
     groups of a convolution, with the next numbers, and two that enlarge a kernel to the size of another one.
     """
     files = Path(folder)
-    rules = [*load_tensat(files / "converted.txt", False), *load_tensat(files / "converted_multi.txt", True)]
+    rules = [*load_rules(files / "converted.txt"), *load_rules(files / "converted_multi.txt")]
     return RuleSet("tensat", (*rules, *_merges(), *_enlargements()))
 
 

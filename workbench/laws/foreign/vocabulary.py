@@ -2,7 +2,7 @@
 
 A term applies an operator of TASO's vocabulary to terms and variables. Its parameters are numbers in
 TASO's coding: ``pad`` is 0 (same) or 1 (valid), ``act`` counts none, sigmoid, relu, tanh, and axes count
-from the first. :mod:`workbench.rules.foreign.translation` translates such laws to the rule language.
+from the first. :mod:`workbench.laws.foreign.translation` translates such laws to the rule language.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from workbench.laws.foreign.extents import POOLS, UNARY, Inexpressible
 from workbench.ops import TASO_ACTIVATIONS
-from workbench.rules.foreign.extents import POOLS, UNARY, Inexpressible
 from workbench.rules.language import RuleSyntaxError
 
 Param = int | tuple[int, ...]
@@ -58,15 +58,6 @@ class Term:
 
 
 Foreign = Variable | Term
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A law of a file that has no form in the pattern language, with the reason."""
-
-    index: int
-    name: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

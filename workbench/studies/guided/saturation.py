@@ -9,10 +9,10 @@ from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import RuleSet
 from workbench.run.trace import Step, StopReason
 from workbench.saturation.engine import Plan
-from workbench.saturation.guided.schedule import Policy, Progress
 from workbench.saturation.limits import Limits
 from workbench.saturation.remote import RemoteEngine
 from workbench.saturation.saturation import Saturation
+from workbench.studies.guided.schedule import Policy, Progress
 from workbench.support.messages import unknown
 
 

@@ -7,8 +7,8 @@ from tests.saturation.test_engine import sum_of
 from workbench.graph import GraphBuilder, evaluate
 from workbench.rules import parse_rules
 from workbench.saturation import Limits, Saturation
-from workbench.saturation.guided import ANY, Backoff, Contains, Either, Op, sketch_of, staged
-from workbench.saturation.guided.sketch import Instances
+from workbench.studies.guided import ANY, Backoff, Contains, Either, Op, sketch_of, staged
+from workbench.studies.guided.sketch import Instances
 
 AC = parse_rules("commute: add(x, y) => add(y, x)\nregroup: add(add(x, y), z) => add(x, add(y, z))")
 

@@ -1,8 +1,8 @@
 import pytest
 
+from workbench.laws.foreign.extents import Inexpressible
+from workbench.laws.foreign.vocabulary import Ranks, Term, Variable, below, fitted, make, variables
 from workbench.rules import RuleSyntaxError
-from workbench.rules.foreign.extents import Inexpressible
-from workbench.rules.foreign.vocabulary import Ranks, Term, Variable, below, fitted, make, variables
 
 X, Y, W = Variable("x"), Variable("y"), Variable("w")
 CONV = {"stride_h": 1, "stride_w": 1, "pad": 0, "act": 0}

@@ -16,12 +16,12 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from workbench.rules.foreign.extents import Inexpressible
-from workbench.rules.foreign.translation import law
-from workbench.rules.foreign.vocabulary import Foreign, Param, Rejected, Variable, make
+from workbench.laws.foreign.extents import Inexpressible
+from workbench.laws.foreign.translation import law
+from workbench.laws.foreign.vocabulary import Foreign, Param, Variable, make
 from workbench.rules.language import RuleSyntaxError
 from workbench.rules.pattern import Rule
-from workbench.rules.ruleset import RuleSet
+from workbench.rules.ruleset import Rejected
 
 #: Messages by name: the type of each field by number, and whether it is repeated.
 _MESSAGES: Final[dict[str, tuple[tuple[str, str, bool], ...]]] = {
@@ -88,37 +88,6 @@ def messages() -> dict[str, Any]:
         name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"GraphSubst.{name}"))
         for name in _MESSAGES
     }
-
-
-def load_taso(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
-    """Read a file of TASO's substitutions; rule k is called ``taso-k``.
-
-    Raise :class:`RuleSyntaxError` if the file is broken, or if ``strict`` and a law has no form in the rule
-    language. Otherwise such a law is left out (:func:`read_taso` returns it with the reason).
-    """
-    rules, rejected = read_taso(path)
-    return whole(Path(path), rules, rejected, strict)
-
-
-def whole(path: Path, rules: Sequence[Rule], rejected: Sequence[Rejected], strict: bool) -> RuleSet:
-    """Return a file's rules as a set.
-
-    Args:
-        path: The file.
-        rules: Its rules.
-        rejected: Its laws without a form in the rule language.
-        strict: Whether an incomplete set is an error.
-
-    Raises:
-        RuleSyntaxError: If ``strict`` and laws were rejected.
-    """
-    if rejected and strict:
-        first = rejected[0]
-        raise RuleSyntaxError(
-            f"{path.name}: {len(rejected)} of {len(rules) + len(rejected)} laws have no form in the pattern "
-            f"language; {first.name}: {first.reason} (try strict=False to leave them out)"
-        )
-    return RuleSet(path.stem, tuple(rules))
 
 
 def read_taso(path: str | os.PathLike[str], *, tolerant: bool = False) -> tuple[list[Rule], list[Rejected]]:

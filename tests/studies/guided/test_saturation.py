@@ -6,13 +6,13 @@ from tests.saturation.test_engine import shared_matmuls, sum_of
 from workbench.rules import parse_rules
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation
-from workbench.saturation.guided import (
+from workbench.studies.guided import (
     Backoff,
     Guided,
     Scheduled,
     parse_schedule,
 )
-from workbench.saturation.guided.schedule import Policy
+from workbench.studies.guided.schedule import Policy
 
 AC = parse_rules("commute: add(x, y) => add(y, x)\nregroup: add(add(x, y), z) => add(x, add(y, z))")
 PAIR = parse_rules(

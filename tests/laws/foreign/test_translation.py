@@ -1,10 +1,10 @@
 import pytest
 
+from workbench.laws.foreign.extents import Inexpressible
+from workbench.laws.foreign.translation import law
+from workbench.laws.foreign.vocabulary import Variable, make
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules import RuleSyntaxError, format_rule
-from workbench.rules.foreign.extents import Inexpressible
-from workbench.rules.foreign.translation import law
-from workbench.rules.foreign.vocabulary import Variable, make
 
 X, Y, Z, W, V, S = map(Variable, "xyzwvs")
 

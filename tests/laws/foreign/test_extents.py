@@ -1,7 +1,6 @@
 import pytest
 
-from workbench.rules import parse_rule
-from workbench.rules.foreign.extents import (
+from workbench.laws.foreign.extents import (
     Inexpressible,
     Shapes,
     largest,
@@ -12,6 +11,7 @@ from workbench.rules.foreign.extents import (
     times,
     vector,
 )
+from workbench.rules import parse_rule
 from workbench.rules.pattern import App, AttrVar, DimOf, Literal, Var, Vector, format_expr
 
 A, B = DimOf("a", -1), DimOf("b", -1)

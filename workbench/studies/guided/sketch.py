@@ -19,10 +19,10 @@ from workbench.rules.language import parse_term
 from workbench.rules.pattern import App, Literal, Rule, Term
 from workbench.rules.ruleset import RuleSet
 from workbench.run.trace import StopReason
-from workbench.saturation.guided.saturation import Guided
-from workbench.saturation.guided.schedule import Policy
 from workbench.saturation.limits import Limits
 from workbench.saturation.saturation import Saturation
+from workbench.studies.guided.saturation import Guided
+from workbench.studies.guided.schedule import Policy
 from workbench.support.orders import postorder
 
 

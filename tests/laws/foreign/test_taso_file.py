@@ -1,8 +1,8 @@
 import pytest
 
+from workbench.laws.foreign.taso_file import messages, read_taso
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules import RuleSyntaxError, format_rule, load_rules, parse_rule
-from workbench.rules.foreign.taso_file import load_taso, messages, read_taso
 
 CONV2D, MAXPOOL, RELU, CONCAT, SPLIT, TRANSPOSE, ADD, MATMUL, MUL, ENLARGE = (
     3,
@@ -71,7 +71,7 @@ def test_a_file_of_rules(write):
         [joined, node(MATMUL, [I1, (0, 0)], {9: 0}), split],
         [(0, 2, 0, 0), (1, 2, 0, 1)],
     )
-    rules = load_taso(write(TWICE, pair))
+    rules = load_rules(write(TWICE, pair))
     assert rules.name == "rules"
     assert [format_rule(r) for r in rules] == [
         "taso-0: relu(relu(i1)) => relu(i1)  @ taso#0",
@@ -91,25 +91,25 @@ def test_the_vocabulary(write):
         node(23, [], {4: 3, 5: 3}),
         node(CONV2D, [(1, 0), (2, 0)], CONV | {9: 2}),
     ]
-    (enlarged,) = load_taso(write(rule([conv], targets, [(0, 3)])))
+    (enlarged,) = load_rules(write(rule([conv], targets, [(0, 3)])))
     text = format_rule(enlarged)
     assert "enlarge[pads=((5 - dim(i2, -2)) // 2, " in text
     assert "identity_kernel[channels=dim(i2, -4), groups=1, kernel=(3, 3), dtype=dtype(i1)]()" in text
     pool = node(MAXPOOL, [I1], CONV | {4: 3, 5: 3, 9: 0})
     swapped = node(TRANSPOSE, [I2], {10: 4, 12: 0 * 64 + 1 * 16 + 3 * 4 + 2, 13: 1})
     scaled = node(MUL, [(0, 0), I3])
-    (other,) = load_taso(
+    (other,) = load_rules(
         write(rule([pool, scaled], [node(MAXPOOL, [I1], CONV | {4: 3, 5: 3}), scaled], [(1, 1)]))
     )
     assert "mul(maxpool[kernel=(3, 3), strides=(1, 1), pads=(1, 1, 1, 1)](i1), i3)" in format_rule(other)
-    (other,) = load_taso(write(rule([swapped], [swapped])))
+    (other,) = load_rules(write(rule([swapped], [swapped])))
     assert "transpose[perm=(0, 1, 3, 2)](i2)" in format_rule(other)
 
 
 def test_a_variable_may_be_an_output(write):
-    (forth,) = load_taso(write(rule([node(RELU, [I1])], [], [(0, -1)])))
+    (forth,) = load_rules(write(rule([node(RELU, [I1])], [], [(0, -1)])))
     assert format_rule(forth) == "taso-0: relu(i1) => i1  @ taso#0"
-    (back,) = load_taso(write(rule([], [node(RELU, [I1])], [(-1, 0)])))
+    (back,) = load_rules(write(rule([], [node(RELU, [I1])], [(-1, 0)])))
     assert format_rule(back) == "taso-0: relu(i1) => i1  @ taso#0, reversed"
 
 
@@ -173,7 +173,7 @@ def test_a_variable_may_be_an_output(write):
 )
 def test_a_broken_rule_breaks_the_file(write, broken, message):
     path = write(TWICE, broken)
-    for load in (load_taso, read_taso, load_rules, lambda p: load_taso(p, strict=False)):
+    for load in (read_taso, load_rules, lambda p: load_rules(p, strict=False)):
         with pytest.raises(RuleSyntaxError, match=r"rules\.pb, rule 1 \(byte \d+\): ") as caught:
             load(path)
         assert message in str(caught.value)
@@ -233,9 +233,9 @@ def test_a_rule_without_a_form_is_left_out_only_on_demand(write, foreign, reason
     assert [r.name for r in rules] == ["taso-0", "taso-2"]
     assert [(r.index, r.name) for r in rejected] == [(1, "taso-1")]
     assert reason in rejected[0].reason
-    assert [r.name for r in load_taso(path, strict=False)] == ["taso-0", "taso-2"]
+    assert [r.name for r in load_rules(path, strict=False)] == ["taso-0", "taso-2"]
     with pytest.raises(RuleSyntaxError, match=r"1 of 3 laws have no form .* taso-1: "):
-        load_taso(path)
+        load_rules(path)
 
 
 def test_operands_that_are_shared_over_and_over(write):
@@ -251,7 +251,7 @@ def substitutions(shared_data):
 
 @pytest.fixture(scope="module")
 def published(substitutions):
-    return load_taso(substitutions)
+    return load_rules(substitutions)
 
 
 @pytest.mark.shared

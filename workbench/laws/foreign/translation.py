@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from workbench.ops import TASO_ACTIVATIONS
-from workbench.rules.foreign.extents import (
+from workbench.laws.foreign.extents import (
     ELEMENTWISE,
     POOLS,
     UNARY,
@@ -24,7 +23,8 @@ from workbench.rules.foreign.extents import (
     plus,
     vector,
 )
-from workbench.rules.foreign.vocabulary import SAME, Foreign, Ranks, Term, Variable, below, fitted, variables
+from workbench.laws.foreign.vocabulary import SAME, Foreign, Ranks, Term, Variable, below, fitted, variables
+from workbench.ops import TASO_ACTIVATIONS
 from workbench.rules.language import RuleSyntaxError, parse_rule
 from workbench.rules.pattern import (
     App,
@@ -426,7 +426,7 @@ def law(
         targets: The terms of the right-hand side.
         provenance: The origin of the law.
         either: Whether a law that has a form only in the other direction is reversed too.
-        planar: See :class:`~workbench.rules.foreign.vocabulary.Ranks`.
+        planar: See :class:`~workbench.laws.foreign.vocabulary.Ranks`.
         declared: See there.
         file: The file of the law.
         line: Its line.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from workbench.saturation.guided.schedule import Repeat, Run, ScheduleError, Sequence, chosen, parse_schedule
+from workbench.studies.guided.schedule import Repeat, Run, ScheduleError, Sequence, chosen, parse_schedule
 
 
 def test_a_text_is_read_as_data():

@@ -16,6 +16,7 @@ from workbench.frontends.onnx.file import copied
 from workbench.graph import Graph, evaluate, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
 from workbench.ops.onnx_form import without_kernel
+from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -139,7 +140,7 @@ def first_run(loaded: InferenceSession, original: Graph, seed: int) -> FirstRun:
         except RuntimeTimeout as late:
             return FirstRun(failure=str(late))
         except RuntimeFailure as refusal:
-            failure = failure or f"the original fails on drawn inputs ({_short(refusal)})"
+            failure = failure or f"the original fails on drawn inputs ({one_line(refusal, 240)})"
     return FirstRun(failure=failure)
 
 
@@ -196,7 +197,7 @@ def run_whole(
             unwritable = _unwritable(optimised) if optimised is not original else ""
             if unwritable:
                 return WholeRun(version, why=f"the result cannot be written: {unwritable}", error=math.inf)
-            return _evaluated(original, optimised, seed) or not_run(_short(refusal))
+            return _evaluated(original, optimised, seed) or not_run(one_line(refusal, 240))
     if run.failure and optimised is original and given is None:
         return not_run(run.failure)
     if optimised is original and first is not None and given is None:
@@ -207,7 +208,7 @@ def run_whole(
         by_us = _evaluated(original, optimised, seed)
         if by_us is not None:
             return by_us
-        return WholeRun(version, why=f"the result does not load: {_short(refusal)}", error=math.inf)
+        return WholeRun(version, why=f"the result does not load: {one_line(refusal, 240)}", error=math.inf)
     if run.failure:
         return not_run(run.failure)
 
@@ -229,7 +230,7 @@ def _unwritable(graph: Graph) -> str:
     try:
         to_onnx_apart(graph)
     except ModelError as refusal:
-        return _short(refusal)
+        return one_line(refusal, 240)
     return ""
 
 
@@ -290,7 +291,7 @@ def _judged(
     try:
         found = run_session(second, run.inputs, seconds=_seconds(original))
     except RuntimeFailure as refusal:
-        why = f"the result fails on inputs that the original takes: {_short(refusal)}"
+        why = f"the result fails on inputs that the original takes: {one_line(refusal, 240)}"
         return WholeRun(version, why=why, error=math.inf)
     outcome = _compared(version, run, found, tolerance_of(original))
     if not outcome.why:
@@ -414,11 +415,6 @@ def _rounded_otherwise(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
         else:
             moved[name] = value
     return moved
-
-
-def _short(error: Exception | None) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 240 else text[:239] + "…"
 
 
 def given_of(model: object) -> ModelProto | str | os.PathLike[str] | None:

@@ -22,6 +22,7 @@ from workbench.optimizer.model import Model
 from workbench.optimizer.search_loop import Run, hurried
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace
+from workbench.support.messages import one_line
 from workbench.symbolic.sizes import named
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def _failed(
     """Keep the original, or leave the choice to the costs if the original does not run either."""
     from workbench.devices.ranking import Entrant, Ranking
 
-    said = " ".join(str(error).split())[:200] or type(error).__name__
+    said = one_line(error)
     kept: list[Candidate] = []
     failure = f"the original stays: the result does not run here ({said})"
     try:

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 
-def one_line(error: object, most: int = 200) -> str:
+def one_line(error: object, most: int | None = 200) -> str:
     r"""Return the text of an error on one line of at most ``most`` characters; an error without text is its class.
 
     >>> one_line(ValueError("two\n lines"))

@@ -12,6 +12,7 @@ from typing import IO, Any, Final
 
 import numpy as np
 
+from workbench.support.messages import one_line
 from workbench.support.processes import limit_memory, receive, send, served
 
 _FOLDER: Final = "session.model_external_initializers_file_folder_path"
@@ -76,7 +77,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         except MemoryError:
             send(answers, ("memory", "out of memory"))
         except Exception as error:
-            text = " ".join(str(error).split())
+            text = one_line(error, None)
             kind = "memory" if "bad_alloc" in text or "Failed to allocate memory" in text else "error"
             send(answers, (kind, text))
 

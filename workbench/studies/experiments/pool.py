@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from workbench._version import __version__
 from workbench.studies.experiments.process import Job, Outcome, run_jobs
 from workbench.studies.experiments.store import provenance
+from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
     from workbench.laws.synthesis.shards import Evaluated, Mapper, Shard
@@ -108,7 +109,7 @@ def _connected(address: str, patience: float | None) -> Iterator[Any]:
         client = Client(address, timeout=patience, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterMissing(
-            f"no Dask scheduler answers at {address} ({' '.join(str(error).split())}); `dask scheduler` "
+            f"no Dask scheduler answers at {address} ({one_line(error)}); `dask scheduler` "
             "starts one, `dask worker --nthreads 1 ADDRESS` a worker"
         ) from None
     with client:

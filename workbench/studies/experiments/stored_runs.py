@@ -14,6 +14,7 @@ from workbench.run.display import Face
 from workbench.run.trace import Trace
 from workbench.studies.experiments.results import frame_of, row_of
 from workbench.studies.experiments.store import RECORD, TRACE, load_record, stored_folder
+from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
     import os
@@ -165,9 +166,8 @@ def browse(folder: str | os.PathLike[str] = "") -> StoredRuns:
         try:
             runs.append(_run(root, file.parent))
         except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
-            reason = " ".join(str(error).split())
-            said = reason if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: {reason}"
-            skipped.append(f"{file.relative_to(root)}: {said[:200]}")
+            kind = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: "
+            skipped.append(f"{file.relative_to(root)}: {(kind + one_line(error))[:200]}")
     runs.sort(key=lambda run: run.study)
     return StoredRuns(root, tuple(runs), tuple(skipped))
 

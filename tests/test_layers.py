@@ -1,6 +1,7 @@
 """The order of the package: who may import whom, read from the source."""
 
 import ast
+import re
 from pathlib import Path
 
 import networkx as nx
@@ -84,6 +85,12 @@ def test_every_folder_has_a_floor_and_few_modules_are_loose():
 def test_the_core_stays_below_its_budget_of_lines():
     paths = [p for name in CORE for p in (PACKAGE / name).rglob("*.py")]
     assert sum(len(p.read_text().splitlines()) for p in paths) <= CORE_LINES
+
+
+def test_the_core_asks_wings_through_one_table():
+    paths = [p for name in CORE if name != "support" for p in (PACKAGE / name).rglob("*.py")]
+    by_name = re.compile(r"import_module\(f?\W*workbench\b")
+    assert [module_of(p) for p in paths if by_name.search(p.read_text())] == []
 
 
 def test_imports_point_down():

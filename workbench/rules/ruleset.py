@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -139,9 +138,8 @@ class RuleSet(Face):
         ``known`` are the other arguments of :func:`~workbench.studies.rule_table`: a verification, an ablation.
         Raise ImportError, which names the packages to install, if widgets are not available.
         """
-        # Imported by name, like every view, because rules must not depend on runs.
-        table = import_module("workbench.studies.analysis.rule_activity").rule_table(self, run, **known)
-        return table.view()
+        widget: AnyWidget = offered("rule_table")(self, run, **known).view()
+        return widget
 
     def __repr__(self) -> str:
         multi = len(self.multi) if any(r.multi for r in self.rules) else 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
@@ -16,7 +17,7 @@ class Face:
     """A static notebook representation: plain text, and HTML that needs no script and no network.
 
     It survives saving, conversion and notebooks that are not trusted. The core does not depend on drawing
-    code: :mod:`workbench.faces.views` is imported when a notebook asks for a representation.
+    code: a notebook that asks for a representation gets it from the wing of faces.
     """
 
     __slots__ = ()
@@ -24,7 +25,7 @@ class Face:
     def _repr_mimebundle_(
         self, include: Container[str] | None = None, exclude: Container[str] | None = None
     ) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": _views().static_html(self)}
+        return {"text/plain": repr(self), "text/html": offered("static_html")(self)}
 
     def view(self, **options: Any) -> AnyWidget:
         """Return the object as a widget: a stepper for stepwise objects, a viewer for graphs.
@@ -32,15 +33,11 @@ class Face:
         ``options`` are those of the object's view in :mod:`workbench.faces.views.widgets`. Raise ImportError, which
         names the packages to install, if widgets are not available.
         """
-        return _views().view(self, **options)
+        widget: AnyWidget = offered("view")(self, **options)
+        return widget
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write the static representation to a self-contained HTML file."""
         from workbench.support.files import write_atomic
 
-        write_atomic(Path(path), _views().page(self))
-
-
-def _views() -> Any:
-    # Imported by name, so that even a type checker sees no dependency of the core on the views.
-    return import_module("workbench.faces.views")
+        write_atomic(Path(path), offered("page")(self))

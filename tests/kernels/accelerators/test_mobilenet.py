@@ -8,7 +8,7 @@ import workbench
 from tests.kernels.accelerators.layers import convolved, whole_numbers
 from workbench.graph import GraphBuilder, evaluate
 from workbench.kernels.accelerators import AcceleratorCost, placement, simulate, unit, unit_rules, unroll
-from workbench.studies.benchmarks.mobilenet import mobilenetv1
+from workbench.studies.benchmarks.convolutional import mobilenetv1
 
 SYSTOLIC = unit("systolic64")
 

@@ -117,7 +117,7 @@ def test_every_graph_on_the_way_is_one_substitution_from_the_last():
             before, [r for r in DEFAULT if r.name == name], AnalyticCost(), budget=0, alpha=10.0, growth=9.0
         )
         one.step()
-        assert after.structural_hash() in {c.program().graph(before).structural_hash() for c in one._queue}
+        assert after.structural_hash() in {c.state().graph(before).structural_hash() for c in one._queue}
 
 
 def test_alpha_decides_whether_costs_may_rise_on_the_way():

@@ -6,19 +6,20 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from workbench.graph import Graph
-from workbench.studies.benchmarks.bert import bert, transformer
-from workbench.studies.benchmarks.inception import inceptionv3
-from workbench.studies.benchmarks.mobilenet import mobilenetv2
-from workbench.studies.benchmarks.nasnet import nasneta
-from workbench.studies.benchmarks.nasrnn import nasrnn
+from workbench.studies.benchmarks.convolutional import (
+    inceptionv3,
+    mobilenetv2,
+    nasneta,
+    resnet50,
+    resnext50,
+    squeezenet,
+    vgg19,
+)
 from workbench.studies.benchmarks.published import PUBLISHED, Published
-from workbench.studies.benchmarks.resnet import resnet50, resnext50
-from workbench.studies.benchmarks.squeezenet import squeezenet
-from workbench.studies.benchmarks.tensat_size import tensat_size
-from workbench.studies.benchmarks.vgg import vgg19
+from workbench.studies.benchmarks.sequences import bert, nasrnn, transformer
 from workbench.support.messages import unknown
 
-__all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks", "tensat_size"]
+__all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks"]
 
 _NETWORKS: Final[dict[str, Callable[..., Graph]]] = {
     "bert": bert,

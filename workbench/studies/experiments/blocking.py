@@ -73,7 +73,7 @@ def outcome(record: Record) -> str:
 def network(name: str) -> Graph:
     """Return a published network, or MobileNet-v1."""
     from workbench.studies.benchmarks import benchmark
-    from workbench.studies.benchmarks.mobilenet import mobilenetv1
+    from workbench.studies.benchmarks.convolutional import mobilenetv1
 
     return mobilenetv1() if name == MOBILENET else benchmark(name)
 

@@ -8,10 +8,8 @@ from typing import Any
 
 from workbench.rules.pattern import Rule, joined_axes
 from workbench.rules.symmetry import symmetric
-from workbench.studies.search.nodes import NodeTable
-from workbench.studies.search.patterns import Match, Source
-from workbench.studies.search.plans import admits, group_key, plan_merge, plan_rule
-from workbench.studies.search.program import Plan, Program
+from workbench.studies.search.edits import Match, Source, admits, group_key, merge_edit, rule_edit
+from workbench.studies.search.states import Edit, NodeTable, State
 
 #: The matches with a given root node, each with the number of its source pattern.
 Found = tuple[tuple[int, Match], ...]
@@ -59,37 +57,37 @@ class Candidates:
         }
 
     # -- matches ----------------------------------------------------------------------------------
-    def matches(self, program: Program) -> dict[int, Found]:
+    def matches(self, state: State) -> dict[int, Found]:
         """Return the matches in a graph by root node."""
-        known: dict[int, Found] | None = program.found
+        known: dict[int, Found] | None = state.found
         if known is None:
-            before: dict[int, Found] | None = program.parent.found if program.parent is not None else None
-            stale = self._stale(program) if before is not None else frozenset()
+            before: dict[int, Found] | None = state.parent.found if state.parent is not None else None
+            stale = self._stale(state) if before is not None else frozenset()
             known = {}
-            for node in sorted(program.inputs):
+            for node in sorted(state.inputs):
                 if before is not None and node in before and node not in stale:
                     known[node] = before[node]
                 else:
-                    known[node] = self._ending_in(program, node)
-            program.found = known
+                    known[node] = self._ending_in(state, node)
+            state.found = known
         return known
 
-    def _stale(self, program: Program) -> frozenset[int]:
+    def _stale(self, state: State) -> frozenset[int]:
         """Return the nodes whose surroundings, within the depth of patterns, differ from the parent's."""
-        assert program.parent is not None
-        before = program.parent.inputs
-        front = [n for n, operands in program.inputs.items() if before.get(n) != operands]
+        assert state.parent is not None
+        before = state.parent.inputs
+        front = [n for n, operands in state.inputs.items() if before.get(n) != operands]
         stale = set(front)
         for _ in range(self._depth):
-            front = [u for n in front for u in program.around.users[n] if u not in stale]
+            front = [u for n in front for u in state.around.users[n] if u not in stale]
             stale.update(front)
         return frozenset(stale)
 
-    def _ending_in(self, program: Program, node: int) -> Found:
+    def _ending_in(self, state: State, node: int) -> Found:
         kinds = self.table.kinds
         found = []
         for number, source in self._by_op.get(kinds[node].op, ()):
-            match = source.match(node, kinds, program.inputs)
+            match = source.match(node, kinds, state.inputs)
             if match is None:
                 continue
             rule = self._conditional.get(number)
@@ -98,29 +96,29 @@ class Candidates:
         return tuple(found)
 
     # -- applications -----------------------------------------------------------------------------
-    def plans(self, program: Program) -> Iterator[Plan]:
+    def edits(self, state: State) -> Iterator[Edit]:
         """Yield every well-typed application of every rule, in a fixed order."""
         by_source: list[list[Match]] = [[] for _ in self._sources]
-        for found in self.matches(program).values():
+        for found in self.matches(state).values():
             for number, match in found:
                 by_source[number].append(match)
         for place, entry in enumerate(self._entries):
-            for matches in self._applications(entry, by_source, program):
-                known = matches[0].plans
+            for matches in self._applications(entry, by_source, state):
+                known = matches[0].edits
                 key = (place, *matches[1:])
                 if key not in known:
-                    make = plan_merge if entry.rule.each else plan_rule
+                    make = merge_edit if entry.rule.each else rule_edit
                     known[key] = make(entry.rule, matches, self.table)
-                plan = known[key]
-                if plan is not None and not (self.exclusive and _read_elsewhere(program, matches)):
-                    yield plan
+                edit = known[key]
+                if edit is not None and not (self.exclusive and _read_elsewhere(state, matches)):
+                    yield edit
 
     def _applications(
-        self, entry: _Entry, by_source: list[list[Match]], program: Program
+        self, entry: _Entry, by_source: list[list[Match]], state: State
     ) -> Iterable[tuple[Match, ...]]:
         first, *rest = entry.sources
         if entry.rule.each:
-            return self._groups(entry, by_source[first], program)
+            return self._groups(entry, by_source[first], state)
         if not rest:
             return ((m,) for m in by_source[first])
         return self._joined(entry, by_source)
@@ -145,21 +143,19 @@ class Candidates:
             ]
         yield from partial
 
-    def _groups(
-        self, entry: _Entry, matches: Sequence[Match], program: Program
-    ) -> Iterator[tuple[Match, ...]]:
+    def _groups(self, entry: _Entry, matches: Sequence[Match], state: State) -> Iterator[tuple[Match, ...]]:
         """Yield whole groups of members, split such that no member depends on another."""
         groups: dict[tuple[Any, ...], dict[int, Match]] = {}
         for match in matches:
             key = group_key(match, entry.stars, self.table)
             groups.setdefault(key, {}).setdefault(match.root, match)
         for members in groups.values():
-            left = sorted(members.values(), key=lambda m: program.around.position[m.root])
+            left = sorted(members.values(), key=lambda m: state.around.position[m.root])
             while len(left) > 1:
                 layer: list[Match] = []
                 for member in left:
                     operands = [v for n, v in member.bindings.items() if n[0] not in "@#"]
-                    if not any(program.around.feeds(kept.root, v) for kept in layer for v in operands):
+                    if not any(state.around.feeds(kept.root, v) for kept in layer for v in operands):
                         layer.append(member)
                 if len(layer) > 1:
                     yield tuple(sorted(layer, key=lambda m: m.root))
@@ -170,8 +166,8 @@ def _bound(matches: Sequence[Match], name: str) -> Any:
     return next(m.bindings[name] for m in matches if name in m.bindings)
 
 
-def _read_elsewhere(program: Program, matches: Sequence[Match]) -> bool:
+def _read_elsewhere(state: State, matches: Sequence[Match]) -> bool:
     """Return whether a node below the roots is an output or has a reader that is not matched."""
     inner = {n for m in matches for n in m.inner}
-    matched, around = inner | {m.root for m in matches}, program.around
+    matched, around = inner | {m.root for m in matches}, state.around
     return any(sum(u in matched for u in around.users[n]) < around.uses[n] for n in inner)

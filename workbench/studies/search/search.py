@@ -14,8 +14,7 @@ from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.studies.search.candidates import Candidates
 from workbench.studies.search.modes import mode_of
-from workbench.studies.search.nodes import PER_MICROSECOND, NodeTable
-from workbench.studies.search.program import Plan, Program
+from workbench.studies.search.states import PER_MICROSECOND, Edit, NodeTable, State
 from workbench.support.formatting import gain
 
 
@@ -28,13 +27,13 @@ class _Queued:
 
     cost: int
     number: int
-    before: Program = field(compare=False)
-    plan: Plan | None = field(compare=False)
+    before: State = field(compare=False)
+    edit: Edit | None = field(compare=False)
 
-    def program(self) -> Program:
-        if self.plan is None:
+    def state(self) -> State:
+        if self.edit is None:
             return self.before
-        made = self.before.edited(self.plan)
+        made = self.before.edited(self.edit)
         self.before.release()
         return made
 
@@ -125,14 +124,14 @@ class BacktrackingSearch(Stepwise):
         names = {r.name for r in own}
         self.rules = (*own, *(r for r in rules if r.name not in names))
         self._table = NodeTable(cost_model)
-        self._start = Program.of(graph, self._table)
+        self._start = State.of(graph, self._table)
         self._candidates = Candidates(
             self.rules, self._table, exclusive=settled.exclusive, ordered=settled.ordered
         )
         self._best = self._start
         self._queue: list[_Queued] = [_Queued(self._start.cost, 0, self._start, None)]
         self._seen = {self._start.key}
-        self._under_way: Program | None = None
+        self._under_way: State | None = None
         self._found = 0
         self.taken = 0
         self.seconds = 0.0
@@ -175,10 +174,10 @@ class BacktrackingSearch(Stepwise):
         """Return the number of graphs on which every rule was tried."""
         return min(self.taken, self.budget + 1) - (self._under_way is not None)
 
-    def _least(self) -> Program:
+    def _least(self) -> State:
         # After a run that was cut short, the queue may contain a better graph.
         if self._queue and self._queue[0].cost < self._best.cost:
-            return self._queue[0].program()
+            return self._queue[0].state()
         return self._best
 
     @property
@@ -193,12 +192,12 @@ class BacktrackingSearch(Stepwise):
 
     def path(self) -> list[Graph]:
         """Return the graphs from the start graph to the best one, one more than :attr:`history` has."""
-        programs: list[Program] = []
-        program: Program | None = self._least()
-        while program is not None:
-            programs.append(program)
-            program = program.parent
-        return [p.graph(self.graph) for p in reversed(programs)]
+        states: list[State] = []
+        state: State | None = self._least()
+        while state is not None:
+            states.append(state)
+            state = state.parent
+        return [p.graph(self.graph) for p in reversed(states)]
 
     # -- stepping ---------------------------------------------------------------------------------
     def step(self) -> Step:
@@ -222,23 +221,23 @@ class BacktrackingSearch(Stepwise):
 
     def _take(self, began: float) -> Step:
         # An interrupted step begins again with the same graph; the graphs it has found remain known.
-        program = self._under_way
-        if program is None:
-            program = self._under_way = self._queue[0].program()
+        state = self._under_way
+        if state is None:
+            state = self._under_way = self._queue[0].state()
             del self._queue[0]
             self.taken += 1
-        if program.cost < self._best.cost:
-            self._best = program
-        note = f"took {program.cost / PER_MICROSECOND:.6g} µs"
+        if state.cost < self._best.cost:
+            self._best = state
+        note = f"took {state.cost / PER_MICROSECOND:.6g} µs"
         if self.taken > self.budget + 1:
             self._under_way = None
             self.stop_reason = StopReason.ITERATION_LIMIT
             return self._finish(StepKind.COMPARISON, began, {}, f"{note}, only compared")
         counts: dict[str, _Counts] = {}
-        whole = self._expand(program, counts, began + self.time_limit - self.seconds)
+        whole = self._expand(state, counts, began + self.time_limit - self.seconds)
         if whole:
             self._under_way = None
-            program.release()
+            state.release()
             if not self._queue:
                 self.stop_reason = StopReason.FINISHED
         else:
@@ -246,30 +245,30 @@ class BacktrackingSearch(Stepwise):
             note += ", cut short: the time was up"
         return self._finish(StepKind.EXPANSION if whole else StepKind.CUT, began, counts, note)
 
-    def _expand(self, program: Program, counts: dict[str, _Counts], until: float) -> bool:
+    def _expand(self, state: State, counts: dict[str, _Counts], until: float) -> bool:
         """Queue every graph that one application makes of a graph; return whether time sufficed for all."""
         limit = self._best.cost * self.alpha
         room = self.budget + 2 - self.taken
         last = time.perf_counter()
-        for plan in self._candidates.plans(program):
+        for edit in self._candidates.edits(state):
             now = time.perf_counter()
             if now > until:
                 return False
-            count = counts.setdefault(plan.rule, _Counts())
+            count = counts.setdefault(edit.rule, _Counts())
             count.matches += 1
-            count.found += self._offer(program, plan, limit, room)
+            count.found += self._offer(state, edit, limit, room)
             done = time.perf_counter()
             count.seconds += done - last
             last = done
         return True
 
-    def _offer(self, program: Program, plan: Plan, limit: float, room: int) -> bool:
+    def _offer(self, state: State, edit: Edit, limit: float, room: int) -> bool:
         """Queue the graph that an edit makes, unless it is too expensive, too large, or known."""
-        change = program.change(plan)
+        change = state.change(edit)
         if change is None:
             return False
-        cost = program.cost + change.cost
-        if not cost < limit or not program.size + change.size < self.growth * self._start.size:
+        cost = state.cost + change.cost
+        if not cost < limit or not state.size + change.size < self.growth * self._start.size:
             return False
         # At most ``room`` more graphs are taken, so a graph behind that many cheaper ones is never reached.
         if len(self._queue) >= room and (not room or cost >= self._queue[-1].cost):
@@ -278,7 +277,7 @@ class BacktrackingSearch(Stepwise):
         if key in self._seen:
             return False
         self._found += 1
-        insort(self._queue, _Queued(cost, self._found, program, plan))
+        insort(self._queue, _Queued(cost, self._found, state, edit))
         del self._queue[room:]
         self._seen.add(key)
         return True

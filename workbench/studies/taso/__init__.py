@@ -20,7 +20,7 @@ from workbench.studies.taso.core import (
     op_table,
     optimize,
 )
-from workbench.studies.taso.errors import TasoError
+from workbench.studies.taso.modes import TasoError
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -1,10 +1,13 @@
-"""TASO's numbers and names of operators, paddings, activations and data types."""
+"""TASO's numbers and names of operators, paddings, activations and data types, and its error."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from workbench.studies.taso.errors import TasoError
+
+class TasoError(ValueError):
+    """Raised when TASO would end the process; the message has the operator, the norm and the value."""
+
 
 #: TASO's operator numbers and their names in Python.
 op_table: Final[dict[int, str]] = {

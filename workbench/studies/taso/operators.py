@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.graph import GraphBuilder
 from workbench.ops import TypeMismatch
-from workbench.studies.taso.errors import TasoError
 from workbench.studies.taso.modes import (
     ACTIVATIONS,
+    TasoError,
     explicit_pads,
     get_activation_mode,
     get_data_type,
     get_padding_mode,
 )
-from workbench.studies.taso.tensor import PyTensor
+
+
+class PyTensor:
+    """A reference to a value of a :class:`~workbench.studies.taso.core.PyGraph`."""
+
+    def __init__(self, graph: Operators, value: int) -> None:
+        self._graph, self._value = graph, value
+
+    @property
+    def tensor(self) -> int:
+        """Return the value's position in its graph."""
+        return self._value
+
+    @property
+    def nDim(self) -> int:
+        """Return the number of axes."""
+        return self._graph._builder.type(self._value).rank
+
+    def dim(self, idx: int) -> int:
+        """Return the extent of an axis."""
+        shape = self._graph._builder.type(self._value).shape
+        if not 0 <= idx < len(shape):
+            raise TasoError(f"axis must be from 0 to {len(shape) - 1}, got {idx}")
+        return shape[idx]
+
+    def __repr__(self) -> str:
+        return f"PyTensor({self._graph._builder.type(self._value)})"
 
 
 class Operators:
@@ -49,12 +75,10 @@ class Operators:
         self, op_type: str, tensors: Sequence[PyTensor], count: int = 1, **attrs: Any
     ) -> list[PyTensor]:
         """Add an operator that the core does not model, by its ONNX definition."""
-        from workbench.studies.taso.through_onnx import splice
-
         ids = [self._id(t, op_type) for t in tensors]
         self._outputs = None
         try:
-            values = splice(self._builder, op_type, ids, count, attrs)
+            values = _splice(self._builder, op_type, ids, count, attrs)
         except ValueError as error:
             raise TasoError(f"{op_type}: {error}") from None
         return [PyTensor(self, v) for v in values]
@@ -433,3 +457,64 @@ def _one(axes: Sequence[int]) -> int:
     if len(axes) != 1:
         raise TasoError(f"axes must be exactly one axis, got {tuple(axes)}")
     return int(axes[0])
+
+
+def _splice(
+    builder: GraphBuilder, op_type: str, operands: Sequence[int], count: int, attrs: Mapping[str, Any]
+) -> list[int]:
+    """Append an ONNX operator to a graph under construction.
+
+    Args:
+        builder: The builder of the graph.
+        op_type: The operator's name in ONNX.
+        operands: The operands' values in the builder.
+        count: The number of results.
+        attrs: The attributes; ``axes`` become an input of the operator.
+
+    Returns:
+        The results' values in the builder.
+
+    Raises:
+        ValueError: The operands do not fit the operator; the message has the reason.
+    """
+    import onnx
+    from onnx import TensorProto, helper
+
+    from workbench.frontends import import_onnx
+    from workbench.ops.types import DTYPE_CODES
+
+    axes = attrs.get("axes")
+    plain = {k: v for k, v in attrs.items() if k != "axes"}
+    names = [f"x{k}" for k in range(len(operands))]
+    constants = []
+    if axes is not None:  # the axes are an input since operator set 18
+        constants.append(helper.make_tensor("axes", TensorProto.INT64, [len(axes)], list(axes)))
+    node = helper.make_node(
+        op_type, names + [c.name for c in constants], [f"y{k}" for k in range(count)], **plain
+    )
+    inputs = [
+        helper.make_tensor_value_info(n, DTYPE_CODES[builder.type(i).dtype], list(builder.type(i).shape))
+        for n, i in zip(names, operands, strict=True)
+    ]
+    outputs = [onnx.ValueInfoProto(name=f"y{k}") for k in range(count)]
+    model = helper.make_model(
+        helper.make_graph([node], op_type, inputs, outputs, constants),
+        opset_imports=[helper.make_opsetid("", 18)],
+    )
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    inner = import_onnx(inferred).graph
+    place = dict(zip(inner.inputs, operands, strict=True))
+    for i, item in enumerate(inner.nodes):
+        if i in place:
+            continue
+        if item.op == "weight":
+            name = f"{op_type.lower()}_{len(builder.weights)}"
+            builder.weights[name] = inner.weights[str(item.attrs[0])]
+            place[i] = builder.apply("weight", (), (name,))
+        elif item.op == "opaque":
+            key = str(item.attrs[0])
+            builder.opaques.setdefault(key, inner.opaques[key])
+            place[i] = builder.apply("opaque", [place[j] for j in item.inputs], (key,))
+        else:
+            place[i] = builder.apply(item.op, [place[j] for j in item.inputs], item.attrs)
+    return [place[i] for i in inner.output_ids]

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import read_term, value
-from workbench.rules.matching import Bindings, Matched
+from workbench.rules.matching import Bindings, Matched, Matcher
 from workbench.rules.pattern import App, Rule, off_axis, parts
-from workbench.studies.search.nodes import Kind, NodeTable
-from workbench.studies.search.patterns import Match
-from workbench.studies.search.program import Made, Plan
+from workbench.studies.search.states import Edit, Kind, Made, NodeTable
 
 #: Exceptions raised when a rule's expressions are evaluated on numbers that do not fit.
 _MISFITS = (TypeMismatch, ZeroDivisionError, IndexError, ValueError)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """A match of a pattern: its root node, the other matched nodes, and its bindings.
+
+    ``edits`` caches the edits made from the match, by rule and the other matches of the rule.
+    """
+
+    root: int
+    inner: tuple[int, ...]
+    bindings: Bindings
+    edits: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
+
+
+class Source(Matcher):
+    """A left-hand side that is matched in the graphs of a search."""
+
+    def match(self, node: int, kinds: Sequence[Kind], inputs: Mapping[int, tuple[int, ...]]) -> Match | None:
+        """Return the match whose root is ``node``, or None."""
+        found = self.bind(node, kinds, inputs)
+        return None if found is None else Match(node, found[1], found[0])
 
 
 def joined_bindings(matches: Sequence[Match]) -> Bindings:
@@ -34,7 +55,7 @@ def admits(rule: Rule, bindings: Bindings, table: NodeTable) -> bool:
         return False
 
 
-def plan_rule(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Plan | None:
+def rule_edit(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Edit | None:
     """Return the edit that a rule makes at its matches, or None if it does not apply.
 
     A rule does not apply if a condition fails, or if a right-hand side has no type or another type than the
@@ -58,10 +79,10 @@ def plan_rule(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Plan | 
     except _MISFITS:
         return None
     inner = tuple(dict.fromkeys(n for m in matches for n in m.inner))
-    return Plan(rule.name, tuple(build.made), tuple(roots), tuple(leaves), inner)
+    return Edit(rule.name, tuple(build.made), tuple(roots), tuple(leaves), inner)
 
 
-def plan_merge(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Plan | None:
+def merge_edit(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Edit | None:
     """Return the edit that merges all members of a group at once, or None if it is not well-typed.
 
     ``matches`` agree on all names that are not starred; each is replaced by its own part of the whole.
@@ -85,7 +106,7 @@ def plan_merge(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Plan |
     except _MISFITS:
         return None
     leaves = build.leaves(whole)
-    return Plan(rule.name, tuple(build.made), tuple(roots), (leaves,) * len(roots), ())
+    return Edit(rule.name, tuple(build.made), tuple(roots), (leaves,) * len(roots), ())
 
 
 class _Reading(Matched):

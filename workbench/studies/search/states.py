@@ -1,13 +1,100 @@
-"""One graph of a search: nodes that keep their identity from graph to graph, and edits."""
+"""The states of a search: graphs whose nodes keep their identity from graph to graph, and edits of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Final
 
+from workbench.costs import CostModel
+from workbench.costs.model import OpInstance
+from workbench.costs.pricing import FREE
 from workbench.graph import Graph, GraphBuilder
-from workbench.studies.search.nodes import Kind, NodeTable, digest_of
+from workbench.ops import AttrValue, ValueType
+from workbench.ops.inputs_and_opaque import RUNTIME
+
+#: Costs are integers in picoseconds: sums do not depend on their order, so that differences can be added up.
+PER_MICROSECOND: Final = 1_000_000
+#: Bytes of a digest: among a million graphs, two collide with a probability of 1e-27.
+DIGEST: Final = 16
+
+
+def digest_of(head: bytes, operands: Sequence[bytes]) -> bytes:
+    """Return the digest of an application, from its head and the digests of its operands."""
+    return blake2b(head + b"".join(operands), digest_size=DIGEST).digest()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """The properties of a node that do not depend on which nodes it reads.
+
+    ``symbol`` is the number of the operator with its attributes. ``price`` is in picoseconds. ``constant``
+    means that the node depends on weights alone. ``head`` is the digest of operator, attributes and type.
+    """
+
+    symbol: int
+    op: str
+    attrs: tuple[AttrValue, ...]
+    type: ValueType
+    constant: bool
+    price: int
+    head: bytes
+
+
+class NodeTable:
+    """The nodes of a search by number. Graphs share nodes; a node keeps its number when its operands change.
+
+    ``kinds[n]`` is the kind of node ``n``; it never changes. Each distinct operator instance is priced
+    once.
+    """
+
+    def __init__(self, model: CostModel) -> None:
+        self.kinds: list[Kind] = []
+        self._model = model
+        self._symbols: dict[tuple[str, tuple[AttrValue, ...]], int] = {}
+        self._known: dict[tuple[Any, ...], Kind] = {}
+
+    def new(self, kind: Kind) -> int:
+        """Add a node; return its number."""
+        self.kinds.append(kind)
+        return len(self.kinds) - 1
+
+    def kind(
+        self, op: str, attrs: tuple[AttrValue, ...], result: ValueType, operands: Sequence[Kind]
+    ) -> Kind:
+        """Return the kind of an application with its price; raise ValueError if the cost is not a number.
+
+        Args:
+            op: The operator.
+            attrs: Its attributes.
+            result: The type of its result.
+            operands: The kinds of its operands.
+        """
+        symbol = self._symbols.setdefault((op, attrs), len(self._symbols))
+        types = tuple([k.type for k in operands])
+        flags = tuple([k.constant for k in operands])
+        key = (symbol, result, types, flags)
+        known = self._known.get(key)
+        if known is None:
+            constant = op not in RUNTIME and all(flags)
+            head = blake2b(repr((op, attrs, result)).encode(), digest_size=DIGEST).digest()
+            price = 0
+            if op not in FREE and not constant:
+                price = self._price(OpInstance(op, attrs, types, result, flags))
+            known = self._known[key] = Kind(symbol, op, attrs, result, constant, price, head)
+        return known
+
+    def _price(self, instance: OpInstance) -> int:
+        cost = float(self._model.price([instance])[0])
+        if not (math.isfinite(cost) and cost >= 0):
+            raise ValueError(
+                f"the cost of {instance.op} by {self._model.source} must be a finite number of "
+                f"microseconds, 0 or more, got {cost}"
+            )
+        return round(cost * PER_MICROSECOND)
+
 
 Key = tuple[int, tuple[int, ...]]
 
@@ -21,7 +108,7 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class Edit:
     """One application of a rule as an edit of a graph.
 
     ``roots`` are pairs (node, replacement), where the replacement is a node or ``~k`` for the k-th of
@@ -96,7 +183,7 @@ class Surroundings:
         return node == other or other in self.above(node)[1]
 
 
-class Program:
+class State:
     """One graph without duplicate nodes and without nodes that no output needs.
 
     ``inputs`` maps live nodes to their operands, in topological order. ``history`` names the rules that
@@ -131,7 +218,7 @@ class Program:
         table: NodeTable,
         inputs: dict[int, tuple[int, ...]],
         outputs: tuple[int, ...],
-        parent: Program | None = None,
+        parent: State | None = None,
         history: tuple[str, ...] = (),
     ) -> None:
         self.table, self.inputs, self.outputs = table, inputs, outputs
@@ -164,8 +251,8 @@ class Program:
         self._around = self._index = None
 
     @classmethod
-    def of(cls, graph: Graph, table: NodeTable) -> Program:
-        """Return the program of a graph: equal applications become one node."""
+    def of(cls, graph: Graph, table: NodeTable) -> State:
+        """Return the state of a graph: equal applications become one node."""
         place: list[int] = []
         inputs: dict[int, tuple[int, ...]] = {}
         index: dict[Key, int] = {}
@@ -184,7 +271,7 @@ class Program:
         return cls(table, inputs, tuple(place[i] for i in graph.output_ids))
 
     def graph(self, original: Graph) -> Graph:
-        """Return the program as a graph with the inputs, outputs, weights and opaques of ``original``."""
+        """Return the state as a graph with the inputs, outputs, weights and opaques of ``original``."""
         builder = GraphBuilder.of(original)
         place: dict[int, int] = {}
         for n, operands in self.inputs.items():
@@ -194,29 +281,29 @@ class Program:
         return builder.graph(outputs)
 
     # -- the effect of an edit --------------------------------------------------------------------
-    def change(self, plan: Plan) -> Change | None:
+    def change(self, edit: Edit) -> Change | None:
         """Return the effect of an edit without making it, or None if it has no effect or would be cyclic.
 
         Only nodes that appear or disappear are counted. The edit is made, however, if it makes other nodes
         equal to each other, folds more of the graph, or has roots that depend on each other. If there are
         several roots, none may be part of a replacement; a single root may be part of its own.
         """
-        if len(plan.roots) > 1:
-            needs = self._needs(plan)
+        if len(edit.roots) > 1:
+            needs = self._needs(edit)
             if any(needs):
-                return None if _cyclic(needs) else self._made_change(plan)
-        refs, fresh = self._resolved(plan)
-        redirect = {v: refs[~u] if u < 0 else u for v, u in plan.roots}
+                return None if _cyclic(needs) else self._made_change(edit)
+        refs, fresh = self._resolved(edit)
+        redirect = {v: refs[~u] if u < 0 else u for v, u in edit.roots}
         if all(v == u for v, u in redirect.items()):
             return None
-        if self._reaches_further(plan, refs, redirect):
-            return self._made_change(plan)
+        if self._reaches_further(edit, refs, redirect):
+            return self._made_change(edit)
         kinds, inputs, uses = self.table.kinds, self.inputs, self.around.uses
         counts: dict[int, int] = {}
         cost = 0
         for k in fresh:
-            cost += plan.made[k].kind.price
-            for i in plan.made[k].inputs:
+            cost += edit.made[k].kind.price
+            for i in edit.made[k].inputs:
                 ref = refs[~i] if i < 0 else i
                 counts[ref] = counts.get(ref, 0) + 1
         for v, u in redirect.items():
@@ -232,17 +319,17 @@ class Program:
                 counts[i] = counts.get(i, 0) - 1
                 if uses[i] + counts[i] == 0:
                     dead.append(i)
-        return Change(cost, size, lambda: self._digest_after(plan, refs, fresh, redirect))
+        return Change(cost, size, lambda: self._digest_after(edit, refs, fresh, redirect))
 
-    def _resolved(self, plan: Plan) -> tuple[list[int], list[int]]:
+    def _resolved(self, edit: Edit) -> tuple[list[int], list[int]]:
         """Return for each new node the equal node of this graph or ``~k``, and the numbers k without one.
 
         A node that reads a root is always new, because an existing node reads the replacement after the edit.
         """
-        roots = {v for v, _ in plan.roots}
+        roots = {v for v, _ in edit.roots}
         refs: list[int] = []
         fresh: list[int] = []
-        for k, made in enumerate(plan.made):
+        for k, made in enumerate(edit.made):
             operands = tuple([refs[~i] if i < 0 else i for i in made.inputs])
             known = self.index.get((made.kind.symbol, operands))
             if known is None or not roots.isdisjoint(operands):
@@ -251,22 +338,22 @@ class Program:
             refs.append(known)
         return refs, fresh
 
-    def _needs(self, plan: Plan) -> list[frozenset[int]]:
+    def _needs(self, edit: Edit) -> list[frozenset[int]]:
         """Return for each root the roots (by position) on which its replacement depends."""
         known: dict[frozenset[int], frozenset[int]] = {}
-        for leaves in plan.leaves:
+        for leaves in edit.leaves:
             if leaves not in known:
                 known[leaves] = frozenset(
                     j
-                    for j, (v, _) in enumerate(plan.roots)
+                    for j, (v, _) in enumerate(edit.roots)
                     if v in leaves or not leaves.isdisjoint(self.around.above(v)[1])
                 )
-        return [known[leaves] for leaves in plan.leaves]
+        return [known[leaves] for leaves in edit.leaves]
 
-    def _reaches_further(self, plan: Plan, refs: list[int], redirect: dict[int, int]) -> bool:
+    def _reaches_further(self, edit: Edit, refs: list[int], redirect: dict[int, int]) -> bool:
         kinds = self.table.kinds
         for v, u in redirect.items():
-            constant = plan.made[~u].kind.constant if u < 0 else kinds[u].constant
+            constant = edit.made[~u].kind.constant if u < 0 else kinds[u].constant
             if constant != kinds[v].constant:
                 return True
         several = len(redirect) > 1
@@ -282,12 +369,12 @@ class Program:
             found.add(key)
         return False
 
-    def _digest_after(self, plan: Plan, refs: list[int], fresh: list[int], redirect: dict[int, int]) -> bytes:
+    def _digest_after(self, edit: Edit, refs: list[int], fresh: list[int], redirect: dict[int, int]) -> bytes:
         digests, kinds, inputs = self.around.digests, self.table.kinds, self.inputs
         made: dict[int, bytes] = {}
         for k in fresh:
-            operands = [refs[~i] if i < 0 else i for i in plan.made[k].inputs]
-            made[~k] = digest_of(plan.made[k].kind.head, [made[i] if i < 0 else digests[i] for i in operands])
+            operands = [refs[~i] if i < 0 else i for i in edit.made[k].inputs]
+            made[~k] = digest_of(edit.made[k].kind.head, [made[i] if i < 0 else digests[i] for i in operands])
         new = {v: made[u] if u < 0 else digests[u] for v, u in redirect.items()}
         for n in self._all_above(list(redirect)):
             if n not in new:
@@ -300,9 +387,9 @@ class Program:
         joined = frozenset().union(*(self.around.above(n)[1] for n in nodes))
         return tuple(sorted(joined, key=self.around.position.__getitem__))
 
-    def _made_change(self, plan: Plan) -> Change | None:
+    def _made_change(self, edit: Edit) -> Change | None:
         try:
-            after = self.edited(plan)
+            after = self.edited(edit)
         except Cyclic:
             return None
         if after.key == self.key:
@@ -310,9 +397,9 @@ class Program:
         return Change(after.cost - self.cost, after.size - self.size, lambda: after.key)
 
     # -- making an edit ---------------------------------------------------------------------------
-    def edited(self, plan: Plan) -> Program:
+    def edited(self, edit: Edit) -> State:
         """Return the edited graph; raise :class:`Cyclic` if the edit closes a cycle."""
-        return _Editing(self, plan).result()
+        return _Editing(self, edit).result()
 
 
 def _cyclic(needs: list[frozenset[int]]) -> bool:
@@ -331,15 +418,15 @@ _OPEN: Final = -1
 class _Editing:
     """One edit: it visits the nodes that outputs need, redirects readers of roots, and merges equal nodes."""
 
-    def __init__(self, before: Program, plan: Plan) -> None:
-        self.before, self.plan, self.table = before, plan, before.table
-        refs, fresh = before._resolved(plan)
-        numbers = {~k: self.table.new(plan.made[k].kind) for k in fresh}
+    def __init__(self, before: State, edit: Edit) -> None:
+        self.before, self.edit, self.table = before, edit, before.table
+        refs, fresh = before._resolved(edit)
+        numbers = {~k: self.table.new(edit.made[k].kind) for k in fresh}
         refs = [numbers.get(r, r) for r in refs]
         self.fresh = {
-            numbers[~k]: tuple(refs[~i] if i < 0 else i for i in plan.made[k].inputs) for k in fresh
+            numbers[~k]: tuple(refs[~i] if i < 0 else i for i in edit.made[k].inputs) for k in fresh
         }
-        self.redirect = {v: refs[~u] if u < 0 else u for v, u in plan.roots}
+        self.redirect = {v: refs[~u] if u < 0 else u for v, u in edit.roots}
         self.final: dict[int, int] = {}
         self.inputs: dict[int, tuple[int, ...]] = {}
         self.index: dict[Key, int] = {}
@@ -360,17 +447,17 @@ class _Editing:
         # The replacement of a single root may contain the root, as in relu(x) => relu(relu(x)).
         return own if len(self.redirect) == 1 else tuple([self._target(i) for i in own])
 
-    def result(self) -> Program:
+    def result(self) -> State:
         outputs = [self._target(n) for n in self.before.outputs]
         for root in outputs:
             if root not in self.final:
                 self._walk(root)
-        return Program(
+        return State(
             self.table,
             self.inputs,
             tuple(self.final[n] for n in outputs),
             self.before,
-            (*self.before.history, self.plan.rule),
+            (*self.before.history, self.edit.rule),
         )
 
     def _walk(self, root: int) -> None:
@@ -383,7 +470,7 @@ class _Editing:
             for i in rest:
                 known = final.get(i)
                 if known == _OPEN:
-                    raise Cyclic(f"the edit by {self.plan.rule} closes a cycle")
+                    raise Cyclic(f"the edit by {self.edit.rule} closes a cycle")
                 if known is None:
                     final[i] = _OPEN
                     below = self._operands(i)

@@ -1,4 +1,4 @@
-"""BERT as TASO and Tensat published it, and a complete transformer encoder."""
+"""The published networks on sequences: BERT, a complete transformer encoder, and NasRNN."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.graph import Graph, GraphBuilder
 
 
 def bert(layers: int = 8, sequence: int = 64, hidden: int = 1024, heads: int = 16) -> Graph:
-    """Return the published benchmark.
+    """Return BERT as TASO and Tensat published it.
 
     Its attention is dead code: the next layer reads ``x · W``, not the attention's result, and there is
     no softmax, scale, transposed key, feed-forward part or normalisation. The attention results are
@@ -84,3 +84,32 @@ def transformer(
         wide = b.op("gelu", linear(x, 4 * hidden))
         x = norm(b.op("add", x, linear(wide, hidden)))
     return b.graph({"y": x})
+
+
+def nasrnn(hidden: int = 512, length: int = 5) -> Graph:
+    """Return NasRNN, a recurrent cell found by architecture search, unrolled over ``length`` inputs.
+
+    Inputs are [1, hidden], and a step has sixteen matrix products. As in TASO and Tensat, the first state is a
+    weight, and steps do not share weights.
+    """
+    b = GraphBuilder("nasrnn")
+    inputs = [b.input(f"x{i}", (1, hidden)) for i in range(length)]
+    state = b.weight((1, hidden))
+    for x in inputs:
+        state = _cell(b, hidden, x, state)
+    return b.graph({"state": state})
+
+
+def _cell(b: GraphBuilder, hidden: int, x: int, h: int) -> int:
+    def gate() -> int:
+        w, v = b.weight((hidden, hidden)), b.weight((hidden, hidden))
+        return b.op("add", b.op("matmul", x, w), b.op("matmul", h, v))
+
+    t = [gate() for _ in range(8)]
+    m0 = b.op("add", b.op("relu", t[0]), b.op("sigmoid", t[3]))
+    m1 = b.op("add", b.op("sigmoid", t[1]), b.op("tanh", t[2]))
+    m2 = b.op("mul", b.op("sigmoid", t[4]), b.op("tanh", t[5]))
+    m3 = b.op("mul", b.op("sigmoid", t[6]), b.op("relu", t[7]))
+    m4 = b.op("add", b.op("sigmoid", m1), b.op("tanh", m2))
+    m5 = b.op("mul", b.op("tanh", m0), b.op("tanh", m3))
+    return b.op("tanh", b.op("mul", b.op("tanh", m4), b.op("tanh", m5)))

@@ -8,6 +8,8 @@ from onnx import TensorProto, helper
 import workbench
 from tests.certification.models import chain, model, network
 from workbench.certification import certify_files
+from workbench.certification.files.model import Model
+from workbench.certification.files.unrunnable_ops import set_apart
 from workbench.frontends.onnx.file import ModelError
 
 
@@ -149,6 +151,16 @@ def test_operators_that_nothing_runs_are_compared_by_what_they_read():
     before.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.float32(4), "k"))
     assert certify_files(_custom(), before).difference.tensor == "a"
     assert "same attributes" in certify_files(_custom(), _custom(factor=3.0)).reason
+
+
+@pytest.mark.parametrize("name", ["Sampling", "BitmaskDropout"])
+def test_random_operators_of_the_runtime_are_not_run(name):
+    nodes = [helper.make_node(name, ["x", "r", "t"], ["y"], domain="com.microsoft")]
+    inputs = [(name, TensorProto.FLOAT, [2]) for name in "xrt"]
+    file = Model.of(model(nodes, inputs, [("y", TensorProto.FLOAT, [2])]), None, "")
+    apart = set_apart(file, file, set())
+    assert apart.operators() == f"com.microsoft:{name}"
+    assert apart.read == (("x", "x"), ("r", "r"), ("t", "t"))
 
 
 def test_random_operators_make_the_same_in_both():

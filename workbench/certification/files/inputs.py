@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,20 +15,13 @@ from onnx import ModelProto, NodeProto, TypeProto
 from workbench.certification.files.interface import Dim, bound
 from workbench.certification.files.model import Model
 from workbench.frontends.onnx.file import check_elements
+from workbench.frontends.onnx.traits import OnnxTrait, has, index_operands
 from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType
 
 #: The distributions from which inputs are drawn, in this order.
 KINDS: Final = ("normal", "uniform", "wide", "ties")
 #: The distributions that replace one on which the original fails, in this order.
 GENTLER: Final = ("small", "ones", "zeros")
-
-#: Operators that pass integers on unchanged.
-_CARRIES: Final = frozenset({
-    "Cast", "CastLike", "Concat", "Expand", "Flatten", "Identity", "Pad", "Reshape", "Slice", "Split",
-    "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
-})  # fmt: skip
-#: Operators that read indices: the operand positions of the indexed value and of the indices.
-_INDEXES: Final = {"Gather": (0, 1), "GatherElements": (0, 1), "ScatterElements": (0, 1), "GatherND": (0, 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +155,7 @@ def index_limits(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
         for name, extent in _limited(node, types):
             if extent > 0:
                 limits[name] = min(limits.get(name, extent), extent)
-        if node.op_type in _CARRIES:
+        if has(node, OnnxTrait.CARRIES):
             carried = [limits[o] for o in node.output if o in limits]
             for name in node.input if carried else ():
                 limits[name] = min(limits.get(name, carried[0]), *carried)
@@ -171,27 +164,21 @@ def index_limits(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> dict[st
 
 def _limited(
     node: NodeProto, types: Mapping[str, tuple[str, tuple[int | None, ...]]]
-) -> list[tuple[str, int]]:
-    if node.op_type == "EmbedLayerNormalization":
-        tables = zip((0, 1), (2, 4), strict=True)
-        return [
-            (node.input[i], types[node.input[t]][1][0] or 0)
-            for i, t in tables
-            if len(node.input) > t and node.input[i] and node.input[t] in types
-        ]
-    if node.op_type == "OneHot" or node.op_type not in _INDEXES:
-        return []
-    data, indices = _INDEXES[node.op_type]
-    if len(node.input) <= indices or node.input[data] not in types:
-        return []
-    shape = types[node.input[data]][1]
-    if node.op_type == "GatherND":
-        extents = [d for d in shape if d]
-        return [(node.input[indices], min(extents))] if extents else []
-    axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-    if not -len(shape) <= axis < len(shape):
-        return []
-    return [(node.input[indices], shape[axis] or 0)]
+) -> Iterator[tuple[str, int]]:
+    """Yield the operands of a node that are indices, each with the extent that it stays below."""
+    for indices, table in index_operands(node):
+        if (
+            len(node.input) <= max(indices, table)
+            or not node.input[indices]
+            or node.input[table] not in types
+        ):
+            continue
+        shape = types[node.input[table]][1]
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+        if node.op_type == "GatherND":
+            yield node.input[indices], min((d for d in shape if d), default=0)
+        elif -len(shape) <= axis < len(shape):
+            yield node.input[indices], shape[axis] or 0
 
 
 def inferred(

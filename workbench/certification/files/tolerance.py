@@ -19,6 +19,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from workbench.certification.files.model import Model
 from workbench.frontends.onnx.file import copied
 from workbench.frontends.onnx.names import read_by
+from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType
 
 #: The number of units of the last place by which an operand is moved; one unit of a 16-bit float is large.
@@ -32,30 +33,8 @@ STATED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16": 
 #: A maximum over fewer entries than this is not used as a bound for other entries.
 _ENOUGH: Final = 16
 
-#: Operators that pass values on or select among them, without rounding.
-_EXACT: Final = frozenset({
-    "Abs", "And", "ArgMax", "ArgMin", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat",
-    "ConstantOfShape", "DepthToSpace", "DequantizeLinear", "Dropout", "Equal", "Expand", "EyeLike",
-    "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity",
-    "IsInf", "IsNaN", "LeakyRelu", "Less", "LessOrEqual", "Max", "MaxPool", "Min", "Neg", "NonZero",
-    "Not", "OneHot", "Or", "Pad", "QuantizeLinear", "ReduceMax", "ReduceMin", "Relu", "Reshape",
-    "ReverseSequence", "Round", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice",
-    "SpaceToDepth", "Split", "Squeeze", "ThresholdedRelu", "Tile", "TopK", "Transpose", "Trilu",
-    "Unique", "Unsqueeze", "Where", "Xor",
-})  # fmt: skip
-#: Operators whose float operands are all numbers to compute with, not scales, sizes or bounds.
-_LINEAR: Final = frozenset({
-    "Add", "BatchNormalization", "Conv", "ConvTranspose", "Div", "Einsum", "Gemm", "InstanceNormalization",
-    "LayerNormalization", "MatMul", "Mul", "PRelu", "Sub",
-})  # fmt: skip
 #: Weights with more elements than this are not changed.
 _SMALL: Final = 1 << 16
-#: Operators whose results are whole numbers, steps or truth values, which are not changed.
-_WHOLE: Final = frozenset({
-    "And", "ArgMax", "ArgMin", "Ceil", "ConstantOfShape", "DequantizeLinear", "Equal", "EyeLike",
-    "Floor", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "NonZero", "Not",
-    "OneHot", "Or", "QuantizeLinear", "Round", "Shape", "Sign", "Size", "Xor",
-})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +81,7 @@ def moved_model(
     wanted = {
         name
         for i in needed
-        if model.nodes[i].op_type not in _EXACT and any(o in running for o in model.nodes[i].output)
+        if not has(model.nodes[i], OnnxTrait.UNROUNDED) and any(o in running for o in model.nodes[i].output)
         for name in model.nodes[i].input
         if name in soft
     }
@@ -121,8 +100,10 @@ def moved_model(
         move(name)
     for i in sorted(needed):
         node = model.nodes[i]
-        moves = {n for n in node.input if n in replaced and (n not in biases or node.op_type in _LINEAR)}
-        if node.op_type not in _EXACT and moves - biases.keys():
+        moves = {
+            n for n in node.input if n in replaced and (n not in biases or has(node, OnnxTrait.ARITHMETIC))
+        }
+        if not has(node, OnnxTrait.UNROUNDED) and moves - biases.keys():
             copy = copied(node)
             for place, name in enumerate(node.input):
                 copy.input[place] = replaced[name] if name in moves else name
@@ -145,7 +126,7 @@ def _biases(model: Model, needed: set[int], soft: dict[str, str]) -> dict[str, s
     found: dict[str, str] = {}
     for i in needed:
         node = model.nodes[i]
-        if node.op_type not in _LINEAR or not any(n in soft for n in node.input):
+        if not has(node, OnnxTrait.ARITHMETIC) or not any(n in soft for n in node.input):
             continue
         for name in node.input:
             stored = model.weights.get(name)
@@ -172,9 +153,9 @@ def _soft(model: Model, types: dict[str, tuple[str, Any]]) -> tuple[dict[str, st
         if not reads:
             continue
         running.update(o for o in node.output if o)
-        if node.op_type in _WHOLE or node.domain not in ("", "ai.onnx", "com.microsoft"):
+        if has(node, OnnxTrait.WHOLE) or node.domain not in ("", "ai.onnx", "com.microsoft"):
             continue
-        if any(n in soft for n in reads) or node.op_type not in _EXACT:
+        if any(n in soft for n in reads) or not has(node, OnnxTrait.UNROUNDED):
             for name in node.output:
                 # A value without an inferred type is assumed to have the type of an operand.
                 dtype = types[name][0] if name in types else next((soft[n] for n in reads if n in soft), "")

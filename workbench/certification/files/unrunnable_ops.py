@@ -19,15 +19,13 @@ from workbench.certification.files.inputs import inferred, tensor
 from workbench.certification.files.interface import shape_of
 from workbench.certification.files.model import Model
 from workbench.certification.files.runner import RunFailure, Runner
+from workbench.frontends.onnx.traits import draws_random_numbers
 
 #: Messages with which ONNX Runtime reports that an operator, or a kernel for it, is missing.
 _MISSING: Final = (
     re.compile(r"Fatal error: (?:(?P<domain>[\w.]*):)?(?P<op>\w+)\(-?\d+\) is not a registered function/op"),
     re.compile(r"Could not find an implementation for (?:(?P<domain>[\w.]+)\.)?(?P<op>\w+)\(\d+\) node"),
     re.compile(r"No Op registered for (?P<op>\w+) with domain_version"),
-)
-_RANDOM: Final = frozenset(
-    ["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"]
 )
 
 
@@ -141,7 +139,7 @@ def _nodes(model: Model, operators: set[tuple[str, str]]) -> dict[tuple[Any, ...
     found: dict[tuple[Any, ...], list[NodeProto]] = {}
     for i in model.needed(model.outputs):
         node = model.nodes[i]
-        if (node.domain, node.op_type) in operators or _random(node):
+        if (node.domain, node.op_type) in operators or draws_random_numbers(node):
             key = (
                 node.domain,
                 node.op_type,
@@ -150,14 +148,6 @@ def _nodes(model: Model, operators: set[tuple[str, str]]) -> dict[tuple[Any, ...
             )
             found.setdefault(key, []).append(node)
     return found
-
-
-def _random(node: NodeProto) -> bool:
-    if node.domain not in ("", "ai.onnx"):
-        return False
-    if node.op_type == "Dropout":
-        return len(node.input) > 2 and bool(node.input[2])
-    return node.op_type in _RANDOM
 
 
 def _name(node: NodeProto) -> str:

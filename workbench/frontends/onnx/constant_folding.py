@@ -16,24 +16,12 @@ import numpy as np
 
 from workbench.frontends.onnx.file import walk
 from workbench.frontends.onnx.opaque import payload_of
+from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.frontends.runtime import RuntimeFailure, run_model
 from workbench.graph import Graph, GraphBuilder, Node, Opaque, evaluate
 from workbench.graph.evaluate import Constants
 from workbench.ops import Trait, with_trait
 from workbench.ops.types import FLOAT_DTYPES, TensorType
-
-#: Operators without a model here that are continuous in their operands; all other such operators may round.
-_SMOOTH_NAMES: Final = """
-    Acos Acosh Asin Asinh Atan Atanh Attention AveragePool BatchNormalization Celu Concat Conv ConvTranspose
-    Cos Cosh CumSum DepthToSpace Dropout Einsum Elu Expand Flatten GRU Gather GatherElements GatherND Gemm
-    GlobalAveragePool GlobalLpPool GlobalMaxPool GroupNormalization HardSigmoid HardSwish Identity
-    InstanceNormalization LRN LSTM LayerNormalization LogSoftmax LpNormalization LpPool MatMul MaxPool Mean
-    MeanVarianceNormalization Mish PRelu Pad RMSNormalization RNN ReduceL1 ReduceL2 ReduceLogSum
-    ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape
-    ReverseSequence RotaryEmbedding ScatterElements ScatterND Selu Sin Sinh Slice Softmax Softplus Softsign
-    SpaceToDepth Split Squeeze Swish Tan ThresholdedRelu Tile Transpose Unsqueeze Where
-"""
-_SMOOTH: Final = frozenset(_SMOOTH_NAMES.split()) - {"ThresholdedRelu"}
 
 #: Operators that round nothing, and those of them that only move elements; a conversion counts as both.
 _EXACT: Final = with_trait(Trait.UNROUNDED) | {"weight", "cast"}
@@ -128,7 +116,7 @@ def _rounded(graph: Graph) -> list[bool]:
 def _is_smooth(record: Opaque) -> bool:
     if record.domain or not record.payload:
         return False
-    return all(node.domain == "" and node.op_type in _SMOOTH for node in walk(payload_of(record).graph.node))
+    return all(has(node, OnnxTrait.CONTINUOUS) for node in walk(payload_of(record).graph.node))
 
 
 def _computed(graph: Graph, chosen: Iterable[int], *, runtime: bool = True) -> dict[int, np.ndarray]:

@@ -14,20 +14,13 @@ from onnx.defs import SchemaError
 from workbench.frontends.onnx.file import ModelError, copied, ir_version_for, walk
 from workbench.frontends.onnx.names import Fresh, inner_names, read_by, rename
 from workbench.frontends.onnx.shape_inference import Values, type_proto
+from workbench.frontends.onnx.traits import OnnxTrait, draws_random_numbers, has
 from workbench.graph import Opaque
 from workbench.ops.types import FLOAT_DTYPES, TensorType
 
 #: Constants up to these sizes are part of the operator (sizes, axes, scales); larger ones are weights.
 EMBEDDED_INTEGERS: Final = 64
 EMBEDDED_FLOATS: Final = 8
-
-#: Operators that draw random numbers, including ONNX Runtime's own (ONNX's schemas mark theirs as well).
-_RANDOM: Final = frozenset(
-    {"Bernoulli", "BiasDropout", "BitmaskDropout", "Multinomial", "RandomNormal", "RandomNormalLike"}
-    | {"RandomUniform", "RandomUniformLike", "Sampling"}
-)
-#: Operators whose schemas are marked because of possible subgraphs; the subgraphs are checked instead.
-_HOLDERS: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +57,13 @@ def is_deterministic(nodes: Iterable[NodeProto], values: Values, origin: Origin)
     for function in origin.functions_for(everything):
         everything += walk(function.node)
     for node in everything:
-        if (node.domain, node.op_type) in origin.functions or node.op_type in _HOLDERS:
-            continue
+        if (node.domain, node.op_type) in origin.functions or has(node, OnnxTrait.SUBGRAPHS):
+            continue  # the subgraphs are checked instead
         schema = values.schema(node)
         if schema is None and node.domain != "com.microsoft":
             return False
-        random = getattr(schema, "non_deterministic", False) if schema is not None else False
-        if node.op_type == "Dropout":
-            random = len(node.input) > 2 and bool(node.input[2])
-        if random or node.op_type in _RANDOM:
+        marked = getattr(schema, "non_deterministic", False) if schema is not None else False
+        if draws_random_numbers(node) or (marked and not has(node, OnnxTrait.RANDOM_IN_TRAINING)):
             return False
     return True
 

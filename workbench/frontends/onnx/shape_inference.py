@@ -20,6 +20,7 @@ from onnx.shape_inference import InferenceError, infer_function_output_types, in
 
 from workbench.frontends.onnx.file import ModelError, check_elements, copied, label, tensor_array
 from workbench.frontends.onnx.names import captured, read_by
+from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.frontends.runtime import RuntimeFailure, inferred_types, run_model
 from workbench.graph import GraphBuilder
 from workbench.ops.inputs_and_opaque import RUNTIME
@@ -32,28 +33,6 @@ KNOWN_ELEMENTS: Final = 1 << 16
 
 #: Constants up to this size are passed to shape inference.
 _SHOWN_ELEMENTS: Final = 1 << 10
-
-#: The operators of shape arithmetic: all cheap, without state, subgraphs or access to files.
-_FOLDABLE_NAMES: Final = """
-    Abs Add And ArgMax ArgMin Atan Cast CastLike Ceil Clip Compress Concat ConstantOfShape Cos CumSum Div
-    Equal Erf Exp Expand EyeLike Flatten Floor Gather GatherElements GatherND Greater GreaterOrEqual Identity
-    IsInf IsNaN Less LessOrEqual Log Max Min Mod Mul Neg NonZero Not OneHot Or Pow Range Reciprocal ReduceMax
-    ReduceMean ReduceMin ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Shape Sigmoid Sign Sin
-    Size Slice Split Sqrt Squeeze Sub Tan Tanh Tile Transpose Trilu Unsqueeze Where Xor
-"""
-FOLDABLE: Final = frozenset(_FOLDABLE_NAMES.split())
-#: Operators whose float results vary in the last digits between runtimes: ONNX Runtime's results are used.
-_ROUNDED_NAMES: Final = (
-    "Atan Cos CumSum Erf Exp Log Pow Range ReduceMean ReduceProd ReduceSum Sigmoid Sin Tan Tanh"
-)
-_ROUNDED: Final = frozenset(_ROUNDED_NAMES.split())
-#: Operators whose result is at most as large as their first operand, even if inference finds no size.
-_SHRINKING: Final = frozenset({"Compress", "NonZero"})
-#: Before operator set 22, inference counts a last window of ceil_mode that starts in the padding; runtimes
-#: and the reference evaluator never did.
-_POOLS: Final = frozenset({"AveragePool", "MaxPool"})
-#: Operators whose result depends only on the type of their operand.
-_OF_TYPE: Final = frozenset({"Shape", "Size"})
 
 
 def type_proto(kind: TensorType) -> TypeProto:
@@ -157,7 +136,9 @@ class Values:
         if key not in self._schemas:
             try:
                 version = self.opsets[node.domain]
-                if node.op_type in _POOLS and node.domain == "":
+                if has(node, OnnxTrait.POOLS):
+                    # Older inference counts a last window of ceil_mode that starts in the padding; runtimes
+                    # and the reference evaluator never did.
                     version = max(version, 22)
                 self._schemas[key] = onnx.defs.get_schema(node.op_type, version, node.domain)
             except (SchemaError, KeyError):
@@ -257,15 +238,15 @@ class Values:
         return found
 
     def _may_evaluate(self, node: NodeProto) -> bool:
-        if node.domain != "" or node.op_type not in FOLDABLE:
+        if node.domain != "" or not has(node, OnnxTrait.FOLDABLE):
             return False
         names = [i for i in node.input if i]
-        if node.op_type in _OF_TYPE:
+        if has(node, OnnxTrait.OF_TYPE):
             return self.tensor(names[0]) is not None
         if not all(name in self.known for name in names):
             return False
         kinds = [self.tensor(o) for o in node.output if o]
-        if node.op_type in _SHRINKING:
+        if has(node, OnnxTrait.SHRINKS):
             return True
         return all(kind is not None and kind.elements <= KNOWN_ELEMENTS for kind in kinds)
 
@@ -274,12 +255,12 @@ class Values:
         node: NodeProto, model: ModelProto, feeds: Mapping[str, np.ndarray]
     ) -> list[np.ndarray] | None:
         """Return ONNX Runtime's results, or ``None`` if the node does not round or the runtime fails."""
-        if node.op_type in _OF_TYPE:
+        if has(node, OnnxTrait.OF_TYPE):
             return None  # the operand may be a type without data, of any size
         floats = [array for array in feeds.values() if str(array.dtype) in FLOAT_DTYPES]
         # Runtimes differ in how they order NaNs.
         strange = any(np.isnan(array.astype(np.float64)).any() for array in floats)
-        if not strange and (node.op_type not in _ROUNDED or not floats):
+        if not strange and not (has(node, OnnxTrait.VARIES) and floats):
             return None
         try:
             return list(run_model(model, feeds, threads=1, optimise=False).values())
@@ -322,7 +303,7 @@ class Values:
             return list(ReferenceEvaluator(model).run(None, feeds))
 
     def _evaluate(self, node: NodeProto) -> None:
-        if node.op_type in _OF_TYPE:
+        if has(node, OnnxTrait.OF_TYPE):
             self.add_constant(node.output[0], self._of_type(node))
             return
         try:

@@ -20,7 +20,8 @@ CORE = (
 WINGS = (
     "laws", "laws.foreign", "laws.theorems", "laws.verification", "laws.synthesis",
     "kernels", "kernels.composites", "kernels.codegen", "kernels.accelerators",
-    "studies", "studies.guided", "studies.search", "studies.analysis", "studies.taso", "taso", "studies.benchmarks",
+    "studies", "studies.guided", "studies.search", "studies.analysis", "studies.taso", "taso", "studies.devices",
+    "studies.benchmarks",
     "faces", "faces.plots", "studies.experiments", "results", "faces.views", "faces.cli",
 )  # fmt: skip
 

@@ -10,8 +10,8 @@ import onnx
 import pytest
 from typer.main import get_command
 
-from workbench.devices.measure import command_line
 from workbench.faces import cli
+from workbench.studies.devices.measure import command_line
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

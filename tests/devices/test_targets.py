@@ -6,8 +6,7 @@ import workbench
 from tests.devices.graphs import image, products
 from tests.packages import install
 from workbench.devices.device import DeviceMissing
-from workbench.devices.executor import NotExecutable
-from workbench.devices.latency import Skipped
+from workbench.devices.executor import NotExecutable, Skipped
 from workbench.devices.targets import OnnxRuntime, Torch, UnknownTarget, checked_target, target
 from workbench.frontends import to_onnx
 from workbench.graph import GraphBuilder, Opaque

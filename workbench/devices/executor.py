@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,8 +19,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+_NUMBERS: Final = itertools.count()
+
+
 class NotExecutable(GraphError):
     """Raised when operators of a graph have no torch form."""
+
+
+class Skipped(RuntimeError):
+    """Raised when a graph cannot be run in one of the ways."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,3 +192,57 @@ def to_array(tensor: Tensor) -> np.ndarray:
         return np.asarray(tensor.numpy())
     except TypeError:
         return np.asarray(tensor.float().numpy())
+
+
+def draw_inputs(graph: Graph, device: Device, seed: int = 0) -> list[Any]:
+    """Return random inputs of a graph as tensors: normal floats, integers 0 and 1; equal for equal seeds."""
+    torch = device.torch
+    generator = torch.Generator(device.name).manual_seed(seed)
+    where = {"device": device.name, "generator": generator}
+    found = []
+    for kind in graph.input_types.values():
+        if kind.dtype.startswith(("float", "bfloat")):
+            data = torch.randn(kind.shape, **where)
+        else:
+            data = torch.randint(0, 2, kind.shape, **where)
+        found.append(data.to(kind.torch_dtype(torch)))
+    return found
+
+
+def compiled(
+    graph: Graph, inputs: Sequence[Any], device: Device, *, patterns: bool = True
+) -> Callable[[], object]:
+    """Return a function that runs a graph compiled by torch.compile.
+
+    Args:
+        graph: The graph.
+        inputs: The tensors on which the function runs it.
+        device: The device.
+        patterns: Whether the compiler looks for groups of operators that it knows, such as attention.
+
+    Raises:
+        Skipped: There is no compiler, or it cannot compile the graph.
+    """
+    # Only torch forms: the compiler fuses by itself and does not optimise across finished kernels.
+    program = Program(graph, device, fuse=False)
+
+    def body(*xs: Any) -> Any:
+        return program(*xs)
+
+    # The compiler limits recompilations per code object, so every graph gets its own.
+    body.__code__ = body.__code__.replace(co_name=f"graph_{next(_NUMBERS)}")
+    try:
+        options = None if patterns else {"pattern_matcher": False}
+        run = device.torch.compile(body, dynamic=False, fullgraph=True, options=options)
+        run(*inputs)
+    except Exception as error:  # the compiler is missing, or cannot compile the graph
+        raise Skipped(f"torch.compile: {first_line(error)}") from None
+    return partial(run, *inputs)
+
+
+def first_line(error: BaseException) -> str:
+    """Return the class of an error and the first line of its text that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    # A first line that ends in a colon only announces the reason.
+    said = " ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1])
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

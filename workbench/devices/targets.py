@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from workbench.devices.device import open_device
-from workbench.devices.executor import Program, check_executable, run_graph
-from workbench.devices.latency import Skipped, compiled, draw_inputs
+from workbench.devices.executor import Program, Skipped, check_executable, compiled, draw_inputs, run_graph
 from workbench.graph import Graph
 from workbench.support.plugins import Named
 from workbench.support.wings import offered
@@ -203,7 +202,7 @@ class Torch:
         """Load graphs; see :class:`Target`.
 
         If torch's compiler fails on one, all are compiled without its patterns, which the title says then.
-        Raise :class:`~workbench.devices.latency.Skipped` if that fails too.
+        Raise :class:`~workbench.devices.executor.Skipped` if that fails too.
         """
         from workbench.frontends import load_onnx
 

@@ -6,10 +6,10 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import InspectLoader, Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_loader
-from types import ModuleType
+from importlib.util import find_spec, spec_from_loader
+from types import CodeType, ModuleType
 
 
 class MovedModules(MetaPathFinder, Loader):
@@ -38,6 +38,13 @@ class MovedModules(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         """Return how to import a module of a former name."""
         return spec_from_loader(fullname, self) if self.home(fullname) else None
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return the code of a module that is run by a former name, as by ``python -m``."""
+        home = self.home(fullname) or fullname
+        found = find_spec(home)
+        loader = None if found is None else found.loader
+        return loader.get_code(home) if isinstance(loader, InspectLoader) else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Return None: the module exists, or is made, under its present name."""

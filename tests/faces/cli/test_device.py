@@ -6,8 +6,8 @@ import onnx
 import pytest
 
 from tests.devices.graphs import products
-from workbench.devices.spec_io import read_results, read_spec
 from workbench.frontends import save_onnx
+from workbench.studies.devices.spec_io import read_results, read_spec
 
 QUICK = ("--threads", "1", "--milliseconds", "0.5", "--rounds", "0.05", "--quiet")
 
@@ -107,7 +107,7 @@ def test_a_table_that_cannot_be_written_is_reported(run, tmp_path):
     from tests.costs.networks import RELU
     from workbench.costs.keys import instance_key
     from workbench.costs.store import Measurement
-    from workbench.devices.spec_io import Results, write_results
+    from workbench.studies.devices.spec_io import Results, write_results
 
     results = Results({"device": "a GPU"}, {})
     results.measured[instance_key(RELU)] = Measurement(1.0, 0.0, 7)

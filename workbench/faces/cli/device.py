@@ -46,10 +46,10 @@ def instances(
 ) -> None:
     """List the distinct operator instances of saturated networks as a spec to measure."""
     check_writable(output)
-    from workbench.devices.instances import saturated_instances
-    from workbench.devices.spec_io import Spec, write_spec
     from workbench.rules import rule_set
     from workbench.studies.benchmarks import benchmarks
+    from workbench.studies.devices.instances import saturated_instances
+    from workbench.studies.devices.spec_io import Spec, write_spec
 
     names = network or benchmarks()
     limits = Limits(**settings)
@@ -91,8 +91,8 @@ def graphs(
         raise ValueError(
             f"--also must come with exactly one network, got {len(network)} (its graphs are timed against it)"
         )
-    from workbench.devices.spec_io import GraphEntry, Spec, write_spec
     from workbench.optimizer.pipeline import optimize
+    from workbench.studies.devices.spec_io import GraphEntry, Spec, write_spec
     from workbench.studies.search.optimize import search_optimize
 
     entries = []
@@ -131,7 +131,7 @@ def graphs(
 )
 def measure(context: typer.Context) -> None:
     """Measure a spec on this machine: SPEC.json RESULTS.json [--device cuda]; --help shows all options."""
-    from workbench.devices.measure import main
+    from workbench.studies.devices.measure import main
 
     raise typer.Exit(main(context.args))
 
@@ -147,7 +147,7 @@ def record(
     """Make the recorded cost table of a device from its measurements."""
     for path in results:
         check_input(path)
-    from workbench.devices.record import record_table
+    from workbench.studies.devices.record import record_table
 
     target, merged = record_table(results, output)
     typer.echo(f"{len(merged.measured)} instances of {merged.device['device']} in {target}")
@@ -166,7 +166,7 @@ def show(
     ] = None,
 ) -> None:
     """Show the measured latency of graphs, next to the sum of their operators."""
-    from workbench.devices.spec_io import read_results
+    from workbench.studies.devices.spec_io import read_results
     from workbench.studies.experiments.tables import lines
     from workbench.support.files import write_atomic
 
@@ -200,9 +200,9 @@ def report(
     quiet: QuietOption = False,
 ) -> None:
     """Run every operator and element type on every target: supported, wrong, missing, time."""
-    from workbench.devices.report import DTYPES, markdown
-    from workbench.devices.report import report as reported
     from workbench.ops import operators
+    from workbench.studies.devices.report import DTYPES, markdown
+    from workbench.studies.devices.report import report as reported
     from workbench.support.files import write_atomic
     from workbench.support.messages import unknown
 

@@ -64,9 +64,9 @@ def rival(
 
 def _judged(model: ModelProto, made: ModelProto, seed: int) -> tuple[float | None, str]:
     """Return the difference of the outputs of two models, and the defect of the second or an empty text."""
-    from workbench.devices.latency import difference
     from workbench.devices.timing import random_feeds
     from workbench.frontends.runtime import session
+    from workbench.studies.devices.latency import difference
 
     loaded = session(model, threads=1)
     feeds = random_feeds(loaded, seed)

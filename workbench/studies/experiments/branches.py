@@ -268,9 +268,9 @@ def _latency(
     Returns:
         One row per form and target; ``skipped`` is the reason if a form was not timed on a target.
     """
-    from workbench.devices.latency import latency_figures
     from workbench.devices.timing import rounds
     from workbench.graph import Graph
+    from workbench.studies.devices.latency import latency_figures
 
     rows: list[Record] = []
     timers: list[Callable[[], float]] = []

@@ -245,8 +245,8 @@ def size_of(path: Path) -> float:
 
 def time_files(forms: Mapping[str, Path], timing: DeploymentTiming, seed: int) -> Record:
     """Time files in alternation in ONNX Runtime, loaded by path, for each number of threads."""
-    from workbench.devices.latency import latency_figures
     from workbench.devices.timing import executor, random_feeds, rounds
+    from workbench.studies.devices.latency import latency_figures
 
     rows: list[Record] = []
     titles: dict[str, str] = {}
@@ -285,10 +285,10 @@ def time_graphs(original: Path, made: Path, name: str, order: Order) -> tuple[st
         order: The settings of the run.
     """
     from workbench.devices.device import DeviceMissing
-    from workbench.devices.latency import latency_figures
     from workbench.devices.targets import target
     from workbench.devices.timing import rounds
     from workbench.frontends import load_model
+    from workbench.studies.devices.latency import latency_figures
 
     rows: list[Record] = [{"target": name, "form": form} for form in (ORIGINAL, AGAIN, OURS)]
     try:
@@ -329,8 +329,8 @@ def _difference(original: Path, made: Path, seed: int) -> tuple[float | None, st
 
     The difference is a part of the largest output.
     """
-    from workbench.devices.latency import difference
     from workbench.devices.timing import random_feeds
+    from workbench.studies.devices.latency import difference
 
     try:
         first = load_file(original)

@@ -7,11 +7,11 @@ from tests.devices.graphs import image, products
 from workbench.costs import instances_of
 from workbench.costs.keys import instance_key
 from workbench.costs.model import OpInstance
-from workbench.devices import operators
 from workbench.devices.device import Device
-from workbench.devices.operators import CACHES, DeviceLost, Protocol, measure, measure_instances
-from workbench.devices.spec_io import Results
 from workbench.ops import TensorType
+from workbench.studies.devices import operators
+from workbench.studies.devices.operators import CACHES, DeviceLost, Protocol, measure, measure_instances
+from workbench.studies.devices.spec_io import Results
 
 QUICK = {c: Protocol(0.5, c) for c in CACHES}
 X = TensorType("float32", (64, 64))

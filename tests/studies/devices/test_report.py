@@ -1,7 +1,7 @@
 import pytest
 
-from workbench.devices.report import DTYPES, Cell, example, markdown, report
 from workbench.ops import operators, spec_of
+from workbench.studies.devices.report import DTYPES, Cell, example, markdown, report
 
 
 def test_every_operator_with_operands_has_an_example():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +14,11 @@ import numpy as np
 from workbench.costs.keys import instance_key, same_kernel
 from workbench.costs.pricing import instances_of, running_instances
 from workbench.devices.device import Device
-from workbench.devices.executor import Program, to_array
-from workbench.devices.operators import STANDARD, Protocol, measure_instances
-from workbench.devices.spec_io import GraphEntry, Results
+from workbench.devices.executor import Program, Skipped, compiled, draw_inputs, first_line, to_array
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.graph import Graph
+from workbench.studies.devices.operators import STANDARD, Protocol, measure_instances
+from workbench.studies.devices.spec_io import GraphEntry, Results
 
 #: The ways to run a graph: torch call by call; one recorded CUDA graph; torch.compile, call by call and
 #: recorded; ONNX Runtime with its own optimiser on.
@@ -27,12 +26,6 @@ MODES: Final = ("eager", "cuda-graph", "compile", "compile+cuda-graph", "onnxrun
 
 #: The least length of one sample on a GPU in µs; a short graph runs several times in a sample.
 _SAMPLE: Final = 2000.0
-
-_NUMBERS: Final = itertools.count()
-
-
-class Skipped(RuntimeError):
-    """Raised when a graph cannot be run in one of the ways."""
 
 
 def measure_group(
@@ -116,21 +109,6 @@ def measure_group(
     return rows
 
 
-def draw_inputs(graph: Graph, device: Device, seed: int = 0) -> list[Any]:
-    """Return random inputs of a graph as tensors: normal floats, integers 0 and 1; equal for equal seeds."""
-    torch = device.torch
-    generator = torch.Generator(device.name).manual_seed(seed)
-    where = {"device": device.name, "generator": generator}
-    found = []
-    for kind in graph.input_types.values():
-        if kind.dtype.startswith(("float", "bfloat")):
-            data = torch.randn(kind.shape, **where)
-        else:
-            data = torch.randint(0, 2, kind.shape, **where)
-        found.append(data.to(kind.torch_dtype(torch)))
-    return found
-
-
 def sum_of_operators(graph: Graph, results: Results) -> float | None:
     """Return the sum of a graph's operators in microseconds, or None if one was not measured."""
     keys = [instance_key(same_kernel(i)) for i in running_instances(graph)]
@@ -161,43 +139,12 @@ def _timer(
         try:
             run = device.capture(run)  # type: ignore[assignment]
         except RuntimeError as error:
-            raise Skipped(f"it cannot be recorded: {_first_line(error)}") from None
+            raise Skipped(f"it cannot be recorded: {first_line(error)}") from None
     run()
     times = 1
     if device.cuda:
         times = max(1, min(100, math.ceil(_SAMPLE / max(1.0, device.time(run, 3)))))
     return lambda: device.time(run, times)
-
-
-def compiled(
-    graph: Graph, inputs: Sequence[Any], device: Device, *, patterns: bool = True
-) -> Callable[[], object]:
-    """Return a function that runs a graph compiled by torch.compile.
-
-    Args:
-        graph: The graph.
-        inputs: The tensors on which the function runs it.
-        device: The device.
-        patterns: Whether the compiler looks for groups of operators that it knows, such as attention.
-
-    Raises:
-        Skipped: There is no compiler, or it cannot compile the graph.
-    """
-    # Only torch forms: the compiler fuses by itself and does not optimise across finished kernels.
-    program = Program(graph, device, fuse=False)
-
-    def body(*xs: Any) -> Any:
-        return program(*xs)
-
-    # The compiler limits recompilations per code object, so every graph gets its own.
-    body.__code__ = body.__code__.replace(co_name=f"graph_{next(_NUMBERS)}")
-    try:
-        options = None if patterns else {"pattern_matcher": False}
-        run = device.torch.compile(body, dynamic=False, fullgraph=True, options=options)
-        run(*inputs)
-    except Exception as error:  # the compiler is missing, or cannot compile the graph
-        raise Skipped(f"torch.compile: {_first_line(error)}") from None
-    return partial(run, *inputs)
 
 
 def _onnxruntime(graph: Graph, inputs: Sequence[Any], device: Device) -> Callable[[], float]:
@@ -211,7 +158,7 @@ def _onnxruntime(graph: Graph, inputs: Sequence[Any], device: Device) -> Callabl
     try:
         loaded = session(to_onnx(graph), threads=device.threads, spin=False)
     except (RuntimeError, ValueError) as error:
-        raise Skipped(f"ONNX Runtime: {_first_line(error)}") from None
+        raise Skipped(f"ONNX Runtime: {first_line(error)}") from None
     feeds: Mapping[str, np.ndarray] = {
         name: to_array(x) for name, x in zip(graph.input_types, inputs, strict=True)
     }
@@ -246,10 +193,3 @@ def difference(expected: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> f
         if finite.any():
             worst = max(worst, float(np.abs(x - y)[finite].max() / max(1e-30, np.abs(x[finite]).max())))
     return worst
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    # A first line that ends in a colon only announces the reason.
-    said = " ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1])
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -18,8 +18,8 @@ from workbench.costs.model import OpInstance
 from workbench.costs.store import Measurement
 from workbench.devices.device import Device
 from workbench.devices.kernels import draw, kernel
-from workbench.devices.spec_io import Results
 from workbench.ops import TensorType, spec_of
+from workbench.studies.devices.spec_io import Results
 
 #: Incremented whenever the way of measuring changes, so that a table never mixes figures of two ways.
 PROTOCOL: Final = 1

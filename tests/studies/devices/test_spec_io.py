@@ -7,7 +7,10 @@ from tests.devices.graphs import image, products
 from tests.ops.test_onnx_form import INSTANCES, instance
 from workbench.costs.pricing import instances_of
 from workbench.costs.store import Measurement
-from workbench.devices.spec_io import (
+from workbench.graph import GraphBuilder, Opaque, evaluate
+from workbench.ops import TensorType
+from workbench.studies.benchmarks import benchmark
+from workbench.studies.devices.spec_io import (
     ExchangeError,
     GraphEntry,
     Results,
@@ -19,9 +22,6 @@ from workbench.devices.spec_io import (
     write_results,
     write_spec,
 )
-from workbench.graph import GraphBuilder, Opaque, evaluate
-from workbench.ops import TensorType
-from workbench.studies.benchmarks import benchmark
 
 
 def entries():

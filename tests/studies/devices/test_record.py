@@ -8,11 +8,11 @@ from tests.devices.graphs import products
 from workbench.costs.keys import instance_key
 from workbench.costs.recorded import RecordedCost
 from workbench.costs.store import Measurement
-from workbench.devices.instances import saturated_instances
-from workbench.devices.operators import Protocol, measure_instances
-from workbench.devices.record import merge, record_table, roofline_of, table_name
-from workbench.devices.spec_io import ExchangeError, Results, write_results
 from workbench.rules import rule_set
+from workbench.studies.devices.instances import saturated_instances
+from workbench.studies.devices.operators import Protocol, measure_instances
+from workbench.studies.devices.record import merge, record_table, roofline_of, table_name
+from workbench.studies.devices.spec_io import ExchangeError, Results, write_results
 
 GPU = {
     "device": "NVIDIA H200, torch 2.8.0, no TF32", "gpu": "NVIDIA H200", "tf32": False, "torch": "2.8.0",
@@ -99,7 +99,7 @@ def test_the_roofline_is_that_of_the_device(name, roofline):
 
 
 def test_the_tables_that_are_kept_here_are_readable():
-    tables = sorted((Path(__file__).parents[2] / "results" / "costs").glob("*.parquet"))
+    tables = sorted((Path(__file__).parents[3] / "results" / "costs").glob("*.parquet"))
     assert tables
     for path in tables:
         model = RecordedCost.load(path)

@@ -5,11 +5,12 @@ import pytest
 
 from tests.devices.graphs import image, products
 from workbench.costs import instances_of
-from workbench.devices import latency
-from workbench.devices.latency import draw_inputs, measure_group, sum_of_operators
-from workbench.devices.operators import Protocol
-from workbench.devices.spec_io import GraphEntry, Results
+from workbench.devices.executor import draw_inputs, first_line
 from workbench.graph import GraphBuilder
+from workbench.studies.devices import latency
+from workbench.studies.devices.latency import measure_group, sum_of_operators
+from workbench.studies.devices.operators import Protocol
+from workbench.studies.devices.spec_io import GraphEntry, Results
 
 QUICK = Protocol(0.5, "warm")
 
@@ -127,4 +128,4 @@ def test_the_sum_is_unknown_where_an_operator_is():
     ],
 )
 def test_the_reason_of_a_failure_is_one_line(said, line):
-    assert latency._first_line(RuntimeError(said)) == line
+    assert first_line(RuntimeError(said)) == line

@@ -4,12 +4,12 @@ from tests.devices.graphs import image, products
 from workbench.costs import egraph_instances, instances_of
 from workbench.costs.analytic import work
 from workbench.costs.keys import instance_key, same_kernel
-from workbench.devices import instances
-from workbench.devices.instances import saturated_instances
 from workbench.graph import GraphBuilder, Opaque
 from workbench.ops import TensorType
 from workbench.rules import rule_set
 from workbench.saturation import Limits, Saturation
+from workbench.studies.devices import instances
+from workbench.studies.devices.instances import saturated_instances
 
 RULES = tuple(rule_set("default"))
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from workbench.costs.analytic import DEVICES
 from workbench.costs.recorded import save_table
 from workbench.costs.store import Measurement
-from workbench.devices.spec_io import ExchangeError, Results, read_results
+from workbench.studies.devices.spec_io import ExchangeError, Results, read_results
 from workbench.support.files import check_writable
 
 
 def merge(results: Sequence[Results]) -> Results:
     """Merge results of one device and protocol; later figures of an instance replace earlier ones.
 
-    Raise :class:`~workbench.devices.spec_io.ExchangeError` if they do not belong together.
+    Raise :class:`~workbench.studies.devices.spec_io.ExchangeError` if they do not belong together.
     """
     if not results:
         raise ExchangeError("there are no results to record")

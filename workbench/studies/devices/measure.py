@@ -1,4 +1,4 @@
-"""Measurement of a spec on this machine: ``python -m workbench.devices.measure SPEC.json RESULTS.json``.
+"""Measurement of a spec on this machine: ``python -m workbench.studies.devices.measure SPEC.json RESULTS.json``.
 
 Only torch, numpy and the standard library are needed. An existing results file is continued, so a long spec
 can be measured in several sessions; Ctrl-C keeps the measurements made so far. Exit codes: 0 done; 1 the
@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from workbench.devices.device import Device, DeviceMissing, open_device
-from workbench.devices.latency import MODES, measure_group
-from workbench.devices.operators import CACHES, STANDARD, DeviceLost, Protocol, measure_instances
-from workbench.devices.spec_io import Results, Spec, read_results, read_spec, write_results
+from workbench.studies.devices.latency import MODES, measure_group
+from workbench.studies.devices.operators import CACHES, STANDARD, DeviceLost, Protocol, measure_instances
+from workbench.studies.devices.spec_io import Results, Spec, read_results, read_spec, write_results
 from workbench.support.files import UnwritableOutput, check_writable
 
 
@@ -118,7 +118,7 @@ class _Say:
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m workbench.devices.measure", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m workbench.studies.devices.measure", description=__doc__)
     parser.add_argument("spec", type=Path, metavar="SPEC.json")
     parser.add_argument("out", type=Path, metavar="RESULTS.json")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N (default: cpu)")

@@ -10,12 +10,12 @@ import pytest
 
 from tests.costs.networks import ADD, MATMUL, RELU
 from tests.devices.graphs import image, products
-from workbench.devices import measure
-from workbench.devices.measure import main
-from workbench.devices.spec_io import GraphEntry, Spec, read_results, write_spec
 from workbench.graph import GraphBuilder
+from workbench.studies.devices import measure
+from workbench.studies.devices.measure import main
+from workbench.studies.devices.spec_io import GraphEntry, Spec, read_results, write_spec
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 QUICK = ("--threads", "1", "--milliseconds", "0.5", "--rounds", "0.05", "--modes", "eager")
 
 
@@ -42,9 +42,15 @@ def bare_python(*arguments):
         "            raise ModuleNotFoundError('blocked: ' + name, name=name)\n"
         "sys.meta_path.insert(0, Blocked())\n"
         f"sys.argv = ['measure', *{list(map(str, arguments))}]\n"
-        "runpy.run_module('workbench.devices.measure', run_name='__main__')\n"
+        "runpy.run_module('workbench.studies.devices.measure', run_name='__main__')\n"
     )
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_former_command_still_measures():
+    command = [sys.executable, "-m", "workbench.devices.measure", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "SPEC.json" in done.stdout
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ CORE = (
 
 #: The wings above it, each package on a floor of its own.
 WINGS = (
-    "laws", "laws.foreign", "laws.theorems", "laws.verification", "laws.synthesis",
+    "laws", "laws.explain", "laws.foreign", "laws.theorems", "laws.verification", "laws.synthesis",
     "kernels", "kernels.composites", "kernels.codegen", "kernels.accelerators",
     "studies", "studies.guided", "studies.search", "studies.analysis", "studies.taso", "taso", "studies.devices",
     "studies.benchmarks",
@@ -31,7 +31,10 @@ FLOORS = CORE + WINGS
 CORE_LINES = 50_000
 
 #: Arrows from the core into a wing, each with its reason: what the core needs of one it asks of `support.wings`.
-UP = {("optimizer.result", "studies.analysis.comparison"): "the type of Optimized.compare()"}
+UP = {
+    ("optimizer.result", "studies.analysis.comparison"): "the type of Optimized.compare()",
+    ("saturation.saturation", "laws.explain.report"): "the types of Saturation.explain() and why_not()",
+}
 
 
 def imports(path):

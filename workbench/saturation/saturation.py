@@ -24,10 +24,11 @@ from workbench.saturation.remote import OutOfMemory, RemoteEngine
 from workbench.saturation.rule_prefilter import A_NUMBER
 from workbench.support.deadline import OutOfTime
 from workbench.support.disk_cache import Needed, remembered
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
-    from workbench.saturation.explain.api import Target
-    from workbench.saturation.explain.report import Explanation, WhyNot
+    from workbench.laws.explain.report import Explanation, WhyNot
+    from workbench.rules.pattern import Term
 
 #: An iteration may take this many times as long as the one before it, as an estimate.
 AT_RISK: Final = 10
@@ -391,7 +392,9 @@ class Saturation(Stepwise):
         return self._engine.classes()
 
     # -- questions --------------------------------------------------------------------------------
-    def why_not(self, target: Target, *, equals: str | None = None, more: Iterable[Rule] = ()) -> WhyNot:
+    def why_not(
+        self, target: Graph | Term | Rule | str, *, equals: str | None = None, more: Iterable[Rule] = ()
+    ) -> WhyNot:
         """Return why a target is not in the e-graph, or that it is.
 
         The answer is data: the largest parts that are represented, the first missing equality on a chain of
@@ -410,11 +413,10 @@ class Saturation(Stepwise):
         >>> saturation.why_not("relu(matmul(x, w))")  # doctest: +SKIP
         WhyNot relu(matmul(x, w)): a guard said no (relu-of-matmul)
         """
-        from workbench.saturation.explain.api import ask_why_not
+        answer: WhyNot = offered("why_not")(self, target, equals, more)
+        return answer
 
-        return ask_why_not(self, target, equals, more)
-
-    def explain(self, left: Target, right: Target) -> Explanation:
+    def explain(self, left: Graph | Term | Rule | str, right: Graph | Term | Rule | str) -> Explanation:
         """Return the chain of rules that makes two terms equal.
 
         Args:
@@ -424,9 +426,8 @@ class Saturation(Stepwise):
         Raises:
             TargetError: (a ValueError) if a term cannot be read, or the e-graph does not hold the equality.
         """
-        from workbench.saturation.explain.api import ask_explain
-
-        return ask_explain(self, left, right)
+        answer: Explanation = offered("explain")(self, left, right)
+        return answer
 
     def withheld(self) -> tuple[bool, frozenset[str], frozenset[str]]:
         """Return whether rules of several roots may still run, and the rules out of phase and at rest."""

@@ -19,6 +19,8 @@ _OFFERS: Final = {
     "c_target": "kernels.codegen.partitioned:CTarget",
     "compare": "studies.analysis.comparison:compare",
     "rule_table": "studies.analysis.rule_activity:rule_table",
+    "explain": "laws.explain.api:ask_explain",
+    "why_not": "laws.explain.api:ask_why_not",
     "judged_rules": "laws.verification.admission:judged",
     "judge_range": "laws.verification.half_precision:judge_range",
     "sound_rules": "laws.verification.sound:sound_rules",

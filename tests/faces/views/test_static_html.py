@@ -11,7 +11,7 @@ import pytest
 
 import workbench
 from tests.extraction.egraphs import random_egraph
-from tests.saturation.explain.test_why_not import ASSOCIATE, TARGET, product
+from tests.laws.explain.test_why_not import ASSOCIATE, TARGET, product
 from workbench.extraction import Extraction, extract
 from workbench.faces.views import page, static_html
 from workbench.faces.views.static_html import (

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from workbench.extraction.extract import Extraction
     from workbench.extraction.result import Solution
     from workbench.graph import Graph
+    from workbench.laws.explain.report import Explanation, Move, Tried, WhyNot
+    from workbench.laws.proof_graph import Guard
     from workbench.laws.synthesis import Coverage, Synthesis
     from workbench.laws.verification import Verdict, Verification
     from workbench.optimizer.result import Optimized, Result
     from workbench.run.trace import Trace
     from workbench.saturation import Saturation
-    from workbench.saturation.explain.proof_graph import Guard
-    from workbench.saturation.explain.report import Explanation, Move, Tried, WhyNot
     from workbench.studies.analysis.ablation import Ablation
     from workbench.studies.search import BacktrackingSearch
     from workbench.studies.search.optimize import Searched

@@ -40,7 +40,7 @@ class Effort:
     ``screening`` instances of every rule are evaluated before any proof, ``draws`` of those that are not
     proved, and ``region`` more after a counterexample; fewer than ``enough`` do not decide. The prover's
     e-graph has at most ``e_nodes`` e-nodes and ``rounds`` rounds per pass, in at most ``passes`` passes.
-    ``chain`` limits the number of terms rewritten to explain a proof (0: no explanation), ``models`` the
+    ``chain`` limits the number of terms made to explain a proof (0: no explanation), ``models`` the
     seconds in which a proof for all types is sought, so that its failure gives an instance to evaluate (0: no
     search), ``seconds`` the whole verification.
     """

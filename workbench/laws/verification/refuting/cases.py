@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.graph import Node
+from workbench.laws.proof_graph import Entry
 from workbench.laws.verification.instances.ground import Ground, Instance
 from workbench.laws.verification.refuting.exact_arithmetic import (
     ARITHMETICS,
@@ -143,7 +144,7 @@ def plain_list(array: np.ndarray) -> list[Any] | int | str:
     return nested(array.tolist())
 
 
-def text_of(nodes: Sequence[Node], root: int, names: dict[int, str]) -> str:
+def text_of(nodes: Sequence[Node | Entry], root: int, names: dict[int, str]) -> str:
     """Return a ground term as text in the rule language."""
     from workbench.graph.text import format_attr
     from workbench.ops import spec_of

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
+from workbench.laws.explain.egraph_index import Examined
+from workbench.laws.explain.report import Cause, Gap, Move, Outcome, Represented, Tried, WhyNot
+from workbench.laws.proof_graph import GIVEN, Applied, Index, ProofGraph, Step, TooManyTerms
 from workbench.rules.pattern import Rule
 from workbench.run.trace import StopReason
 from workbench.saturation.compile import sinks
-from workbench.saturation.explain.egraph_index import Examined
-from workbench.saturation.explain.matching import Index
-from workbench.saturation.explain.proof_graph import HELD, Link, Proofs
-from workbench.saturation.explain.report import Cause, Gap, Move, Outcome, Represented, Tried, WhyNot
-from workbench.saturation.explain.rule_application import Applied, Growth, TooManyTerms, reads
 
 #: Rounds of growth by rules as they are read, by rules read backward too, and by other rules too.
 ROUNDS: Final = (2, 3, 2)
@@ -56,9 +53,7 @@ class Asking:
 
     def __init__(self, examined: Examined, run: Run) -> None:
         self.examined, self.run = examined, run
-        self.proofs = Proofs()
-        self.growth = Growth(
-            self.proofs,
+        self.graph = ProofGraph(
             constant=lambda term: self._flag(term, examined.constant, default=False),
             running=lambda term: self._flag(term, examined.running, default=True),
             weights=run.weights,
@@ -70,26 +65,26 @@ class Asking:
         for node, value in numbers_in(run.graph).items():
             e_node = int(examined.egraph.original[node]) if len(examined.egraph.original) else -1
             if e_node >= 0:
-                leaf = examined.leaf(self.proofs, int(examined.egraph.eclass[e_node]))
-                self.growth.numbers[leaf] = value
+                leaf = examined.leaf(self.graph, int(examined.egraph.eclass[e_node]))
+                self.graph.numbers[leaf] = value
 
     def _flag(self, term: int, flags: Sequence[bool], *, default: bool) -> bool:
         """Return a property of a term's e-class; of a term without one, whether its operands have it."""
         c = self._eclass(term)
         if c >= 0:
             return flags[c]
-        operands = self.proofs.entries[term].operands
+        operands = self.graph.entries[term].inputs
         found = [self._flag(i, flags, default=default) for i in operands]
         return any(found) if default else bool(found) and all(found)
 
     def _eclass(self, term: int) -> int:
-        return self.examined.held(self.proofs, term)
+        return self.examined.held(self.graph, term)
 
     def _made(self, term: int) -> None:
         """Unite a new term with its e-class if the e-graph represents it."""
         c = self._eclass(term)
         if c >= 0:
-            self.proofs.union(term, self.examined.leaf(self.proofs, c), HELD)
+            self.graph.union(term, self.examined.leaf(self.graph, c), GIVEN)
 
     # -- the part of the e-graph that is looked at --------------------------------------------------
     def classes_with(self, op: str) -> list[int]:
@@ -106,7 +101,7 @@ class Asking:
         """Bring in the e-nodes of an e-class, once."""
         if eclass not in self._brought and len(self._brought) < 4 * MOST_CLASSES:
             self._brought.add(eclass)
-            self.examined.bring(self.proofs, eclass)
+            self.examined.bring(self.graph, eclass)
 
     def bring_below(self, eclass: int, depth: int) -> None:
         """Bring in an e-class and the operands of its e-nodes, down to a depth."""
@@ -124,7 +119,7 @@ class Asking:
                 for j in self.examined.readers[c]:
                     if egraph.ops[j] == egraph.ops[i] and seen < MOST_BESIDE:
                         seen += 1
-                        self.examined.bring(self.proofs, int(egraph.eclass[j]), only=[j])
+                        self.examined.bring(self.graph, int(egraph.eclass[j]), only=[j])
 
     # -- the missing equality -----------------------------------------------------------------------
     def pairs(self, goal: int, target: int) -> list[tuple[int, int]]:
@@ -141,25 +136,25 @@ class Asking:
                 break
             self.bring_leaf(left)
             self.bring_leaf(right)
-            classes = self.proofs.classes()
-            lefts, rights = (classes.get(self.proofs.find(t), {}) for t in (left, right))
+            classes = self.graph.classes()
+            lefts, rights = (classes.get(self.graph.find(t), {}) for t in (left, right))
             fewest = 0
             for op in lefts:
                 for a in lefts[op]:
                     for b in rights.get(op, ()):
-                        x, y = self.proofs.entries[a], self.proofs.entries[b]
-                        if x.attrs != y.attrs or len(x.operands) != len(y.operands):
+                        x, y = self.graph.entries[a], self.graph.entries[b]
+                        if x.attrs != y.attrs or len(x.inputs) != len(y.inputs):
                             continue
                         missing = [
                             (p, q)
-                            for p, q in zip(x.operands, y.operands, strict=True)
-                            if self.proofs.find(p) != self.proofs.find(q)
+                            for p, q in zip(x.inputs, y.inputs, strict=True)
+                            if self.graph.find(p) != self.graph.find(q)
                         ]
                         distinct = list(dict.fromkeys(missing))
                         kinds = [
-                            (self.proofs.entries[p].type, self.proofs.entries[q].type) for p, q in distinct
+                            (self.graph.entries[p].type, self.graph.entries[q].type) for p, q in distinct
                         ]
-                        if any(k != m for k, m in kinds) or len(distinct) == len(x.operands) > 1:
+                        if any(k != m for k, m in kinds) or len(distinct) == len(x.inputs) > 1:
                             continue
                         if len(distinct) == 1 and distinct[0] not in found:
                             found[distinct[0]] = None
@@ -202,16 +197,16 @@ class Asking:
             parts: The parts of the target that the e-graph represents.
             brought: The e-classes of these parts.
         """
-        root = self.examined.leaf(self.proofs, goal)
+        root = self.examined.leaf(self.graph, goal)
         for c in dict.fromkeys(brought[-MOST_CLASSES:]):
             self.bring(c)
-        fresh = {t for t, entry in enumerate(self.proofs.entries) if self._eclass(t) < 0} | {target, root}
+        fresh = {t for t, entry in enumerate(self.graph.entries) if self._eclass(t) < 0} | {target, root}
         pairs = self.pairs(root, target)
         for left, _ in pairs:
             c = self._eclass(left)
             if c >= 0:
                 self.bring_beside(c)
-        self.growth.most = len(self.proofs) + MOST_NEW
+        self.graph.most = len(self.graph) + MOST_NEW
         rest = [r for r in self.run.more if r.name not in self.own]
         closest = pairs[-1]
         guarded: Applied | None = None
@@ -228,22 +223,22 @@ class Asking:
                     if guarded is not None:
                         break
                 for _ in range(rounds):
-                    if self.proofs.find(root) == self.proofs.find(target):
+                    if self.graph.find(root) == self.graph.find(target):
                         break
                     if not self._round(rules, fresh, pairs, backward=back):
                         break
                     pairs = self.pairs(root, target)
-                if self.proofs.find(root) == self.proofs.find(target):
+                if self.graph.find(root) == self.graph.find(target):
                     break
         except TooManyTerms:
             guarded = guarded or self._guarded_in_peace(pairs)
         if guarded is not None:
-            self.growth.record(guarded)
-        if self.proofs.find(root) == self.proofs.find(target):
-            return self._told(self.proofs.chain(root, target), name, compared, elsewhere, parts)
+            self.graph.record(guarded)
+        if self.graph.find(root) == self.graph.find(target):
+            return self._told(self.graph.chain(root, target), name, compared, elsewhere, parts)
         if guarded is not None:  # one of several missing equalities
             a, b = guarded.pairs[0]
-            return self._told(self.proofs.chain(a, b), name, compared, elsewhere, parts)
+            return self._told(self.graph.chain(a, b), name, compared, elsewhere, parts)
         left, right = closest
         gap = Gap(self._say(left), self._say(right), self._eclass(left))
         return WhyNot(
@@ -252,47 +247,40 @@ class Asking:
         )  # fmt: skip
 
     def _guarded_in_peace(self, pairs: Sequence[tuple[int, int]]) -> Applied | None:
-        self.growth.most *= 2
+        self.graph.most *= 2
         try:
             return self._guarded(pairs)
         except TooManyTerms:
             return None
 
     def _hot(self, fresh: set[int], pairs: Sequence[tuple[int, int]]) -> set[int]:
-        return {self.proofs.find(t) for t in (*fresh, *(t for pair in pairs for t in pair))}
+        return {self.graph.find(t) for t in (*fresh, *(t for pair in pairs for t in pair))}
 
     def _round(
         self, rules: Iterable[Rule], fresh: set[int], pairs: Sequence[tuple[int, int]], *, backward: bool
     ) -> bool:
         """Apply rules once around the target; return whether that changed anything."""
-        index = self.growth.index(WORK)
-        hot = reads(self.proofs, self._hot(fresh, pairs), index)
-        before = len(self.proofs)
+        index = Index(self.graph, WORK)
+        hot = self.graph.near(self._hot(fresh, pairs), index)
+        before = len(self.graph)
         changed, applied = False, 0
         for rule in rules:
             found = list(self._applications(rule, index, hot, backward=backward))
             for one in found:
                 applied += 1
                 if one.pairs and not one.guards:
-                    changed |= self.growth.record(one)
+                    changed |= self.graph.record(one)
             if applied > MOST_MATCHES:
                 break
-        fresh.update(t for t in range(before, len(self.proofs)) if self._eclass(t) < 0)
+        fresh.update(t for t in range(before, len(self.graph)) if self._eclass(t) < 0)
         return changed
 
     def _applications(self, rule: Rule, index: Index, hot: set[int], *, backward: bool) -> Iterator[Applied]:
-        if rule.each:
-            for place in sorted(hot):
-                yield from self.growth.merges(rule, index, place)
-            return
-        for forward in (True, False) if backward else (True,):
-            found = self.growth.matches(rule, index, forward=forward, hot=hot)
-            for places, bound in islice(found, MOST_OF_ONE):
-                yield self.growth.apply(rule, places, bound)
+        return self.graph.applications(rule, index, hot, backward=backward, most=MOST_OF_ONE)
 
     def _guarded(self, pairs: Sequence[tuple[int, int]]) -> Applied | None:
         """Return a rule of the run that would give a missing equality if its guards held."""
-        index = self.growth.index(WORK)
+        index = Index(self.graph, WORK)
         hot = self._hot(set(), pairs)
         for rule in self.run.rules:
             if self.run.weights and not (rule.conditions or rule.constants or rule.running or rule.distinct):
@@ -303,55 +291,55 @@ class Asking:
         return None
 
     def _gives(self, applied: Applied, pair: tuple[int, int]) -> bool:
-        wanted = {self.proofs.find(t) for t in pair}
-        return any({self.proofs.find(a), self.proofs.find(b)} == wanted for a, b in applied.pairs)
+        wanted = {self.graph.find(t) for t in pair}
+        return any({self.graph.find(a), self.graph.find(b)} == wanted for a, b in applied.pairs)
 
     # -- the answer -----------------------------------------------------------------------------------
     def _say(self, term: int) -> str:
-        return self.examined.text(self.proofs, term)
+        return self.examined.text(self.graph, term)
 
-    def moves(self, links: Sequence[Link]) -> tuple[Move, ...]:
-        """Return the links of a chain as data, without those that the e-graph holds by itself."""
+    def moves(self, steps: Sequence[Step]) -> tuple[Move, ...]:
+        """Return the steps of a chain as data, without those that the e-graph holds by itself."""
         return tuple(
             Move(
-                self._say(link.before),
-                self._say(link.after),
-                link.because.rule,
-                link.forward,
-                self.held_equal(link.before, link.after),
-                link.because.guards,
+                self._say(step.before),
+                self._say(step.after),
+                step.law,
+                step.forwards,
+                self.held_equal(step.before, step.after),
+                step.guards,
             )
-            for link in links
-            if link.because.rule
+            for step in steps
+            if step.law
         )
 
     def _told(
         self,
-        links: Sequence[Link],
+        steps: Sequence[Step],
         name: str,
         compared: str,
         elsewhere: bool,
         parts: tuple[Represented, ...],
     ) -> WhyNot:
-        chain = self.moves(links)
-        absent = [k for k in links if k.because.rule and not self.held_equal(k.before, k.after)]
+        chain = self.moves(steps)
+        absent = [k for k in steps if k.law and not self.held_equal(k.before, k.after)]
         # If a guard does not hold, the other steps alone do not help.
-        first = next((k for k in absent if k.because.guards), next(iter(absent), None))
+        first = next((k for k in absent if k.guards), next(iter(absent), None))
         if first is None:  # every step is held: only the limit of a chain's length can hide the missing one
             return WhyNot(name, compared, Cause.UNKNOWN, elsewhere, parts, chain=chain)
         gap = Gap(self._say(first.before), self._say(first.after), self._eclass(first.before))
         return WhyNot(
             name, compared, self._cause(first), elsewhere, parts, gap,
-            first.because.rule, first.because.guards, chain, self._tried(first.before), self.run.stop_reason,
+            first.law, first.guards, chain, self._tried(first.before), self.run.stop_reason,
         )  # fmt: skip
 
-    def _cause(self, link: Link) -> Cause:
-        rule = self.own.get(link.because.rule)
+    def _cause(self, step: Step) -> Cause:
+        rule = self.own.get(step.law)
         if rule is None:
             return Cause.RULE
-        if link.because.guards:
+        if step.guards:
             return Cause.GUARD
-        if not link.forward:
+        if not step.forwards:
             return Cause.DIRECTION
         return self._unapplied(rule)
 
@@ -394,9 +382,9 @@ class Asking:
         found: dict[str, Tried] = {}
         self.bring_below(eclass, 2)
         self.bring_beside(eclass)
-        index = self.growth.index(WORK)
-        self.growth.most = len(self.proofs) + MOST_NEW
-        hot = {self.proofs.find(self.examined.leaf(self.proofs, eclass))}
+        index = Index(self.graph, WORK)
+        self.graph.most = len(self.graph) + MOST_NEW
+        hot = {self.graph.find(self.examined.leaf(self.graph, eclass))}
         for rule in self.run.rules:
             if len(found) >= MOST_TRIED:
                 break

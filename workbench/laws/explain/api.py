@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Graph
+from workbench.graph.dataflow import numbers_in
+from workbench.laws.explain.egraph_index import Examined
+from workbench.laws.explain.report import Explanation, Move, WhyNot
+from workbench.laws.explain.search import Run
+from workbench.laws.explain.targets import TargetError, graph_of
+from workbench.laws.explain.why_not import why_not_graph, why_not_rule
+from workbench.laws.proof_graph import Applied, ProofGraph
 from workbench.rules.language import parse_term
 from workbench.rules.pattern import Rule, Term, format_term
-from workbench.saturation.explain.egraph_index import Examined
-from workbench.saturation.explain.explanation import explain_terms
-from workbench.saturation.explain.report import Explanation, WhyNot
-from workbench.saturation.explain.search import Run
-from workbench.saturation.explain.targets import TargetError, graph_of
-from workbench.saturation.explain.why_not import why_not_graph, why_not_rule
 from workbench.support.messages import unknown
 
 if TYPE_CHECKING:
     from workbench.saturation.saturation import Saturation
+
+#: Limit on the terms of an explanation.
+MOST_TERMS: Final = 20_000
 
 Target = Graph | Term | Rule | str
 
@@ -69,7 +73,56 @@ def ask_explain(saturation: Saturation, left: Target, right: Target) -> Explanat
     if classes[0] < 0 or classes[0] != classes[1]:
         both = f"{names[0]} and {names[1]}"
         raise TargetError(f"terms must be in one e-class to be explained, got {both} (try why_not)")
-    return explain_terms(examined, saturation.rules, graphs[0], graphs[1], (names[0], names[1]), classes[0])
+    return _explained(examined, saturation.rules, graphs[0], graphs[1], (names[0], names[1]), classes[0])
+
+
+def _explained(
+    examined: Examined, rules: Sequence[Rule], left: Graph, right: Graph, names: tuple[str, str], eclass: int
+) -> Explanation:
+    """Return the chain of rules between the first outputs of two graphs, named in the answer by ``names``.
+
+    Both terms grow by the rules, in both directions, but only to terms that the e-graph represents. They
+    meet if the e-graph holds their equality by rules that the limits let apply again.
+    """
+    graph = ProofGraph(
+        constant=lambda t: examined.constant[examined.held(graph, t)],
+        running=lambda t: examined.running[examined.held(graph, t)],
+        most=MOST_TERMS,
+    )
+    a, b = (_entered(graph, given) for given in (left, right))
+    held: dict[int, int] = {}
+
+    def of(term: int) -> int:
+        if term not in held:
+            entry = graph.entries[term]
+            operands = tuple([of(i) for i in entry.inputs])
+            held[term] = examined.known.get((entry.op, entry.attrs, operands), -1)
+        return held[term]
+
+    def holds(one: Applied) -> bool:
+        return one.holds and all(of(x) == of(y) >= 0 for x, y in one.pairs)
+
+    if not graph.run(rules, [(a, b)], holds=holds):
+        return Explanation(*names, eclass, (), complete=False)
+    moves = tuple(
+        Move(
+            examined.text(graph, step.before),
+            examined.text(graph, step.after),
+            step.law,
+            step.forwards,
+            held=True,
+        )
+        for step in graph.chain(a, b)
+        if step.law
+    )
+    return Explanation(*names, eclass, moves)
+
+
+def _entered(graph: ProofGraph, given: Graph) -> int:
+    """Add the nodes of a graph to the terms; return the term of its first output."""
+    place = graph.enter(given.nodes)
+    graph.numbers.update({place[i]: value for i, value in numbers_in(given).items()})
+    return place[given.output_ids[0]]
 
 
 def _examined(saturation: Saturation) -> Examined:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
+from workbench.laws.explain.egraph_index import Examined, written
+from workbench.laws.explain.report import Cause, Represented, WhyNot
+from workbench.laws.explain.search import MOST_NEW, WORK, Asking, Run
+from workbench.laws.proof_graph import Applied, Index
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.rules.literals import is_number
 from workbench.rules.matching import compiled
 from workbench.rules.pattern import App, Rule, format_term, subterms
-from workbench.saturation.explain.egraph_index import Examined, written
-from workbench.saturation.explain.report import Cause, Represented, WhyNot
-from workbench.saturation.explain.rule_application import Applied
-from workbench.saturation.explain.search import MOST_NEW, WORK, Asking, Run
 
 #: Limit on the matches of a rule that are examined when a rule is the target.
 MOST_PLACES: Final = 20
@@ -43,12 +43,12 @@ def why_not_graph(
     place: list[int] = []
     for node, c in zip(target.nodes, classes, strict=True):
         if c >= 0:
-            place.append(examined.leaf(asking.proofs, c))
+            place.append(examined.leaf(asking.graph, c))
         else:
             operands = tuple([place[j] for j in node.inputs])
-            place.append(asking.proofs.add(node.op, node.attrs, operands, node.type))
+            place.append(asking.graph.add(node.op, node.attrs, operands, node.type))
     numbers = numbers_in(target)
-    asking.growth.numbers.update({place[i]: value for i, value in numbers.items()})
+    asking.graph.numbers.update({place[i]: value for i, value in numbers.items()})
     return asking.answer(
         place[output],
         goal,
@@ -71,19 +71,11 @@ def why_not_rule(examined: Examined, run: Run, rule: Rule) -> WhyNot:
     source = rule.sources[0]
     for c in asking.classes_with(source.op):
         asking.bring_below(c, _depth(source) - 1)
-    index = asking.growth.index(WORK)
-    hot = {asking.proofs.find(examined.leaf(asking.proofs, c)) for c in asking.classes_with(source.op)}
-    asking.growth.most = len(asking.proofs) + MOST_NEW
+    index = Index(asking.graph, WORK)
+    hot = {asking.graph.find(examined.leaf(asking.graph, c)) for c in asking.classes_with(source.op)}
+    asking.graph.most = len(asking.graph) + MOST_NEW
     missing: Applied | None = None
-    if rule.each:
-        each = (a for place in sorted(hot) for a in asking.growth.merges(rule, index, place))
-        applications: Iterable[Applied] = each
-    else:
-        applications = (
-            asking.growth.apply(rule, places, bound)
-            for places, bound in asking.growth.matches(rule, index, forward=True, hot=hot)
-        )
-    for applied in applications:
+    for applied in asking.graph.applications(rule, index, hot, backward=False):
         found += 1
         held = bool(applied.pairs) and all(asking.held_equal(a, b) for a, b in applied.pairs)
         # A place at which every guard holds says more than one at which some guard does not.
@@ -110,7 +102,7 @@ def _depth(term: object) -> int:
 
 def _matched_parts(asking: Asking, rule: Rule) -> tuple[Represented, ...]:
     """Return the largest parts of a rule's left-hand side that match something."""
-    index = asking.growth.index(WORK)
+    index = Index(asking.graph, WORK)
     found: list[Represented] = []
     covered: set[int] = set()
     for source in rule.sources:
@@ -119,14 +111,14 @@ def _matched_parts(asking: Asking, rule: Rule) -> tuple[Represented, ...]:
                 continue
             for c in asking.classes_with(part.op):
                 asking.bring_below(c, _depth(part) - 1)
-            index = asking.growth.index(WORK)
+            index = Index(asking.graph, WORK)
             places = index.by_op.get(part.op, [])
             pattern = compiled(part, is_number)
             index.begin()
             at = next((p for p in places if index.at(pattern, p)), None)
             if at is not None:
                 covered.update(id(t) for t in subterms(part))
-                eclass = asking.examined.held(asking.proofs, at)
+                eclass = asking.examined.held(asking.graph, at)
                 found.append(Represented(format_term(part), _size(part), eclass))
     return tuple(found)
 

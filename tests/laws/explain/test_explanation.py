@@ -2,9 +2,9 @@
 
 import pytest
 
+from workbench.laws.explain.targets import TargetError
 from workbench.rules import parse_rules, rule_set
 from workbench.saturation import Saturation
-from workbench.saturation.explain.targets import TargetError
 
 from .test_why_not import ASSOCIATE, COMMUTE, REGROUP, pair, product, total
 

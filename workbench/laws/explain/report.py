@@ -5,9 +5,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from workbench.laws.proof_graph import Guard
 from workbench.run.display import Face
 from workbench.run.trace import StopReason
-from workbench.saturation.explain.proof_graph import Guard
 
 
 class Cause(enum.Enum):

@@ -3,11 +3,11 @@
 import pytest
 
 from workbench.graph import GraphBuilder
+from workbench.laws.explain.report import Cause, Outcome
+from workbench.laws.explain.targets import TargetError
 from workbench.rules import parse_rules, rule_set
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation
-from workbench.saturation.explain.report import Cause, Outcome
-from workbench.saturation.explain.targets import TargetError
 
 ASSOCIATE = "associate: matmul(matmul(x, y), z) => matmul(x, matmul(y, z))"
 BACK = "associate-back: matmul(x, matmul(y, z)) => matmul(matmul(x, y), z)"

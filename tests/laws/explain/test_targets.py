@@ -3,8 +3,8 @@
 import pytest
 
 from workbench.graph import GraphBuilder
+from workbench.laws.explain.targets import TargetError, graph_of, listed, names_of
 from workbench.rules.language import parse_term
-from workbench.saturation.explain.targets import TargetError, graph_of, listed, names_of
 
 from .test_why_not import product
 

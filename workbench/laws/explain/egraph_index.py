@@ -8,10 +8,12 @@ from typing import Final
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph.text import format_attr
+from workbench.laws.proof_graph import GIVEN, ProofGraph
 from workbench.ops import AttrValue, spec_of
 from workbench.ops.inputs_and_opaque import NAMED, RUNTIME
-from workbench.saturation.explain.proof_graph import ECLASS, HELD, Proofs
 
+#: The operator of a term that stands for an e-class of the examined e-graph; its attribute is the number.
+ECLASS: Final = "e-class"
 #: Limit on the e-nodes of one e-class that are looked at.
 MOST_MEMBERS: Final = 60
 #: Depth to which terms are written out.
@@ -74,37 +76,37 @@ class Examined:
         return self.known.get((op, (name,), ()), -1)
 
     # -- terms of a collection ------------------------------------------------------------------------
-    def leaf(self, proofs: Proofs, eclass: int) -> int:
+    def leaf(self, graph: ProofGraph, eclass: int) -> int:
         """Return the term that stands for an e-class."""
         types = self.egraph.types
-        return proofs.add(ECLASS, (eclass,), (), types[eclass] if types else None)
+        return graph.add(ECLASS, (eclass,), (), types[eclass] if types else None)
 
-    def held(self, proofs: Proofs, term: int) -> int:
+    def held(self, graph: ProofGraph, term: int) -> int:
         """Return the e-class of a term, -1 if the e-graph does not represent it."""
-        entry = proofs.entries[term]
+        entry = graph.entries[term]
         if entry.op == ECLASS:
             return int(entry.attrs[0])  # type: ignore[arg-type]
-        operands = tuple([self.held(proofs, i) for i in entry.operands])
+        operands = tuple([self.held(graph, i) for i in entry.inputs])
         return -1 if -1 in operands else self.known.get((entry.op, entry.attrs, operands), -1)
 
-    def bring(self, proofs: Proofs, eclass: int, *, only: Sequence[int] | None = None) -> None:
+    def bring(self, graph: ProofGraph, eclass: int, *, only: Sequence[int] | None = None) -> None:
         """Add the e-nodes of an e-class, over its operands' e-classes, to a collection."""
-        leaf = self.leaf(proofs, eclass)
+        leaf = self.leaf(graph, eclass)
         egraph = self.egraph
         for i in self.members[eclass][:MOST_MEMBERS] if only is None else only:
-            operands = tuple([self.leaf(proofs, c) for c in egraph.operands(i).tolist()])
-            term = proofs.add(egraph.ops[i], egraph.attrs[i], operands, proofs.entries[leaf].type)
-            proofs.union(term, leaf, HELD)
+            operands = tuple([self.leaf(graph, c) for c in egraph.operands(i).tolist()])
+            term = graph.add(egraph.ops[i], egraph.attrs[i], operands, graph.entries[leaf].type)
+            graph.union(term, leaf, GIVEN)
 
     # -- text -----------------------------------------------------------------------------------------
-    def text(self, proofs: Proofs, term: int, depth: int = DEPTH) -> str:
+    def text(self, graph: ProofGraph, term: int, depth: int = DEPTH) -> str:
         """Return a term as text; deeper subterms are left out."""
-        entry = proofs.entries[term]
+        entry = graph.entries[term]
         if entry.op == ECLASS:
             return self.class_text(int(entry.attrs[0]), depth)  # type: ignore[arg-type]
-        if depth == 0 and entry.operands:
+        if depth == 0 and entry.inputs:
             return "…"
-        return written(entry.op, entry.attrs, [self.text(proofs, i, depth - 1) for i in entry.operands])
+        return written(entry.op, entry.attrs, [self.text(graph, i, depth - 1) for i in entry.inputs])
 
     def class_text(self, eclass: int, depth: int = DEPTH) -> str:
         """Return the oldest term of an e-class as text."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -43,6 +43,8 @@ from workbench.kernels.composites.scalar import (
     walk,
 )
 from workbench.kernels.composites.signature import Cursor, expression
+from workbench.saturation.program import Expr, literal, show
+from workbench.saturation.program import parse as parsed
 
 _LINE: Final = re.compile(r"([a-z][a-z0-9-]*)\s*:\s*(.+?)\s*=>\s*(.+?)(?:\s+where\s+(.+))?$")
 _NAMES: Final = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
@@ -227,7 +229,6 @@ _PLACES: Final = {"+": "p_add", "-": "p_sub", "*": "p_mul", "//": "p_div", "%": 
 _SIGNS: Final = {name: sign for sign, name in _PLACES.items()}
 #: The most rounds of the laws.
 _ROUNDS: Final = 12
-_TOKEN: Final = re.compile(r'"[^"]*"|[()]|[^\s()"]+')
 _COMPUTED: Final = {"add": "+", "sub": "-", "mul": "*", "div": "/", "max": "max", "min": "min", "neg": "neg"}
 
 
@@ -334,23 +335,22 @@ class _Graph:
 
     def run(self) -> tuple[Scalar, dict[str, int], tuple[int, int]]:
         """Return the cheapest value, the matches by law, and the costs before and after."""
-        root = _value(self.e.value, self.before)
-        lines = [*_language(), f"(let $root {root})"]
-        cost = int(self.program([*lines, "(extract $root)"])[-1].cost)
-        lines = [*self.facts(), *(_rewrite(law) for law in self.laws.laws)]
+        root = _value(self.e.value, lambda _: None, self.before)
+        extract: Expr = ("extract", "$root")
+        cost = int(self.program([*_language(), ("let", "$root", root), extract])[-1].cost)
+        lines = [*self.facts(), *map(_rewrite, self.laws.laws)]
         if self.laws.forwarding:
             lines += [_forward(e) for e in self.before.values() if _pointwise(e)]
-        lines += [f"(run laws {_ROUNDS})", "(extract $root)"]
-        *_, report, best = self.program(lines)
+        *_, report, best = self.program([*lines, ("run", "laws", str(_ROUNDS)), extract])
         matches = dict(report.report.num_matches_per_rule)
         found = {law.name: matches.get(law.name, 0) for law in self.laws.laws}
         found |= {"load-forwarding": sum(n for name, n in matches.items() if name.startswith("forward "))}
-        return _decoded(str(best)), found, (cost, int(best.cost))
+        return _scalar(parsed(str(best))[0]), found, (cost, int(best.cost))
 
-    def program(self, lines: list[str]) -> list[Any]:
-        return list(self.egraph.run_program(*self.egraph.parse_program("\n".join(lines))))
+    def program(self, lines: Iterable[Expr]) -> list[Any]:
+        return list(self.egraph.run_program(*self.egraph.parse_program("\n".join(map(show, lines)))))
 
-    def facts(self) -> Iterator[str]:
+    def facts(self) -> Iterator[Expr]:
         """Yield the known facts about indices and extents; an index with two extents has no known one."""
         bounds = [*self.e.indices]
         bounds += [b for part in walk(self.e.value) if isinstance(part, Reduce) for b in part.over]
@@ -359,10 +359,10 @@ class _Graph:
             extents.setdefault(b.name, set()).add(b.extent)
         names = {p.name for b in bounds for p in parts(b.extent) if isinstance(p, ExtentName)}
         for name in sorted(names & set(self.sizes)):
-            yield f'(union (Ext "{name}") (Whole {self.sizes[name]}))'
+            yield ("union", ("Ext", literal(name)), ("Whole", str(self.sizes[name])))
         for name, found in extents.items():
             if len(found) == 1:
-                yield f'(Within (Idx "{name}") {_place(next(iter(found)))})'
+                yield ("Within", ("Idx", literal(name)), _place(next(iter(found)), lambda _: None))
 
 
 def _pointwise(e: Equation) -> bool:
@@ -371,7 +371,7 @@ def _pointwise(e: Equation) -> bool:
 
 # -- the language of the e-graph --------------------------------------------------------------------------
 def _language() -> Iterator[str]:
-    yield "(sort V) (sort P) (sort L)"
+    yield "(sort V) (sort P) (sort L) (relation Within (P P)) (ruleset laws)"
     yield "(constructor Num (f64) V :cost 1) (constructor Param (String) V :cost 1)"
     yield f"(constructor Val (P) V :cost 1) (constructor Red (String String P V) V :cost {_LOOP})"
     yield f"(constructor Read (String i64 L) V :cost {_READ})"
@@ -383,138 +383,120 @@ def _language() -> Iterator[str]:
         yield f"(constructor {name} (P P) P :cost {3 if name in ('p_div', 'p_mod') else 1})"
     for f in FUNCTIONS.values():
         yield f"(constructor f_{f.name} ({'V ' * f.arity}) V :cost {COSTS.get(f.name, 1)})"
-    yield "(relation Within (P P)) (ruleset laws)"
 
 
-def _value(e: Scalar, local: Mapping[str, Equation], variables: Mapping[str, str] | None = None) -> str:
+#: Returns what stands for a part of an expression, such as a variable of a law, or None for the part itself.
+Leaf = Callable[[Any], Expr | None]
+
+
+def _value(e: Scalar, leaf: Leaf, local: Container[str] = ()) -> Expr:
+    """Return a value as an expression of the e-graph; ``local`` are the intermediate tensors."""
+    if (known := leaf(e)) is not None:
+        return known
     match e:
         case Number(value):
-            return f"(Num {_float(value)})"
+            return ("Num", literal(float(value)))
         case Parameter(name):
-            return f'(Param "{name}")'
+            return ("Param", literal(name))
         case IndexValue(value):
-            return f"(Val {_place(value, local, variables)})"
+            return ("Val", _place(value, leaf, local))
         case Read(tensor, leading, indices):
-            places = "(Nil)"
-            for i in reversed(indices):
-                places = f"(Cons {_place(i, local, variables)} {places})"
-            return f'({"Load" if tensor in local else "Read"} "{tensor}" {int(leading)} {places})'
+            return _read_of(tensor, leading, [_place(i, leaf, local) for i in indices], tensor in local)
         case Apply(function, operands):
-            return f"(f_{function} {' '.join(_value(x, local, variables) for x in operands)})"
+            return (f"f_{function}", *(_value(x, leaf, local) for x in operands))
         case Reduce(function, over, body):
-            text = _value(body, local, variables)
+            made = _value(body, leaf, local)
             for b in reversed(over):
-                text = f'(Red "{function}" "{b.name}" {_place(b.extent, local, variables)} {text})'
-            return text
+                index = leaf(IndexName(b.name)) or literal(b.name)
+                made = ("Red", literal(function), index, _place(b.extent, leaf, local), made)
+            return made
     raise TypeError(f"a scalar expression is needed, got {e!r}")
 
 
-def _place(
-    e: IndexExpr, local: Mapping[str, Equation] | None = None, variables: Mapping[str, str] | None = None
-) -> str:
+def _place(e: IndexExpr, leaf: Leaf, local: Container[str] = ()) -> Expr:
+    """Return a whole number as an expression of the e-graph."""
+    if not isinstance(e, Read) and (known := leaf(e)) is not None:
+        return known
     match e:
         case Whole(value):
-            return f"(Whole {value})"
+            return ("Whole", str(value))
         case IndexName(name):
-            return (variables or {}).get(name) or f'(Idx "{name}")'
+            return ("Idx", literal(name))
         case ExtentName(name):
-            return f'(Ext "{name}")'
+            return ("Ext", literal(name))
         case IndexArith(op, left, right):
-            return f"({_PLACES[op]} {_place(left, local, variables)} {_place(right, local, variables)})"
+            return (_PLACES[op], _place(left, leaf, local), _place(right, leaf, local))
         case Read():
-            return f"(At {_value(e, local or {}, variables)})"
+            return ("At", _value(e, leaf, local))
 
 
-def _float(value: float) -> str:
-    text = repr(float(value))
-    return {"inf": "inf", "-inf": "-inf", "nan": "NaN"}.get(text) or (text if "." in text else _plain(value))
-
-
-def _plain(value: float) -> str:
-    text = f"{value:.400f}".rstrip("0")
-    return text + "0" if text.endswith(".") else text
+def _read_of(tensor: str, leading: bool, places: Sequence[Expr], local: bool) -> Expr:
+    listed: Expr = ("Nil",)
+    for place in reversed(places):
+        listed = ("Cons", place, listed)
+    return ("Load" if local else "Read", literal(tensor), str(int(leading)), listed)
 
 
 # -- laws -----------------------------------------------------------------------------------------------
-def _rewrite(law: Simplifier) -> str:
-    left, right = _pattern(law, law.left, False), _pattern(law, law.right, bool(law.computes))
-    when = " ".join(f"(Within {_name(a)} {_name(b)})" for a, b in law.within)
-    if re.fullmatch(r"\w+", left):  # a law about any place that meets its conditions
-        return f'(rule ({when}) ((union {left} {right})) :ruleset laws :name "{law.name}")'
-    condition = f" :when ({when})" if when else ""
-    return f'(rewrite {left} {right}{condition} :ruleset laws :name "{law.name}")'
+def _rewrite(law: Simplifier) -> Expr:
+    encoded: Callable[[Any, Leaf], Expr] = _place if law.places else _value
+    left = encoded(law.left, _variables_of(law, False))
+    right = encoded(law.right, _variables_of(law, bool(law.computes)))
+    when = tuple(("Within", _name(a), _name(b)) for a, b in law.within)
+    end = (":ruleset", "laws", ":name", literal(law.name))
+    if isinstance(left, str):  # a law about any place that meets its conditions
+        return ("rule", when, (("union", left, right),), *end)
+    return ("rewrite", left, right, *((":when", when) if when else ()), *end)
 
 
-def _name(text: str) -> str:
-    return f"(Whole {text})" if text.isdigit() else text
+def _name(text: str) -> Expr:
+    return ("Whole", text) if text.isdigit() else text
 
 
-def _pattern(law: Simplifier, side: Any, computes: bool) -> str:
+def _variables_of(law: Simplifier, computes: bool) -> Leaf:
+    """Return the reading of a law's names as variables, and with ``computes`` of arithmetic of known numbers."""
     sort = "Whole" if law.places else "Num"
-    if computes and (made := _computed(law, side)) is not None:
-        return f"({sort} {made})"
-    match side:
-        case Read(name, _, ()) | ExtentName(name):
-            return f"({sort} {name})" if name in law.numbers else name
-        case Number(value):
-            return f"(Num {_float(value)})"
-        case Whole(value):
-            return f"(Whole {value})"
-        case IndexArith(op, left, right):
-            return f"({_PLACES[op]} {_pattern(law, left, computes)} {_pattern(law, right, computes)})"
-        case Apply(function, operands):
-            return f"(f_{function} {' '.join(_pattern(law, x, computes) for x in operands)})"
-        case Reduce(function, (bound,), body):
-            return f'(Red "{function}" {bound.name}_ {_place(bound.extent)} {_pattern(law, body, computes)})'
-    raise ValueError(f"{law.name}: {side} cannot be part of a simplifier")
+
+    def leaf(e: Any) -> Expr | None:
+        if computes and (made := _computed(law, e)) is not None:
+            return (sort, made)
+        match e:
+            case Read(name, _, ()) | ExtentName(name):
+                return (sort, name) if name in law.numbers else name
+            case IndexName(name):
+                return f"{name}_"
+        return None
+
+    return leaf
 
 
-def _computed(law: Simplifier, side: Any) -> str | None:
+def _computed(law: Simplifier, side: Any) -> Expr | None:
     """Return an expression of known numbers in egglog's arithmetic, or None if it is none."""
+    operands: Sequence[Any] = ()
     match side:
         case Read(name, _, ()) | ExtentName(name):
             return name if name in law.numbers else None
         case Number(value):
-            return _float(value)
+            return literal(float(value))
         case Whole(value):
             return str(value)
         case Apply(function, operands) if function in _COMPUTED:
-            made = [_computed(law, x) for x in operands]
-            return None if None in made else f"({_COMPUTED[function]} {' '.join(map(str, made))})"
+            op = _COMPUTED[function]
         case IndexArith("+" | "-" | "*" as op, left, right):
-            pair = _computed(law, left), _computed(law, right)
-            return None if None in pair else f"({op} {pair[0]} {pair[1]})"
-    return None
+            operands = (left, right)
+    made = tuple(x for o in operands if (x := _computed(law, o)) is not None)
+    return (op, *made) if made and len(made) == len(operands) else None
 
 
-def _forward(e: Equation) -> str:
+def _forward(e: Equation) -> Expr:
     """Return the rule that replaces a read of an intermediate tensor by its definition there."""
     variables = {b.name: f"i{k}" for k, b in enumerate(e.indices)}
-    places = "(Nil)"
-    for b in reversed(e.indices):
-        places = f"(Cons {variables[b.name]} {places})"
-    load = f'(Load "{e.target}" {int(e.leading)} {places})'
-    value = _value(e.value, {}, variables)
-    return f'(rewrite {load} {value} :ruleset laws :name "forward {e.target}")'
+    load = _read_of(e.target, e.leading, list(variables.values()), local=True)
+    value = _value(e.value, lambda part: variables.get(part.name) if isinstance(part, IndexName) else None)
+    return ("rewrite", load, value, ":ruleset", "laws", ":name", literal(f"forward {e.target}"))
 
 
 # -- back -----------------------------------------------------------------------------------------------
-def _decoded(text: str) -> Scalar:
-    tokens = _TOKEN.findall(text)
-    tree, _ = _tree(tokens, 0)
-    return _scalar(tree)
-
-
-def _tree(tokens: list[str], at: int) -> tuple[Any, int]:
-    if tokens[at] != "(":
-        return tokens[at], at + 1
-    items, at = [], at + 1
-    while tokens[at] != ")":
-        item, at = _tree(tokens, at)
-        items.append(item)
-    return items, at + 1
-
-
 def _scalar(tree: Any) -> Scalar:
     head, *rest = tree
     match head:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,36 +45,21 @@ class _Rule:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class _Semantics:
-    unit: Unit
-
-    def __call__(self, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-        unit = self.unit
-        x = widened(xs[0], unit.streamed, unit.accumulator)
-        found = np.matmul(x, widened(xs[1], unit.stationary, unit.accumulator)).astype(x.dtype, copy=False)
-        return found if len(xs) < 3 else found + xs[2]
+def _evaluate(unit: Unit, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    x = widened(xs[0], unit.streamed, unit.accumulator)
+    found = np.matmul(x, widened(xs[1], unit.stationary, unit.accumulator)).astype(x.dtype, copy=False)
+    return found if len(xs) < 3 else found + xs[2]
 
 
-@dataclass(frozen=True, slots=True)
-class _Flops:
-    unit: Unit
-
-    def __call__(self, attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
-        return 2.0 * out.elements * self.unit.inner
+def _flops(unit: Unit, attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
+    return 2.0 * out.elements * unit.inner
 
 
-@dataclass(frozen=True, slots=True)
-class _Export:
-    unit: Unit
-
-    def __call__(
-        self, e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-    ) -> str:
-        name, text = call_text(self.unit.attrs, e.opset)
-        e.function(text)
-        y = e.node(f"{DOMAIN}::{name}", xs[:2])
-        return y if len(xs) < 3 else e.node("Add", [y, xs[2]])
+def _export(unit: Unit, e: Emitter, xs: Sequence[str], attrs: Attrs, *types: object) -> str:
+    name, text = call_text(unit.attrs, e.opset)
+    e.function(text)
+    y = e.node(f"{DOMAIN}::{name}", xs[:2])
+    return y if len(xs) < 3 else e.node("Add", [y, xs[2]])
 
 
 def _degree(degrees: Sequence[int]) -> int:
@@ -96,11 +82,11 @@ def unit_operator(unit: Unit) -> OpSpec:
         2,
         3,
         rule,
-        _Semantics(unit),
+        partial(_evaluate, unit),
         (),
-        _Flops(unit),
+        partial(_flops, unit),
         Trait.OWN | Trait.PRODUCT | Trait.LINEAR,
-        _Export(unit),
+        partial(_export, unit),
         exact=ExactForm(POLYNOMIAL.needs, degree=_degree, bound=None),
         doc=f"one call of the unit: {unit.doc or unit.name}",
         module=__name__,

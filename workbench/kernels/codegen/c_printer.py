@@ -38,7 +38,16 @@ from workbench.kernels.codegen.schedule import (
     staging,
 )
 from workbench.kernels.composites.index import IndexName, product
-from workbench.kernels.composites.scalar import NEUTRAL, Apply, Bound, Read, Reduce, Scalar, free_indices
+from workbench.kernels.composites.scalar import (
+    NEUTRAL,
+    Apply,
+    Bound,
+    Read,
+    Reduce,
+    Scalar,
+    free_indices,
+    reads,
+)
 
 _FUNCTIONS: Final = Path(__file__).with_name("functions.c")
 
@@ -213,7 +222,8 @@ class _Writer:
             self.line(f"const int64_t {end} = {extent} - {first} < {STRIP} ? {extent} : {first} + {STRIP};")
             for a in arrays:
                 self.line(f"{c_type(a.dtype)} {named(a.name)}[{STRIP}];")
-                scope.places[a.name] = _fixed(f"{named(a.name)}[{name} - {first}]")
+                place = f"{named(a.name)}[{name} - {first}]"
+                scope.places[a.name] = lambda e, place=place: place  # type: ignore[misc]
             for stage in self.stages(nest.steps):
                 self.line("#pragma omp simd")
                 with self.block(f"for (int64_t {name} = {first}; {name} < {end}; {name}++)"):
@@ -337,7 +347,7 @@ class _Writer:
                 self.line(f"int64_t {first} = 0;")
                 whole_tile = f"for (; {first} + {schedule.rows} <= {rows}; {first} += {schedule.rows})"
                 rest = f"for (; {first} < {rows}; {first}++)"
-                free = any(column in free_indices(r) and r not in panels for r in _reads(found.total.body))
+                free = any(column in free_indices(r) and r not in panels for r in reads(found.total.body))
                 if free:
                     with self.block(f"if (width == {width})"), self.block(whole_tile):
                         self.tile(step, found, schedule.rows, str(width), panels, scope)
@@ -401,16 +411,6 @@ class _Writer:
             loops.enter_context(self.block("for (int c = 0; c < width; c++)"))
             self.hoist(step.value, step.names, inner)
             self.store(step, inner)
-
-
-def _fixed(place: str) -> Callable[[Read], str]:
-    return lambda e: place
-
-
-def _reads(e: Scalar) -> list[Read]:
-    from workbench.kernels.composites.scalar import reads
-
-    return list(reads(e))
 
 
 def _open(e: Scalar, scope: Scope) -> list[Reduce]:

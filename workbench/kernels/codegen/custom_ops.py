@@ -25,19 +25,12 @@ from workbench.kernels.codegen.compiler import Build, compiled
 from workbench.kernels.codegen.kernel import THREADED, form_of
 from workbench.kernels.codegen.schedule import Schedule, usual
 from workbench.kernels.composites.binding import bind
+from workbench.ops.types import DTYPE_CODES
 
 #: The domain of the operators.
 DOMAIN: Final = "workbench.kernels"
 
 _RUNTIME: Final = Path(__file__).with_name("runtime.c")
-
-#: ONNX's numbers of element types.
-_TYPES: Final = {
-    "float32": onnx.TensorProto.FLOAT,
-    "float64": onnx.TensorProto.DOUBLE,
-    "float16": onnx.TensorProto.FLOAT16,
-    "bfloat16": onnx.TensorProto.BFLOAT16,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +153,7 @@ def _written(op: Operator) -> tuple[str, str]:
         f"  (void)first; (void)count;\n  {call};\n}}\n"
     )
     row = (
-        f'  {{.name = "{name}", .type = {_TYPES[cluster.type.dtype]}, .inputs = {len(cluster.inputs)}, '
+        f'  {{.name = "{name}", .type = {DTYPE_CODES[cluster.type.dtype]}, .inputs = {len(cluster.inputs)}, '
         f".rank = {len(cluster.type.shape)}, .parts = {op.parts}, .length = {parted}, "
         f".dims = {name}_dims, .run = {name}}}"
     )

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
+from graphlib import CycleError
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -33,7 +34,7 @@ from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
 from workbench.support.files import cache_folder
 from workbench.support.machine import machine
-from workbench.support.orders import postorder
+from workbench.support.orders import postorder, topological
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -273,17 +274,11 @@ def _grown(
 
 def _sorted(root: Member, members: Sequence[Member]) -> list[Member] | None:
     """Return members with operands first and the root last, or None if that is impossible."""
-    made = {m.place for m in members}
-    order: list[Member] = []
-    left, done = [m for m in members if m is not root], set[int]()
-    while left:
-        ready = [m for m in left if all(j in done or j not in made for j in m.operands)]
-        if not ready:
-            return None
-        order += ready
-        done |= {m.place for m in ready}
-        left = [m for m in left if m not in ready]
-    return [*order, root]
+    made = {m.place: m for m in members}
+    try:
+        return topological([root], lambda m: [made[j] for j in m.operands if j in made])
+    except CycleError:
+        return None
 
 
 def _member(egraph: EGraph, node: int) -> Member | None:

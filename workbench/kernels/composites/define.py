@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,16 +24,11 @@ from workbench.kernels.composites.torch_form import in_torch
 from workbench.kernels.composites.typing import CompositeRule
 from workbench.laws.verification.admission import judged
 from workbench.ops import registry
-from workbench.ops.onnx_form import Emitter
 from workbench.ops.spec import Attr, OpSpec
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs
 from workbench.rules import Rule, RuleSet, parse_rules
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 _OPERATOR: Final = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -145,53 +140,23 @@ def specification(made: Composite) -> OpSpec:
         len(made.inputs),
         len(made.inputs),
         CompositeRule(made),
-        _Semantics(made),
+        partial(semantics, made),
         tuple(
             Attr(a.name, "int" if a.whole else "float", a.default, tried=(a.default,))
             for a in made.attributes
         ),
-        _Flops(made),
+        partial(_flops, made),
         traits,
-        _Export(made),
-        _Torch(made),
+        partial(call, made),
+        partial(in_torch, made),
         exact_form(made),
         doc=inspect.cleandoc(made.doc).partition("\n")[0] or made.body.partition("\n")[0],
         onnx_form=(DOMAIN, made.name),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Semantics:
-    composite: Composite
-
-    def __call__(self, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-        return semantics(self.composite, xs, attrs)
-
-
-@dataclass(frozen=True, slots=True)
-class _Flops:
-    composite: Composite
-
-    def __call__(self, attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
-        return operations(bind(self.composite, inputs, attrs))
-
-
-@dataclass(frozen=True, slots=True)
-class _Torch:
-    composite: Composite
-
-    def __call__(self, torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-        return in_torch(self.composite, torch, xs, attrs)
-
-
-@dataclass(frozen=True, slots=True)
-class _Export:
-    composite: Composite
-
-    def __call__(
-        self, e: Emitter, xs: Sequence[str], attrs: Mapping[str, Any], types: Any, out: TensorType
-    ) -> str:
-        return call(self.composite, e, xs, attrs)
+def _flops(made: Composite, attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
+    return operations(bind(made, inputs, attrs))
 
 
 def declared_rules(path: str | os.PathLike[str]) -> RuleSet:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -276,39 +276,26 @@ def types_of(composite: Composite, operands: Sequence[np.ndarray]) -> list[Tenso
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class ExactSemantics:
-    """A composite on fractions or long decimals."""
-
-    composite: Composite
-
-    def __call__(self, numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-        binding = bind(self.composite, types_of(self.composite, xs), attrs)
-        found = evaluated(binding, xs, ExactArrays(binding, numbers))
-        return np.asarray(found[self.composite.output.name], dtype=object)
+def _exactly(
+    composite: Composite, numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs
+) -> np.ndarray:
+    """Return a composite of fractions or long decimals."""
+    binding = bind(composite, types_of(composite, xs), attrs)
+    found = evaluated(binding, xs, ExactArrays(binding, numbers))
+    return np.asarray(found[composite.output.name], dtype=object)
 
 
-@dataclass(frozen=True, slots=True)
-class _Needs:
-    """The least arithmetic of a composite, which depends on attributes that are not whole numbers."""
-
-    needs: Arithmetic
-    parameters: tuple[str, ...]
-
-    def __call__(self, attrs: ExactAttrs) -> Arithmetic:
-        whole = all(float(attrs[name]).is_integer() for name in self.parameters)
-        return self.needs if whole else max(self.needs, Arithmetic.RATIONAL)
+def _needed(needs: Arithmetic, parameters: Sequence[str], attrs: ExactAttrs) -> Arithmetic:
+    """Return the least arithmetic of a composite, which depends on attributes that are not whole numbers."""
+    whole = all(float(attrs[name]).is_integer() for name in parameters)
+    return needs if whole else max(needs, Arithmetic.RATIONAL)
 
 
-@dataclass(frozen=True, slots=True)
-class _Degree:
-    composite: Composite
-
-    def __call__(self, degrees: Sequence[int]) -> int:
-        known = {t.name: d for t, d in zip(self.composite.inputs, degrees, strict=True)}
-        for e in self.composite.equations:
-            known[e.target] = _degree(e.value, known)
-        return known[self.composite.output.name]
+def _output_degree(composite: Composite, degrees: Sequence[int]) -> int:
+    known = {t.name: d for t, d in zip(composite.inputs, degrees, strict=True)}
+    for e in composite.equations:
+        known[e.target] = _degree(e.value, known)
+    return known[composite.output.name]
 
 
 def _degree(e: Scalar, known: Mapping[str, int]) -> int:
@@ -345,10 +332,10 @@ def exact_form(composite: Composite) -> ExactForm:
                     parameters.add(name)
     if any("int" in t.dtype for t in composite.inputs):
         needs = max(needs, Arithmetic.RATIONAL)
-    given = _Needs(needs, tuple(sorted(parameters))) if parameters else needs
+    given = partial(_needed, needs, tuple(sorted(parameters))) if parameters else needs
     if needs is Arithmetic.FLOATS:
         return ExactForm(Arithmetic.FLOATS)
-    return ExactForm(given, ExactSemantics(composite), _Degree(composite), bound=None)
+    return ExactForm(given, partial(_exactly, composite), partial(_output_degree, composite), bound=None)
 
 
 def semantics(composite: Composite, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:

@@ -34,7 +34,9 @@ _INTEGER: Final = {"+": "Add", "-": "Sub", "*": "Mul", "%": "Mod"}
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
-def call(composite: Composite, e: Emitter, xs: Sequence[str], attrs: Mapping[str, Any]) -> str:
+def call(
+    composite: Composite, e: Emitter, xs: Sequence[str], attrs: Mapping[str, Any], *types: object
+) -> str:
     """Write a call of a composite, whose function the model then carries along; return the result's name.
 
     Args:
@@ -42,6 +44,7 @@ def call(composite: Composite, e: Emitter, xs: Sequence[str], attrs: Mapping[str
         e: The writer of the model.
         xs: The names of the operands.
         attrs: The attributes by name.
+        *types: The types of operands and result, which the function takes from the model.
 
     Raises:
         OpsetTooOld: If the model's operator set lacks operators that functions use.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from workbench.rules.pattern import Rule, format_rule
+from workbench.support.files import data_folder
 
 #: The verdict on a rule whose proof for all extents and ranks was checked.
 THEOREM: Final = "theorem"
@@ -26,11 +27,7 @@ TRUSTED: Final = VERDICTS[:2]
 
 def library() -> Path:
     """Return the folder of the rule library: in the repository, or inside an installed package."""
-    package = Path(__file__).resolve().parent.parent
-    for folder in (package / "_rules", package.parent / "rules"):
-        if folder.is_dir():
-            return folder
-    raise FileNotFoundError("the rule library (*.rules) is missing from this installation")
+    return data_folder("rules", "the rule library (*.rules) is")
 
 
 def proof_files() -> list[Path]:

@@ -73,6 +73,20 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
+def data_folder(name: str, what: str) -> Path:
+    """Return a folder of data files: inside an installed package, or in the repository.
+
+    Args:
+        name: The name of the folder in the repository.
+        what: The subject and verb of the FileNotFoundError that is raised if it is missing.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for place in (package / f"_{name}", package.parent / name):
+        if place.is_dir():
+            return place
+    raise FileNotFoundError(f"{what} missing from this installation")
+
+
 def cache_folder() -> Path:
     """Return the folder of measured costs and compiled rules: WORKBENCH_CACHE, or the user's cache."""
     given = os.environ.get("WORKBENCH_CACHE")

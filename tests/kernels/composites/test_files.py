@@ -8,7 +8,15 @@ import pytest
 from tests.kernels.composites.references import REFERENCES, drawn
 from workbench.kernels.composites import NotationError
 from workbench.kernels.composites.evaluate import evaluate
-from workbench.kernels.composites.files import folder, from_text, from_yaml, library, load
+from workbench.kernels.composites.files import (
+    drawing,
+    folder,
+    from_text,
+    from_yaml,
+    library,
+    load,
+    statements,
+)
 from workbench.kernels.composites.index import IndexName
 from workbench.kernels.composites.onnx_function import DOMAIN, function
 from workbench.kernels.composites.scalar import FUNCTIONS, PRIMITIVES, Apply, walk
@@ -184,7 +192,7 @@ def test_simplified_forms_compute_the_same(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_torch(name):
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    from workbench.kernels.composites.torch_form import in_torch
+    from workbench.kernels.composites.evaluate import in_torch
 
     composite, rng = library()[name], np.random.default_rng(23)
     for _ in range(5):
@@ -208,3 +216,12 @@ def test_arange_has_no_operand():
 def test_views_read_at_computed_places():
     (read,) = walk(library()["im2col"].equations[0].value)
     assert not all(isinstance(i, IndexName) for i in read.indices)
+
+
+def test_a_drawing_has_a_node_for_every_tensor_and_function():
+    lines = statements(library()["softmax"])
+    labels = " ".join(lines)
+    for part in ("x{T}[~ D]", "m[~]", "max over e < D", "sum over e < D", "exp", "y[~ d]"):
+        assert part in labels
+    assert any("->" in line for line in lines)
+    assert drawing(library()["gemm"]).startswith('digraph "gemm" {\n')

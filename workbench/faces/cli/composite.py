@@ -72,9 +72,9 @@ def composite(
     one = found[chosen]
     last = _show(one, debug, given)
     if graph is not None:
-        from workbench.kernels.composites.picture import text
+        from workbench.kernels.composites.files import drawing
 
-        writing(lambda: write_atomic(graph, text(last)))
+        writing(lambda: write_atomic(graph, drawing(last)))
     if emit_c is not None:
         typer.echo(_c_text(one, given), nl=False)
     if emit_onnx is not None:

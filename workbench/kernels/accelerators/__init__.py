@@ -1,33 +1,22 @@
 """Hardware units as text files: products and convolutions of a model are cut into their tiles."""
 
-from workbench.kernels.accelerators.cost import AcceleratorCost
-from workbench.kernels.accelerators.lowering import unroll
-from workbench.kernels.accelerators.placement import Layer, Left, Placement, placement
-from workbench.kernels.accelerators.reading import UnitError, UnknownUnit, parse_unit, read_unit, unit, units
-from workbench.kernels.accelerators.rules import ORIENTATIONS, rules_text, unit_rules
-from workbench.kernels.accelerators.simulator import Counts, simulate
-from workbench.kernels.accelerators.tiling import Tiling
-from workbench.kernels.accelerators.unit import AccumulatorOverflow, Unit
-
-__all__ = [
-    "ORIENTATIONS",
-    "AcceleratorCost",
-    "AccumulatorOverflow",
-    "Counts",
-    "Layer",
-    "Left",
-    "Placement",
-    "Tiling",
-    "Unit",
-    "UnitError",
-    "UnknownUnit",
-    "parse_unit",
-    "placement",
-    "read_unit",
-    "rules_text",
-    "simulate",
-    "unit",
-    "unit_rules",
-    "units",
-    "unroll",
-]
+from workbench.kernels.accelerators.cost import AcceleratorCost as AcceleratorCost
+from workbench.kernels.accelerators.cost import Tiling as Tiling
+from workbench.kernels.accelerators.lowering import unroll as unroll
+from workbench.kernels.accelerators.placement import Layer as Layer
+from workbench.kernels.accelerators.placement import Left as Left
+from workbench.kernels.accelerators.placement import Placement as Placement
+from workbench.kernels.accelerators.placement import placement as placement
+from workbench.kernels.accelerators.reading import UnitError as UnitError
+from workbench.kernels.accelerators.reading import UnknownUnit as UnknownUnit
+from workbench.kernels.accelerators.reading import parse_unit as parse_unit
+from workbench.kernels.accelerators.reading import read_unit as read_unit
+from workbench.kernels.accelerators.reading import unit as unit
+from workbench.kernels.accelerators.reading import units as units
+from workbench.kernels.accelerators.rules import ORIENTATIONS as ORIENTATIONS
+from workbench.kernels.accelerators.rules import rules_text as rules_text
+from workbench.kernels.accelerators.rules import unit_rules as unit_rules
+from workbench.kernels.accelerators.simulator import Counts as Counts
+from workbench.kernels.accelerators.simulator import simulate as simulate
+from workbench.kernels.accelerators.unit import AccumulatorOverflow as AccumulatorOverflow
+from workbench.kernels.accelerators.unit import Unit as Unit

@@ -11,8 +11,7 @@ from typing import Any
 from workbench.costs.model import OpInstance
 from workbench.costs.pricing import FREE
 from workbench.graph import Graph, Node
-from workbench.kernels.accelerators.cost import AcceleratorCost, Price
-from workbench.kernels.accelerators.tiling import Tiling
+from workbench.kernels.accelerators.cost import AcceleratorCost, Price, Tiling
 from workbench.kernels.accelerators.unit import Unit
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.types import FLOAT_DTYPES

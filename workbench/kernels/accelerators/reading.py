@@ -13,6 +13,7 @@ from typing import Any, Final
 from workbench.kernels.accelerators.formula import Formula, FormulaError
 from workbench.kernels.accelerators.unit import EXTENTS, FUSED, Unit
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
+from workbench.support.files import data_folder
 from workbench.support.messages import unknown
 
 
@@ -26,11 +27,7 @@ class UnknownUnit(LookupError):
 
 def folder() -> Path:
     """Return the folder of the units' files: in the repository, or inside an installed package."""
-    package = Path(__file__).resolve().parents[2]
-    for place in (package / "_accelerators", package.parent / "accelerators"):
-        if place.is_dir():
-            return place
-    raise FileNotFoundError("the units' files (accelerators/*.toml) are missing from this installation")
+    return data_folder("accelerators", "the units' files (accelerators/*.toml) are")
 
 
 def units() -> list[str]:

@@ -14,31 +14,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from graphlib import CycleError
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from workbench.costs.store import Measurement, Store
-from workbench.devices.timing import rounds
 from workbench.egraph import EGraph
 from workbench.extraction import Solution
 from workbench.extraction.extract import extract
 from workbench.graph import Graph, GraphBuilder
 from workbench.kernels.codegen.clusters import MOST, Cluster, Member, as_graph, cluster_of, fusible
-from workbench.kernels.codegen.compiler import Build, compiler
+from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.custom_ops import Operator, library_of, operator, payload
-from workbench.kernels.codegen.tuning import measured_schedules, timer
+from workbench.kernels.codegen.tuning import kept_times, measured_schedules
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
-from workbench.support.files import cache_folder
-from workbench.support.machine import machine
 from workbench.support.orders import postorder, topological
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 #: The operator of a cluster's e-node.
 FUSED: Final = "fused"
@@ -402,33 +393,23 @@ def fastest(cluster: Cluster, build: Build, threads: int = 1) -> Operator:
 def _beside(build: Build, threads: int, seconds: float, cluster: Cluster) -> Beside:
     import onnxruntime as ort
 
-    about = (
-        f"{machine()}, {compiler(build).resolve()} {' '.join(build.flags)}, ONNX Runtime {ort.__version__}"
-    )
-    store = Store(cache_folder(), about)
     op = fastest(cluster, build, threads)
     shapes = " ".join(map(str, cluster.read))
     digest = hashlib.blake2b(f"{op.name} {shapes}".encode(), digest_size=12).hexdigest()
     keys = [f"cluster {digest} as {form} threads={threads}" for form in ("operators", "kernel")]
-    known = store.read()
-    if not all(key in known for key in keys):
-        known = dict(zip(keys, _measured(cluster, op, build, threads, seconds), strict=True))
-        store.write(known)
-    operators, kernel = (known[key].median for key in keys)
-    return Beside(operators, kernel)
 
+    def runs() -> list[Callable[[], object]]:
+        random = np.random.default_rng(0)
+        inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in cluster.read]
+        library = library_of([op], build)
+        return [
+            bound(as_graph(cluster), inputs, threads),
+            bound(_as_kernel(op), inputs, threads, library),
+        ]
 
-def _measured(
-    cluster: Cluster, op: Operator, build: Build, threads: int, seconds: float
-) -> Iterator[Measurement]:
-    random = np.random.default_rng(0)
-    inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in cluster.read]
-    runs = [
-        bound(as_graph(cluster), inputs, threads),
-        bound(_as_kernel(op), inputs, threads, library_of([op], build)),
-    ]
-    for times in rounds([timer(run, threads) for run in runs], seconds=seconds, least=5, most=200):
-        yield Measurement(median(times), float(np.subtract(*np.percentile(times, [75, 25]))), len(times))
+    runtime = f"ONNX Runtime {ort.__version__}"
+    times = kept_times(build, keys, runs, threads, seconds=seconds, least=5, most=200, runtime=runtime)
+    return Beside(*times)
 
 
 def _as_kernel(op: Operator) -> Graph:

@@ -71,24 +71,52 @@ def measured_schedules(
         threads: The number of threads to measure with.
         seconds: The time limit on measuring.
     """
-    store = Store(cache_folder(), f"{machine()}, {compiler(build).resolve()} {' '.join(build.flags)}")
-    known = store.read()
     options = list(space(form_of(binding)[0].program()))
-    keys = {s: _key(binding, s, threads) for s in options}
-    missing = [s for s in options if keys[s] not in known]
-    if missing:
+
+    def runs() -> list[Callable[[], object]]:
         kernels = [kernel_at(binding, schedule=s, build=build) for s in options]
         inputs = drawn(binding)
-        timers = [timer(k.bound(inputs, k.empty(), threads), threads) for k in kernels]
-        taken = rounds(timers, seconds=seconds, least=3, most=50)
-        found = {
-            keys[s]: Measurement(median(t), float(np.subtract(*np.percentile(t, [75, 25]))), len(t))
-            for s, t in zip(options, taken, strict=True)
+        return [k.bound(inputs, k.empty(), threads) for k in kernels]
+
+    keys = [_key(binding, s, threads) for s in options]
+    times = kept_times(build, keys, runs, threads, seconds=seconds, least=3, most=50)
+    return tuple(sorted(map(Tried, options, times), key=lambda t: t.microseconds))
+
+
+def kept_times(
+    build: Build,
+    keys: Sequence[str],
+    runs: Callable[[], Sequence[Callable[[], object]]],
+    threads: int,
+    *,
+    seconds: float,
+    least: int,
+    most: int,
+    runtime: str = "",
+) -> list[float]:
+    """Return the median microseconds of runs: kept in the user's cache, or measured now in alternation.
+
+    Args:
+        build: The options of the compiler.
+        keys: The key of each run in the cache.
+        runs: Makes the runs, if one of them has no time yet.
+        threads: The number of threads to measure with.
+        seconds: The time limit on measuring.
+        least: The least number of rounds.
+        most: The largest number of rounds.
+        runtime: The runtime and its version on which the times depend, if there is one.
+    """
+    about = f"{machine()}, {compiler(build).resolve()} {' '.join(build.flags)}"
+    store = Store(cache_folder(), f"{about}, {runtime}" if runtime else about)
+    known = store.read()
+    if not all(key in known for key in keys):
+        taken = rounds([timer(run, threads) for run in runs()], seconds=seconds, least=least, most=most)
+        known = {
+            key: Measurement(median(t), float(np.subtract(*np.percentile(t, [75, 25]))), len(t))
+            for key, t in zip(keys, taken, strict=True)
         }
-        store.write(found)
-        known = {**known, **found}
-    tried = [Tried(s, known[keys[s]].median) for s in options]
-    return tuple(sorted(tried, key=lambda t: t.microseconds))
+        store.write(known)
+    return [known[key].median for key in keys]
 
 
 def timer(run: Callable[[], object], threads: int = 1) -> Callable[[], float]:

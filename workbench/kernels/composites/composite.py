@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from workbench.kernels.composites.index import IndexExpr
+from workbench.kernels.composites.index import ExtentName, IndexExpr, extent_names
 from workbench.kernels.composites.scalar import Bound, Scalar
 
 
@@ -96,6 +98,36 @@ class Condition:
 
     def __str__(self) -> str:
         return f"{self.left} = {self.right}"
+
+
+T = TypeVar("T")
+
+
+def matched(
+    sides: Iterable[tuple[IndexExpr, T, str]],
+    conditions: Iterable[Condition],
+    extents: dict[str, Any],
+    value: Callable[[IndexExpr], T],
+) -> list[tuple[IndexExpr, T, str]]:
+    """Give symbolic extents their values, from axes first and then from conditions; return the other axes.
+
+    Args:
+        sides: The declared extent of each axis, the given one, and the operand in words.
+        conditions: The conditions on extents.
+        extents: The values by name, to which those that follow are added.
+        value: Returns the value of an expression of known extents.
+    """
+    later = []
+    for declared, given, why in sides:
+        if isinstance(declared, ExtentName) and declared.name not in extents:
+            extents[declared.name] = given
+        else:
+            later.append((declared, given, why))
+    for w in conditions:
+        for one, two in ((w.left, w.right), (w.right, w.left)):
+            if isinstance(one, ExtentName) and one.name not in extents and extent_names(two) <= set(extents):
+                extents[one.name] = value(two)
+    return later
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.kernels.composites.binding import Binding, bind
+from workbench.kernels.composites.binding import Binding, CompositeRule, bind
 from workbench.kernels.composites.composite import Composite, NotationError
 from workbench.kernels.composites.equations import parse
-from workbench.kernels.composites.evaluate import evaluate, exact_form, operations, semantics
+from workbench.kernels.composites.evaluate import evaluate, exact_form, in_torch, operations, semantics
 from workbench.kernels.composites.files import library, load
 from workbench.kernels.composites.lowering import NoLaw, laws
 from workbench.kernels.composites.onnx_function import DOMAIN, call, function_text
-from workbench.kernels.composites.torch_form import in_torch
-from workbench.kernels.composites.typing import CompositeRule
 from workbench.laws.verification.admission import judged
 from workbench.ops import registry
 from workbench.ops.spec import Attr, OpSpec

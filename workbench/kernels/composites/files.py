@@ -1,4 +1,4 @@
-"""Composites in files: ``.composite``, for people, and YAML, for programs that write it; the library's own.
+"""Composites in files: ``.composite``, for people, YAML, for programs, and drawings; the library's own.
 
 A ``.composite`` file has a head for each composite, at the left margin, and its equations indented below::
 
@@ -22,15 +22,14 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from workbench.graph.dot import quoted
 from workbench.kernels.composites.composite import Composite, NotationError
 from workbench.kernels.composites.equations import parse
+from workbench.kernels.composites.scalar import FUNCTIONS, Apply, Read, Reduce, Scalar, children
+from workbench.support.files import data_folder
 from workbench.support.messages import yaml_reason
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _HEAD: Final = re.compile(r"([A-Za-z]\w*)\s*(?:\(([^)]*)\))?\s*:(.*)")
 _KEYS: Final = ("in", "out", "where", "impl", "attributes", "doc")
@@ -163,11 +162,7 @@ def _texts(value: Any) -> list[str]:
 
 def folder() -> Path:
     """Return the folder of the library, in the package or next to it; raise FileNotFoundError without one."""
-    package = Path(__file__).resolve().parents[2]
-    for place in (package / "_composites", package.parent / "composites"):
-        if place.is_dir():
-            return place
-    raise FileNotFoundError("the library of composites is missing (try installing the package again)")
+    return data_folder("composites", "the library of composites (composites/*.composite) is")
 
 
 @lru_cache(maxsize=1)
@@ -184,3 +179,61 @@ def library() -> Mapping[str, Composite]:
             raise NotationError(f"{path.name} declares {again[0]}, which another file declares")
         found |= more
     return MappingProxyType(found)
+
+
+# -- drawings -------------------------------------------------------------------------------------------
+def statements(composite: Composite) -> list[str]:
+    """Return the statements of the drawing in Graphviz's language.
+
+    >>> from workbench.kernels.composites import parse
+    >>> for line in statements(parse("twice", "x{T}[~] -> y{T}[~]", "y = x + x")):
+    ...     print(line)
+    t0 [label="x{T}[~]", shape=plaintext]
+    n0 [label="+"]
+    t0 -> n0 [label="x[~]"]
+    t1 [label="y[~]", shape=plaintext]
+    n0 -> t1
+    """
+    lines: list[str] = []
+    tensors: dict[str, str] = {}
+    seen: dict[Scalar, str] = {}
+
+    def name(tensor: str, label: str) -> str:
+        tensors[tensor] = f"t{len(tensors)}"
+        lines.append(f"{tensors[tensor]} [label={quoted(label)}, shape=plaintext]")
+        return tensors[tensor]
+
+    def draw(e: Scalar) -> tuple[str, str]:
+        """Return the node of an expression and the label of the arrow from it."""
+        if isinstance(e, Read):
+            return tensors[e.tensor], str(e)
+        if e not in seen:
+            below = list(dict.fromkeys(draw(child) for child in children(e)))
+            seen[e] = node = f"n{len(seen)}"
+            lines.append(f"{node} [label={quoted(_label(e))}]")
+            for source, label in below:
+                lines.append(f"{source} -> {node}" + (f" [label={quoted(label)}]" if label else ""))
+        return seen[e], ""
+
+    for t in composite.inputs:
+        name(t.name, str(t))
+    for equation in composite.equations:
+        source, label = draw(equation.value)
+        target = name(equation.target, str(equation).partition(" = ")[0])
+        lines.append(f"{source} -> {target}" + (f" [label={quoted(label)}]" if label else ""))
+    return lines
+
+
+def _label(e: Scalar) -> str:
+    match e:
+        case Apply(function):
+            return FUNCTIONS[function].sign.strip() or function
+        case Reduce(function, over):
+            return f"{function} over {', '.join(map(str, over))}"
+    return str(e)
+
+
+def drawing(composite: Composite) -> str:
+    """Return the drawing in Graphviz's language, which needs no package."""
+    inside = "".join(f"  {line}\n" for line in statements(composite))
+    return f"digraph {quoted(composite.name)} {{\n{inside}}}\n"

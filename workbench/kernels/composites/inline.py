@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from workbench.kernels.composites.composite import Composite, Condition, Equation, NotationError, Tensor
+from workbench.kernels.composites.composite import (
+    Composite,
+    Condition,
+    Equation,
+    NotationError,
+    Tensor,
+    matched,
+)
 from workbench.kernels.composites.index import ExtentName, IndexExpr, IndexName, Whole, extent_names
 from workbench.kernels.composites.scalar import (
     Bound,
@@ -149,17 +156,7 @@ def _unified(called: Composite, operands: Sequence[Tensor], extents: dict[str, I
     for t, a in zip(called.inputs, operands, strict=True):
         own = a.dims[len(a.dims) - len(t.dims) :]
         sides += [(d, other, f"{called.name} takes {t}") for d, other in zip(t.dims, own, strict=True)]
-    later = []
-    for d, other, reason in sides:
-        if isinstance(d, ExtentName) and d.name not in extents:
-            extents[d.name] = other
-        else:
-            later.append((d, other, reason))
-    for w in called.conditions:
-        for one, two in ((w.left, w.right), (w.right, w.left)):
-            free = isinstance(one, ExtentName) and one.name not in extents
-            if free and extent_names(two) <= set(extents):
-                extents[one.name] = reindexed(two, _named(extents))  # type: ignore[union-attr]
+    later = matched(sides, called.conditions, extents, lambda e: reindexed(e, _named(extents)))
     found = [Condition(reindexed(d, _named(extents)), other, reason) for d, other, reason in later]
     found += [
         Condition(reindexed(w.left, _named(extents)), reindexed(w.right, _named(extents)), w.reason)

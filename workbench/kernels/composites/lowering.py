@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from workbench.kernels.composites.binding import plain
 from workbench.kernels.composites.composite import Composite, Equation
 from workbench.kernels.composites.index import ExtentName, IndexArith, IndexExpr, Whole, product
 from workbench.kernels.composites.scalar import Number
-from workbench.kernels.composites.typing import plain
 from workbench.kernels.composites.vectorised import Value, run
 
 #: The operators of graphs that are scalar functions of index notation.

@@ -3,7 +3,7 @@ import pytest
 
 from tests.kernels.codegen.needs import compiler
 from workbench.graph import evaluate
-from workbench.kernels.codegen import fusion
+from workbench.kernels.codegen import tuning
 from workbench.kernels.codegen.clusters import Member, as_graph, cluster_of
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.fusion import bound, fastest, measured
@@ -29,7 +29,7 @@ def test_a_cluster_is_measured_once(cluster, monkeypatch):
     def again(*args, **options):
         raise AssertionError("the times are known")
 
-    monkeypatch.setattr(fusion, "rounds", again)
+    monkeypatch.setattr(tuning, "rounds", again)
     assert measure(cluster) == first
 
 

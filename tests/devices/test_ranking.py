@@ -12,9 +12,9 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.devices.ranking import Entrant, Ranking, blocks, rank
 from workbench.extraction.extract import extract
 from workbench.frontends import to_onnx
+from workbench.frontends.model import Model
 from workbench.graph import evaluate
 from workbench.optimizer.candidates import cheapest
-from workbench.optimizer.model import Model
 from workbench.rules import parse_rules, rule_set
 from workbench.saturation import Limits, Saturation
 

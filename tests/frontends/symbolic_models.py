@@ -135,7 +135,7 @@ def keeps(source, *bindings, symbols):
     """Open a model, write it with its symbols, and run both at every binding."""
     opened = open_onnx(source, {}, {})
     assert {s.name for s in opened.symbols} == set(symbols), opened.fixed
-    written = to_onnx(opened.graph, symbols=opened.table)
+    written = to_onnx(opened.searched, symbols=opened.table)
     onnx.checker.check_model(written, full_check=True)
     for sizes in bindings:
         feeds = inputs_at(source, sizes)

@@ -9,9 +9,10 @@ import workbench
 from tests.devices.graphs import products
 from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
+from workbench.frontends.model_file import fixed_model
 from workbench.graph import Graph
 from workbench.optimizer.candidates import trial_of
-from workbench.optimizer.model import default_cost, fixed_model
+from workbench.optimizer.job import default_cost
 from workbench.optimizer.settings import Settings
 from workbench.optimizer.summary import running_operators
 from workbench.support.machine import machine

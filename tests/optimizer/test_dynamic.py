@@ -21,9 +21,9 @@ from tests.frontends.symbolic_models import (
 from workbench.costs.analytic import AnalyticCost
 from workbench.costs.pricing import node_costs
 from workbench.frontends import ModelError, run_model
+from workbench.frontends.model_file import open_model
 from workbench.graph import GraphBuilder, evaluate
 from workbench.optimizer.dynamic import FILES, Checked, Files, checks_at_sizes, fate_of
-from workbench.optimizer.model import open_model
 
 FAST = {"cost": "analytic", "seconds": 20.0, "iterations": 8}
 TEXT = [{"batch": 1, "sequence": 7}, {"batch": 3, "sequence": 16}, {"batch": 8, "sequence": 33}]
@@ -233,7 +233,6 @@ def test_graphs_and_fixed_models_are_opened_as_they_are():
     assert found.searched is found.graph is found.at_prices(graph) is graph
     assert found.kept == ()
     assert fate_of(found, graph) is None
-    assert found.priced(cost := AnalyticCost()) is cost
     assert open_model(linear((2, 3, 4)), None).kept == ()
 
 

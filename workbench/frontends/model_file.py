@@ -1,17 +1,62 @@
-"""Model files by extension: ``.model`` is TASO's text format, any other extension is ONNX."""
+"""Models by what is given: a graph, or a file; ``.model`` is TASO's text format, any other extension is ONNX."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
-from workbench.frontends.onnx.exporter import save_onnx
-from workbench.frontends.onnx.file import ModelError
-from workbench.frontends.onnx.importer import Imported, import_onnx
-from workbench.frontends.onnx.prepare import Dims
+from workbench.frontends.model import Dims, Model, ModelLike
 from workbench.graph import Graph
 from workbench.support.wings import offered
+
+if TYPE_CHECKING:
+    from workbench.frontends.onnx.importer import Imported
+
+
+def open_model(
+    model: ModelLike,
+    dims: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    keep_inputs: bool = False,
+) -> Model:
+    """Read a model with its symbolic dimensions kept as far as they can be.
+
+    Args:
+        model: A graph or a model file.
+        dims: Sizes at which dimensions are fixed on purpose.
+        sizes: Sizes to price at.
+        keep_inputs: Whether initialisers that are also inputs stay inputs.
+
+    Raises:
+        ValueError: ``sizes`` names a dimension that is not left open, or the model cannot be read.
+    """
+    if not isinstance(model, Graph) and not is_taso_model(model):
+        from workbench.frontends.onnx.symbolic_dims import open_onnx
+
+        return open_onnx(model, dims or {}, sizes or {}, keep_inputs=keep_inputs)
+    _refuse(sizes, "sizes")
+    return fixed_model(model, dims)
+
+
+def fixed_model(model: ModelLike, dims: Mapping[str, int] | None = None) -> Model:
+    """Read a model with all of its dimensions fixed; ``dims`` are sizes of symbolic ones."""
+    if isinstance(model, Graph):  # nothing that reads files is imported for it
+        _refuse(dims, "dims")
+        return Model(model, model)
+    imported = import_model(model, dims=dims)
+    source = None if is_taso_model(model) else model
+    return Model(imported.graph, imported.graph, imported.coverage, source=source, dims=dims)
+
+
+def _refuse(asked: Mapping[str, int] | None, argument: str) -> None:
+    """Raise ModelError for sizes of dimensions that a model does not have."""
+    if asked:
+        from workbench.frontends.onnx.symbolic_dims import check_names
+
+        check_names(asked, (), argument)
 
 
 def is_taso_model(source: object) -> TypeGuard[str | os.PathLike[str]]:
@@ -33,8 +78,12 @@ def import_model(source: object, *, dims: Dims | None = None, keep_inputs: bool 
     those of the two functions.
     """
     if not is_taso_model(source):
+        from workbench.frontends.onnx.importer import import_onnx
+
         return import_onnx(source, dims=dims, keep_inputs=keep_inputs)
     if dims:
+        from workbench.frontends.onnx.file import ModelError
+
         raise ModelError(f"{source} has no symbolic dimensions (try without {', '.join(sorted(dims))})")
     imported: Imported = offered("import_taso_model")(source)
     return imported
@@ -46,7 +95,6 @@ def save_model(graph: Graph, path: str | os.PathLike[str]) -> None:
     Errors are those of :func:`~workbench.studies.taso.model_writer.save_taso_model` and
     :func:`~workbench.frontends.save_onnx`.
     """
-    if is_taso_model(path):
-        offered("save_taso_model")(graph, path)
-    else:
-        save_onnx(graph, path)
+    from workbench.frontends.onnx.exporter import save_onnx
+
+    (offered("save_taso_model") if is_taso_model(path) else save_onnx)(graph, path)

@@ -14,7 +14,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
-from workbench.frontends.onnx.file import EXTERNAL_BEYOND, copied, walk, weight_bytes, write_model
+from workbench.frontends.onnx.file import EXTERNAL_BEYOND, copied, weight_bytes, write_model
+from workbench.frontends.onnx.nodes import walk
 from workbench.ops.types import DTYPE_CODES, TensorType
 
 if TYPE_CHECKING:

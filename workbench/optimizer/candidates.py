@@ -16,9 +16,9 @@ import numpy as np
 
 from workbench.costs.model import is_this_machine
 from workbench.egraph import EGraph, rebuild
+from workbench.frontends.model import Model
 from workbench.graph import Graph
 from workbench.optimizer.dynamic import Checked, checks_at_sizes, fate_of
-from workbench.optimizer.model import Model
 from workbench.optimizer.search_loop import Run, hurried
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.at_sizes import graph_at, type_at
+from workbench.frontends.model import Model
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
-from workbench.optimizer.model import Model
 from workbench.symbolic import Undecodable
 from workbench.symbolic.integers import written
 from workbench.symbolic.sizes import named
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
     from workbench.certification.regions import Correspondence
-    from workbench.frontends.onnx.symbolic_dims import Fixed
+    from workbench.frontends.model import Fixed
     from workbench.frontends.onnx.symbolic_writer import SymbolTable
 
 #: Most elements of the values of two graphs that are compared at another binding.

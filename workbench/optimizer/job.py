@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.costs import CostModel
 from workbench.costs.lazy_measured import Economical
+from workbench.costs.symbolic import PricedAt
 from workbench.extraction import Solution
+from workbench.frontends.model import Model
+from workbench.graph import Graph
 from workbench.optimizer.candidates import Trial
-from workbench.optimizer.model import Model
 from workbench.optimizer.record import versions
 from workbench.optimizer.rule_selection import rules_for
 from workbench.optimizer.search_loop import hurried
@@ -25,6 +27,15 @@ from workbench.run.stages import Stages
 
 if TYPE_CHECKING:
     from workbench.certification.prefetch import EarlyRuns
+
+#: The cost source of a model that is given as a file, as bytes or as a ``ModelProto``, and of a graph.
+FILE_COST: Final = "cpu"
+GRAPH_COST: Final = "analytic"
+
+
+def default_cost(model: object) -> str:
+    """Return the default cost source of a model: this machine for a file, a T4 for a graph."""
+    return GRAPH_COST if isinstance(model, Graph) else FILE_COST
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +70,8 @@ class Job:
     @property
     def pricer(self) -> CostModel:
         """Return the costs of operators of the graph that is searched."""
-        return self.model.priced(self.cost_model)
+        model = self.model
+        return PricedAt(self.cost_model, model.generic, model.sizes) if model.symbols else self.cost_model
 
     @property
     def extraction_seconds(self) -> float:

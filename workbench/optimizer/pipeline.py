@@ -12,11 +12,12 @@ from workbench.costs import CostModel
 from workbench.costs.lazy_measured import economical
 from workbench.costs.model import Accelerator
 from workbench.costs.registry import cost_model as cost_model_of
+from workbench.frontends.model import ModelLike
+from workbench.frontends.model_file import open_model
 from workbench.graph import Graph
 from workbench.optimizer.candidates import Choice, first_certified, holds, ranked, trial_of
 from workbench.optimizer.dynamic import fate_of
-from workbench.optimizer.job import Job, job_of
-from workbench.optimizer.model import ModelLike, default_cost, open_model
+from workbench.optimizer.job import Job, default_cost, job_of
 from workbench.optimizer.record import trace_meta
 from workbench.optimizer.result import Optimized
 from workbench.optimizer.rule_selection import Rules, rules_of

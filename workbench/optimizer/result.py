@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from workbench.devices.ranking import Ranking
     from workbench.egraph import EGraph
     from workbench.extraction import Solution
+    from workbench.frontends.model import Model
     from workbench.graph import Graph
     from workbench.optimizer.dynamic import Dynamic
-    from workbench.optimizer.model import Model
     from workbench.rules import RuleSet
     from workbench.studies.analysis.comparison import Comparison
 

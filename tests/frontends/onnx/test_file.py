@@ -8,15 +8,8 @@ from onnx import TensorProto, numpy_helper
 from tests.frontends.models import FLOAT, model, node, normal, value, weight
 from workbench.frontends import ModelError, import_onnx, load_onnx, run_model, save_onnx, to_onnx
 from workbench.frontends.onnx import file as onnx_file
-from workbench.frontends.onnx.file import (
-    check_model,
-    ir_version_for,
-    label,
-    read_model,
-    tensor_array,
-    weight_bytes,
-    write_model,
-)
+from workbench.frontends.onnx.file import ir_version_for, read_model, tensor_array, weight_bytes, write_model
+from workbench.frontends.onnx.nodes import check_model, label
 
 
 def product(opset=17):

@@ -14,7 +14,8 @@ from tests.frontends.symbolic_models import (
     skip,
 )
 from workbench.frontends import ModelError, import_onnx
-from workbench.frontends.onnx.symbolic_dims import open_onnx, symbols_of
+from workbench.frontends.onnx.prepare import bind_dimensions
+from workbench.frontends.onnx.symbolic_dims import open_onnx
 from workbench.symbolic.integers import sym
 from workbench.symbolic.integers import written as written_size
 
@@ -33,7 +34,7 @@ def test_shape_arithmetic_is_computed_once_more_when_the_model_runs():
     opened, written = keeps(heads(), *TEXT, symbols=["batch", "sequence"])
     assert shape_of(written, "y") == ["batch", 2, "sequence", 2]
     assert shape_of(written, "z") == ["batch*sequence", 4]
-    assert not opened.graph.opaques
+    assert not opened.searched.opaques
     # Both shapes follow from the operand, so no size has to be computed.
     assert [n.op_type for n in written.graph.node if n.op_type in ("Shape", "Mul", "Concat")] == []
 
@@ -125,7 +126,7 @@ def test_a_stored_shape_fixes_the_batch_and_says_so():
     (fixed,) = opened.fixed
     assert (fixed.name, fixed.extent) == ("batch", 1)
     assert "float32[batch, 2, 3] does not reshape to float32[1, 6]" in str(fixed)
-    assert opened.graph.output_types["y"].shape == (1, 6)
+    assert opened.searched.output_types["y"].shape == (1, 6)
 
 
 def test_a_size_that_must_divide_is_kept_and_recorded():
@@ -207,11 +208,12 @@ def test_nothing_of_generic_size_is_allocated():
 
 def test_inputs_of_every_kind_have_their_symbols_listed():
     given = [value("x", ["n", 3, None]), value("s", [], FLOAT)]
-    names = [s.name for s in symbols_of(given, {})]
-    assert names == ["n", "x[2]"]
+    symbols = bind_dimensions(given, [], {}, frozenset())
+    assert [s.name for s in symbols] == ["n", "x[2]"]
+    assert len({s.marker for s in symbols}) == 2
     negative = value("x", [1, 2])
     negative.type.tensor_type.shape.dim[0].dim_value = -1
-    assert [s.name for s in symbols_of([negative], {})] == ["x[0]"]
+    assert [s.name for s in bind_dimensions([negative], [], {}, frozenset())] == ["x[0]"]
 
 
 def test_a_file_with_external_data_is_opened(tmp_path):

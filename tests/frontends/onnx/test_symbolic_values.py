@@ -17,14 +17,14 @@ def sizes_in(graph: Graph) -> list[str]:
 
 
 def test_a_size_that_an_operator_reads_is_computed_from_an_input():
-    graph = open_onnx(positions(), {}, {}).graph
+    graph = open_onnx(positions(), {}, {}).searched
     assert sizes_in(graph) == ["int64[1]_sequence", "int64[]_sequence"]
     reads = {n.attrs[0]: [graph.nodes[j].op for j in n.inputs] for n in graph if n.op == "opaque"}
     assert all(reads[SIZE_KEY + name] == ["input"] for name in sizes_in(graph))
 
 
 def test_what_sizes_only_shape_is_computed_nowhere():
-    assert sizes_in(open_onnx(heads(), {}, {}).graph) == []
+    assert sizes_in(open_onnx(heads(), {}, {}).searched) == []
 
 
 def test_a_size_of_another_dtype_is_converted():
@@ -42,9 +42,9 @@ def test_a_size_of_another_dtype_is_converted():
     opened, _ = keeps(
         m, {"batch": 3, "sequence": 5}, {"batch": 1, "sequence": 9}, symbols=["batch", "sequence"]
     )
-    assert sizes_in(opened.graph) == ["float32[]_sequence"]
+    assert sizes_in(opened.searched) == ["float32[]_sequence"]
     # The number is an operand read at run time, not an attribute.
-    assert not any(isinstance(a, float) and a > 100 for n in opened.graph for a in n.attrs)
+    assert not any(isinstance(a, float) and a > 100 for n in opened.searched for a in n.attrs)
 
 
 def test_a_number_that_is_not_an_expression_in_the_sizes_fixes_them():
@@ -63,7 +63,7 @@ def test_a_number_that_is_not_an_expression_in_the_sizes_fixes_them():
     # The square root is not computed at import, so the dimension is kept.
     opened, written = keeps(m, {"batch": 3, "sequence": 5}, symbols=["batch", "sequence"])
     assert "Sqrt" in {n.op_type for n in written.graph.node}
-    assert opened.graph.operators()["div"] == 1
+    assert opened.searched.operators()["div"] == 1
 
 
 def test_a_constant_extent_read_from_a_shape_is_a_constant():
@@ -80,7 +80,7 @@ def test_a_constant_extent_read_from_a_shape_is_a_constant():
         [weight("two", 2, np.int64)],
     )
     opened, written = keeps(m, {"batch": 3, "sequence": 5}, symbols=["batch", "sequence"])
-    assert not opened.graph.opaques
+    assert not opened.searched.opaques
     assert [n.op_type for n in written.graph.node] == ["Div"]
 
 
@@ -97,7 +97,7 @@ def test_a_branch_that_a_size_decides_alike_everywhere_is_taken():
         [ints("minus", -1, -1), ints("ones", 1, 1)],
     )
     opened, _ = keeps(m, {"batch": 2}, {"batch": 1}, {"batch": 5}, symbols=["batch"])
-    assert opened.graph.operators() == {"expand": 1}
+    assert opened.searched.operators() == {"expand": 1}
 
 
 def test_extents_are_bounded_again_once_a_model_is_open():

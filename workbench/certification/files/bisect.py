@@ -18,7 +18,7 @@ from workbench.certification.files.inputs import inferred
 from workbench.certification.files.model import Model
 from workbench.certification.files.runner import RunFailure, Runner
 from workbench.certification.files.tolerance import Mismatch, mismatch, moved_model
-from workbench.frontends.onnx.names import read_by
+from workbench.frontends.onnx.nodes import read_by
 from workbench.ops.types import TensorType
 
 #: The values of one model that are compared at once take at most this many bytes.

@@ -15,7 +15,7 @@ from workbench.certification.files.model import type_of
 from workbench.certification.files.runner import RunFailure, Runner
 from workbench.certification.files.tolerance import mismatch
 from workbench.frontends.onnx.file import write_model
-from workbench.frontends.onnx.names import read_by, rename
+from workbench.frontends.onnx.nodes import read_by, rename
 from workbench.ops.types import DTYPE_CODES, TensorType
 
 

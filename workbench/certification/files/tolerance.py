@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from workbench.certification.files.model import Model
 from workbench.frontends.onnx.file import copied
-from workbench.frontends.onnx.names import read_by
+from workbench.frontends.onnx.nodes import read_by
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType
 

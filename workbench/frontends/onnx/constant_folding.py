@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.frontends.onnx.file import walk
+from workbench.frontends.onnx.nodes import walk
 from workbench.frontends.onnx.opaque import payload_of
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.frontends.runtime import RuntimeFailure, run_model

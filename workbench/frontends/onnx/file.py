@@ -16,7 +16,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -28,7 +28,7 @@ import onnx.checker
 import onnx.external_data_helper
 import onnx.shape_inference
 from google.protobuf.message import DecodeError, Message
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
+from onnx import ModelProto, SparseTensorProto, TensorProto
 
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType, TypeMismatch
 from workbench.support.files import atomic_file, check_writable, is_device
@@ -228,9 +228,6 @@ MAX_STORED_ELEMENTS: Final = 1 << 32
 MAX_VALUE_ELEMENTS: Final = 1 << 28
 ELEMENTS_VARIABLE: Final = "WORKBENCH_MAX_ELEMENTS"
 
-#: The domain of operators that are in no operator set, while the other operators are checked.
-UNKNOWN_DOMAIN: Final = "workbench.unknown"
-
 M = TypeVar("M", bound=Message)
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto
@@ -315,44 +312,6 @@ def _parse(data: bytes, name: str) -> ModelProto:
 
 def _is_model(model: ModelProto) -> bool:
     return model.HasField("graph") and bool(model.graph.node or model.graph.output)
-
-
-def label(node: NodeProto) -> str:
-    """Return the description of a node in messages: operator, name if it has one, first output."""
-    name = f" {node.name!r}" if node.name else ""
-    made = next((o for o in node.output if o), "")
-    return f"node {node.op_type}{name}" + (f" (makes {made!r})" if made else "")
-
-
-def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """Yield the graphs among a node's attributes (branches of If, bodies of Loop and Scan)."""
-    for attr in node.attribute:
-        if attr.type == AttributeProto.GRAPH:
-            yield attr.g
-        elif attr.type == AttributeProto.GRAPHS:
-            yield from attr.graphs
-
-
-def _attribute_tensors(nodes: Any) -> Iterator[TensorProto]:
-    for node in nodes:
-        for attr in node.attribute:
-            if attr.type == AttributeProto.TENSOR:
-                yield attr.t
-            elif attr.type == AttributeProto.TENSORS:
-                yield from attr.tensors
-        for graph in subgraphs(node):
-            yield from graph.initializer
-            yield from _attribute_tensors(graph.node)
-
-
-def internalise_attributes(model: ModelProto, folder: Path | None) -> None:
-    """Load external data of tensors inside attributes and subgraphs, in place."""
-    for nodes in (model.graph.node, *(f.node for f in model.functions)):
-        for tensor in _attribute_tensors(nodes):
-            if tensor.data_location == TensorProto.EXTERNAL:
-                array = tensor_array(tensor, folder)
-                name = tensor.name
-                tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
 
 
 #: Generic extents of symbolic dimensions are numbers only and have no limit.
@@ -481,70 +440,6 @@ def ir_version_for(opsets: Mapping[str, int], functions: bool = False) -> int:
     needed = onnx.helper.find_min_ir_version_for(entries, ignore_unknown=True)
     # Local functions need version 8, their overloads version 10.
     return max(needed, 10 if functions else 4)
-
-
-def check_model(model: ModelProto, *, full: bool = True) -> None:
-    """Check a model with ``onnx``, with inference of all types if ``full``; raise :class:`ModelError`.
-
-    Large weights are left out of the checked copy, because only their types matter for the check.
-    """
-    bare = ModelProto()
-    for name in ("ir_version", "producer_name"):
-        setattr(bare, name, getattr(model, name))
-    bare.opset_import.extend(model.opset_import)
-    bare.functions.extend(model.functions)
-    graph = model.graph
-    bare.graph.name = graph.name
-    bare.graph.node.extend(graph.node)
-    bare.graph.input.extend(graph.input)
-    # The checker requires shapes of tensor outputs, runtimes do not.
-    bare.graph.output.extend(
-        v for v in graph.output if not v.type.HasField("tensor_type") or v.type.tensor_type.HasField("shape")
-    )
-    for tensor in graph.initializer:
-        if len(tensor.raw_data) <= 4096 and tensor.data_location != TensorProto.EXTERNAL:
-            bare.graph.initializer.append(tensor)
-        else:
-            value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tuple(tensor.dims))
-            bare.graph.input.append(value)
-    set_aside_unknown(bare)
-    try:
-        onnx.checker.check_model(bare, full_check=full)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
-        raise ModelError(f"{graph.name!r} is not valid ONNX: {one_line(error)}") from None
-
-
-def set_aside_unknown(model: ModelProto) -> list[NodeProto]:
-    """Move operators that are missing from the default operator set into a separate domain, in place.
-
-    ONNX Runtime supports some of them (``LayerNormalization`` before operator set 17); the checker does not.
-    Return the nodes that were moved.
-    """
-    opset = next((o.version for o in model.opset_import if o.domain == ""), 0)
-    moved = []
-    for node in walk(model.graph.node):
-        if node.domain == "":
-            try:
-                onnx.defs.get_schema(node.op_type, opset, "")
-            except onnx.defs.SchemaError:
-                node.domain = UNKNOWN_DOMAIN
-                moved.append(node)
-    if moved:
-        model.opset_import.append(onnx.helper.make_opsetid(UNKNOWN_DOMAIN, 1))
-    return moved
-
-
-def walk(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """Yield the nodes and the nodes of their subgraphs, at any depth."""
-    for node in nodes:
-        yield node
-        for graph in subgraphs(node):
-            yield from walk(graph.node)
-
-
-def one_line(error: Exception) -> str:
-    """Return an error's message as one line."""
-    return " ".join(str(error).replace("==> Context:", ";").split())
 
 
 def weight_bytes(model: ModelProto) -> int:

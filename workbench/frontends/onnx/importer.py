@@ -15,6 +15,7 @@ import onnx
 from onnx import NodeProto
 
 from workbench.frontends.coverage import Coverage, OperatorUse
+from workbench.frontends.model import Dims
 from workbench.frontends.onnx.constant_folding import doubled, settled
 from workbench.frontends.onnx.file import (
     ModelError,
@@ -22,15 +23,14 @@ from workbench.frontends.onnx.file import (
     check_elements,
     copied,
     dense_array,
-    label,
     read_model,
     tensor_array,
 )
 from workbench.frontends.onnx.idioms import whole
 from workbench.frontends.onnx.import_units import Unit, cut_tail, live_nodes, units
-from workbench.frontends.onnx.names import Fresh, inner_names, rename
+from workbench.frontends.onnx.nodes import Fresh, inner_names, label, rename
 from workbench.frontends.onnx.opaque import Origin, cut
-from workbench.frontends.onnx.prepare import Dims, Prepared, prepare
+from workbench.frontends.onnx.prepare import Prepared, prepare
 from workbench.frontends.onnx.shape_inference import (
     NodeView,
     Values,
@@ -92,16 +92,21 @@ def import_onnx(
         OSError: The model cannot be read.
     """
     try:
-        prepared = prepare(read_model(source), dict(dims or {}), keep_inputs=keep_inputs)
-        return _Import(prepared, fold).run()
+        file = read_model(source)
+        return import_prepared(prepare(file, dict(dims or {}), keep_inputs=keep_inputs), fold=fold)
     except UnicodeDecodeError as error:
         raise ModelError(f"the model contains a name that is not text ({error})") from None
+
+
+def import_prepared(prepared: Prepared, *, fold: bool = True, values: Values | None = None) -> Imported:
+    """Import a prepared model; ``values`` are its types and small constants if it has generic extents."""
+    return _Import(prepared, values or Values(prepared.model, fold=fold)).run()
 
 
 class _Import:
     """The import of one prepared model."""
 
-    def __init__(self, prepared: Prepared, fold: bool, values: Values | None = None) -> None:
+    def __init__(self, prepared: Prepared, values: Values) -> None:
         self.model = prepared.model
         self.prepared = prepared
         self.inputs = prepared.inputs
@@ -109,7 +114,7 @@ class _Import:
         self.stored = frozenset(prepared.arrays)
         self.notes = prepared.notes
         self.outputs = [v.name for v in self.model.graph.output]
-        self.values = values or Values(self.model, fold=fold)
+        self.values = values
         self.origin = Origin.of(self.model)
         self.builder = GraphBuilder(self.model.graph.name or "graph")
         self.place: dict[str, int] = {}

@@ -11,8 +11,8 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto
 from onnx.defs import SchemaError
 
-from workbench.frontends.onnx.file import ModelError, copied, ir_version_for, walk
-from workbench.frontends.onnx.names import Fresh, inner_names, read_by, rename
+from workbench.frontends.onnx.file import ModelError, copied, ir_version_for
+from workbench.frontends.onnx.nodes import Fresh, inner_names, read_by, rename, walk
 from workbench.frontends.onnx.shape_inference import Values, type_proto
 from workbench.frontends.onnx.traits import OnnxTrait, draws_random_numbers, has
 from workbench.graph import Opaque

@@ -9,7 +9,7 @@ import operator
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,25 +18,15 @@ import onnx.checker
 import onnx.inliner
 from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto
 
-from workbench.frontends.onnx.file import (
-    DimensionError,
-    ModelError,
-    ModelFile,
-    dense_array,
-    internalise_attributes,
-    label,
-    one_line,
-    set_aside_unknown,
-    tensor_array,
-    walk,
-)
-from workbench.frontends.onnx.names import read_by
+from workbench.frontends.model import Dims, Symbol
+from workbench.frontends.onnx.file import DimensionError, ModelError, ModelFile, tensor_array
+from workbench.frontends.onnx.nodes import all_nodes, check_nodes, sort_nodes, take_tensors, walk
 from workbench.frontends.onnx.shape_inference import type_proto
 from workbench.ops.onnx_form import OpsetTooOld
 from workbench.ops.registry import own_form
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
-from workbench.support.orders import topological
+from workbench.symbolic.generic import prime_below
 from workbench.symbolic.sizes import kind_of, pricing_size
 
 
@@ -86,7 +76,8 @@ MOST_NODES = 200_000
 #: The oldest operator set that is accepted; older ones have other broadcasting rules.
 OLDEST_OPSET = 7
 
-Dims = Mapping[str, int | Sequence[int]]
+#: The largest extent that stands for a symbolic dimension until it gets a generic one.
+_MARKERS: Final = 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +86,8 @@ class Prepared:
 
     ``inputs`` are the inputs that are tensors, ``foreign`` the other inputs, ``defaults`` the initial values
     of inputs that stay inputs, ``shell`` the model's content except its nodes and tensors. ``notes`` are for
-    the coverage report.
+    the coverage report. ``symbols`` are the dimensions that are left open, each with an extent that is none of
+    the model's ``numbers``.
     """
 
     model: ModelProto
@@ -105,34 +97,27 @@ class Prepared:
     foreign: tuple[ValueInfoProto, ...] = ()
     defaults: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
+    numbers: frozenset[int] = frozenset()
 
 
-def prepare(file: ModelFile, dims: Dims, *, keep_inputs: bool = False) -> Prepared:
+def prepare(
+    file: ModelFile, dims: Dims, *, keep_inputs: bool = False, open_dimensions: bool = False
+) -> Prepared:
     """Check a model, bind its symbolic dimensions, sort and inline it; raise :class:`ModelError`.
 
-    With ``keep_inputs`` an input that has an initial value stays an input.
+    With ``keep_inputs`` an input that has an initial value stays an input. With ``open_dimensions`` a
+    dimension that is not bound gets an extent that stands for it.
     """
-    model = file.model
-    _check_names(model, file.name)
-    _normalise_domains(model)
+    model, graph = file.model, file.model.graph
+    nodes = all_nodes(model)
+    _check_names(model, nodes, file.name)
+    _normalise_domains(model, nodes)
     _check_versions(model, file.name)
-    graph = model.graph
+    _check_outputs(model, file.name)
+    numbers = _numbers(model, nodes) if open_dimensions else None
     shell = shell_of(model)
-    if not graph.output:
-        raise ModelError(f"{file.name}: the model has no outputs")
-    names = [v.name for v in graph.output]
-    if len(set(names)) != len(names):
-        raise ModelError(f"{file.name}: output names repeat: {', '.join(names)}")
-    internalise_attributes(model, file.folder)
-    arrays: dict[str, np.ndarray] = {}
-    for tensor in graph.initializer:
-        if tensor.name in arrays:
-            raise ModelError(f"two initializers are called {tensor.name!r}")
-        mapped = file.arrays.get(tensor.name)
-        arrays[tensor.name] = mapped if mapped is not None else tensor_array(tensor, file.folder)
-    for sparse in graph.sparse_initializer:
-        arrays[sparse.values.name] = dense_array(sparse, file.folder)
-    del graph.sparse_initializer[:]
+    arrays = take_tensors(file)
     both = [v.name for v in graph.input if v.name in arrays]
     # Before IR version 4 every initializer had to be an input as well.
     overridable = [name for name in both if model.ir_version >= 4]
@@ -141,18 +126,16 @@ def prepare(file: ModelFile, dims: Dims, *, keep_inputs: bool = False) -> Prepar
     for value in inputs:
         if value.name in defaults:
             value.type.CopyFrom(type_proto(TensorType.of(defaults[value.name])))
-    tensors = [v for v in inputs if not _foreign(v)]
-    bind_dimensions(tensors, [*graph.value_info, *graph.output], dims)
-    kept = tuple(tensors)
+    tensors = tuple(v for v in inputs if not _foreign(v))
     foreign = tuple(v for v in inputs if _foreign(v))
-    del graph.initializer[:]
-    del graph.input[:]
-    graph.input.extend((*kept, *foreign))
+    symbols = bind_dimensions(tensors, [*graph.value_info, *graph.output], dims, numbers)
+    for what in ("initializer", "sparse_initializer", "input"):
+        graph.ClearField(what)
+    graph.input.extend((*tensors, *foreign))
     for name, array in arrays.items():
         graph.input.append(onnx.helper.make_value_info(name, type_proto(TensorType.of(array))))
-    _sort_nodes(model)
-    _check(model, file.name)
-    _check_attributes(model)
+    sort_nodes(model)
+    check_nodes(model, file.name)
     notes: tuple[str, ...] = ()
     if overridable and not keep_inputs:
         shown = ", ".join(overridable[:5]) + (", …" if len(overridable) > 5 else "")
@@ -160,7 +143,9 @@ def prepare(file: ModelFile, dims: Dims, *, keep_inputs: bool = False) -> Prepar
             f"{len(overridable)} inputs have initial values and are read as weights: {shown} "
             "(keep_inputs=True keeps them as inputs)",
         )
-    return Prepared(_inlined(model), kept, arrays, shell, foreign, defaults, notes)
+    return Prepared(
+        _inlined(model), tensors, arrays, shell, foreign, defaults, notes, symbols, numbers or frozenset()
+    )
 
 
 def shell_of(model: ModelProto) -> ModelProto:
@@ -182,28 +167,50 @@ def _foreign(value: ValueInfoProto) -> bool:
     return value.type.WhichOneof("value") not in (None, "tensor_type")
 
 
-def _check_names(model: ModelProto, name: str) -> None:
+def _check_names(model: ModelProto, nodes: Sequence[NodeProto], name: str) -> None:
     """Reject names that are not text, which protobuf returns as bytes."""
     graph = model.graph
     names = [graph.name, *(v.name for v in (*graph.input, *graph.output, *graph.initializer))]
-    for nodes in (graph.node, *(f.node for f in model.functions)):
-        for node in walk(nodes):
-            names += [node.name, node.op_type, node.domain, *node.input, *node.output]
-            names += [a.name for a in node.attribute]
+    for node in nodes:
+        names += [node.name, node.op_type, node.domain, *node.input, *node.output]
+        names += [a.name for a in node.attribute]
     for text in names:
         if not isinstance(text, str):
             raise ModelError(f"{name}: the name {text!r} is not text")
 
 
-def _normalise_domains(model: ModelProto) -> None:
+def _normalise_domains(model: ModelProto, nodes: Sequence[NodeProto]) -> None:
     """Write the default domain as the empty name, which is equivalent to ``ai.onnx``."""
-    for entry in model.opset_import:
+    for entry in (*model.opset_import, *nodes):
         if entry.domain == "ai.onnx":
             entry.domain = ""
-    for nodes in (model.graph.node, *(f.node for f in model.functions)):
-        for node in walk(nodes):
-            if node.domain == "ai.onnx":
-                node.domain = ""
+
+
+def _check_outputs(model: ModelProto, name: str) -> None:
+    names = [v.name for v in model.graph.output]
+    if not names:
+        raise ModelError(f"{name}: the model has no outputs")
+    if len(set(names)) != len(names):
+        raise ModelError(f"{name}: output names repeat: {', '.join(names)}")
+
+
+def _numbers(model: ModelProto, nodes: Sequence[NodeProto]) -> frozenset[int]:
+    """Return the numbers in a model: extents of its weights, small integer tensors, attributes."""
+    found: set[int] = set()
+    tensors = list(model.graph.initializer)
+    for attr in (attr for node in nodes for attr in node.attribute):
+        found.update((*attr.ints, attr.i))
+        if attr.type == onnx.AttributeProto.TENSOR:
+            tensors.append(attr.t)
+    for tensor in tensors:
+        found.update(tensor.dims)
+        small = tensor.data_location != onnx.TensorProto.EXTERNAL and 0 < math.prod(tensor.dims) <= 16
+        if small and tensor.data_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32):
+            found.update(int(n) for n in tensor_array(tensor, None).reshape(-1))
+    for value in model.graph.input:
+        if value.type.HasField("tensor_type"):
+            found.update(d.dim_value for d in value.type.tensor_type.shape.dim)
+    return frozenset(n for n in found if 10 < n < 1 << 40)
 
 
 def _check_versions(model: ModelProto, name: str) -> None:
@@ -231,17 +238,25 @@ def _check_versions(model: ModelProto, name: str) -> None:
         )
 
 
-def bind_dimensions(inputs: Sequence[ValueInfoProto], others: Iterable[ValueInfoProto], dims: Dims) -> None:
+def bind_dimensions(
+    inputs: Sequence[ValueInfoProto],
+    others: Iterable[ValueInfoProto],
+    dims: Dims,
+    numbers: frozenset[int] | None = None,
+) -> tuple[Symbol, ...]:
     """Set every symbolic dimension of the inputs to its extent, in place.
 
     ``dims`` maps a dimension's name to its extent. A dimension without a name is called ``input[axis]``; an
     input without a shape takes a whole shape under its own name. The named dimensions of the ``others`` are
-    set too. Raise :class:`ModelError` with the names of the unbound dimensions.
+    set too. A dimension that is not bound is left open if ``numbers`` of the model are given: its extent is a
+    prime far from them, and it is one of the symbols that are returned. Otherwise raise :class:`ModelError`
+    with the names of the unbound dimensions.
     """
     names = {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if d.dim_param}
     names |= {v.name for v in inputs}
     used: set[str] = set()
     unbound: dict[str, str] = {}
+    symbols: dict[str, Symbol] = {}
     for value in inputs:
         if not value.type.HasField("tensor_type"):
             raise ModelError(f"input {value.name!r} has no type")
@@ -265,9 +280,17 @@ def bind_dimensions(inputs: Sequence[ValueInfoProto], others: Iterable[ValueInfo
             key = next((k for k in (place, dim.dim_param) if k and k in dims), None)
             if key is None:
                 name = dim.dim_param or place
-                unbound.setdefault(
-                    name, f"axis {axis} of input {value.name!r} is the unbound dimension {name!r}"
-                )
+                if numbers is None:
+                    unbound.setdefault(
+                        name, f"axis {axis} of input {value.name!r} is the unbound dimension {name!r}"
+                    )
+                    continue
+                if name not in symbols:
+                    marker = prime_below(_MARKERS - 100 * len(symbols), numbers)
+                    kind = kind_of(name, axis, len(tensor.shape.dim))
+                    symbols[name] = Symbol(name, (), kind, bool(dim.dim_param), marker)
+                symbols[name] = replace(symbols[name], places=(*symbols[name].places, (value.name, axis)))
+                dim.dim_value = symbols[name].marker
                 continue
             used.add(key)
             if dim.dim_param:
@@ -279,8 +302,11 @@ def bind_dimensions(inputs: Sequence[ValueInfoProto], others: Iterable[ValueInfo
         raise unknown_dimension(name, names, "dims", "dimension of an input that is not bound")
     for value in others:
         for dim in value.type.tensor_type.shape.dim if value.type.HasField("tensor_type") else ():
-            if dim.dim_param in dims:
+            if dim.dim_param in symbols:
+                dim.dim_value = symbols[dim.dim_param].marker
+            elif dim.dim_param in dims:
                 dim.dim_value = _extent(dim.dim_param, dims[dim.dim_param])
+    return tuple(symbols.values())
 
 
 def _unbound(unbound: Mapping[str, str], inputs: Sequence[ValueInfoProto]) -> DimensionError:
@@ -339,90 +365,6 @@ def _check_shape(value: ValueInfoProto, given: Sequence[int]) -> None:
     stated = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
     if len(stated) != len(given) or any(s not in (None, g) for s, g in zip(stated, given, strict=True)):
         raise ModelError(f"dims[{value.name!r}] must fit {stated} in the model, got {tuple(given)}")
-
-
-def _sort_nodes(model: ModelProto) -> None:
-    """Sort the nodes so that operands come first; reject cycles and undefined values."""
-    graph = model.graph
-    maker: dict[str, int] = {}
-    given = {v.name for v in graph.input}
-    for i, node in enumerate(graph.node):
-        for name in node.output:
-            if name and name in maker:
-                raise ModelError(f"{label(graph.node[maker[name]])} and {label(node)} both make {name!r}")
-            if name and name in given:
-                raise ModelError(f"{label(node)} makes {name!r}, which is an input or initializer already")
-            if name:
-                maker[name] = i
-    needs: dict[int, list[int]] = {}
-    for i, node in enumerate(graph.node):
-        needs[i] = []
-        for name in read_by(node):
-            if name in maker:
-                needs[i].append(maker[name])
-            elif name not in given:
-                raise ModelError(f"{label(node)} reads {name!r}, which no node, input or initializer defines")
-    for value in graph.output:
-        if value.name not in maker and value.name not in given:
-            raise ModelError(f"output {value.name!r} is not made by any node")
-    try:
-        order = topological(needs, needs.__getitem__)
-    except graphlib.CycleError as error:
-        circle = " → ".join(label(graph.node[i]) for i in reversed(error.args[1]))
-        raise ModelError(f"the model has a cycle: {circle}") from None
-    if order == list(needs):
-        return
-    nodes = [NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
-    del graph.node[:]
-    graph.node.extend(nodes)
-
-
-def _check(model: ModelProto, name: str) -> None:
-    declared = [ValueInfoProto.FromString(v.SerializeToString()) for v in model.graph.output]
-    for value in model.graph.output:
-        # The checker requires types of outputs, runtimes do not; the types are inferred later.
-        if value.type.WhichOneof("value") is None or value.type.HasField("tensor_type"):
-            tensor = value.type.tensor_type
-            tensor.elem_type = tensor.elem_type or onnx.TensorProto.FLOAT
-            tensor.shape.SetInParent()
-    unknown = set_aside_unknown(model)
-    try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        raise ModelError(f"{name} is not valid ONNX: {one_line(error)}") from None
-    for node in unknown:
-        node.domain = ""
-    if unknown:
-        del model.opset_import[-1]
-    del model.graph.output[:]
-    model.graph.output.extend(declared)
-
-
-#: The allowed values of attributes that the checker does not check, by operator ("" for any operator).
-_CHOICES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("", "auto_pad"): ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
-    ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
-    ("DepthToSpace", "mode"): ("DCR", "CRD"),
-    ("Resize", "mode"): ("nearest", "linear", "cubic"),
-    ("Upsample", "mode"): ("nearest", "linear"),
-    ("Gelu", "approximate"): ("none", "tanh"),
-}
-_POSITIVE: Final = frozenset({"group", "strides", "dilations", "kernel_shape", "hidden_size"})
-
-
-def _check_attributes(model: ModelProto) -> None:
-    """Reject attribute values that no runtime accepts."""
-    for node in walk(model.graph.node):
-        for attr in node.attribute if node.domain == "" else ():
-            known = _CHOICES.get((node.op_type, attr.name)) or _CHOICES.get(("", attr.name))
-            text = attr.s.decode(errors="replace")
-            if known is not None and attr.type == attr.STRING and text not in known:
-                raise ModelError(
-                    f"{label(node)}: {attr.name} must be one of {', '.join(known)}, got {text!r}"
-                )
-            numbers = list(attr.ints) if attr.type == attr.INTS else [attr.i] * (attr.type == attr.INT)
-            if attr.name in _POSITIVE and any(number < 1 for number in numbers):
-                raise ModelError(f"{label(node)}: {attr.name} must be at least 1, got {min(numbers)}")
 
 
 def _inlined_nodes(model: ModelProto) -> float:

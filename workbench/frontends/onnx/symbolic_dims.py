@@ -10,33 +10,28 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
-
-import onnx
-from onnx import ModelProto, ValueInfoProto
+from typing import Any, Final
 
 from workbench.egraph.at_sizes import attrs_depend, depends, graph_at
+from workbench.frontends.model import Dims, Fixed, Model, Symbol
 from workbench.frontends.onnx.file import (
     DimensionError,
     ModelError,
-    ModelFile,
     Source,
     any_extent,
     check_elements,
     copied,
     read_model,
-    walk,
 )
-from workbench.frontends.onnx.importer import Imported, _Import
-from workbench.frontends.onnx.prepare import Dims, Prepared, prepare, unknown_dimension
+from workbench.frontends.onnx.importer import Imported, import_prepared
+from workbench.frontends.onnx.prepare import Prepared, prepare, unknown_dimension
 from workbench.frontends.onnx.symbolic_values import SizedValues, TooLong
-from workbench.frontends.onnx.symbolic_writer import SymbolTable
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Generic, Undecodable
 from workbench.symbolic.generic import prime_below
 from workbench.symbolic.integers import Int, as_quotient, num, parsed, replaced, sym, symbols, written
-from workbench.symbolic.sizes import fitting, kind_of, pricing_size
+from workbench.symbolic.sizes import fitting, pricing_size
 
 #: Upper bounds for generic primes, by kind of dimension: far from powers of two, small enough that a
 #: product of all of them does not overflow, large enough to differ from all sizes of a model.
@@ -48,99 +43,7 @@ _MULTIPLE_PRIMES: Final = 1_500
 _ATTEMPTS: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    """A symbolic dimension of a model's inputs.
-
-    ``name`` is its own name, or ``input[axis]`` if it has none (``named`` is then false); ``places`` are the
-    inputs and axes that have it; ``kind`` is its kind (see :mod:`workbench.symbolic.sizes`).
-    """
-
-    name: str
-    places: tuple[tuple[str, int], ...]
-    kind: str
-    named: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """A symbolic dimension that was fixed because it could not be kept, with its extent and the reason."""
-
-    name: str
-    extent: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.name} = {self.extent}: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A model imported with generic extents, and the meaning of these extents.
-
-    ``symbols`` are the dimensions that are kept, ``fixed`` those that are not; ``sizes`` are those of the
-    symbols at which the model is priced. ``bounds`` are sizes that a
-    dimension cannot exceed because a stored table is not longer; ``multiples`` are the divisors of dimensions
-    in the model.
-    """
-
-    imported: Imported
-    generic: Generic
-    symbols: tuple[Symbol, ...]
-    fixed: tuple[Fixed, ...] = ()
-    bounds: Mapping[str, int] = field(default_factory=dict)
-    multiples: Mapping[str, int] = field(default_factory=dict)
-    sizes: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def graph(self) -> Graph:
-        """Return the graph of generic extents."""
-        return self.imported.graph
-
-    def priced_at(self, asked: Mapping[str, int]) -> Opened:
-        """Return the model with usual sizes, or those asked for, chosen for its symbols."""
-        known = (*(s.name for s in self.symbols), *(f.name for f in self.fixed))
-        check_names(asked, known)
-        sizes: dict[str, int] = {}
-        for s in self.symbols:
-            if s.name not in self.generic.derived:
-                size = asked.get(s.name, pricing_size(s.kind))
-                sizes[s.name] = fitting(size, self.multiples.get(s.name, 1), self.bounds.get(s.name))
-        found = replace(self, sizes=self.generic.completed(sizes) if sizes else {})
-        if asked:
-            check_elements_at(found.graph_at_sizes(), asked)
-        return found
-
-    def graph_at_sizes(self) -> Graph:
-        """Return the graph at the sizes of the prices."""
-        return graph_at(self.graph, self.generic, self.sizes)
-
-    @property
-    def table(self) -> SymbolTable:
-        """Return the symbols in the form that the writer needs."""
-        places = {place: s.name for s in self.symbols for place in s.places}
-        return SymbolTable(self.generic, places, frozenset(s.name for s in self.symbols if s.named))
-
-
-def symbols_of(inputs: Sequence[ValueInfoProto], dims: Dims) -> tuple[Symbol, ...]:
-    """Return the symbolic dimensions of inputs that ``dims`` does not bind."""
-    places: dict[str, list[tuple[str, int]]] = {}
-    about: dict[str, tuple[str, bool]] = {}
-    for value in inputs:
-        if not value.type.HasField("tensor_type") or isinstance(dims.get(value.name), Sequence):
-            continue
-        shape = value.type.tensor_type.shape.dim
-        for axis, dim in enumerate(shape):
-            place = f"{value.name}[{axis}]"
-            name = dim.dim_param or place
-            if (dim.HasField("dim_value") and dim.dim_value >= 0) or place in dims or name in dims:
-                continue
-            places.setdefault(name, []).append((value.name, axis))
-            about.setdefault(name, (kind_of(name, axis, len(shape)), bool(dim.dim_param)))
-    return tuple(Symbol(name, tuple(at), *about[name]) for name, at in places.items())
-
-
-def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inputs: bool = False) -> Opened:
+def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inputs: bool = False) -> Model:
     """Import a model and keep as many of its symbolic dimensions as possible.
 
     Args:
@@ -155,15 +58,30 @@ def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inpu
     """
     try:
         file = read_model(source)
-        graph = file.model.graph
-        stored = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
-        symbols = symbols_of([v for v in graph.input if v.name not in stored], dims)
-        if symbols:
-            return _Opening(file, dims, symbols, sizes, keep_inputs).run().priced_at(sizes)
-        whole = _Import(prepare(file, dims, keep_inputs=keep_inputs), True).run()
-        return Opened(whole, Generic({}), ()).priced_at(sizes)
+        prepared = prepare(file, dims, keep_inputs=keep_inputs, open_dimensions=True)
+        found = _Opening(prepared, sizes).run() if prepared.symbols else _model(import_prepared(prepared))
     except UnicodeDecodeError as error:
         raise ModelError(f"the model contains a name that is not text ({error})") from None
+    return replace(priced_at(found, sizes), source=source, dims=dims, keep_inputs=keep_inputs)
+
+
+def _model(imported: Imported, **symbols: Any) -> Model:
+    return Model(imported.graph, imported.graph, imported.coverage, **symbols)
+
+
+def priced_at(model: Model, asked: Mapping[str, int]) -> Model:
+    """Return the model with usual sizes, or those asked for, chosen for its symbols."""
+    check_names(asked, (*model.kept, *(f.name for f in model.fixed)))
+    sizes: dict[str, int] = {}
+    for s in model.symbols:
+        if s.name not in model.generic.derived:
+            size = asked.get(s.name, pricing_size(s.kind))
+            sizes[s.name] = fitting(size, model.multiples.get(s.name, 1), model.bounds.get(s.name))
+    sizes = model.generic.completed(sizes) if sizes else {}
+    graph = graph_at(model.searched, model.generic, sizes)
+    if asked:
+        check_elements_at(graph, asked)
+    return replace(model, sizes=sizes, graph=graph)
 
 
 def check_names(asked: Mapping[str, int], known: Sequence[str], argument: str = "sizes") -> None:
@@ -195,30 +113,19 @@ class _Plan:
 class _Opening:
     """A search for generic extents at which a model can be imported."""
 
-    def __init__(
-        self,
-        file: ModelFile,
-        dims: Dims,
-        symbols: tuple[Symbol, ...],
-        sizes: Mapping[str, int],
-        keep_inputs: bool,
-    ) -> None:
-        self.symbols = symbols
-        self.asked = {s.name: sizes.get(s.name, pricing_size(s.kind)) for s in symbols}
-        self.constants = _constants(file.model)
-        names = {s.name for s in symbols}
+    def __init__(self, prepared: Prepared, sizes: Mapping[str, int]) -> None:
+        self.prepared = prepared  # once; every attempt substitutes its extents
+        self.symbols, self.numbers = prepared.symbols, prepared.numbers
+        self.asked = {s.name: sizes.get(s.name, pricing_size(s.kind)) for s in self.symbols}
+        names = set(self.asked)
         #: Relations that names state, such as "past_sequence_length + 1".
         self.stated = {n: e for n in names if (e := parsed(n, names)) is not None}
-        # The model is prepared once; every attempt substitutes its extents.
-        self.first = {s.name: prime_below(10**6 - 100 * i, self.constants) for i, s in enumerate(symbols)}
-        self.names = {(p, a): s.name for s in symbols for p, a in s.places}
-        self.prepared = prepare(file, {**dims, **self.first}, keep_inputs=keep_inputs)
         self.bounds: dict[str, int] = {}
         self.failure: Exception | None = None
         self.told = ""
         self.last: Generic | None = None
 
-    def run(self) -> Opened:
+    def run(self) -> Model:
         """Try one plan after the other, then fix all dimensions."""
         for plan in itertools.islice(self._plans(), _ATTEMPTS):
             found = self._try(plan)
@@ -293,7 +200,7 @@ class _Opening:
         text = " ".join(self.told.split())
         return text if len(text) <= 240 else text[:237] + "…"
 
-    def _try(self, plan: _Plan) -> Opened | None:
+    def _try(self, plan: _Plan) -> Model | None:
         """Import by a plan, shortening extents that a stored table bounds; return None if that fails."""
         for _ in range(4 + 2 * len(self.symbols)):
             try:
@@ -321,27 +228,28 @@ class _Opening:
                 text = re.sub(r"\d+", lambda m: written(generic.expression(int(m[0]))), text)
             self.told = text
 
-    def _import(self, plan: _Plan) -> Opened:
+    def _import(self, plan: _Plan) -> Model:
         free = [s for s in self.symbols if s.name not in plan.fixed]
+        extents = {n: self._size(n) for n in plan.fixed}
+        fixed = tuple(Fixed(n, extents[n], why) for n, why in plan.fixed.items())
         if not free:
-            fixed_model = self._bound({n: self._size(n) for n in plan.fixed})
-            imported = _Import(fixed_model, True).run()
-            return Opened(imported, Generic({}), (), self._fixed(plan))
+            return _model(import_prepared(self._bound(extents)), fixed=fixed)
         generic, second = self._generic(plan, free)
         self.last = generic
-        fixed = {n: self._size(n) for n in plan.fixed}
-        here = self._bound(fixed | generic.extents)
-        there = self._bound(fixed | second)
+        here = self._bound(extents | generic.extents)
+        there = self._bound(extents | second)
         sources = {s.name: s.places[0] for s in free}
         values = SizedValues(here.model, there.model, generic, second, sources)
-        imported = _Import(here, True, values).run()
+        imported = import_prepared(here, values=values)
         _check_graph(imported.graph, generic)
-        bounds = {n: b for n, b in self.bounds.items() if n in generic.extents}
-        divided = _divided(imported.graph, generic)
-        return Opened(imported, generic, tuple(free), self._fixed(plan), bounds, divided)
-
-    def _fixed(self, plan: _Plan) -> tuple[Fixed, ...]:
-        return tuple(Fixed(n, self._size(n), why) for n, why in plan.fixed.items())
+        return _model(
+            imported,
+            symbols=tuple(free),
+            generic=generic,
+            multiples=_divided(imported.graph, generic),
+            bounds={n: b for n, b in self.bounds.items() if n in generic.extents},
+            fixed=fixed,
+        )
 
     def _size(self, name: str) -> int:
         """Return the size used if a dimension is fixed."""
@@ -367,15 +275,15 @@ class _Opening:
                 start = _MULTIPLE_PRIMES if s.name in multiples else _BEGINNINGS[s.kind]
                 if s.name in self.bounds:
                     start = min(start, self.bounds[s.name] // multiples.get(s.name, 1))
-                primes[s.name] = prime_below(start, self.constants, frozenset(taken))
+                primes[s.name] = prime_below(start, self.numbers, frozenset(taken))
                 taken.add(primes[s.name])
             pair.append(primes)
-        generic, other = (Generic(p, multiples, derived, self.constants) for p in pair)
+        generic, other = (Generic(p, multiples, derived, self.numbers) for p in pair)
         return generic, other.extents
 
     def _bound(self, extents: Mapping[str, int]) -> Prepared:
         """Return the prepared model with these extents in place of its symbols."""
-        numbers = {self.first[name]: extent for name, extent in extents.items()}
+        numbers = {s.marker: extents[s.name] for s in self.symbols if s.name in extents}
         model = copied(self.prepared.model)
         graph = model.graph
         for value in (*graph.input, *graph.value_info, *graph.output):
@@ -392,38 +300,6 @@ class _Opening:
                 value.type.tensor_type.ClearField("shape")
         arrays = dict(self.prepared.arrays)
         return replace(self.prepared, model=model, inputs=inputs, foreign=foreign, arrays=arrays)
-
-
-def _constants(model: ModelProto) -> frozenset[int]:
-    """Return the numbers in a model: extents of its weights, small integer tensors, attributes."""
-    found: set[int] = set()
-
-    def tensor(t: onnx.TensorProto) -> None:
-        found.update(t.dims)
-        small = t.data_location != onnx.TensorProto.EXTERNAL and 0 < _elements(t.dims) <= 16
-        if small and t.data_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32):
-            found.update(int(n) for n in onnx.numpy_helper.to_array(t).reshape(-1))
-
-    for initial in model.graph.initializer:
-        tensor(initial)
-    for nodes in (model.graph.node, *(f.node for f in model.functions)):
-        for node in walk(nodes):
-            for attr in node.attribute:
-                found.update(attr.ints)
-                found.add(attr.i)
-                if attr.type == onnx.AttributeProto.TENSOR:
-                    tensor(attr.t)
-    for value in model.graph.input:
-        if value.type.HasField("tensor_type"):
-            found.update(d.dim_value for d in value.type.tensor_type.shape.dim)
-    return frozenset(n for n in found if 10 < n < 1 << 40)
-
-
-def _elements(dims: Sequence[int]) -> int:
-    total = 1
-    for d in dims:
-        total *= d
-    return total
 
 
 def _divided(graph: Graph, generic: Generic) -> dict[str, int]:

@@ -14,7 +14,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
-from workbench.frontends.onnx.file import copied, ir_version_for, label
+from workbench.frontends.onnx.file import copied, ir_version_for
+from workbench.frontends.onnx.nodes import label
 from workbench.frontends.onnx.shape_inference import NodeView, Values, static_type, type_proto
 from workbench.frontends.onnx.symbolic_writer import ShapeWriter
 from workbench.graph import Opaque

@@ -11,16 +11,8 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from workbench._version import __version__
-from workbench.frontends.onnx.file import (
-    Apart,
-    ModelError,
-    check_model,
-    copied,
-    ir_version_for,
-    may_be_apart,
-    placeholder,
-)
-from workbench.frontends.onnx.names import Fresh, inner_names, read_by
+from workbench.frontends.onnx.file import Apart, ModelError, copied, ir_version_for, may_be_apart, placeholder
+from workbench.frontends.onnx.nodes import Fresh, check_model, inner_names, read_by
 from workbench.frontends.onnx.opaque import changed_operators, paste
 from workbench.frontends.onnx.shape_inference import type_proto
 from workbench.frontends.onnx.write_plan import Plan, Product, plan

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.costs import CostModel
 from workbench.costs.registry import cost_model
 from workbench.extraction.result import Limit, Status
-from workbench.optimizer.model import fixed_model
+from workbench.frontends.model_file import fixed_model
 from workbench.optimizer.pipeline import optimize
 from workbench.optimizer.result import Optimized
 from workbench.optimizer.rule_selection import Rules, rules_of
@@ -24,7 +24,7 @@ from workbench.support.formatting import change, gain, microseconds
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.optimizer.model import ModelLike
+    from workbench.frontends.model import ModelLike
 
 
 @dataclass(frozen=True, slots=True)

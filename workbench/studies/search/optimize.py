@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from workbench.costs import CostModel, node_costs
 from workbench.costs.pricing import instances_of
 from workbench.costs.registry import cost_model as cost_model_of
+from workbench.frontends.model import Model, ModelLike
+from workbench.frontends.model_file import fixed_model
 from workbench.graph import Graph
 from workbench.optimizer.candidates import Candidate, first_certified
-from workbench.optimizer.job import Job, job_of
-from workbench.optimizer.model import Model, ModelLike, default_cost, fixed_model
+from workbench.optimizer.job import Job, default_cost, job_of
 from workbench.optimizer.record import SearchFigures, trace_meta
 from workbench.optimizer.result import Result
 from workbench.optimizer.rule_selection import Rules, published, rules_of

@@ -3,10 +3,10 @@
 import pytest
 
 import workbench
+from workbench.frontends.model_file import fixed_model
 from workbench.frontends.onnx.file import ModelError
 from workbench.frontends.onnx.symbolic_dims import check_elements_at, check_names
 from workbench.graph import GraphBuilder
-from workbench.optimizer.model import fixed_model
 from workbench.studies.benchmarks import benchmark
 
 

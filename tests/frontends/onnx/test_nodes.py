@@ -2,8 +2,7 @@ import onnx
 from onnx import helper
 
 from tests.frontends.models import FLOAT, node, value
-from workbench.frontends.onnx.file import walk
-from workbench.frontends.onnx.names import Fresh, captured, inner_names, read_by, rename
+from workbench.frontends.onnx.nodes import Fresh, captured, inner_names, read_by, rename, walk
 
 
 def branch(name, nodes, output, weights=()):

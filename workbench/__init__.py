@@ -93,6 +93,8 @@ _MOVED = {
     "devices.spec_io": "studies.devices.spec_io",
     "experiments": "studies.experiments",
     "extraction.history": "extraction.cost_history",
+    "ops.blocked": "kernels.accelerators.blocked",
+    "ops.im2col": "kernels.accelerators.im2col",
     "plots": "faces.plots",
     "rules.foreign": "laws.foreign",
     "rules.foreign.reading": "rules.ruleset",

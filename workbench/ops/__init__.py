@@ -2,14 +2,12 @@
 
 from workbench.ops import (  # noqa: F401  (importing a family registers its operators)
     attention,
-    blocked,
     constants,
     conv_transpose,
     convolution,
     einsum,
     elementwise,
     gated_activations,
-    im2col,
     inputs_and_opaque,
     layout,
     linear,

@@ -9,6 +9,7 @@ from workbench.ops.spec import OpSpec
 from workbench.ops.traits import Trait
 from workbench.support.messages import unknown
 from workbench.support.plugins import Named
+from workbench.support.wings import OPERATORS, register_operator
 
 _TABLE: dict[str, OpSpec] = {}
 _WITH: dict[Trait, set[str]] = {trait: set() for trait in Trait}
@@ -40,7 +41,7 @@ def replace(spec: OpSpec) -> None:
     Raise ValueError if the earlier one is built in, or if its ONNX operator stands for another operator.
     """
     global _replaced
-    earlier = _TABLE.get(spec.name)
+    earlier = known(spec.name)
     taken = _FORMS.get(spec.onnx_form) if spec.onnx_form else None
     if taken is not None and taken.name != spec.name:
         form = "::".join(part for part in taken.onnx_form or () if part)
@@ -77,7 +78,7 @@ def replacements() -> int:
 
 def spec_of(name: str) -> OpSpec:
     """Return the operator called ``name``; the LookupError for an unknown name suggests the nearest one."""
-    spec = _TABLE.get(name)
+    spec = known(name)
     if spec is None and PLUGINS.find(name) is not None:  # loading it registers it
         spec = _TABLE.get(name)
     if spec is None:
@@ -86,12 +87,16 @@ def spec_of(name: str) -> OpSpec:
 
 
 def known(name: str) -> OpSpec | None:
-    """Return a registered operator, or None."""
+    """Return a registered operator, or one of a wing, or None."""
+    if name in OPERATORS and name not in _TABLE:
+        register_operator(name)
     return _TABLE.get(name)
 
 
 def operators() -> Iterator[OpSpec]:
-    """Yield all operators in the order of their registration."""
+    """Yield all operators, those of the wings included, in the order of their registration."""
+    for name in OPERATORS:
+        known(name)
     yield from _TABLE.values()
 
 

@@ -34,6 +34,9 @@ _OFFERS: Final = {
     "save_taso_model": "studies.taso.model_writer:save_taso_model",
 }
 
+#: The module that registers each operator of a wing.
+OPERATORS: Final = {"blocked": "kernels.accelerators.blocked", "unfold": "kernels.accelerators.im2col"}
+
 
 def offered(name: str) -> Callable[..., Any]:
     """Return what a wing offers by a name.
@@ -44,3 +47,8 @@ def offered(name: str) -> Callable[..., Any]:
     module, _, attribute = _OFFERS[name].partition(":")
     found: Callable[..., Any] = getattr(import_module(f"workbench.{module}"), attribute)
     return found
+
+
+def register_operator(name: str) -> None:
+    """Import the wing's module that registers an operator."""
+    import_module(f"workbench.{OPERATORS[name]}")

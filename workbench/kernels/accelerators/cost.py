@@ -10,9 +10,9 @@ import numpy as np
 
 from workbench.costs.analytic import Work, work
 from workbench.costs.model import CostModel, OpInstance
+from workbench.kernels.accelerators.im2col import unfolds_nothing
 from workbench.kernels.accelerators.unit import Unit
 from workbench.ops import TensorType, spec_of
-from workbench.ops.im2col import unfolds_nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import Graph, GraphBuilder, Node
+from workbench.kernels.accelerators.blocked import DOMAIN, call_text, widened
 from workbench.kernels.accelerators.unit import Unit
 from workbench.ops import OpSpec, TensorType, Trait
-from workbench.ops.blocked import DOMAIN, call_text, widened
 from workbench.ops.exact import POLYNOMIAL, ExactForm
 from workbench.ops.onnx_form import Emitter
 from workbench.ops.registry import known, replace

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.faces.plots.latency import CALLED, LatencySeries, latency_data
-from workbench.studies.experiments.branches import BY_HAND, ORIGINAL, OURS
 from workbench.studies.experiments.plan import Record
 from workbench.studies.experiments.results import MEAN, NOTHING, geometric_mean, latency_frame, row_of
 from workbench.studies.experiments.tables import distinct
+from zoo.studies.branches import BY_HAND, ORIGINAL, OURS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,7 +4,7 @@ import yaml
 import workbench
 from workbench.devices.targets import target
 from workbench.studies.benchmarks import benchmark
-from workbench.studies.benchmarks.demonstration import demonstration
+from workbench.studies.benchmarks.light import demonstration
 from workbench.studies.search.modes import mode_of
 from workbench.support.messages import nearest, unknown, yaml_reason
 from zoo.branches import branched

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from workbench.studies.analysis.comparison import Comparison, compare
     from workbench.studies.analysis.rule_activity import contributions, rule_table
     from workbench.studies.benchmarks import benchmark
+    from workbench.studies.experiments.registry import read_study
     from workbench.studies.search import BacktrackingSearch
     from workbench.studies.search.optimize import Searched, search_optimize
 
@@ -24,6 +25,7 @@ __all__ = [
     "benchmark",
     "compare",
     "contributions",
+    "read_study",
     "rule_table",
     "search_optimize",
 ]
@@ -39,6 +41,7 @@ __getattr__ = lazy_names(
         "benchmark": ".benchmarks",
         "compare": ".analysis.comparison",
         "contributions": ".analysis.rule_activity",
+        "read_study": ".experiments.registry",
         "rule_table": ".analysis.rule_activity",
         "search_optimize": ".search.optimize",
     },

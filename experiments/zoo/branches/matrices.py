@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.graph import Graph, GraphBuilder
-from workbench.studies.benchmarks.branched_layers import Weights
+from zoo.layers import Weights
 
 
 def _constant(b: GraphBuilder, data: np.ndarray) -> int:

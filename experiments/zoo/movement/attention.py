@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from workbench.graph import Graph, GraphBuilder
-from workbench.studies.benchmarks.branched_layers import Weights
+from zoo.layers import Weights
 
 
 def _number(b: GraphBuilder, value: float) -> int:

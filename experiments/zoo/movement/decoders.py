@@ -6,7 +6,7 @@ By hand, each step is four convolutions before doubling, one for the even and od
 from __future__ import annotations
 
 from workbench.graph import Graph, GraphBuilder
-from workbench.studies.benchmarks.branched_layers import Weights
+from zoo.layers import Weights
 from zoo.movement.images import (
     Kernel,
     convolved,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.graph import GraphBuilder
-from workbench.studies.benchmarks.branched_layers import Norm, Weights
+from zoo.layers import Norm, Weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)

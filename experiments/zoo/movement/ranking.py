@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.graph import Graph, GraphBuilder
-from workbench.studies.benchmarks.branched_layers import Weights
+from zoo.layers import Weights
 
 
 def recommender(

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from workbench.graph import Graph, GraphBuilder
-from workbench.studies.benchmarks.branched_layers import Weights
+from zoo.layers import Weights
 from zoo.movement.images import Kernel, convolved, resized, square, stored
 
 #: The widths of the four stages and the numbers of their blocks, by model (arXiv 2105.15203).

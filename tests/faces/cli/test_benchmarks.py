@@ -49,7 +49,7 @@ def test_without_a_name_it_is_a_network_with_branches_as_it_is_trained(run, tmp_
     from functools import partial
 
     from workbench.studies.benchmarks import demonstration
-    from workbench.studies.benchmarks.branched_networks import repvgg_a0
+    from zoo.branches.networks import repvgg_a0
 
     small = partial(repvgg_a0, size=32)
     monkeypatch.setitem(demonstration.WHOLE, "repvgg", small)

@@ -10,7 +10,7 @@ import workbench
 from tests.faces.cli.models import two_matmuls
 from tests.kernels.codegen.needs import compiler, expensive, free
 from workbench.kernels.codegen import deployment, partitioned
-from workbench.studies.benchmarks.kernel_chains import chain
+from zoo.chains import chain
 
 COMPOSITE = """
 # The root mean square norm.

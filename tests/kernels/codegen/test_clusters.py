@@ -8,7 +8,7 @@ from workbench.kernels.codegen.clusters import Member, as_graph, cluster_of, fus
 from workbench.kernels.codegen.fusion import Beside, egraph_of, fused, numbers_of, unfused
 from workbench.kernels.codegen.kernel import kernel
 from workbench.ops import TensorType
-from workbench.studies.benchmarks.kernel_chains import CHAINS, chain
+from zoo.chains import CHAINS, chain
 
 X = TensorType("float32", (4, 6))
 

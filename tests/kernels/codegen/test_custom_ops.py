@@ -16,7 +16,7 @@ from workbench.graph import GraphBuilder, evaluate
 from workbench.kernels.codegen.compiler import Build, CompilerMissing
 from workbench.kernels.codegen.custom_ops import DOMAIN, library_of, library_text, operator, payload
 from workbench.kernels.codegen.partitioned import Mixed, plan_of
-from workbench.studies.benchmarks.kernel_chains import CHAINS, chain
+from zoo.chains import CHAINS, chain
 
 
 def operators_of(graph, threads=1):

@@ -12,7 +12,7 @@ from workbench.kernels.codegen.compiler import Build, CompilerMissing
 from workbench.kernels.codegen.deployment import Timed, certified, deploy, with_kernels
 from workbench.kernels.codegen.fusion import egraph_of
 from workbench.kernels.codegen.partitioned import Mixed, plan_of
-from workbench.studies.benchmarks.kernel_chains import chain
+from zoo.chains import chain
 
 
 @compiler

@@ -7,7 +7,7 @@ from tests.kernels.codegen.needs import compiler, expensive, free
 from workbench.costs.analytic import AnalyticCost
 from workbench.graph import GraphBuilder, GraphError, evaluate
 from workbench.kernels.codegen.partitioned import Mixed, plan_of
-from workbench.studies.benchmarks.kernel_chains import CHAINS, chain
+from zoo.chains import CHAINS, chain
 
 COST = AnalyticCost()
 

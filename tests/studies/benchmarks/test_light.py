@@ -3,7 +3,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from workbench.studies.benchmarks.light import light_model, light_names, light_path
+from workbench.studies.benchmarks.light import WHOLE, demonstration, light_model, light_names, light_path
 
 
 def weights(model):
@@ -47,3 +47,18 @@ def test_variances_are_positive():
     variances = [known[n.input[4]] for n in model.graph.node if n.op_type == "BatchNormalization"]
     assert variances
     assert all((v > 0).all() for v in variances)
+
+
+def test_networks_with_branches_are_listed_with_the_light_models():
+    model = demonstration("repvgg")
+    onnx.checker.check_model(model)
+    assert [n.op_type for n in model.graph.node].count("Conv") == 44
+    assert demonstration("squeezenet").graph.name == "squeezenet"
+    assert set(WHOLE) == {"repvgg", "mobileone"}
+
+
+def test_another_name_is_refused_with_the_nearest():
+    with pytest.raises(ValueError, match="did you mean repvgg"):
+        demonstration("repvg")
+    with pytest.raises(ValueError, match="There are: repvgg, mobileone"):
+        demonstration("zzz")

@@ -2,8 +2,17 @@ from pathlib import Path
 
 import pytest
 
-from workbench.studies.experiments.blocking import Order, block_one, make_plan, markdown, outcome, table
-from workbench.studies.experiments.config import BlockingStudy, StudyError, read_study
+from workbench.studies.experiments.blocking import (
+    BlockingStudy,
+    Order,
+    block_one,
+    make_plan,
+    markdown,
+    outcome,
+    table,
+)
+from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.registry import read_study
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from workbench.optimizer.pipeline import optimize
-from workbench.studies.experiments.config import KINDS, StudyError, read_study
+from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.registry import module_of, read_study
 from workbench.studies.search.optimize import search_optimize
 
 ROOT = Path(__file__).parents[3]
@@ -113,7 +114,8 @@ def test_settings_of_the_saturation_are_checked_before_anything_runs(read, setti
 
 @pytest.mark.parametrize("file", sorted((ROOT / "experiments").glob("*.yaml")), ids=lambda f: f.name)
 def test_every_study_of_the_project_can_be_read(file):
-    assert type(read_study(file)) in KINDS.values()
+    study = read_study(file)
+    assert type(study) is module_of(study.KIND).SETTINGS
 
 
 OPTIMISE = "kind: optimisation\nnetworks: [vgg19]\nmethods:\n  ours: {by: saturation}\n  taso: {by: search}\n"

@@ -10,11 +10,11 @@ import pytest
 
 from tests.studies.experiments.studies import SHARED, write_egraph, write_study
 from workbench.studies.experiments import extraction as extraction_study
-from workbench.studies.experiments.config import StudyError, read_study
+from workbench.studies.experiments.config_loader import StudyError
 from workbench.studies.experiments.extraction import contradictions, markdown, table
+from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.pool import local_pool
-from workbench.studies.experiments.registry import make_plan
-from workbench.studies.experiments.sweep import sweep
+from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.tables import write_tables
 
 ROOT = Path(__file__).parents[3]

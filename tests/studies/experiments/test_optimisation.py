@@ -12,10 +12,9 @@ from workbench.faces.plots.records import COLUMNS
 from workbench.results import load
 from workbench.run.trace import Trace
 from workbench.studies.experiments import optimisation as optimisation_study
-from workbench.studies.experiments.config import read_study
 from workbench.studies.experiments.optimisation import markdown, table
-from workbench.studies.experiments.registry import make_plan
-from workbench.studies.experiments.sweep import sweep
+from workbench.studies.experiments.plan import sweep
+from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.tables import render, write_tables
 
 ROOT = Path(__file__).parents[3]

@@ -1,15 +1,16 @@
-from workbench.studies.experiments.config import OptimisationStudy, SaturationMethod
+from workbench.studies.experiments.config import SaturationMethod
+from workbench.studies.experiments.optimisation import OptimisationStudy
 from workbench.studies.experiments.plan import cells
 
 
 def study(**changes):
     methods = {"own": SaturationMethod(rules="own.rules"), "library": SaturationMethod()}
-    return OptimisationStudy(("bert", "vgg19"), methods, **changes)
+    return OptimisationStudy(networks=("bert", "vgg19"), methods=methods, **changes)
 
 
 def test_every_method_runs_on_every_network(tmp_path):
     (tmp_path / "own.rules").write_text("twice: relu(relu(x)) => relu(x)\n")
-    found, skipped = cells(study(), "optimisation", tmp_path)
+    found, skipped = cells(study(), tmp_path)
     assert [(c.network, c.name) for c in found] == [
         (network, name) for network in ("bert", "vgg19") for name in ("own", "library")
     ]
@@ -21,7 +22,7 @@ def test_every_method_runs_on_every_network(tmp_path):
 
 
 def test_a_missing_file_is_named_once(tmp_path):
-    found, skipped = cells(study(cost="costs.parquet"), "optimisation", tmp_path)
+    found, skipped = cells(study(cost="costs.parquet"), tmp_path)
     missing = "costs.parquet: there is no such file"
     assert skipped == (missing, "own: own.rules: there is no such file")
     assert {c.absent for c in found} == {missing}

@@ -12,11 +12,10 @@ import pytest
 
 from tests.studies.experiments.studies import figures, write_optimisation, write_study
 from workbench.laws.synthesis import Grammar, enumeration, shards
-from workbench.studies.experiments.config import read_study
+from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.pool import ClusterMissing, cluster_mapper, cluster_pool
 from workbench.studies.experiments.process import Job
-from workbench.studies.experiments.registry import make_plan
-from workbench.studies.experiments.sweep import sweep
+from workbench.studies.experiments.registry import make_plan, read_study
 
 pytest.importorskip("distributed", reason="distributed is not installed (the extra dask)")
 pytestmark = [pytest.mark.dask, pytest.mark.filterwarnings("ignore")]

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.studies.experiments.config import KINDS
-from workbench.studies.experiments.registry import outcome_line
+from workbench.studies.experiments.registry import KINDS, outcome_line
 from workbench.studies.experiments.store import load_record
 
 RESULTS = Path(__file__).parents[3] / "results"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from workbench.studies.experiments import reports
-from workbench.studies.experiments.config import read_study
-from workbench.studies.experiments.registry import make_plan
+from workbench.studies.experiments.plan import sweep
+from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.reports import (
     ReportError,
     RunReport,
@@ -16,7 +16,6 @@ from workbench.studies.experiments.reports import (
     render_run,
     render_study,
 )
-from workbench.studies.experiments.sweep import sweep
 from workbench.studies.experiments.tables import write_tables
 
 STUDY = """

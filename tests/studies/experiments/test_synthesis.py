@@ -3,9 +3,10 @@
 import pandas as pd
 import pytest
 
-from workbench.studies.experiments.config import StudyError, SynthesisStudy, read_study
-from workbench.studies.experiments.registry import make_plan, outcome_line
-from workbench.studies.experiments.sweep import sweep
+from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.plan import sweep
+from workbench.studies.experiments.registry import make_plan, outcome_line, read_study
+from workbench.studies.experiments.synthesis import SynthesisStudy
 from workbench.studies.experiments.tables import write_tables
 
 GRAMMAR = "operators: [add, relu]\noperands: {matrix: 2}\n"

@@ -5,12 +5,12 @@ import re
 import pandas as pd
 import pytest
 
-from workbench.studies.experiments.config import StudyError, VerificationStudy, read_study
-from workbench.studies.experiments.registry import make_plan
+from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.plan import sweep
+from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.results import load
-from workbench.studies.experiments.sweep import sweep
 from workbench.studies.experiments.tables import render, write_tables
-from workbench.studies.experiments.verification import markdown, subject
+from workbench.studies.experiments.verification import VerificationStudy, markdown, subject
 
 pytestmark = pytest.mark.slow
 

@@ -103,7 +103,7 @@ def demo(
     """Optimise a real architecture with generated weights end to end: RepVGG-A0 as trained, or another."""
     import onnx
 
-    from workbench.studies.benchmarks.demonstration import demonstration
+    from workbench.studies.benchmarks.light import demonstration
 
     model = demonstration(name)
     try:

@@ -47,9 +47,8 @@ def run(
 ) -> None:
     """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
     check_input(file)
-    from workbench.studies.experiments.config import read_study
-    from workbench.studies.experiments.registry import make_plan, outcome_line
-    from workbench.studies.experiments.sweep import sweep
+    from workbench.studies.experiments.plan import sweep
+    from workbench.studies.experiments.registry import make_plan, outcome_line, read_study
     from workbench.studies.experiments.tables import write_tables
 
     plan = make_plan(read_study(file), file.parent, results / file.stem)

@@ -15,6 +15,9 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, numpy_helper
 
+from workbench.studies.zoo import find_zoo
+from workbench.support.messages import unknown
+
 _PREFIX: Final = "light_"
 #: The role of each input of BatchNormalization, by position.
 _NORMALISATION: Final = {1: "scale", 2: "shift", 3: "shift", 4: "scale"}
@@ -102,3 +105,26 @@ def _weight(
         fan_in = int(np.prod(shape[1:])) if transposed else shape[0]
         values = random.normal(0.0, (1.0 / max(1, fan_in)) ** 0.5, shape)
     return values.astype(np.float32)
+
+
+#: Networks of the model zoo, as they are trained, that can be shown besides the light models.
+WHOLE: Final = {"repvgg": "repvgg_a0", "mobileone": "mobileone_s0"}
+
+
+def demonstration(name: str) -> ModelProto:
+    """Return a real architecture of ``workbench demo`` as an ONNX model.
+
+    Raise ValueError for an unknown name, and FileNotFoundError if the name is one of :data:`WHOLE` and the
+    model zoo is missing.
+    """
+    from workbench.frontends import to_onnx
+
+    if name in WHOLE:
+        find_zoo()
+        from zoo.branches import networks
+
+        return to_onnx(getattr(networks, WHOLE[name])())
+    names = [*WHOLE, *light_names()]
+    if name not in names:
+        raise ValueError(unknown("architecture", name, names))
+    return light_model(name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import AblationStudy, SaturationMethod
+from workbench.studies.experiments.config import SaturationMethod, Study, check_networks
+from workbench.studies.experiments.config_loader import check_double
 from workbench.studies.experiments.isolated_runs import Call, plan_apart
 from workbench.studies.experiments.plan import Cell, Plan, Record, Run, cells
 from workbench.studies.experiments.tables import about, distinct, lines, missing, seconds_text
@@ -16,6 +17,32 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.studies.analysis.ablation import Ablation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AblationStudy(Study):
+    """A study that optimises every network by every method, then again without each rule in turn.
+
+    The rules left out are the ``candidates`` if any are named, otherwise the rules that made the result. One
+    run covers a network with all its rules; after ``seconds`` it stops before the next rule and keeps the
+    figures so far. Files are as in a study of optimisation.
+    """
+
+    KIND: ClassVar[str] = "ablation"
+
+    networks: tuple[str, ...]
+    methods: Mapping[str, SaturationMethod]
+    candidates: tuple[str, ...] = ()
+    cost: str = "analytic"
+    seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        check_networks(self.networks, self.methods, self.cost)
+        check_double("candidates", self.candidates)
+        self.check_limits(seconds=self.seconds)
+
+
+SETTINGS: Final = AblationStudy
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +62,7 @@ class Order:
 
 def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
-    found, skipped = cells(study, "ablation", home)
+    found, skipped = cells(study, home)
     return plan_apart(study, folder, ablate_one, (_run(study, cell) for cell in found), skipped=skipped)
 
 

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import MOBILENET, BlockingStudy
+from workbench.optimizer.settings import Settings
+from workbench.run.settings import same
+from workbench.studies.experiments.config import Study
+from workbench.studies.experiments.config_loader import StudyError, check_given, check_names
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, cell, frame_of, lines, missing, seconds_text
@@ -21,6 +24,52 @@ if TYPE_CHECKING:
     from workbench.kernels.accelerators import Unit
     from workbench.optimizer.result import Optimized
     from workbench.rules import RuleSet
+
+
+#: The sets of rules: tiles one by one by generic rules or on demand of products, whole products in the
+#: orientation of Glenside, and whole products in any orientation.
+METHODS: Final = ("generic", "demanded", "glenside-orientation", "any-orientation")
+
+#: The network that is not among the published ones.
+MOBILENET: Final = "mobilenetv1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockingStudy(Study):
+    """A study that puts the products of every network on every hardware unit by every set of rules.
+
+    ``networks`` are published networks or ``mobilenetv1``; ``units`` are names of
+    :func:`workbench.kernels.accelerators.units`, or files. ``e_nodes`` and ``seconds`` limit each saturation. With
+    ``certify`` every result is compared with its original.
+    """
+
+    KIND: ClassVar[str] = "blocking"
+
+    networks: tuple[str, ...]
+    units: tuple[str, ...]
+    methods: tuple[str, ...] = METHODS
+    e_nodes: int = same(Settings, "e_nodes")
+    seconds: float = same(Settings, "seconds")
+    certify: bool = True
+    grace: float = 300.0
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        from workbench.kernels.accelerators import unit
+        from workbench.studies.benchmarks import benchmarks
+
+        check_given(networks=self.networks, units=self.units, methods=self.methods)
+        check_names("networks", "network", self.networks, [*benchmarks(), MOBILENET])
+        check_names("methods", "method of blocking", self.methods, METHODS)
+        for name in self.units:
+            try:
+                unit(name)
+            except (LookupError, ValueError, OSError) as error:
+                raise StudyError(f"units: {error}") from None
+        self.check_limits(repeats=self.repeats, seconds=self.seconds, e_nodes=self.e_nodes)
+
+
+SETTINGS: Final = BlockingStudy
 
 
 @dataclass(frozen=True, slots=True)

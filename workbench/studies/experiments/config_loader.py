@@ -273,21 +273,20 @@ def check_double(key: str, names: Iterable[str]) -> None:
 
 
 def check_numbers(
-    seconds: Mapping[str, float], grace: float = 0.0, memory: float = 1.0, repeats: int = 1, seed: int = 0
+    numbers: Mapping[str, float], grace: float = 0.0, memory: float = 1.0, seed: int = 0
 ) -> None:
     """Check the numeric settings of a study.
 
     Args:
-        seconds: Limits that must be positive and finite, by their keys.
+        numbers: Numbers that must be positive and finite, by their keys.
         grace: Seconds, at least 0 and below 2^32.
         memory: GiB, positive and finite.
-        repeats: A positive number.
         seed: A seed, at least 0 and below 2^32.
 
     Raises:
         StudyError: A number is out of its range.
     """
-    for key, value in {**seconds, "memory": memory, "repeats": repeats}.items():
+    for key, value in {**numbers, "memory": memory}.items():
         if not 0 < value < float("inf"):
             raise StudyError(f"{key} must be a positive number, got {value}")
     for key, value in {"grace": grace, "seed": seed}.items():

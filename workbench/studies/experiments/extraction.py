@@ -6,13 +6,23 @@ import glob
 import math
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import ExtractionStudy, Instances, StudyError
-from workbench.studies.experiments.config_loader import filled, sha256, unset
+from workbench.run.settings import check, same
+from workbench.saturation.limits import Limits
+from workbench.studies.experiments.config import Study
+from workbench.studies.experiments.config_loader import (
+    StudyError,
+    check_double,
+    check_given,
+    check_names,
+    filled,
+    sha256,
+    unset,
+)
 from workbench.studies.experiments.plan import Plan, Record, Run, Task, Tell
 from workbench.studies.experiments.process import Job, Outcome, run_jobs
 from workbench.studies.experiments.results import PUBLISHED, SOURCE
@@ -28,6 +38,82 @@ if TYPE_CHECKING:
 
 #: Limit in seconds, beyond the saturation's own, on reading or growing an e-graph and pricing it.
 PREPARATION: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SaturationSettings:
+    """Settings that grow the e-graph of a network; names and limits are those of ``optimize``."""
+
+    rules: str = "default"
+    cost: str = "analytic"
+    e_nodes: int = same(Limits, "e_nodes")
+    seconds: float = same(Limits, "seconds")
+    iterations: int = same(Limits, "iterations")
+    k_multi: int = same(Limits, "k_multi")
+    settle: int = same(Limits, "settle")
+
+    def __post_init__(self) -> None:
+        from workbench.costs.registry import cost_model
+        from workbench.rules import rule_set
+
+        check(self)
+        rule_set(self.rules)
+        cost_model(self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Instances:
+    """The e-graphs of a study.
+
+    ``files`` are glob patterns of egraph-serialize JSON files, relative to the study's own folder;
+    ``${NAME}`` is replaced by the environment variable. ``networks`` are published networks, whose e-graphs
+    are grown with the settings ``saturation``.
+    """
+
+    files: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+    saturation: SaturationSettings = field(default_factory=SaturationSettings)
+
+    def __post_init__(self) -> None:
+        from workbench.studies.benchmarks import benchmarks
+
+        check_names("networks", "network", self.networks, benchmarks())
+        check_double("files", self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractionStudy(Study):
+    """A study that extracts every e-graph by every method.
+
+    ``seconds`` limits a run; ``seconds_for`` limits the runs of the methods that it names instead. A run
+    that has not ended ``grace`` seconds after its limit is killed. ``seed`` determines the iteration order of
+    sets, on which no result should depend. The processes of solvers have their own limits of memory.
+    """
+
+    KIND: ClassVar[str] = "extraction"
+
+    instances: Instances
+    methods: tuple[str, ...]
+    seconds: float = 60.0
+    seconds_for: Mapping[str, float] = field(default_factory=dict)
+    grace: float = 30.0
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        from workbench.extraction.registry import methods
+
+        check_names("methods", "extraction method", self.methods, methods())
+        check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
+        check_given(methods=self.methods)
+        limits = {f"seconds_for.{name}": value for name, value in self.seconds_for.items()}
+        self.check_limits(repeats=self.repeats, seconds=self.seconds, **limits)
+
+    def limit(self, method: str) -> float:
+        """Return the limit in seconds on a run of a method."""
+        return self.seconds_for.get(method, self.seconds)
+
+
+SETTINGS: Final = ExtractionStudy
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +284,7 @@ def _grow(origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     from workbench.costs import graph_cost, price_egraph
     from workbench.costs.registry import cost_model
     from workbench.rules import rule_set
-    from workbench.saturation import Limits, Saturation
+    from workbench.saturation import Saturation
     from workbench.studies.benchmarks import benchmark
 
     graph = benchmark(origin["network"])

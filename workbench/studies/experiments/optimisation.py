@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from workbench.run.trace import StopReason
-from workbench.studies.experiments.config import Method, OptimisationStudy, SaturationMethod, SearchMethod
+from workbench.studies.experiments.config import Method, SaturationMethod, SearchMethod, Study, check_networks
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Cell, Plan, Record, Run, cells
 from workbench.studies.experiments.results import (
@@ -48,6 +48,36 @@ ELSEWHERE: Final = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimisationStudy(Study):
+    """A study that optimises every network by every method, under one source of costs.
+
+    ``rules`` and ``cost`` may name files, relative to the study's own folder; ``${NAME}`` is replaced by the
+    environment variable, and the runs of a missing file are skipped. With ``certify`` every result is
+    compared with its original. The limits of a method exclude pricing, the certificate and the search for a
+    wrong rule, for which a run has its ``grace``.
+    """
+
+    KIND: ClassVar[str] = "optimisation"
+
+    networks: tuple[str, ...]
+    methods: Mapping[str, SaturationMethod | SearchMethod]
+    cost: str = "analytic"
+    certify: bool = True
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        check_networks(self.networks, self.methods, self.cost)
+        self.check_limits(repeats=self.repeats)
+
+    def limit(self, method: str) -> float:
+        """Return the seconds that a method's limits allow for a run."""
+        return self.methods[method].limit
+
+
+SETTINGS: Final = OptimisationStudy
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """The argument of one run's process; ``rules`` and ``cost`` are names or paths."""
@@ -62,7 +92,7 @@ class Order:
 
 def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
-    found, skipped = cells(study, "optimisation", home)
+    found, skipped = cells(study, home)
     blank: Record = {"device": None, "seconds": {}}
     return plan_apart(study, folder, optimise_one, _runs(study, found), blank=blank, skipped=skipped)
 

@@ -1,21 +1,23 @@
-"""The plan of a study: its runs, the folders of their records, and the runs without a record."""
+"""The plan of a study: its runs, the folders of their records; and the sweep that does the runs without one."""
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from workbench.studies.experiments.config import Method
 from workbench.studies.experiments.config_loader import resource
-from workbench.studies.experiments.store import digest, load_record
+from workbench.studies.experiments.pool import Pool, local_pool
+from workbench.studies.experiments.process import Job, Outcome
+from workbench.studies.experiments.store import digest, load_record, provenance, save_record
 
 if TYPE_CHECKING:
     from workbench.run.trace import Trace
     from workbench.studies.experiments.config import Study
-    from workbench.studies.experiments.process import Job, Outcome
 
 
 Record: TypeAlias = dict[str, Any]
@@ -154,6 +156,8 @@ M_co = TypeVar("M_co", bound=Method, covariant=True)
 class Crossed(Protocol[M_co]):
     """A study of networks and methods."""
 
+    KIND: ClassVar[str]
+
     @property
     def networks(self) -> Sequence[str]:
         """Return the names of the networks."""
@@ -183,10 +187,10 @@ class Cell(Generic[M_co]):
     absent: str
 
 
-def cells(study: Crossed[M_co], kind: str, home: Path) -> tuple[list[Cell[M_co]], tuple[str, ...]]:
+def cells(study: Crossed[M_co], home: Path) -> tuple[list[Cell[M_co]], tuple[str, ...]]:
     """Return every method on every network, network by network, and the reasons why some are skipped.
 
-    ``kind`` is the kind of the study; its paths are relative to ``home``.
+    The study's paths are relative to ``home``.
     """
     cost, cost_config, no_costs = resource(study.cost, home)
     skipped = {no_costs: None} if no_costs else {}
@@ -197,10 +201,61 @@ def cells(study: Crossed[M_co], kind: str, home: Path) -> tuple[list[Cell[M_co]]
             if no_rules:
                 skipped[f"{name}: {no_rules}"] = None
             config = {
-                "study": kind,
+                "study": study.KIND,
                 "network": network,
                 "method": {"by": method.BY, **asdict(method), "rules": rules_config},
                 "cost": cost_config,
             }
             found.append(Cell(network, name, method, rules, cost, config, no_costs or no_rules))
     return found, tuple(skipped)
+
+
+def sweep(
+    plan: Plan,
+    runs: Iterable[Run],
+    *,
+    pool: Pool | None = None,
+    force: bool = False,
+    command: str = "",
+    tell: Tell = lambda text: None,
+) -> Generator[Record]:
+    """Do runs, write their records and yield each record when it is written.
+
+    Records that are written stay if the iteration is abandoned.
+
+    Args:
+        plan: The plan of the study.
+        runs: The runs to do; runs with a missing file are left out.
+        pool: The pool that does the jobs; by default one at a time on this machine.
+        force: Whether to do runs that already have a record.
+        command: The command line that started the sweep, for the provenance.
+        tell: A function that shows a message about the progress.
+
+    Yields:
+        The record of each run.
+    """
+    pool = pool or local_pool()
+    todo = [run for run in runs if not run.absent and (force or load_record(plan.place(run)) is None)]
+    for tasks in plan.work.batches(todo, tell):
+        for task in tasks:
+            if task.job is None:
+                yield _keep(plan, task, Outcome("failed", None, task.why), provenance(), command)
+        by_name = {task.job.name: task for task in tasks if task.job is not None}
+        jobs = [task.job for task in tasks if task.job is not None]
+        with contextlib.closing(pool(jobs)) as ended:
+            for done in ended:
+                yield _keep(plan, by_name[done.job.name], done.outcome, done.where, command)
+
+
+def _keep(plan: Plan, task: Task, outcome: Outcome, where: Mapping[str, Any], command: str) -> Record:
+    figures, trace = plan.work.figures(task, outcome)
+    record = {
+        "name": task.run.name,
+        "config": dict(task.run.config),
+        "failed": outcome.status != "done",
+        "wall_seconds": round(outcome.seconds, 3),
+        **figures,
+        "provenance": {**where, "seed": task.run.seed, "command": command},
+    }
+    save_record(plan.place(task.run), record, trace)
+    return record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import pickle
 import threading
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from workbench._version import __version__
-from workbench.studies.experiments.process import Job, Outcome, run_jobs
+from workbench.studies.experiments.process import Job, Outcome, reach_zoo, run_jobs
 from workbench.studies.experiments.store import provenance
 from workbench.support.messages import one_line
 
@@ -137,7 +138,10 @@ def _pool(client: Any) -> Pool:
 
         sweep = uuid.uuid4().hex
         # The job's name alone must not be the key: Dask would return the remembered result of a repeat.
-        futures = {client.submit(_do, sweep, job, key=f"{job.name}-{sweep}", pure=False): job for job in jobs}
+        futures = {
+            client.submit(_do, sweep, pickle.dumps(job), key=f"{job.name}-{sweep}", pure=False): job
+            for job in jobs
+        }
         try:
             for future in as_completed(futures, loop=client.loop):
                 job = futures[future]
@@ -171,7 +175,9 @@ def _halt(sweep: str) -> None:
     _HALTS.setdefault(sweep, threading.Event()).set()
 
 
-def _do(sweep: str, job: Job) -> tuple[Outcome, dict[str, Any]]:
+def _do(sweep: str, packed: bytes) -> tuple[Outcome, dict[str, Any]]:
+    reach_zoo()  # the job may be one of its studies
+    job: Job = pickle.loads(packed)
     halt = _HALTS.setdefault(sweep, threading.Event())
     where = provenance()
     found = [outcome for _, outcome in run_jobs([job], halt=halt)]

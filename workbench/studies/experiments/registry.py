@@ -1,27 +1,69 @@
-"""Kinds of studies: each has settings in ``config.KINDS`` and a module of its name next to this one.
+"""Kinds of studies: each is one module, with its settings, its runs and their tables.
 
-The module lists and does the runs, describes an outcome in a line, and renders the records as tables. A
-record names its kind as ``config["study"]``.
+A module has the class of its ``SETTINGS``; ``make_plan`` lists the runs, ``outcome`` describes one in a line,
+``table`` and ``markdown`` render the records. A record names its kind as ``config["study"]``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
-from workbench.studies.experiments.config import KINDS, Study
+import yaml
+
+from workbench.studies.experiments.config import Study
+from workbench.studies.experiments.config_loader import StudyError, check_names, parse, read_object, said
 from workbench.studies.experiments.plan import Plan, Record
+from workbench.studies.zoo import find_zoo
+
+#: The kinds of studies and their modules; those in ``zoo`` come with the model zoo.
+KINDS: Final[Mapping[str, str]] = {
+    "extraction": "workbench.studies.experiments.extraction",
+    "optimisation": "workbench.studies.experiments.optimisation",
+    "ablation": "workbench.studies.experiments.ablation",
+    "verification": "workbench.studies.experiments.verification",
+    "branches": "zoo.studies.branches",
+    "deployment": "zoo.studies.deployment",
+    "synthesis": "workbench.studies.experiments.synthesis",
+    "blocking": "workbench.studies.experiments.blocking",
+    "kernels": "zoo.studies.kernels",
+}
 
 
-def kind_of(study: Study) -> str:
-    """Return the kind of a study, a key of ``KINDS``."""
-    return next(name for name, settings in KINDS.items() if isinstance(study, settings))
+def module_of(kind: str) -> ModuleType:
+    """Import the module of a kind; raise FileNotFoundError if it needs the model zoo, which is missing."""
+    if KINDS[kind].startswith("zoo."):
+        find_zoo()
+    return import_module(KINDS[kind])
 
 
-def module_of(study: Study) -> ModuleType:
-    """Import the module of a study's kind."""
-    return import_module(f"workbench.studies.experiments.{kind_of(study)}")
+def read_study(path: str | Path) -> Study:
+    """Read a study; raise :class:`StudyError` with the key at fault and the nearest valid name."""
+    file = Path(path)
+    try:
+        data = parse(file.read_text(encoding="utf-8"))
+        if "kind" not in data:
+            raise StudyError(f"'kind' is missing; it must be one of {', '.join(KINDS)}")
+        kind = data.pop("kind")
+        if not isinstance(kind, str):
+            raise StudyError(f"kind must be a text, got {said(kind)}")
+        check_names("kind", "kind of study", [kind], KINDS)
+        settings: type[Study] = _module(kind).SETTINGS
+        return read_object(settings, data)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise StudyError(f"{file.name} must be readable YAML, got: {' '.join(str(error).split())}") from None
+    except StudyError as error:
+        raise StudyError(f"{file.name}: {error}") from None
+
+
+def _module(kind: str) -> ModuleType:
+    try:
+        return module_of(kind)
+    except FileNotFoundError as error:
+        raise StudyError(f"a study of kind {kind} needs the model zoo: {error}") from None
 
 
 def make_plan(study: Study, home: Path, folder: Path) -> Plan:
@@ -29,7 +71,7 @@ def make_plan(study: Study, home: Path, folder: Path) -> Plan:
 
     Paths in the study are relative to ``home``; ``folder`` is the folder of its records and tables.
     """
-    plan: Plan = module_of(study).make_plan(study, home, folder)
+    plan: Plan = module_of(study.KIND).make_plan(study, home, folder)
     return plan
 
 
@@ -38,5 +80,4 @@ def outcome_line(record: Record) -> str:
     row, name = record["row"], record["name"]
     if record["failed"]:
         return f"{name}: {row['status']}: {row['notes']}"
-    study = import_module(f"workbench.studies.experiments.{record['config']['study']}")
-    return f"{name}: {study.outcome(record)}"
+    return f"{name}: {module_of(record['config']['study']).outcome(record)}"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.studies.benchmarks.zoo import find_zoo
 from workbench.studies.experiments.store import RECORD, load_record, repetition
+from workbench.studies.zoo import find_zoo
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import SynthesisStudy
-from workbench.studies.experiments.config_loader import is_file_name, resource
+from workbench.studies.experiments.config import Study
+from workbench.studies.experiments.config_loader import (
+    StudyError,
+    check_double,
+    check_rules,
+    is_file_name,
+    resource,
+)
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, frame_of, lines, missing, seconds_text
@@ -20,6 +26,45 @@ if TYPE_CHECKING:
 
     from workbench.laws.synthesis import Synthesis
     from workbench.rules.pattern import Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SynthesisStudy(Study):
+    """A study that synthesises the laws of every grammar at every size of terms.
+
+    ``grammars`` are YAML files. ``sizes`` are the numbers of operators in a term. ``known`` is a rule set
+    or a file whose laws are not found again, as far as a grammar has their operators; ``without`` are names
+    of its files that are left out. ``against`` are files of rules, of which the tables report those that the
+    laws imply. Without ``sizes`` each grammar has its own. ``seconds`` limits a synthesis. ``instances`` are
+    drawn at the end of each law that is not proved; with 0 there are none.
+    """
+
+    KIND: ClassVar[str] = "synthesis"
+
+    grammars: tuple[str, ...]
+    sizes: tuple[int, ...] = ()
+    known: str = ""
+    without: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    seconds: float = 600.0
+    instances: int = 0
+    grace: float = 120.0
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.grammars:
+            raise StudyError("grammars must name at least one, got none")
+        check_double("grammars", self.grammars)
+        check_double("against", self.against)
+        if self.known:
+            check_rules(self.known)
+        if self.instances < 0:
+            raise StudyError(f"instances must not be negative, got {self.instances} (try 2000)")
+        sizes = {f"sizes[{i}]": size for i, size in enumerate(self.sizes)}
+        self.check_limits(repeats=self.repeats, seconds=self.seconds, **sizes)
+
+
+SETTINGS: Final = SynthesisStudy
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import VerificationStudy
-from workbench.studies.experiments.config_loader import is_file_name, resource
+from workbench.studies.experiments.config import Study
+from workbench.studies.experiments.config_loader import (
+    check_double,
+    check_given,
+    check_names,
+    check_rules,
+    is_file_name,
+    resource,
+)
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import (
@@ -28,6 +35,43 @@ if TYPE_CHECKING:
 
     from workbench.laws.verification import Verification
     from workbench.rules.pattern import Rule
+
+
+#: The modes of verification: all rules in one e-graph, or each rule in its own e-graph.
+MODES: Final = ("batch", "one-by-one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationStudy(Study):
+    """A study that verifies every set of rules in every mode.
+
+    ``rules`` are sets of the library or files, as in a study of optimisation. ``batch`` proves all
+    rules of a file in one e-graph, ``one-by-one`` proves each rule in its own e-graph. ``seconds``
+    limits a run, ``e_nodes`` and ``rounds`` limit an e-graph, as in :class:`workbench.laws.verification.Effort`.
+    """
+
+    KIND: ClassVar[str] = "verification"
+
+    rules: tuple[str, ...]
+    modes: tuple[str, ...] = MODES
+    seconds: float = 600.0
+    e_nodes: int = 30_000
+    rounds: int = 10
+    grace: float = 120.0
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        check_given(rules=self.rules, modes=self.modes)
+        check_double("rules", self.rules)
+        check_names("modes", "mode of verification", self.modes, MODES)
+        for rules in self.rules:
+            check_rules(rules)
+        self.check_limits(
+            repeats=self.repeats, seconds=self.seconds, e_nodes=self.e_nodes, rounds=self.rounds
+        )
+
+
+SETTINGS: Final = VerificationStudy
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from workbench.studies.experiments.config import BranchesStudy, Latency, Scaling, StudyError, read_study
+from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.registry import read_study
+from zoo.studies.branches import BranchesStudy, Latency, Scaling
 
 GIVEN = "kind: branches\nfamilies: {repvgg: {channels: 4, size: 6}}\nmethods: {t4: {}}\n"
 

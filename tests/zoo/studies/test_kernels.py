@@ -5,9 +5,10 @@ import pytest
 from tests.kernels.codegen.needs import compiler
 from workbench.graph import GraphBuilder
 from workbench.kernels.codegen.deployment import Deployed
-from workbench.studies.benchmarks.kernel_chains import CHAINS
-from workbench.studies.experiments.config import KernelsStudy, StudyError, read_study
-from workbench.studies.experiments.kernels import Order, figures, make_plan, markdown, outcome, run_one, table
+from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.registry import read_study
+from zoo.chains import CHAINS
+from zoo.studies.kernels import KernelsStudy, Order, figures, make_plan, markdown, outcome, run_one, table
 
 ROOT = Path(__file__).parents[3]
 

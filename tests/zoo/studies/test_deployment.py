@@ -9,13 +9,17 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontends.models import model, node, normal, value
-from workbench.studies.experiments import deployment as deployment_study
-from workbench.studies.experiments.config import DeploymentMethod, DeploymentTiming, read_study
-from workbench.studies.experiments.deployment import (
+from workbench.studies.experiments.plan import sweep
+from workbench.studies.experiments.registry import make_plan, read_study
+from workbench.studies.experiments.tables import render, write_tables
+from zoo.studies import deployment as deployment_study
+from zoo.studies.deployment import (
     AGAIN,
     BY_HAND,
     ORIGINAL,
     OURS,
+    DeploymentMethod,
+    DeploymentTiming,
     cleaned,
     markdown,
     model_file,
@@ -23,9 +27,6 @@ from workbench.studies.experiments.deployment import (
     size_of,
     time_files,
 )
-from workbench.studies.experiments.registry import make_plan
-from workbench.studies.experiments.sweep import sweep
-from workbench.studies.experiments.tables import render, write_tables
 
 pytestmark = pytest.mark.slow
 

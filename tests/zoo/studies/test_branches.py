@@ -6,14 +6,13 @@ import sys
 import pandas as pd
 import pytest
 
-from workbench.studies.experiments import branches as branches_study
-from workbench.studies.experiments.branches import Order, markdown, merge_one, node_counts
-from workbench.studies.experiments.config import BranchesMethod, Latency, read_study
-from workbench.studies.experiments.registry import make_plan
+from workbench.studies.experiments.plan import sweep
+from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.reports import RunReport, StudyReport
 from workbench.studies.experiments.results import latency, load
-from workbench.studies.experiments.sweep import sweep
 from workbench.studies.experiments.tables import render, write_tables
+from zoo.studies import branches as branches_study
+from zoo.studies.branches import BranchesMethod, Latency, Order, markdown, merge_one, node_counts
 
 STUDY = """
 kind: branches

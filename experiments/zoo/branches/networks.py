@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from workbench.graph import Graph, GraphBuilder
-from workbench.studies.benchmarks.branched_layers import Branches, Conv, Weights, block, same_pads
+from zoo.layers import Branches, Conv, Weights, block, same_pads
 
 #: RepVGG-A0: the blocks of each stage and their channels (arXiv 2101.03697, table 2).
 _REPVGG: Final = ((1, 48), (2, 48), (4, 96), (14, 192), (1, 1280))

@@ -7,19 +7,19 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.benchmarks.zoo import find_zoo
-from workbench.studies.experiments.config import (
-    LIGHT,
-    QUANTISED,
-    DeploymentMethod,
-    DeploymentStudy,
-    DeploymentTiming,
+from workbench.studies.experiments.config import Study
+from workbench.studies.experiments.config_loader import (
+    StudyError,
+    check_given,
+    check_keys,
+    check_names,
+    check_numbers,
 )
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.optimisation import outcome as outcome
@@ -30,13 +30,13 @@ from workbench.studies.experiments.tables import (
     distinct,
     lines,
     missing,
-    ratio_cell,
     repeat_text,
-    rival_lines,
     seconds_text,
-    timed_columns,
 )
 from workbench.support.messages import one_line
+from zoo.studies.baselines import RIVALS, rival
+from zoo.studies.latency_tables import ratio_cell, rival_lines, timed_columns
+from zoo.studies.process_monitor import watch
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,6 +58,108 @@ WORTH: Final = 0.98
 SLOW: Final = 15.0
 
 _MIB: Final = 2**20
+
+
+#: The prefix of the names of architectures that come with onnx.
+LIGHT: Final = "light/"
+
+#: The prefix of the names of architectures whose exported file is quantised to 8 bits.
+QUANTISED: Final = "quantised/"
+
+#: Options that a method must not have, because the study itself sets them.
+_OWN: Final = ("-o", "--output", "--json", "--report", "--quiet", "-q", "--dim")
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentMethod:
+    """A method: a call of ``workbench optimize`` with these options, by default none.
+
+    ``seconds`` is the limit on the call.
+    """
+
+    options: tuple[str, ...] = ()
+    seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        check_numbers({"seconds": self.seconds})
+        for option in self.options:
+            if option.partition("=")[0] in _OWN:
+                raise StudyError(f"options must not have {option!r}: the study sets it itself; leave it out")
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentTiming:
+    """Settings of the timing: numbers of threads, seconds for each of them, and rivals.
+
+    ``0`` threads stands for ONNX Runtime's own default. Files of more than ``up_to`` MiB are optimised but
+    not timed, because all forms of a model are in memory at once, some with repacked weights. The original
+    and the result also run on the ``targets``, if any, as far as these have all operators. With
+    ``by_hand``, an architecture that people rewrite by hand is timed in that form too.
+    """
+
+    threads: tuple[int, ...] = (1,)
+    seconds: float = 6.0
+    rivals: tuple[str, ...] = ("onnxsim", "onnxslim")
+    up_to: float = 1024.0
+    targets: tuple[str, ...] = ()
+    by_hand: bool = False
+
+    def __post_init__(self) -> None:
+        from workbench.devices.targets import target
+
+        check_names("targets", "target", self.targets, [n for n in target.names() if n != "onnxruntime"])
+
+        check_names("rivals", "rival", self.rivals, RIVALS)
+        check_numbers({"seconds": self.seconds, "up_to": self.up_to})
+        if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 0:
+            raise StudyError(f"threads must be distinct numbers, each at least 0, got {list(self.threads)}")
+
+    def config(self) -> dict[str, Any]:
+        """Return the settings as plain data, without optional ones that the study does not use."""
+        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        return {k: v for k, v in plain.items() if v or k not in ("targets", "by_hand")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentStudy(Study):
+    """A study that optimises every model by every method as a user would: a file in, a file out.
+
+    ``models`` are those of :mod:`zoo.exports`, with the prefix ``quantised/`` the same in 8
+    bits, and with the prefix ``light/`` those of :mod:`workbench.studies.benchmarks.light`. ``workbench optimize``
+    optimises the file in its own process, whose seconds and memory are recorded. Then the cleaned original,
+    the files of rivals and the result run in alternation.
+    """
+
+    KIND: ClassVar[str] = "deployment"
+
+    models: tuple[str, ...]
+    methods: Mapping[str, DeploymentMethod]
+    timing: DeploymentTiming = field(default_factory=DeploymentTiming)
+    memory: float = 20.0
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        check_given(models=self.models, methods=self.methods)
+        check_names("models", "model", self.models, known_models())
+        check_keys("methods", self.methods)
+        self.check_limits(repeats=self.repeats)
+
+    def limit(self, method: str) -> float:
+        """Return the seconds that a method's call and the timing allow for a run."""
+        timed = len(self.timing.threads) + len(self.timing.targets)
+        return self.methods[method].seconds + 4 * self.timing.seconds * timed
+
+
+def known_models() -> list[str]:
+    """Return the names of all models that a study can have."""
+    from workbench.studies.benchmarks.light import light_names
+    from zoo.exports import architectures
+
+    found = architectures()
+    return [*(LIGHT + name for name in light_names()), *found, *(QUANTISED + name for name in found)]
+
+
+SETTINGS: Final = DeploymentStudy
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +248,6 @@ def model_file(name: str, path: Path, seed: int = 0) -> Path:
     if outcome.status != "done":
         raise RuntimeError(f"the export of {plain} {outcome.status}: {outcome.note}")
     if name != plain:
-        find_zoo()
         from zoo.quantised import quantise
 
         quantise(path, path, seed)
@@ -156,7 +257,6 @@ def model_file(name: str, path: Path, seed: int = 0) -> Path:
 
 def exported(order: tuple[str, str, int]) -> None:
     """Export an architecture to a file; the argument is its name, the path and the seed."""
-    find_zoo()
     from zoo.exports import architecture
     from zoo.exports.by_hand import by_hand
     from zoo.exports.export import export
@@ -190,7 +290,6 @@ def cleaned(path: Path, target: Path) -> Path:
 
 def _call(order: Order, given: Path, place: Path) -> tuple[Record, Record]:
     """Run ``workbench optimize`` and return the call's seconds and memory, and the figures that it wrote."""
-    from workbench.studies.experiments.process import watch
     from workbench.support.processes import command, environment
 
     said, made = place / "figures.json", place / "ours.onnx"
@@ -221,8 +320,6 @@ def _rivals(order: Order, original: Path, place: Path, forms: dict[str, Path]) -
     Return version, seconds and difference by rival, and one note per rival that failed.
     """
     import onnx
-
-    from workbench.studies.experiments.baselines import rival
 
     about: Record = {}
     notes: list[str] = []

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from workbench.frontends import run_graph
-from workbench.studies.benchmarks.branched_networks import mobileone_s0, repvgg_a0
+from zoo.branches.networks import mobileone_s0, repvgg_a0
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import KernelsStudy
+from workbench.studies.experiments.config import Study
+from workbench.studies.experiments.config_loader import StudyError, check_names
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, cell, frame_of, lines, missing
+from zoo.chains import CHAINS, chain
+from zoo.studies.deployment import known_models, model_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +26,40 @@ if TYPE_CHECKING:
 
 #: The rules that saturate the e-graphs of chains.
 RULES: Final = "default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelsStudy(Study):
+    """A study that runs chains of operators and whole models as mixed programs.
+
+    ``chains`` are names of :data:`zoo.chains.CHAINS`, ``models`` those of a study of
+    deployment. Each runs with each number of ``threads`` against ONNX Runtime, in alternation, for
+    ``seconds``. ``limit`` is the limit of a run.
+    """
+
+    KIND: ClassVar[str] = "kernels"
+
+    chains: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    threads: tuple[int, ...] = (1, 2)
+    seconds: float = 4.0
+    limit: float = 300.0
+    grace: float = 60.0
+    memory: float = 8.0
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.chains and not self.models:
+            raise StudyError("chains or models must name at least one, got none")
+        check_names("chains", "chain", self.chains, CHAINS)
+        if self.models:
+            check_names("models", "model", self.models, known_models())
+        if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 1:
+            raise StudyError(f"threads must be distinct numbers, each at least 1, got {list(self.threads)}")
+        self.check_limits(repeats=self.repeats, seconds=self.seconds, limit=self.limit)
+
+
+SETTINGS: Final = KernelsStudy
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +80,19 @@ def make_plan(study: KernelsStudy, home: Path, folder: Path) -> Plan:
 
 def _runs(study: KernelsStudy) -> Iterator[tuple[Run, Call]]:
     subjects = [*((name, True) for name in study.chains), *((name, False) for name in study.models)]
-    for (subject, chain), threads in product(subjects, study.threads):
+    for (subject, is_chain), threads in product(subjects, study.threads):
         for repeat, seed in repeats(study.repeats, study.seed):
             config = {
                 "study": "kernels",
                 "network": subject,
-                "chain": chain,
+                "chain": is_chain,
                 "threads": threads,
                 "timing": study.seconds,
                 "seed": seed,
-                **({"rules": RULES} if chain else {}),
+                **({"rules": RULES} if is_chain else {}),
             }
-            order = Order(subject, chain, threads, study.seconds, seed)
-            columns = {"network": subject, "kind": "chain" if chain else "model", "threads": threads}
+            order = Order(subject, is_chain, threads, study.seconds, seed)
+            columns = {"network": subject, "kind": "chain" if is_chain else "model", "threads": threads}
             run = Run(subject, f"{threads}-threads", config, study.limit, seed, repeat)
             yield run, Call(order, columns, study.grace)
 
@@ -75,8 +112,6 @@ def outcome(record: Record) -> str:
 def graph_of(order: Order) -> Graph:
     """Return the chain or the imported model of an order; torch exports a model in its own process."""
     from workbench.frontends import load_onnx
-    from workbench.studies.benchmarks.kernel_chains import chain
-    from workbench.studies.experiments.deployment import model_file
 
     if order.chain:
         return chain(order.subject)

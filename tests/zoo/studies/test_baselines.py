@@ -8,8 +8,8 @@ import onnx
 import pytest
 
 from workbench.frontends import to_onnx
-from workbench.studies.experiments import baselines
-from workbench.studies.experiments.baselines import RIVALS, rival
+from zoo.studies import baselines
+from zoo.studies.baselines import RIVALS, rival
 
 
 def model():

@@ -6,14 +6,26 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
-from workbench.studies.benchmarks.zoo import find_zoo
-from workbench.studies.experiments.config import BranchesMethod, BranchesStudy, Latency, Parameters
-from workbench.studies.experiments.config_loader import resource
+from workbench.optimizer.settings import Settings
+from workbench.run.settings import check, same
+from workbench.studies.experiments.config import Study
+from workbench.studies.experiments.config_loader import (
+    StudyError,
+    check_double,
+    check_given,
+    check_keys,
+    check_names,
+    check_numbers,
+    check_rules,
+    is_file_name,
+    resource,
+    said,
+)
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.optimisation import outcome as outcome
 from workbench.studies.experiments.optimisation import run_figures
@@ -24,13 +36,13 @@ from workbench.studies.experiments.tables import (
     distinct,
     lines,
     missing,
-    ratio_cell,
     repeat_text,
-    rival_lines,
     seconds_text,
-    timed_columns,
 )
 from workbench.support.messages import one_line
+from zoo.all_families import ALL_FAMILIES
+from zoo.studies.baselines import RIVALS, Rival, rival
+from zoo.studies.latency_tables import ratio_cell, rival_lines, timed_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,11 +52,141 @@ if TYPE_CHECKING:
     from workbench.devices.targets import Target
     from workbench.graph import Graph
     from workbench.optimizer.result import Optimized
-    from workbench.studies.experiments.baselines import Rival
 
 
 #: The names of a network's forms; the forms of rivals have the rivals' names.
 ORIGINAL, BY_HAND, OURS = "original", "by hand", "ours"
+
+
+Parameters: TypeAlias = Mapping[str, int | float | bool | str]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchesMethod:
+    """Settings of a method that saturates under its own cost source.
+
+    Names and limits are those of :func:`workbench.optimize`. If ``measure`` = k > 0, the k cheapest results
+    are timed end to end in ONNX Runtime and the fastest is taken. ``cost: cpu`` measures with the number of
+    threads of the study's timing.
+    """
+
+    cost: str = "analytic"
+    rules: str = "default"
+    measure: int = same(Settings, "measure")
+    measure_seconds: float = same(Settings, "measure_seconds")
+    e_nodes: int = same(Settings, "e_nodes")
+    seconds: float = same(Settings, "seconds")
+    extraction_seconds: float = same(Settings, "extraction_seconds", 60.0)
+
+    def __post_init__(self) -> None:
+        from workbench.costs.registry import cost_model
+
+        check(self)
+        check_rules(self.rules)
+        if not is_file_name(self.cost):
+            cost_model(self.cost)
+
+    @property
+    def limit(self) -> float:
+        """Return the seconds that the limits allow."""
+        return self.seconds + self.extraction_seconds + (self.measure_seconds if self.measure else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Settings of the timing: targets, rivals, number of threads, and seconds.
+
+    All forms of a network on all targets run in alternation for ``seconds`` in total. ``targets`` are those
+    of ``workbench.target.names()``; without targets nothing is timed. ``rivals`` are timed in
+    ONNX Runtime only.
+    """
+
+    targets: tuple[str, ...] = ("onnxruntime", "torch", "torch+compile")
+    rivals: tuple[str, ...] = ("onnxsim", "onnxslim")
+    threads: int = 1
+    seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        from workbench.devices.targets import target
+
+        check_names("targets", "target", self.targets, target.names())
+        check_names("rivals", "rival", self.rivals, RIVALS)
+        check_numbers({"threads": self.threads, "seconds": self.seconds})
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Runs of some families with each number of ``blocks``, by some of the methods, without timing.
+
+    Parameters of a family are those of the study unless they are given here.
+    """
+
+    families: Mapping[str, Parameters] = field(default_factory=dict)
+    blocks: tuple[int, ...] = ()
+    methods: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        given = {"families": self.families, "blocks": self.blocks, "methods": self.methods}
+        if any(given.values()):
+            check_given(**given)
+        for count in self.blocks:
+            if count < 1:
+                raise StudyError(f"blocks must be at least 1, got {count}")
+        check_double("blocks", [str(count) for count in self.blocks])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchesStudy(Study):
+    """A study that optimises families of :mod:`zoo.all_families` by every method.
+
+    The original, the results of rivals, the form merged by hand and the workbench's result are then timed
+    against each other. ``families`` maps names to parameters. Files are as in a study of optimisation.
+    """
+
+    KIND: ClassVar[str] = "branches"
+
+    families: Mapping[str, Parameters]
+    methods: Mapping[str, BranchesMethod]
+    latency: Latency = field(default_factory=Latency)
+    scaling: Scaling = field(default_factory=Scaling)
+    repeats: int = 1
+
+    def __post_init__(self) -> None:
+        check_given(families=self.families, methods=self.methods)
+        check_names("families", "family", self.families, ALL_FAMILIES)
+        for family, parameters in self.families.items():
+            _check_parameters(family, parameters)
+        check_keys("methods", self.methods)
+        check_names("scaling.families", "family of this study", self.scaling.families, self.families)
+        for family, more in self.scaling.families.items():
+            _check_parameters(family, {**self.families[family], **more}, "scaling.families")
+        check_names("scaling.methods", "method of this study", self.scaling.methods, self.methods)
+        self.check_limits(repeats=self.repeats)
+
+    def limit(self, method: str) -> float:
+        """Return the seconds that a method's limits and the timing allow for a run."""
+        return self.methods[method].limit + (self.latency.seconds if self.latency.targets else 0)
+
+
+def _check_parameters(family: str, given: Parameters, where: str = "families") -> None:
+    """Raise :class:`StudyError` for an invalid parameter, or if a network of one block cannot be built."""
+    known = ALL_FAMILIES.parameters(family)
+    check_names(f"{where}.{family}", "parameter", given, known)
+    for name, value in given.items():
+        key, usual = f"{where}.{family}.{name}", known[name]
+        kinds = (int, float) if isinstance(usual, float) else type(usual)
+        if isinstance(value, bool) != isinstance(usual, bool) or not isinstance(value, kinds):
+            raise StudyError(f"{key} must be like its default {said(usual)}, got {said(value)}")
+        if isinstance(value, int) and not isinstance(value, bool) and value < (name != "seed"):
+            raise StudyError(f"{key} must be at least {int(name != 'seed')}, got {value}")
+    try:
+        small = {**given, "blocks": 1} if "blocks" in known else given
+        ALL_FAMILIES.build(family, small, by_hand=False)
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise StudyError(f"{where}.{family}: {error.args[0] if error.args else error}") from None
+
+
+SETTINGS: Final = BranchesStudy
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +280,6 @@ def merge_one(order: Order) -> Record:
     from workbench.optimizer.pipeline import optimize
     from workbench.optimizer.summary import running_operators
 
-    find_zoo()
-    from zoo.all_families import ALL_FAMILIES
-
     graph, method = ALL_FAMILIES.build(order.family, order.parameters, by_hand=False), order.method
     model = _cost_model(order)
     done = optimize(
@@ -213,9 +352,6 @@ def _cost(graph: Graph, model: CostModel) -> float:
 
 
 def _by_hand(order: Order) -> tuple[Graph | None, str]:
-    find_zoo()
-    from zoo.all_families import ALL_FAMILIES
-
     try:
         return ALL_FAMILIES.build(order.family, order.parameters, by_hand=True), ""
     except ValueError as error:
@@ -223,8 +359,6 @@ def _by_hand(order: Order) -> tuple[Graph | None, str]:
 
 
 def _rivals(order: Order, model: ModelProto) -> list[Rival]:
-    from workbench.studies.experiments.baselines import rival
-
     names = order.latency.rivals if order.latency is not None else ()
     return [rival(name, model, seed=order.seed) for name in names]
 

@@ -1,4 +1,4 @@
-"""The model zoo: networks that studies need, in the checkout's folder ``experiments/zoo`` and not in the wheel."""
+"""The model zoo, with the studies that need it: in a checkout's folder ``experiments/zoo``, not in the wheel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def find_zoo() -> None:
     """
     if "zoo" in sys.modules or find_spec("zoo") is not None:
         return
-    here, package = Path.cwd(), Path(__file__).resolve().parents[2]
+    here, package = Path.cwd(), Path(__file__).resolve().parents[1]
     named = os.environ.get("WORKBENCH_ZOO")
     folders = [Path(named)] if named else [f / "experiments" for f in (package.parent, here, *here.parents)]
     for folder in folders:

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from workbench.certification.certificate import certify
+from workbench.certification import certify
 from workbench.certification.inputs import random_inputs
-from workbench.certification.region_check import difference
 from workbench.certification.regions import Correspondence
+from workbench.certification.tolerance import difference
 from workbench.graph import GraphBuilder, Opaque
 from workbench.ops import TensorType
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from workbench.certification.certificate import certify
-from workbench.certification.fingerprints import matched
+from workbench.certification import certify
 from workbench.certification.inputs import random_inputs
+from workbench.certification.regions import matched
 from workbench.graph import GraphBuilder
 
 

@@ -3,8 +3,7 @@ import threading
 import numpy as np
 import pytest
 
-from workbench.certification import prefetch
-from workbench.certification.certificate import certify
+from workbench.certification import certify, prefetch
 from workbench.certification.prefetch import EarlyRuns, Once, small
 from workbench.frontends import to_onnx
 from workbench.graph import GraphBuilder

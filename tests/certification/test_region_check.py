@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from workbench.certification.inputs import Range
-from workbench.certification.region_check import compare, difference, smaller, work
+from workbench.certification.region_check import compare, smaller, work
 from workbench.certification.regions import Region
+from workbench.certification.tolerance import difference
 from workbench.graph import GraphBuilder
 
 

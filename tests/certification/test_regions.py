@@ -5,7 +5,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import workbench
-from workbench.certification.certificate import certify
+from workbench.certification import certify
 from workbench.certification.regions import Correspondence, Merged
 from workbench.graph import GraphBuilder, evaluate
 

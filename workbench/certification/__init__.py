@@ -3,38 +3,65 @@
 Names are imported when they are first used.
 """
 
-from typing import TYPE_CHECKING
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
 
 from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from workbench.certification.api import certify
-    from workbench.certification.certificate import Certificate, Evidence
-    from workbench.certification.files.compare import certify_files
-    from workbench.certification.files.result import Comparison, Difference, Piece
+    from workbench.certification.certificate import Certificate, Difference, Evidence, Piece
+    from workbench.certification.files import certify_files
+    from workbench.certification.graphs import certify_graphs
     from workbench.certification.inputs import random_inputs
 
 __all__ = [
     "Certificate",
-    "Comparison",
     "Difference",
     "Evidence",
     "Piece",
     "certify",
     "certify_files",
+    "certify_graphs",
     "random_inputs",
 ]
 
-__getattr__ = lazy_names(
+_lazy = lazy_names(
     __name__,
     {
-        "Certificate": ".certificate",
-        "Comparison": ".files.result",
-        "Difference": ".files.result",
-        "Evidence": ".certificate",
-        "Piece": ".files.result",
-        "certify": ".api",
-        "certify_files": ".files.compare",
+        **dict.fromkeys(("Certificate", "Difference", "Evidence", "Piece"), ".certificate"),
+        "certify_files": ".files",
+        "certify_graphs": ".graphs",
         "random_inputs": ".inputs",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Comparison":
+        warnings.warn(f"{__name__}.Comparison is now Certificate", DeprecationWarning, stacklevel=2)
+        name = "Certificate"
+    return _lazy(name)
+
+
+def certify(original: object, optimised: object, **options: Any) -> Certificate:
+    """Compare a model with its original on random inputs and return the outcome.
+
+    Two :class:`~workbench.Graph` objects are compared region by region (:func:`certify_graphs`). Any other
+    arguments are treated as models (a path, bytes, a ``ModelProto``; a single graph is exported first), and
+    both are run (:func:`certify_files`). ``options`` are those of either function.
+
+    >>> workbench.certify("model.onnx", "optimised.onnx").passed  # doctest: +SKIP
+    """
+    from workbench.graph import Graph
+
+    if isinstance(original, Graph) and isinstance(optimised, Graph):
+        from workbench.certification.graphs import certify_graphs
+
+        return certify_graphs(original, optimised, **options)
+    from workbench.certification.files import certify_files
+    from workbench.frontends import to_onnx
+
+    a, b = (to_onnx(model) if isinstance(model, Graph) else model for model in (original, optimised))
+    return certify_files(a, b, **options)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from workbench.certification.inputs import Range, gentle_inputs, random_inputs
-from workbench.certification.region_check import difference, work
+from workbench.certification.region_check import work
+from workbench.certification.tolerance import (
+    difference,
+    round_weights_otherwise,
+    rounded_otherwise,
+    tolerance_of,
+)
 from workbench.frontends.onnx.file import copied
 from workbench.graph import Graph, evaluate, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
@@ -22,8 +29,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from onnxruntime import InferenceSession
 
-#: The largest difference of outputs in the model's dtype, relative to the largest entry.
-DEPLOYED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16": 5e-2, "bfloat16": 2e-1}
 #: The error may be this many times the change of the original's outputs when its inputs change by rounding.
 _CONDITION: Final = 16.0
 #: The time limit of one run of a model, in seconds.
@@ -32,9 +37,6 @@ RUN_SECONDS: Final = 120.0
 MOST_WORK: Final = 4e9
 #: Elements of the largest weights that are rounded otherwise, all together.
 MOST_ELEMENTS: Final = 1 << 25
-#: The codes of the element types float32, float16 and float64 in an ONNX file.
-_ROUNDED: Final = frozenset({1, 10, 11})
-_LOOPS: Final = (b"Loop",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +70,20 @@ def not_run(reason: str) -> WholeRun:
     return WholeRun(f"not run: {reason}", ran=False)
 
 
-def tolerance_of(graph: Graph) -> float:
-    """Return the largest allowed difference between the saved forms of a graph, given its coarsest dtype."""
-    from workbench.ops import TensorType
-
-    kinds = {n.type.dtype for n in graph.nodes if isinstance(n.type, TensorType)}
-    return max((DEPLOYED[k] for k in kinds if k in DEPLOYED), default=DEPLOYED["float64"])
-
-
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """A run of the original that also records the ranges of inner values, by node.
+class Run:
+    """A run of the original: the first drawn inputs that it accepts and its outputs, or why it accepts none.
 
-    ``inputs`` and ``outputs`` are empty if the model did not run.
+    ``ranges`` has the ranges of inner values that were recorded, by node.
     """
 
-    ranges: Mapping[int, Range] = field(default_factory=dict)
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    failure: str = ""
+    ranges: Mapping[int, Range] = field(default_factory=dict)
 
 
-def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | None = None) -> Probe:
+def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | None = None) -> Run:
     """Run a graph once as it would be exported and record the ranges of inner values.
 
     Args:
@@ -105,43 +100,31 @@ def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | 
     shown = replace(original, outputs=(*original.outputs, *names.items()))
     try:
         loaded = _session(fold_moves(shown, memo=memo))
-    except (RuntimeFailure, ModelError):
-        return Probe()
+    except (RuntimeFailure, ModelError) as refusal:
+        return Run(failure=one_line(refusal, 240))
     run = first_run(loaded, original, seed)
     if not run.outputs:
-        return Probe()
+        return run
     places = dict(shown.outputs) | {original.nodes[i].attr("name"): i for i in original.inputs}
-    found = {
-        places[name]: Range.of(value)
-        for name, value in {**run.inputs, **run.outputs}.items()
-        if name in places
-    }
-    ranges = {i: r for i, r in found.items() if r is not None}
-    return Probe(ranges, run.inputs, {name: v for name, v in run.outputs.items() if name not in names})
+    seen = {places[n]: Range.of(v) for n, v in chain(run.inputs.items(), run.outputs.items()) if n in places}
+    outputs = {name: value for name, value in run.outputs.items() if name not in names}
+    return replace(run, outputs=outputs, ranges={i: r for i, r in seen.items() if r is not None})
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRun:
-    """A run of the original: the first drawn inputs that it accepts, its outputs, or why it accepts none."""
-
-    inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
-    outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
-    failure: str = ""
-
-
-def first_run(loaded: InferenceSession, original: Graph, seed: int) -> FirstRun:
+def first_run(loaded: InferenceSession, original: Graph, seed: int) -> Run:
     """Run a loaded model on inputs drawn for its graph until it accepts some."""
     from workbench.frontends.runtime import RuntimeFailure, RuntimeTimeout, run_session
 
     failure = ""
-    for inputs in _draws(original, seed):
+    gentler = (gentle_inputs(original, seed, attempt) for attempt in range(3))
+    for inputs in chain([random_inputs(original, seed, 0)], gentler):
         try:
-            return FirstRun(inputs, run_session(loaded, inputs, seconds=_seconds(original)))
+            return Run(inputs, run_session(loaded, inputs, seconds=_seconds(original)))
         except RuntimeTimeout as late:
-            return FirstRun(failure=str(late))
+            return Run(failure=str(late))
         except RuntimeFailure as refusal:
             failure = failure or f"the original fails on drawn inputs ({one_line(refusal, 240)})"
-    return FirstRun(failure=failure)
+    return Run(failure=failure)
 
 
 def run_whole(
@@ -151,8 +134,8 @@ def run_whole(
     given: object = None,
     seed: int = 0,
     memo: Memo | None = None,
-    known: Probe | None = None,
-    earlier: FirstRun | None = None,
+    known: Run | None = None,
+    earlier: Run | None = None,
 ) -> WholeRun:
     """Export both graphs, load and run them once, and compare their outputs.
 
@@ -186,7 +169,7 @@ def run_whole(
 
     first: InferenceSession | None = None
     if given is None and known is not None and known.outputs:
-        run = FirstRun(known.inputs, known.outputs)
+        run = known
     elif given is not None and earlier is not None:
         run = earlier
     else:
@@ -251,7 +234,7 @@ def _evaluated(original: Graph, optimised: Graph, seed: int) -> WholeRun | None:
         why = f"ONNX Runtime has no kernel for {', '.join(lacking)}, and the model is too large for numpy"
         return replace(not_run(why), lacking=lacking)
     inputs = random_inputs(original, seed, 0)
-    run = FirstRun(inputs, evaluate(original, inputs))
+    run = Run(inputs, evaluate(original, inputs))
     compared = _compared("numpy", run, evaluate(optimised, inputs), tolerance_of(original))
     return replace(compared, lacking=lacking)
 
@@ -277,7 +260,7 @@ def run_both(
 def _judged(
     second: InferenceSession,
     original: Graph,
-    run: FirstRun,
+    run: Run,
     version: str,
     loaded: Callable[[], InferenceSession],
     rounded: Callable[[], InferenceSession | None] = lambda: None,
@@ -296,7 +279,7 @@ def _judged(
     outcome = _compared(version, run, found, tolerance_of(original))
     if not outcome.why:
         return outcome
-    if _unsteady(loaded(), _rounded_otherwise(run.inputs), run.outputs, outcome.error):
+    if _unsteady(loaded(), rounded_otherwise(run.inputs), run.outputs, outcome.error):
         what = "inputs"
     elif _unsteady(rounded(), run.inputs, run.outputs, outcome.error):
         what = "weights"
@@ -309,7 +292,7 @@ def _judged(
 def _seconds(graph: Graph) -> float:
     from workbench.frontends import runtime
 
-    loops = any(word in o.payload for o in graph.opaques.values() for word in _LOOPS)
+    loops = any(b"Loop" in o.payload for o in graph.opaques.values())
     return runtime.LOOP_SECONDS if loops else RUN_SECONDS
 
 
@@ -322,13 +305,7 @@ def _session(graph: Graph) -> InferenceSession:
     return shared_session(apart.model, apart.arrays, optimise=False, arena=False)
 
 
-def _draws(graph: Graph, seed: int) -> Iterator[dict[str, np.ndarray]]:
-    yield random_inputs(graph, seed, 0)
-    for attempt in range(3):
-        yield gentle_inputs(graph, seed, attempt)
-
-
-def _compared(note: str, run: FirstRun, found: Mapping[str, np.ndarray], tolerance: float) -> WholeRun:
+def _compared(note: str, run: Run, found: Mapping[str, np.ndarray], tolerance: float) -> WholeRun:
     """Compare the outputs of a result with those of a run of the original."""
     errors: dict[str, float] = {}
     why, output = "", ""
@@ -348,11 +325,7 @@ def _compared(note: str, run: FirstRun, found: Mapping[str, np.ndarray], toleran
 
 
 def _distance(expected: np.ndarray, found: np.ndarray) -> tuple[float, Any]:
-    if expected.dtype != found.dtype:
-        return math.inf, (0,) * expected.ndim
-    if expected.dtype.kind == "V" or "float" in str(expected.dtype):  # ml_dtypes floats are not np.floating
-        return difference(expected.astype(np.float64), found.astype(np.float64))
-    return difference(expected, found)
+    return difference(expected, found) if expected.dtype == found.dtype else (math.inf, (0,) * expected.ndim)
 
 
 def _entry(array: np.ndarray, index: tuple[int, ...]) -> str:
@@ -396,25 +369,8 @@ def _rounded_model(original: Graph, given: Any) -> ModelProto | None:
         model.CopyFrom(given)
     else:
         model = onnx.load(given)
-    constants = [n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"]
-    for tensor in [*model.graph.initializer, *constants]:
-        if tensor.data_type in _ROUNDED:
-            values = _rounded_otherwise({tensor.name: onnx.numpy_helper.to_array(tensor)})
-            tensor.CopyFrom(onnx.numpy_helper.from_array(values[tensor.name], tensor.name))
+    round_weights_otherwise(model)
     return model
-
-
-def _rounded_otherwise(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return arrays whose floating-point entries are changed by one rounding, at random up or down."""
-    rng = np.random.default_rng(0)
-    moved = {}
-    for name, value in values.items():
-        if value.dtype.kind == "f":
-            step = np.finfo(value.dtype).eps * rng.choice([-1.0, 1.0], value.shape)
-            moved[name] = (value * (1 + step)).astype(value.dtype)
-        else:
-            moved[name] = value
-    return moved
 
 
 def given_of(model: object) -> ModelProto | str | os.PathLike[str] | None:
@@ -424,8 +380,7 @@ def given_of(model: object) -> ModelProto | str | os.PathLike[str] | None:
     if isinstance(model, bytes):
         return onnx.load_from_string(model)
     if isinstance(model, onnx.ModelProto):
-        copy = copied(model)
-        return copy
+        return copied(model)
     if isinstance(model, str | os.PathLike) and not str(model).endswith(".model"):
         return model
     return None

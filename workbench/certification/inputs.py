@@ -1,21 +1,45 @@
-"""Random inputs that fit a graph: equal seeds and draws give equal inputs."""
+"""Random inputs of graphs and of model files: equal seeds and draws give equal inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import zlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TypeProto
 
+from workbench.certification.interface import Dim, bound
+from workbench.certification.model import Model
+from workbench.frontends.onnx.file import check_elements
+from workbench.frontends.onnx.traits import OnnxTrait, has, index_operands
 from workbench.graph import Graph
 from workbench.ops import TensorType, Trait, spec_of, with_trait
-from workbench.ops.types import FLOAT_DTYPES
+from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES
 
-#: Operators that pass all their operands' elements on, so that an index stays one.
+V = TypeVar("V", bound=Hashable)
+
+#: The distributions of the floats of a graph, in the order of the draws; its other inputs are 0 or 1.
+GRAPH_KINDS: Final = ("normal", "uniform", "sparse")
+#: The distributions from which inputs of a file are drawn, in this order.
+KINDS: Final = ("normal", "uniform", "wide", "ties")
+#: The distributions that replace one on which a file fails, in this order.
+GENTLER: Final = ("small", "ones", "zeros")
+#: The distributions of integers that replace one on which a graph fails, in this order.
+_GENTLER_INTEGERS: Final = ("ones", "zeros", "small")
+#: The bounds of integers that are not indices, by distribution.
+_INTEGERS: Final = {
+    "bits": (0, 2), "normal": (0, 2), "uniform": (0, 8), "wide": (-8, 9), "ties": (0, 3), "small": (1, 3),
+}  # fmt: skip
+
+#: Operators of graphs that pass all their operands' elements on, so that an index stays one.
 _PASSING: Final = {op for op in with_trait(Trait.SELECTS) | {"cast"} if spec_of(op).places is None}
 
 
+# -- values -----------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Range:
     """The observed distribution of a value of a network: its mean, standard deviation and bounds."""
@@ -35,6 +59,88 @@ class Range:
         return cls(float(data.mean()), float(data.std()), float(data.min()), float(data.max()))
 
 
+def tensor(
+    dtype: str,
+    shape: tuple[int, ...],
+    limit: int | None,
+    kind: str,
+    rng: np.random.Generator,
+    seen: Range | None = None,
+) -> np.ndarray:
+    """Draw one tensor.
+
+    Args:
+        dtype: The element type.
+        shape: The shape.
+        limit: For integers that are indices, the extent that they stay below; otherwise None.
+        kind: The distribution: one of the names above, or ``bits`` for zeros and ones.
+        rng: The source of random numbers.
+        seen: An observed distribution, which the normal one then follows.
+    """
+    target = TensorType(dtype, shape).numpy_dtype()
+    if dtype == "string":
+        words = ["", "a", "two words", "Ärger"] if kind in KINDS else ["0", "1"]
+        return np.asarray(rng.choice(words, size=shape), object)
+    if dtype == "bool":
+        return np.full(shape, kind == "ones") if kind in ("ones", "zeros") else rng.random(shape) < 0.5
+    if dtype in FLOAT_DTYPES or dtype.startswith(("float", "complex")):
+        data = np.asarray(_floats(shape, kind, rng, seen))
+        if dtype not in FLOAT_DTYPES:
+            data = np.clip(data, -4, 4)
+        with np.errstate(all="ignore"):
+            return data.astype(target)
+    return np.asarray(_integers(dtype, shape, limit, kind, rng)).astype(target)
+
+
+def _floats(shape: tuple[int, ...], kind: str, rng: np.random.Generator, seen: Range | None) -> np.ndarray:
+    if kind in ("uniform", "small"):
+        return np.asarray(rng.random(shape))
+    if kind in ("ones", "zeros"):
+        return np.full(shape, float(kind == "ones"))
+    data = np.asarray(rng.standard_normal(shape))
+    if kind == "sparse":
+        return np.where(rng.random(shape) < 0.1, 0.0, 3.0 * data)
+    if kind == "wide":
+        # One entry in 32 is about a hundred times the usual size: activations have such outliers.
+        return np.where(rng.random(shape) < 1 / 32, 100.0 * data, 3.0 * data)
+    if kind == "ties":
+        return np.where(rng.random(shape) < 0.2, 0.0, np.round(4.0 * data) / 2.0)
+    return data if seen is None else np.clip(seen.mean + seen.deviation * data, seen.least, seen.most)
+
+
+def _integers(
+    dtype: str, shape: tuple[int, ...], limit: int | None, kind: str, rng: np.random.Generator
+) -> np.ndarray:
+    if kind in ("ones", "zeros"):
+        return np.full(shape, int(kind == "ones" and (limit is None or limit > 1)))
+    if limit is not None:
+        return rng.integers(0, max(1, limit), size=shape)
+    low, high = _INTEGERS[kind]
+    if dtype in ("int8", "uint8") and kind in ("normal", "wide"):
+        low, high = -128, 128
+    if dtype.startswith("u") and kind != "bits":
+        low, high = 0, max(high, 256 if dtype == "uint8" and kind != "small" else high)
+    return rng.integers(low, high, size=shape)
+
+
+def _limits(steps: Iterable[tuple[Iterable[V], Iterable[V], bool, Iterable[tuple[V, int]]]]) -> dict[V, int]:
+    """Return the extents that values used as indices must stay below.
+
+    ``steps`` are operators, the last first: results, operands, whether an index is passed on from operands to
+    results, and the operands that the operator itself uses as indices with the extents of their axes.
+    """
+    limits: dict[V, int] = {}
+    for results, operands, passes, indices in steps:
+        found = list(indices)
+        below = min((limits[r] for r in results if r in limits), default=0)
+        found += [(value, below) for value in operands if passes]
+        for value, extent in found:
+            if extent > 0:
+                limits[value] = min(limits.get(value, extent), extent)
+    return limits
+
+
+# -- graphs -----------------------------------------------------------------------------------------
 def random_inputs(
     graph: Graph, seed: int, draw: int, ranges: Mapping[str, Range] | None = None
 ) -> dict[str, np.ndarray]:
@@ -51,69 +157,173 @@ def random_inputs(
     Returns:
         Inputs by name. Integers used as indices stay below the indexed extent; other integers are 0 or 1.
     """
-    limits = index_limits(graph)
-    inputs: dict[str, np.ndarray] = {}
-    for k, i in enumerate(graph.inputs):
-        kind = graph.nodes[i].tensor
-        rng = np.random.default_rng([seed, draw, k])
-        name = graph.nodes[i].attr("name")
-        data: np.ndarray
-        if kind.dtype in FLOAT_DTYPES:
-            data = _floats(rng, kind, draw, (ranges or {}).get(name))
-        elif kind.dtype == "bool":
-            data = rng.integers(0, 2, size=kind.shape)
-        elif kind.dtype == "string":
-            data = rng.integers(0, 2, size=kind.shape).astype(str).astype(object)
-        else:
-            data = rng.integers(0, limits.get(i, 2), size=kind.shape)
-        inputs[name] = np.asarray(data).astype(kind.numpy_dtype())
-    return inputs
+    return _inputs_of(graph, seed, draw, GRAPH_KINDS[draw % 3], "bits", ranges or {})
 
 
 def gentle_inputs(graph: Graph, seed: int, attempt: int) -> dict[str, np.ndarray]:
     """Return safe inputs for a model that fails on others: integers suited to divide, index and count.
 
-    The attempts use integers that are all 1, all 0, then from 1 to 3; indices stay within their limits.
+    The attempts use integers that are all 1, all 0, then 1 or 2; indices stay within their limits.
     """
+    return _inputs_of(graph, seed, 1, "uniform", _GENTLER_INTEGERS[attempt % 3], {})
+
+
+def _inputs_of(
+    graph: Graph, seed: int, draw: int, floats: str, integers: str, ranges: Mapping[str, Range]
+) -> dict[str, np.ndarray]:
     limits = index_limits(graph)
-    inputs = random_inputs(graph, seed, 1)
+    inputs: dict[str, np.ndarray] = {}
     for k, i in enumerate(graph.inputs):
-        kind = graph.nodes[i].tensor
-        if kind.dtype in FLOAT_DTYPES or kind.dtype in ("bool", "string"):
-            continue
-        most = limits.get(i)
-        rng = np.random.default_rng([seed, attempt, k])
-        low, high = ((1, 2), (0, 1), (1, 4))[attempt % 3]
-        choice = rng.integers(low, high, size=kind.shape)
-        if most is not None:
-            choice = np.minimum(choice, most - 1)
-        inputs[graph.nodes[i].attr("name")] = choice.astype(kind.numpy_dtype())
+        type_, name = graph.nodes[i].tensor, graph.nodes[i].attr("name")
+        kind = integers if type_.dtype.startswith(("int", "uint")) else "bits"
+        if type_.dtype in FLOAT_DTYPES:
+            kind = floats
+        rng = np.random.default_rng([seed, draw, k])
+        inputs[name] = tensor(type_.dtype, type_.shape, limits.get(i), kind, rng, ranges.get(name))
     return inputs
-
-
-def _floats(rng: np.random.Generator, kind: TensorType, draw: int, seen: Range | None) -> np.ndarray:
-    if draw % 3 == 1:
-        return np.asarray(rng.random(kind.shape))
-    data = np.asarray(rng.standard_normal(kind.shape))
-    if draw % 3 == 2:
-        return np.where(rng.random(kind.shape) < 0.1, 0.0, 3.0 * data)
-    if seen is not None:
-        return np.clip(seen.mean + seen.deviation * data, seen.least, seen.most)
-    return data
 
 
 def index_limits(graph: Graph) -> dict[int, int]:
     """Return the extent that each node used as an index must stay below, by node number."""
-    limits: dict[int, int] = {}
-    for node in graph.nodes:
-        at = spec_of(node.op).places
-        if at is not None:
-            extent = graph.nodes[node.inputs[0]].tensor.shape[node.attr("axis")]
-            limits[node.inputs[at]] = min(limits.get(node.inputs[at], extent), extent)
-    # Casts, reshapes and slices of an index are still that index.
-    for j in range(len(graph.nodes) - 1, -1, -1):
-        node = graph.nodes[j]
-        if j in limits and node.op in _PASSING:
-            for source in node.inputs:
-                limits[source] = min(limits.get(source, limits[j]), limits[j])
-    return limits
+
+    def steps() -> Iterator[tuple[Iterable[int], Iterable[int], bool, list[tuple[int, int]]]]:
+        for i in range(len(graph.nodes) - 1, -1, -1):
+            node = graph.nodes[i]
+            at = spec_of(node.op).places
+            own = []
+            if at is not None:
+                own = [(node.inputs[at], graph.nodes[node.inputs[0]].tensor.shape[node.attr("axis")])]
+            yield (i,), node.inputs, node.op in _PASSING, own
+
+    return _limits(steps())
+
+
+# -- files ------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Inputs that were drawn, with their number, distribution, seed and sizes of the symbolic dimensions."""
+
+    number: int
+    kind: str
+    seed: int
+    binding: Mapping[str, int]
+    feeds: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        sizes = ", ".join(f"{name}={size}" for name, size in self.binding.items())
+        return f"draw {self.number} ({self.kind}, seed {self.seed}{', ' + sizes if sizes else ''})"
+
+
+def draw(
+    model: Model,
+    shapes: Mapping[str, tuple[Dim, ...] | None],
+    binding: Mapping[str, int],
+    limits: Mapping[str, int],
+    *,
+    number: int,
+    kind: str,
+    seed: int,
+) -> Draw:
+    """Draw inputs for a model; equal arguments give equal inputs.
+
+    Args:
+        model: The model.
+        shapes: The shapes of its inputs; None for an unknown rank.
+        binding: Sizes of the symbolic dimensions.
+        limits: Extents that index inputs stay below, by input name.
+        number: The number of the draw.
+        kind: The distribution, one of ``KINDS`` or ``GENTLER``.
+        seed: The seed.
+
+    Raises:
+        ModelError: An input is too large to be drawn.
+    """
+    feeds = {}
+    for name, types in model.inputs.items():
+        shape = bound(shapes.get(name), binding)
+        check_elements(math.prod(shape), f"input {name!r}")
+        rng = np.random.default_rng([seed, number, zlib.crc32(name.encode())])
+        feeds[name] = _value(types, shape, limits.get(name), kind, rng)
+    return Draw(number, kind, seed, dict(binding), feeds)
+
+
+def _value(
+    types: TypeProto, shape: tuple[int, ...], limit: int | None, kind: str, rng: np.random.Generator
+) -> Any:
+    if types.WhichOneof("value") == "sequence_type":
+        return [_value(types.sequence_type.elem_type, shape, limit, kind, rng) for _ in range(2)]
+    if types.WhichOneof("value") == "optional_type":
+        return _value(types.optional_type.elem_type, shape, limit, kind, rng)
+    dtype = DTYPE_NAMES.get(types.tensor_type.elem_type, "float32")
+    return tensor(dtype, shape, limit, kind, rng)
+
+
+def index_limits_of(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """Return the extent that each index input (token ids, positions) must stay below, by input name.
+
+    ``shapes`` are the shapes of the inputs, all bound.
+    """
+    types = inferred(model, shapes)
+    limits = _limits(
+        (node.output, node.input, has(node, OnnxTrait.CARRIES), _limited(node, types))
+        for node in reversed(model.nodes)
+    )
+    return {name: limit for name, limit in limits.items() if name in model.inputs}
+
+
+def _limited(
+    node: NodeProto, types: Mapping[str, tuple[str, tuple[int | None, ...]]]
+) -> Iterator[tuple[str, int]]:
+    """Yield the operands of a node that are indices, each with the extent that it stays below."""
+    for indices, table in index_operands(node):
+        if (
+            len(node.input) <= max(indices, table)
+            or not node.input[indices]
+            or node.input[table] not in types
+        ):
+            continue
+        shape = types[node.input[table]][1]
+        axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+        if node.op_type == "GatherND":
+            yield node.input[indices], min((d for d in shape if d), default=0)
+        elif -len(shape) <= axis < len(shape):
+            yield node.input[indices], shape[axis] or 0
+
+
+def inferred(
+    model: Model, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[str, tuple[int | None, ...]]]:
+    """Return the dtype and shape of all values that shape inference finds, given the inputs' shapes."""
+    bare = ModelProto()
+    bare.ir_version = max(model.proto.ir_version, 4)
+    bare.opset_import.extend(model.proto.opset_import)
+    bare.functions.extend(model.proto.functions)
+    graph = bare.graph
+    graph.name = "types"
+    graph.node.extend(model.nodes)
+    for name, kind in model.inputs.items():
+        if kind.WhichOneof("value") == "tensor_type" and name in shapes:
+            kind = onnx.helper.make_tensor_type_proto(kind.tensor_type.elem_type, list(shapes[name]))
+        graph.input.append(onnx.helper.make_value_info(name, kind))
+    for name, weight in model.weights.items():
+        if isinstance(weight, onnx.TensorProto):
+            kind = onnx.helper.make_tensor_type_proto(weight.data_type, list(weight.dims))
+            if np.prod(weight.dims) <= 1024 and weight.data_location != onnx.TensorProto.EXTERNAL:
+                graph.initializer.append(weight)
+            else:
+                graph.input.append(onnx.helper.make_value_info(name, kind))
+    for name in model.outputs:
+        graph.output.append(onnx.ValueInfoProto(name=name))
+    found: dict[str, tuple[str, tuple[int | None, ...]]] = {}
+    try:
+        whole = onnx.shape_inference.infer_shapes(bare, data_prop=True)
+    except Exception:  # indices whose limits cannot be inferred are drawn without a limit
+        whole = bare
+    for value in (*whole.graph.input, *whole.graph.value_info, *whole.graph.output):
+        if value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.HasField("shape"):
+            dims = value.type.tensor_type.shape.dim
+            shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
+            found[value.name] = (DTYPE_NAMES.get(value.type.tensor_type.elem_type, "float32"), shape)
+    for tensor_ in whole.graph.initializer:
+        found[tensor_.name] = (DTYPE_NAMES.get(tensor_.data_type, "float32"), tuple(tensor_.dims))
+    return found

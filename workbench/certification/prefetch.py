@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from workbench.certification.end_to_end import FirstRun, Probe, first_run, probe
+from workbench.certification.end_to_end import Run, first_run, probe
 from workbench.certification.region_check import work
 from workbench.graph import Graph, evaluate
 from workbench.ops import TensorType
@@ -82,11 +82,11 @@ class EarlyRuns:
         first = self._first()
         return self._probe().inputs if first is None else first.inputs
 
-    def first(self) -> FirstRun | None:
+    def first(self) -> Run | None:
         """Return the run of the given model, or None if no run was begun or none was given."""
         return None if self._thread is None else self._first()
 
-    def probe(self, nodes: Iterable[int]) -> Probe | None:
+    def probe(self, nodes: Iterable[int]) -> Run | None:
         """Return a run that records the ranges of these nodes, or None if no run does."""
         if self._thread is None:
             return None
@@ -100,7 +100,7 @@ class EarlyRuns:
         return self._exact()
 
 
-def _run_of(given: object, original: Graph, seed: int) -> FirstRun | None:
+def _run_of(given: object, original: Graph, seed: int) -> Run | None:
     """Run a given model; return None if there is none, or if it cannot be read or the runtime refuses it."""
     from workbench.frontends.onnx.file import ModelError
     from workbench.frontends.onnx.sessions import shared_session

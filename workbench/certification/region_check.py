@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -12,7 +11,7 @@ import numpy as np
 
 from workbench.certification.inputs import Range, random_inputs
 from workbench.certification.regions import Region
-from workbench.certification.rounded_constants import beyond, most_explained, movement
+from workbench.certification.tolerance import beyond, difference, most_explained, movement
 from workbench.graph import Graph, GraphBuilder, Node, evaluate
 from workbench.graph.evaluate import Memo, OpaqueRunner
 from workbench.graph.weights import Weight
@@ -125,32 +124,6 @@ def short_fault(region: Region, *, seed: int, ranges: Mapping[str, Range] | None
 
 def _is_float(array: np.ndarray) -> bool:
     return str(array.dtype) in FLOAT_DTYPES
-
-
-def difference(expected: np.ndarray, found: np.ndarray) -> tuple[float, Sequence[int]]:
-    """Return the largest relative difference of two arrays and its index.
-
-    The difference is relative to the largest finite entry of ``expected``. Entries that are not finite must
-    agree; otherwise the difference is infinite.
-    """
-    if expected.shape != found.shape:
-        return math.inf, (0,) * expected.ndim
-    if not np.issubdtype(expected.dtype, np.floating):
-        wrong = np.argwhere(expected != found)
-        return (math.inf, wrong[0].tolist()) if len(wrong) else (0.0, ())
-    finite = np.isfinite(expected)
-    strange = (finite != np.isfinite(found)) | (
-        ~finite & ~((expected == found) | (np.isnan(expected) & np.isnan(found)))
-    )
-    if strange.any():
-        return math.inf, np.argwhere(strange)[0].tolist()
-    if not finite.any():
-        return 0.0, ()
-    gap = np.where(finite, np.abs(np.where(finite, expected, 0) - np.where(finite, found, 0)), 0.0)
-    scale = float(np.abs(expected[finite]).max())
-    where = np.unravel_index(int(gap.argmax()), gap.shape)
-    largest = float(gap[where])
-    return (largest / scale if scale > 0 else largest), [int(i) for i in where]
 
 
 def work(graph: Graph) -> float:

@@ -333,7 +333,7 @@ def _certificate(
     job: Job, candidate: Candidate, trace: Trace, egraph: EGraph | None, rules: RuleSet
 ) -> tuple[Certificate, tuple[Checked, ...]]:
     """Compare a candidate with the original, at the sizes of the prices and at others."""
-    from workbench.certification.certificate import certify
+    from workbench.certification import certify
 
     model, seed = job.model, job.settings.seed
     with job.stages("certificate"):
@@ -354,7 +354,7 @@ def _certificate(
 
 def holds(model: Model, term: Graph, seed: int) -> bool:
     """Return whether a term computes the same as the original at all bindings that are checked."""
-    from workbench.certification.certificate import certify
+    from workbench.certification import certify
 
     if not certify(model.graph, model.at_prices(term), seed=seed).passed:
         return False

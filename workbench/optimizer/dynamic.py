@@ -175,7 +175,7 @@ def _check(
     sessions: Files,
     graphs: bool,
 ) -> Checked:
-    from workbench.certification.certificate import certify
+    from workbench.certification import certify
 
     try:
         before = graph_at(model.searched, model.generic, sizes)

@@ -135,7 +135,7 @@ def _for_accelerator(
 
 def blame(job: Job, run: Run) -> tuple[str, ...]:
     """Return the rules whose removal makes the result right, by repeating the run with fewer rules."""
-    from workbench.certification.blame import find_offending
+    from workbench.certification.bisect import find_offending
     from workbench.egraph import rebuild
     from workbench.saturation import Saturation
 

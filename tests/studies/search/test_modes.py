@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from workbench.certification.certificate import certify
+from workbench.certification import certify
 from workbench.costs.analytic import AnalyticCost
 from workbench.graph import GraphBuilder
 from workbench.laws.verification import Verification

@@ -6,7 +6,7 @@ import pytest
 import workbench
 from tests.random_graphs import random_graph
 from tests.studies.search.brute import least_cost, reachable_graphs
-from workbench.certification.certificate import certify
+from workbench.certification import certify
 from workbench.costs import graph_cost
 from workbench.costs.analytic import AnalyticCost
 from workbench.graph import GraphBuilder

@@ -361,6 +361,8 @@ def _verdict(verdict: Verdict) -> str:
 
 
 def _certificate(certificate: Certificate) -> str:
+    if certificate.files:
+        return heading("Certificate", " and ".join(certificate.files)) + preformatted(str(certificate))
     rows = [(name, f"{error:.1e}") for name, error in certificate.errors.items()]
     verdicts = list(certificate.rules.items())
     return (

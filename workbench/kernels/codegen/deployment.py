@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.certification.certificate import Certificate, certify
-from workbench.certification.end_to_end import tolerance_of
+from workbench.certification import Certificate, certify
 from workbench.certification.inputs import random_inputs
-from workbench.certification.region_check import difference
+from workbench.certification.tolerance import difference, tolerance_of
 from workbench.costs import CostModel
 from workbench.costs.registry import cost_model
 from workbench.devices.timing import paired_speedup, rounds

@@ -12,9 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.certification.end_to_end import tolerance_of
 from workbench.certification.inputs import gentle_inputs
-from workbench.certification.region_check import difference
+from workbench.certification.tolerance import difference, tolerance_of
 from workbench.devices.targets import target
 from workbench.graph import Graph, GraphBuilder, evaluate
 from workbench.ops import OpSpec, operators

@@ -187,7 +187,7 @@ def _rules(rules: Rules | None, mode: str, keep_refuted: bool) -> RuleSet:
 
 def _blame(search: BacktrackingSearch, seed: int) -> tuple[str, ...]:
     """Return the rule behind a wrong result: the one between a right and a wrong graph of the history."""
-    from workbench.certification.certificate import certify
+    from workbench.certification import certify
 
     path, history = search.path(), search.history
     right, wrong = 0, len(path) - 1

@@ -8,8 +8,8 @@ from onnx import TensorProto, helper
 import workbench
 from tests.certification.models import chain, model, network
 from workbench.certification import certify_files
-from workbench.certification.files.model import Model
-from workbench.certification.files.unrunnable_ops import set_apart
+from workbench.certification.model import Model
+from workbench.certification.unrunnable_ops import set_apart
 from workbench.frontends.onnx.file import ModelError
 
 
@@ -35,8 +35,10 @@ def test_a_model_is_equal_to_itself():
     found = certify_files(network(), network())
     assert found.equal
     assert found.error == 0.0
-    assert found.own > 0
-    assert len(found.draws) == 6  # four for one batch size, one for each of two others
+    assert found.own_rounding > 0
+    assert found.passed
+    assert "equal on 6 draws" in found._repr_mimebundle_()["text/html"]
+    assert len(found.drawn) == 6  # four for one batch size, one for each of two others
 
 
 @pytest.mark.parametrize("level", ["BASIC", "EXTENDED", "ALL"])
@@ -112,7 +114,7 @@ def test_interfaces_that_differ_are_reported_before_anything_runs():
     found = certify_files(network(), other)
     assert not found.equal
     assert "input 'x' is missing in B" in found.reason
-    assert found.draws == ()
+    assert found.drawn == ()
 
 
 def test_a_symbol_fixed_in_b_is_a_note_and_bound_to_that_size():
@@ -245,7 +247,7 @@ def test_a_misspelt_dimension_is_an_error_with_the_nearest():
     with pytest.raises(ValueError, match=r"did you mean batch"):
         certify_files(network(batch="batch"), network(batch="batch"), dims={"btach": 2})
     found = certify_files(network(batch="batch"), network(batch="batch"), dims={"batch": 7})
-    assert all("batch=7" in text for text in found.draws)
+    assert all("batch=7" in text for text in found.drawn)
 
 
 @pytest.mark.parametrize("bad", [b"", b"no model", b"\x08\x07"])

@@ -1,6 +1,6 @@
 import pytest
 
-from workbench.certification.blame import find_offending
+from workbench.certification.bisect import find_offending
 
 RULES = [f"rule-{i}" for i in range(40)]
 

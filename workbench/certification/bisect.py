@@ -14,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 from onnx import NodeProto
 
-from workbench.certification.files.inputs import inferred
-from workbench.certification.files.model import Model
-from workbench.certification.files.runner import RunFailure, Runner
-from workbench.certification.files.tolerance import Mismatch, mismatch, moved_model
+from workbench.certification.inputs import inferred
+from workbench.certification.model import Model
+from workbench.certification.runner import RunFailure, Runner
+from workbench.certification.tolerance import Mismatch, mismatch, moved_model
 from workbench.frontends.onnx.nodes import read_by
 from workbench.ops.types import TensorType
 
@@ -455,3 +455,43 @@ def _bytes(known: tuple[str, tuple[int | None, ...]] | None) -> float:
     if known is None:
         return 1 << 20
     return float(np.prod([d or 1 for d in known[1]], dtype=np.float64)) * 4
+
+
+# -- rules ------------------------------------------------------------------------------------------
+def find_offending(
+    rules: Sequence[str], right: Callable[[Sequence[str]], bool], calls: int = 40
+) -> tuple[str, ...]:
+    """Return a minimal set of rules with which the run still gives a wrong result.
+
+    ``right(names)`` repeats the run with these rules only and returns whether its result is right. The
+    search is delta debugging: it tries halves, then their complements, then finer parts, so one bad rule
+    among n is found in about 2 log n runs. The set is minimal unless the search used up its limit of
+    ``calls`` runs; it is empty if the first repetition, with all rules, gives a right result.
+    """
+    left = calls
+
+    def wrong(names: Sequence[str]) -> bool:
+        nonlocal left
+        left -= 1
+        return not right(names)
+
+    suspects = list(rules)
+    if not wrong(suspects):
+        return ()
+    parts = 2
+    while len(suspects) > 1 and left > 0:
+        size = -(-len(suspects) // parts)
+        chunks = [suspects[i : i + size] for i in range(0, len(suspects), size)]
+        complements = [[s for s in suspects if s not in set(c)] for c in chunks]
+        for candidate in chunks + (complements if len(chunks) > 2 else []):
+            if left <= 0:
+                break
+            if wrong(candidate):
+                parts = 2 if candidate in chunks else max(2, parts - 1)
+                suspects = candidate
+                break
+        else:
+            if parts >= len(suspects):
+                break
+            parts = min(len(suspects), 2 * parts)
+    return tuple(suspects)

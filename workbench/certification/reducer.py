@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper
 
-from workbench.certification.files.bisect import Located, Region
-from workbench.certification.files.model import type_of
-from workbench.certification.files.runner import RunFailure, Runner
-from workbench.certification.files.tolerance import mismatch
+from workbench.certification.bisect import Located, Region
+from workbench.certification.model import type_of
+from workbench.certification.runner import RunFailure, Runner
+from workbench.certification.tolerance import mismatch
 from workbench.frontends.onnx.file import write_model
 from workbench.frontends.onnx.nodes import read_by, rename
 from workbench.ops.types import DTYPE_CODES, TensorType

@@ -133,7 +133,7 @@ class Runner:
 
     def _start(self) -> None:
         if self._process is None:
-            self._process = Child("workbench.certification.files.worker", str(self.memory))
+            self._process = Child("workbench.certification.worker", str(self.memory))
             self._answer(60.0)
 
     def _call(self, *message: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Comparison of two model files of any origin: from the files to the first tensor that differs."""
+"""Certificate of two model files of any origin: from the files to the first tensor that differs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, Final
 import numpy as np
 from onnx import ModelProto
 
-from workbench.certification.files.bisect import Located, Side, hidden, locate
-from workbench.certification.files.inputs import GENTLER, KINDS, Draw, draw, index_limits, inferred
-from workbench.certification.files.interface import BINDINGS, Interface, bindings, bound, compare
-from workbench.certification.files.model import Model
-from workbench.certification.files.reducer import differing_weights, write_repro
-from workbench.certification.files.result import Comparison, Difference, Piece
-from workbench.certification.files.runner import RunFailure, Runner, RunTimeout, machine_memory
-from workbench.certification.files.tolerance import STATED, Mismatch, mismatch, moved_model
-from workbench.certification.files.unrunnable_ops import (
+from workbench.certification.bisect import Located, Region, Side, hidden, locate
+from workbench.certification.certificate import Certificate, Difference, Piece
+from workbench.certification.inputs import GENTLER, KINDS, Draw, draw, index_limits_of, inferred
+from workbench.certification.interface import BINDINGS, Interface, bindings, bound, compare
+from workbench.certification.model import Model
+from workbench.certification.reducer import differing_weights, write_repro
+from workbench.certification.runner import RunFailure, Runner, RunTimeout, machine_memory
+from workbench.certification.tolerance import STATED, Mismatch, difference, mismatch, moved_model
+from workbench.certification.unrunnable_ops import (
     Apart,
     CannotPair,
     drawn_results,
@@ -52,7 +52,7 @@ def certify_files(
     repro: str | Path | None = None,
     inside: bool = True,
     progress: Progress | None = None,
-) -> Comparison:
+) -> Certificate:
     """Compare model B with its original A on random inputs; no operator is translated.
 
     Both models run in ONNX Runtime with its optimiser off, in a separate process. Outputs may differ by as
@@ -146,7 +146,7 @@ class _Task:
         self.tolerance = ""
         self.apart = Apart()
 
-    def run(self) -> Comparison:
+    def run(self) -> Certificate:
         """Compare the interfaces, then the outputs, and locate the first difference."""
         if self.interface.problems:
             return self._result("; ".join(self.interface.problems))
@@ -205,7 +205,7 @@ class _Task:
             if running == BINDINGS:
                 break
             shapes = {n: bound(self.interface.shapes.get(n), binding) for n in self.a.inputs}
-            limits = index_limits(self.a, shapes)
+            limits = index_limits_of(self.a, shapes)
             planned = (KINDS[i % len(KINDS)] for i in range(self.count if not running else 1))
             before = len(results)
             for kind in planned:
@@ -290,7 +290,7 @@ class _Task:
     # -- comparing --------------------------------------------------------------------------------
     def _compared(
         self, expected: Sequence[Mapping[str, Any]], moved: Sequence[Sequence[Mapping[str, Any]]]
-    ) -> Comparison:
+    ) -> Certificate:
         names = [y for _, y in self.watched]
         loaded = self.runner.load(self.b.cut(names), self.b.folder)
         shown: list[tuple[int, str, str, Mismatch]] = []
@@ -314,7 +314,7 @@ class _Task:
             return self._located(shown)
         return self._inside() if self.inside else self._result("")
 
-    def _inside(self) -> Comparison:
+    def _inside(self) -> Certificate:
         """Compare the values inside the models, after their outputs agreed."""
         self.say("the outputs agree: looking inside")
         sides = self._sides([0], *(list(names) for names in zip(*self.watched, strict=True)))
@@ -338,7 +338,7 @@ class _Task:
         self.error = max(self.error, _apart(expected, found))
         self.own = max([self.own, *(_apart(expected, m) for m in moved)])
 
-    def _located(self, shown: Sequence[tuple[int, str, str, Mismatch]]) -> Comparison:
+    def _located(self, shown: Sequence[tuple[int, str, str, Mismatch]]) -> Certificate:
         number, ours, theirs, at = shown[0]
         self.say("the outputs differ: looking for the first tensor that does")
         chosen = [number, *(i for i in range(len(self.done)) if i != number)][:2]
@@ -367,7 +367,7 @@ class _Task:
 
     def _told(
         self, located: Located, draws: Sequence[int], outputs: tuple[str, ...], before: str = ""
-    ) -> Comparison:
+    ) -> Certificate:
         """Return the outcome for a located difference, and write the small model that shows it if asked."""
         found = located.at
         difference = Difference(
@@ -380,8 +380,8 @@ class _Task:
             draw=str(self.done[draws[located.draw]]),
             outputs=outputs,
             what=found.what,
-            a=Piece.of(located.a),
-            b=Piece.of(located.b),
+            a=_piece(located.a),
+            b=_piece(located.b),
             weights=tuple(differing_weights(located)),
             located=""
             if located.confirmed or located.a.output in outputs
@@ -395,23 +395,26 @@ class _Task:
 
     def _result(
         self, reason: str, difference: Difference | None = None, repro: tuple[str, ...] = ()
-    ) -> Comparison:
+    ) -> Certificate:
         import onnxruntime
 
-        return Comparison(
-            a=self.names[0],
-            b=self.names[1],
-            equal=not reason,
-            reason=reason,
-            draws=tuple(map(str, self.done)),
+        return Certificate(
+            passed=not reason,
+            draws=len(self.done),
             seed=self.seed,
+            arithmetic="as saved",
             error=self.error,
-            own=self.own,
-            tolerance=self.tolerance,
+            deployed_error=self.error,
+            outputs=tuple(self.a.outputs),
+            reason=reason,
+            own_rounding=self.own,
+            whole=f"onnxruntime {onnxruntime.__version__}, optimiser off",
+            files=self.names,
+            drawn=tuple(map(str, self.done)),
+            allowed=self.tolerance,
             notes=tuple(self.notes),
             difference=difference,
             repro=repro,
-            runtime=f"onnxruntime {onnxruntime.__version__}, optimiser off",
         )
 
 
@@ -424,8 +427,11 @@ def _apart(expected: Any, found: Any) -> float:
     """Return the largest difference of two values relative to the largest entry; 0 if they are not floats."""
     if not isinstance(expected, np.ndarray) or TensorType.of(expected).dtype not in FLOAT_DTYPES:
         return 0.0
-    with np.errstate(all="ignore"):
-        x, y = expected.astype(np.float64), np.asarray(found).astype(np.float64)
-        usable = np.isfinite(x) & np.isfinite(y)
-        size = float(np.abs(x[usable]).max(initial=0.0))
-        return float(np.abs(x[usable] - y[usable]).max(initial=0.0)) / size if size else 0.0
+    x, y = expected.astype(np.float64), np.asarray(found).astype(np.float64)
+    usable = np.isfinite(x) & np.isfinite(y)
+    return difference(np.where(usable, x, 0.0), np.where(usable, y, 0.0))[0]
+
+
+def _piece(region: Region) -> Piece:
+    operators = tuple(f"{n.domain}:{n.op_type}" if n.domain else n.op_type for n in region.nodes)
+    return Piece(operators, tuple(n.name for n in region.nodes), region.inputs, region.output)

@@ -1,6 +1,6 @@
 """The process that runs models of unknown origin: if it hangs, grows or crashes, its parent survives.
 
-Run as ``python -m workbench.certification.files.worker MEMORY_BYTES``.
+Run as ``python -m workbench.certification.worker MEMORY_BYTES``.
 """
 
 from __future__ import annotations

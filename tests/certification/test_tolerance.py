@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench import certify
-from workbench.certification.rounded_constants import MOST, beyond, movement
+from workbench.certification.tolerance import MOST_EXPLAINED, beyond, movement
 from workbench.graph import GraphBuilder, evaluate
 
 
@@ -104,7 +104,7 @@ def test_no_more_is_explained_than_a_few_units():
     graph = b.graph({"y": b.op("sub", b.op("add", x, huge), huge)})
     given = {"x": np.array([1.0, 2.0], np.float32)}
     moved = movement(graph, lambda one: evaluate(one, given, precise=True))
-    assert moved["y"].max() <= 2 * MOST["float32"]
+    assert moved["y"].max() <= 2 * MOST_EXPLAINED["float32"]
 
 
 def test_what_is_explained_is_taken_off():

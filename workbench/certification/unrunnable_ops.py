@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from onnx import NodeProto
 
-from workbench.certification.files.inputs import inferred, tensor
-from workbench.certification.files.interface import shape_of
-from workbench.certification.files.model import Model
-from workbench.certification.files.runner import RunFailure, Runner
+from workbench.certification.inputs import inferred, tensor
+from workbench.certification.interface import shape_of
+from workbench.certification.model import Model
+from workbench.certification.runner import RunFailure, Runner
 from workbench.frontends.onnx.traits import draws_random_numbers
 
 #: Messages with which ONNX Runtime reports that an operator, or a kernel for it, is missing.
@@ -72,7 +72,7 @@ def missing(message: str) -> tuple[str, str] | None:
 def unrunnable(model: Model, runner: Runner) -> set[tuple[str, str]]:
     """Return the operators of a model that ONNX Runtime cannot load.
 
-    Raise :class:`~workbench.certification.files.runner.RunFailure` if it refuses the model for another reason.
+    Raise :class:`~workbench.certification.runner.RunFailure` if it refuses the model for another reason.
     """
     found: set[tuple[str, str]] = set()
     while True:

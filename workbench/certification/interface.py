@@ -10,7 +10,7 @@ from typing import Final
 
 from onnx import TypeProto
 
-from workbench.certification.files.model import Model
+from workbench.certification.model import Model
 from workbench.ops.types import DTYPE_NAMES
 
 #: A dimension: an extent, or the name of a symbol.

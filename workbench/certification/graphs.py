@@ -1,0 +1,274 @@
+"""Certificates of graphs: rewritten regions compared in float64, then both models as they are saved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Final
+
+import numpy as np
+
+from workbench.certification.certificate import Certificate, Evidence
+from workbench.certification.end_to_end import Run, WholeRun, probe, run_whole
+from workbench.certification.inputs import Range, random_inputs
+from workbench.certification.prefetch import EarlyRuns
+from workbench.certification.region_check import Difference, Outcome, compare, short_fault, work
+from workbench.certification.regions import Correspondence, Merged, Region, Task, matched
+from workbench.certification.tolerance import EXACT, difference, tolerance_of
+from workbench.graph import Graph, Opaque, evaluate
+from workbench.graph.evaluate import Memo, OpaqueRunner
+from workbench.support.messages import one_line
+
+#: Rounding is measured against the original in float64 if evaluating it takes at most this many operations.
+MEASURED: Final = 4e9
+_NUMBERS: Final = ", numbers within their rounding"
+
+
+def certify_graphs(
+    original: Graph,
+    optimised: Graph,
+    *,
+    draws: int = 3,
+    seed: int = 0,
+    opaque: OpaqueRunner | None = None,
+    known: Correspondence | None = None,
+    given: object = None,
+    whole: bool = True,
+    early: EarlyRuns | None = None,
+) -> Certificate:
+    """Compare two graphs on random inputs and return a certificate of the outcome.
+
+    The rewritten regions are compared one by one, then both models run as a whole in ONNX Runtime. Opaque
+    operators are compared by their operands. The names, order and types of inputs and outputs must be
+    the same in both graphs.
+
+    Args:
+        original: The graph before rewriting.
+        optimised: The graph after rewriting.
+        draws: The number of random inputs per region.
+        seed: The seed of the random inputs.
+        opaque: Runs the opaque operators that occur inside a region, by default in ONNX Runtime.
+        known: Numbers for the nodes of both graphs (their e-classes): equal numbers claim equal values. The
+            values that both graphs contain bound the regions. Without it both graphs are evaluated once as
+            a whole, and values found equal are the boundaries.
+        given: The model from which the original was imported.
+        whole: Whether both models also run as a whole.
+        early: Runs of the original, with the same ``given`` and ``seed``, that may have been made already.
+
+    Returns:
+        A certificate, which has passed if no difference beyond its tolerances was found.
+    """
+    if opaque is None and original.opaques:
+        from workbench.frontends import opaque_runner
+
+        opaque = opaque_runner()
+    return _Certifier(original, optimised, draws, seed, opaque, early).run(known, given, whole)
+
+
+class _Certifier:
+    """One certification: its inputs, and the outcome so far."""
+
+    def __init__(
+        self,
+        original: Graph,
+        optimised: Graph,
+        draws: int,
+        seed: int,
+        opaque: OpaqueRunner | None,
+        early: EarlyRuns | None,
+    ) -> None:
+        self.began = time.perf_counter()
+        self.early = early
+        self.original, self.optimised = original, optimised
+        self.opaque = _Replayed(opaque) if opaque is not None else None
+        self.memo: Memo = {}
+        self.ranges: dict[int, Range] = {}
+        self.probe: Run | None = None
+        self.found = Certificate(
+            passed=True,
+            draws=draws,
+            seed=seed,
+            arithmetic="float64" + (", opaque operators in their own dtype" if original.opaques else ""),
+            tolerance=EXACT,
+            deployed_tolerance=tolerance_of(original),
+            outputs=tuple(name for name, _ in original.outputs),
+            whole="not run: the graphs were not compared as a whole",
+            whole_ran=False,
+        )
+
+    def run(self, known: Correspondence | None, given: object, whole: bool) -> Certificate:
+        """Compare interfaces, regions and whole models, in this order, up to the first disagreement."""
+        # Holding the generated weights keeps them cached: each is generated once.
+        kept = [w.value() for w in self.original.weights.values() if whole and w.data is None]
+        why = _interface(self.original, self.optimised)
+        evidence: Evidence | None = None
+        if not why and self.optimised is not self.original:
+            why, evidence = self._compare_regions(known, whole)
+        if not why and whole:
+            why, evidence = self._compare_whole(given)
+        del kept
+        seconds = time.perf_counter() - self.began
+        return replace(self.found, passed=not why, reason=why, evidence=evidence, seconds=seconds)
+
+    # -- regions ----------------------------------------------------------------------------------
+    def _compare_regions(self, known: Correspondence | None, whole: bool) -> tuple[str, Evidence | None]:
+        guessed = known is None
+        if known is None:
+            try:
+                known = matched(
+                    self.original,
+                    self.optimised,
+                    random_inputs(self.original, self.found.seed, 0),
+                    self.opaque,
+                )
+            except (RuntimeError, ValueError):  # an opaque operator does not run: only outputs are matched
+                if not self.original.opaques:
+                    raise
+        merged = Merged(self.original, self.optimised, known)
+        if merged.mismatch:
+            return merged.mismatch, None
+        tasks = merged.tasks()
+        if whole and tasks:
+            node = {m: i for i, m in reversed(list(enumerate(merged.place)))}
+            shown = [node[i] for t in _distinct(tasks) for i in t.leaves]
+            made = None if self.early is None else self.early.probe(shown)
+            self.probe = made or probe(self.original, shown, seed=self.found.seed, memo=self.memo)
+            self.ranges = {merged.place[i]: seen for i, seen in self.probe.ranges.items()}
+        why, evidence = self._compare_tasks(merged, tasks)
+        if why and guessed and known is not None:
+            # Two matched values may have been equal only by chance: compare the outputs alone.
+            self.found = replace(self.found, error=0.0)
+            merged = Merged(self.original, self.optimised)
+            why, at = self._compare_tasks(merged, merged.tasks())
+            return (why, evidence or at) if why else ("", None)
+        return why, evidence
+
+    def _compare_tasks(self, merged: Merged, tasks: list[Task]) -> tuple[str, Evidence | None]:
+        distinct = _distinct(tasks)
+        self.found = replace(self.found, regions=len(tasks), distinct=len(distinct))
+        for task in distinct:
+            found: tuple[Region, Difference] | None = None
+            refusal, worst = "", 0.0
+            for attempt in chain([task], merged.wider(task)):
+                region = merged.region(attempt)
+                ranges = {f"v{k}": self.ranges[i] for k, i in enumerate(region.leaves) if i in self.ranges}
+                try:
+                    outcome = compare(
+                        region,
+                        draws=self.found.draws,
+                        seed=self.found.seed,
+                        tolerance=EXACT,
+                        opaque=self.opaque,
+                        ranges=ranges,
+                        memo=self.memo,
+                    )
+                except (RuntimeError, ValueError) as error:  # an opaque operator does not run
+                    refusal = one_line(error)
+                    continue
+                for key in [k for k in self.memo if k[1] is None]:
+                    del self.memo[key]  # float64 copies of weights, which other regions do not share
+                if outcome.difference is None:
+                    self._note(outcome)
+                    fault = short_fault(region, seed=self.found.seed, ranges=ranges)
+                    if fault is not None:
+                        return f"{fault}; region: {region}", None
+                    break
+                found = (region, outcome.difference)
+                worst = outcome.error
+            else:
+                if found is None:
+                    return f"a rewritten region does not run: {refusal}", None
+                self.found = replace(self.found, error=worst)
+                evidence = _evidence(*found)
+                return str(evidence), evidence
+        return "", None
+
+    def _note(self, outcome: Outcome) -> None:
+        arithmetic = self.found.arithmetic
+        if outcome.numbers and not arithmetic.endswith(_NUMBERS):
+            arithmetic += _NUMBERS
+        error = max(self.found.error, outcome.error)
+        self.found = replace(self.found, error=error, arithmetic=arithmetic)
+
+    # -- the whole --------------------------------------------------------------------------------
+    def _compare_whole(self, given: object) -> tuple[str, Evidence | None]:
+        run = run_whole(
+            self.original,
+            self.optimised,
+            given=given,
+            seed=self.found.seed,
+            memo=self.memo,
+            known=self.probe,
+            earlier=None if self.early is None else self.early.first(),
+        )
+        self.found = replace(
+            self.found,
+            deployed_error=run.error,
+            errors=run.errors,
+            whole=run.note,
+            whole_ran=run.ran,
+            lacking=run.lacking,
+        )
+        if not run.why:
+            self._measure_rounding(run)
+            return "", None
+        try:
+            expected, found = (float(v[run.output][run.index]) for v in (run.outputs, run.found))
+        except (KeyError, IndexError, TypeError, ValueError):
+            return run.why, None
+        return run.why, Evidence(run.output, 0, run.index, expected, found, "as saved")
+
+    def _measure_rounding(self, run: WholeRun) -> None:
+        """Measure the distance of both models' outputs, as they ran, from the original in float64."""
+        if not run.outputs or self.original.opaques or work(self.original) > MEASURED:
+            return
+        exact = None if self.early is None else self.early.exact(run.inputs)
+        if exact is None:
+            exact = evaluate(self.original, run.inputs, precise=True)
+        self.found = replace(
+            self.found, rounding=_off(exact, run.found), own_rounding=_off(exact, run.outputs)
+        )
+
+
+def _distinct(tasks: list[Task]) -> list[Task]:
+    """Return the first task of each key: tasks with equal keys differ only in the data of their weights."""
+    return list({task.key: task for task in reversed(tasks)}.values())[::-1]
+
+
+def _off(exact: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> float:
+    return max(difference(value, found[name].astype(value.dtype))[0] for name, value in exact.items())
+
+
+def _evidence(region: Region, at: Difference) -> Evidence:
+    output, label = region.outputs[at.output], region.labels[at.output]
+    return Evidence(
+        output, at.draw, at.index, at.expected, at.found, "float64", label, str(region), region.rules
+    )
+
+
+def _interface(original: Graph, optimised: Graph) -> str:
+    for what, ours, theirs in (
+        ("inputs", original.input_types, optimised.input_types),
+        ("outputs", original.output_types, optimised.output_types),
+    ):
+        if list(ours.items()) != list(theirs.items()):
+            return f"the {what} differ: {ours} in the original, {theirs} in the optimised graph"
+    return ""
+
+
+class _Replayed:
+    """A runner of opaque operators that gives the second graph the random results of the first."""
+
+    def __init__(self, runner: OpaqueRunner) -> None:
+        self._runner = runner
+        self._seen: dict[int, Sequence[np.ndarray]] = {}
+
+    def __call__(self, record: Opaque, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """Return the results of an opaque operator on these operands."""
+        if record.deterministic:
+            return self._runner(record, operands)
+        if id(record) not in self._seen:
+            self._seen[id(record)] = self._runner(record, operands)
+        return self._seen[id(record)]

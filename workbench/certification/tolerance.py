@@ -1,0 +1,470 @@
+"""How much two values may differ: one table of tolerances, one model of rounding, one comparison of each kind.
+
+Over the reals a rewritten model computes the same, so what may differ is rounding. Three things tell how much
+that is. In float64 almost nothing (:data:`EXACT`). In the model's own element types, what the table
+:data:`STATED` allows, relative to the largest entry. Where that is too coarse or too fine, the original itself
+tells: it runs once more with its operands, inputs or weights changed by units of their last place, and two
+models may differ as much as it then moves (:func:`moved_model`, :func:`rounded_otherwise`). A number that a
+model stores, such as sqrt(2) in float32, may be read as the number that was meant (:func:`movement`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from workbench.certification.model import Model
+from workbench.frontends.onnx.file import copied
+from workbench.frontends.onnx.nodes import read_by
+from workbench.frontends.onnx.traits import OnnxTrait, has
+from workbench.graph import Graph, GraphBuilder, Node
+from workbench.graph.weights import Weight
+from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType
+
+#: The largest difference of a rewritten region in float64, relative to the largest entry.
+EXACT: Final = 1e-9
+#: The largest difference in an element type, relative to the largest entry. Two files whose original can be
+#: moved are compared more closely, by its movement.
+STATED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+#: The distance from 1 to the next number, by element type.
+UNIT: Final[dict[str, float]] = {
+    "float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7,
+}  # fmt: skip
+#: The number of units of the last place by which an operand is moved; one unit of a 16-bit float is large.
+MOVED_BY: Final[dict[str, float]] = {"float64": 64.0, "float32": 16.0, "float16": 1.0, "bfloat16": 1.0}
+#: Differences up to this many times the movement of the original are rounding.
+TIMES: Final = 4.0
+#: Differences up to this many units of the last place of the largest entry are always rounding.
+FLOOR: Final = 4.0
+#: A maximum over fewer entries than this is not used as a bound for other entries.
+_ENOUGH: Final = 16
+
+#: Weights with more elements than this are not changed.
+_SMALL: Final = 1 << 16
+
+#: The largest part of a value that rounded numbers may explain, by element type: eight units in the last place.
+MOST_EXPLAINED: Final = {"float32": 1e-6, "float16": 8e-3}
+#: The largest number of rounded numbers of one region that are moved.
+MOST_NUMBERS: Final = 24
+
+#: A number below this, with no finer fraction than one part in as many, is not the rounding of another one.
+_PLAIN: Final = 2.0**10
+#: The element types, in an ONNX file, of weights that are rounded otherwise.
+_ROUNDED: Final = frozenset(DTYPE_CODES[d] for d in ("float64", "float32", "float16"))
+
+Evaluated = Callable[[Graph], Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The entry at which two values differ most, in units of the tolerance there."""
+
+    index: tuple[int, ...]
+    expected: Any
+    found: Any
+    tolerance: float
+    what: str = ""
+
+    @property
+    def excess(self) -> float:
+        """Return the difference of the values in units of the tolerance."""
+        try:
+            gap = abs(complex(self.expected) - complex(self.found))
+        except (TypeError, ValueError):
+            return math.inf
+        return gap / self.tolerance if self.tolerance > 0 and math.isfinite(gap) else math.inf
+
+
+# -- values of graphs ---------------------------------------------------------------------------------
+def tolerance_of(graph: Graph) -> float:
+    """Return the largest allowed difference between the saved forms of a graph, given its coarsest dtype."""
+    kinds = {n.type.dtype for n in graph.nodes if isinstance(n.type, TensorType)}
+    return max((STATED[k] for k in kinds if k in STATED), default=STATED["float64"])
+
+
+def difference(expected: np.ndarray, found: np.ndarray) -> tuple[float, Sequence[int]]:
+    """Return the largest relative difference of two arrays and its index.
+
+    The difference is relative to the largest finite entry of ``expected``. Entries that are not finite must
+    agree; otherwise the difference is infinite.
+    """
+    if expected.shape != found.shape:
+        return math.inf, (0,) * expected.ndim
+    if str(expected.dtype) == "bfloat16":  # not a floating type of numpy
+        expected, found = expected.astype(np.float64), found.astype(np.float64)
+    if not np.issubdtype(expected.dtype, np.floating):
+        wrong = np.argwhere(expected != found)
+        return (math.inf, wrong[0].tolist()) if len(wrong) else (0.0, ())
+    finite = np.isfinite(expected)
+    strange = (finite != np.isfinite(found)) | (
+        ~finite & ~((expected == found) | (np.isnan(expected) & np.isnan(found)))
+    )
+    if strange.any():
+        return math.inf, np.argwhere(strange)[0].tolist()
+    if not finite.any():
+        return 0.0, ()
+    gap = np.where(finite, np.abs(np.where(finite, expected, 0) - np.where(finite, found, 0)), 0.0)
+    scale = float(np.abs(expected[finite]).max())
+    where = np.unravel_index(int(gap.argmax()), gap.shape)
+    largest = float(gap[where])
+    return (largest / scale if scale > 0 else largest), [int(i) for i in where]
+
+
+# -- values of files ----------------------------------------------------------------------------------
+def mismatch(expected: object, found: object, moved: Sequence[Any]) -> Mismatch | None:
+    """Return the entry at which a value differs from the expected one by more than rounding, or None.
+
+    ``moved`` are the same value in runs of the changed original; if it is empty, the stated tolerance of the
+    element type applies. Entries that are not finite must be the same, except those whose finiteness changes
+    between the runs of the original.
+    """
+    if isinstance(expected, list | tuple | dict) or expected is None:
+        return _structure(expected, found)
+    if not isinstance(found, np.ndarray | np.generic):
+        return Mismatch((), _short(expected), _short(found), 0.0, "not a tensor in B")
+    a, b = np.asarray(expected), np.asarray(found)
+    kinds = TensorType.of(a), TensorType.of(b)
+    if kinds[0] != kinds[1]:
+        return Mismatch((), str(kinds[0]), str(kinds[1]), 0.0, f"{kinds[0]} in A, {kinds[1]} in B")
+    if not a.size:
+        return None
+    others = [np.asarray(m) for m in moved if np.shape(m) == a.shape]
+    if kinds[0].dtype in FLOAT_DTYPES or kinds[0].dtype.startswith("complex"):
+        return _floats(a, b, others, kinds[0].dtype)
+    return _discrete(a, b, others)
+
+
+def _structure(expected: Any, found: Any) -> Mismatch | None:
+    if expected is None or found is None:
+        return (
+            None
+            if expected is found
+            else Mismatch((), _short(expected), _short(found), 0.0, "absent in one model")
+        )
+    pairs: list[tuple[Any, Any]]
+    if type(expected) is not type(found) or len(expected) != len(found):
+        return Mismatch((), _short(expected), _short(found), 0.0, "of another length in B")
+    if isinstance(expected, dict):
+        if expected.keys() != found.keys():
+            return Mismatch((), _short(expected), _short(found), 0.0, "other keys in B")
+        pairs = [(np.asarray(expected[k]), np.asarray(found[k])) for k in expected]
+    else:
+        pairs = [
+            (x, y) if isinstance(x, dict | list) else (np.asarray(x), np.asarray(y))
+            for x, y in zip(expected, found, strict=True)
+        ]
+    for place, (x, y) in enumerate(pairs):
+        at = mismatch(x, y, ())
+        if at is not None:
+            return Mismatch((place, *at.index), at.expected, at.found, at.tolerance, at.what)
+    return None
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else text[:57] + "…"
+
+
+def _floats(a: np.ndarray, b: np.ndarray, moved: Sequence[np.ndarray], dtype: str) -> Mismatch | None:
+    wide = np.complex128 if dtype.startswith("complex") else np.float64
+    with np.errstate(all="ignore"):
+        x, y = a.astype(wide), b.astype(wide)
+        others = [m.astype(wide) for m in moved]
+        finite = np.isfinite(x)
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        # Entries whose finiteness changes when the original moves are not compared.
+        steady = np.ones(a.shape, bool)
+        for m in others:
+            steady &= np.isfinite(m) == finite
+        strange = steady & ~same & (~finite | ~np.isfinite(y))
+        if strange.any():
+            index = tuple(int(i) for i in np.argwhere(strange)[0])
+            return Mismatch(index, a[index].item(), b[index].item(), 0.0)
+        usable = steady & finite & np.isfinite(y)
+        gap = np.where(usable, np.abs(np.where(usable, x, 0) - np.where(usable, y, 0)), 0.0)
+        size = np.where(usable, np.abs(np.where(usable, x, 0)), 0.0)
+        if others:
+            move = np.zeros(a.shape)
+            for m in others:
+                move = np.maximum(
+                    move, np.where(usable, np.abs(np.where(usable, m, 0) - np.where(usable, x, 0)), 0.0)
+                )
+            allowed = TIMES * _pooled(move) + FLOOR * UNIT.get(dtype, 2.0**-3) * _pooled(size)
+        else:
+            allowed = STATED.get(dtype, 1e-1) * _pooled(size)
+    excess = gap - allowed
+    if not (excess > 0).any():
+        return None
+    ratio = np.where(excess > 0, gap / np.maximum(allowed, 1e-300), 0.0)
+    index = tuple(int(i) for i in np.unravel_index(int(ratio.argmax()), a.shape))
+    return Mismatch(index, a[index].item(), b[index].item(), float(np.broadcast_to(allowed, a.shape)[index]))
+
+
+def _pooled(values: np.ndarray) -> np.ndarray:
+    """Return for each entry the largest value in its column or row, whichever is smaller.
+
+    A row or column counts if it has at least ``_ENOUGH`` entries; otherwise the largest value overall does.
+    Rows and columns of other magnitudes then have no influence.
+    """
+    found = np.asarray(values.max())
+    axes = tuple(range(values.ndim))
+    for pool in (axes[:-1], axes[-1:]):
+        if pool and int(np.prod([values.shape[i] for i in pool])) >= _ENOUGH:
+            found = np.minimum(found, values.max(axis=pool, keepdims=True))
+    return found
+
+
+def _discrete(a: np.ndarray, b: np.ndarray, moved: Sequence[np.ndarray]) -> Mismatch | None:
+    """Compare whole numbers, truth values and strings: equal, unless the original itself jumps as much."""
+    wrong = np.asarray(a != b)
+    count = int(wrong.sum())
+    if not count:
+        return None
+    jumps = max((int(np.asarray(m != a).sum()) for m in moved), default=0)
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
+    if jumps and count <= TIMES * jumps and a.dtype.kind in "iub":
+        gap = np.abs(a.astype(np.float64) - b.astype(np.float64))
+        limit = 2.0 * max(float(np.abs(m.astype(np.float64) - a.astype(np.float64)).max()) for m in moved)
+        if float(gap.max()) <= limit:
+            return None
+        index = tuple(int(i) for i in np.unravel_index(int(gap.argmax()), a.shape))
+    expected, found = (v[index].item() if hasattr(v[index], "item") else v[index] for v in (a, b))
+    return Mismatch(index, expected, found, 0.0)
+
+
+# -- rounding of files ---------------------------------------------------------------------------------
+def rounded_otherwise(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return arrays whose floating-point entries are changed by one rounding, at random up or down."""
+    rng = np.random.default_rng(0)
+    moved = {}
+    for name, value in values.items():
+        if value.dtype.kind == "f":
+            step = np.finfo(value.dtype).eps * rng.choice([-1.0, 1.0], value.shape)
+            value = (value * (1 + step)).astype(value.dtype)
+        moved[name] = value
+    return moved
+
+
+def round_weights_otherwise(model: ModelProto) -> None:
+    """Change the weights of a model by one rounding."""
+    constants = [n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"]
+    for tensor in [*model.graph.initializer, *constants]:
+        if tensor.data_type in _ROUNDED:
+            values = rounded_otherwise({tensor.name: numpy_helper.to_array(tensor)})
+            tensor.CopyFrom(numpy_helper.from_array(values[tensor.name], tensor.name))
+
+
+def moved_model(
+    model: Model, types: dict[str, tuple[str, Any]], outputs: Sequence[str], seed: int
+) -> ModelProto | None:
+    """Return a copy of a model whose operands are changed by units of their last place.
+
+    Args:
+        model: The model.
+        types: Known element types, by value name (the second entry of each pair is not used).
+        outputs: The outputs of the copy.
+        seed: The seed of the changes.
+
+    Returns:
+        The copy, in which values keep their names and nodes read changed values; None if no operand can be
+        changed.
+    """
+    needed = set(model.needed(outputs))
+    soft, running = _soft(model, types)
+    nodes: list[NodeProto] = []
+    constants: dict[str, np.ndarray] = {}
+    replaced: dict[str, str] = {}
+    taken = set(model.maker) | set(model.weights) | set(model.inputs)
+    wanted = {
+        name
+        for i in needed
+        if not has(model.nodes[i], OnnxTrait.UNROUNDED) and any(o in running for o in model.nodes[i].output)
+        for name in model.nodes[i].input
+        if name in soft
+    }
+    if not wanted:
+        return None
+    biases = _biases(model, needed, soft)
+    wanted |= biases.keys()
+    soft |= biases
+
+    def move(name: str) -> None:
+        if name in wanted:
+            replaced[name] = _fresh(f"{name}__moved", taken)
+            nodes.extend(_noise(name, replaced[name], soft[name], constants, seed + len(replaced), taken))
+
+    for name in (*model.inputs, *model.weights):
+        move(name)
+    for i in sorted(needed):
+        node = model.nodes[i]
+        moves = {
+            n for n in node.input if n in replaced and (n not in biases or has(node, OnnxTrait.ARITHMETIC))
+        }
+        if not has(node, OnnxTrait.UNROUNDED) and moves - biases.keys():
+            copy = copied(node)
+            for place, name in enumerate(node.input):
+                copy.input[place] = replaced[name] if name in moves else name
+            node = copy
+        nodes.append(node)
+        for name in node.output:
+            move(name)
+    piece = model.cut(outputs, nodes=nodes)
+    for name, array in constants.items():
+        piece.graph.initializer.append(numpy_helper.from_array(array, name))
+    return piece
+
+
+def _biases(model: Model, needed: set[int], soft: dict[str, str]) -> dict[str, str]:
+    """Return the small weights that meet input-dependent values in arithmetic, with their element types.
+
+    They are changed because large sums can cancel against them. Large weights are not, since changing the
+    other operand has the same effect.
+    """
+    found: dict[str, str] = {}
+    for i in needed:
+        node = model.nodes[i]
+        if not has(node, OnnxTrait.ARITHMETIC) or not any(n in soft for n in node.input):
+            continue
+        for name in node.input:
+            stored = model.weights.get(name)
+            if stored is None and name in model.maker:
+                maker = model.nodes[model.maker[name]]
+                stored = next((a.t for a in maker.attribute if a.name == "value"), None)
+                stored = stored if maker.op_type == "Constant" else None
+            if isinstance(stored, TensorProto) and int(np.prod(stored.dims)) <= _SMALL:
+                dtype = DTYPE_NAMES.get(stored.data_type, "")
+                if dtype in FLOAT_DTYPES:
+                    found[name] = dtype
+    return found
+
+
+def _soft(model: Model, types: dict[str, tuple[str, Any]]) -> tuple[dict[str, str], set[str]]:
+    """Return the floats that rounding may change, with element types, and all values that inputs reach."""
+    soft: dict[str, str] = {}
+    running = set(model.inputs)
+    for name in model.inputs:
+        if types.get(name, ("",))[0] in FLOAT_DTYPES:
+            soft[name] = types[name][0]
+    for node in model.nodes:
+        reads = [n for n in read_by(node) if n in running]
+        if not reads:
+            continue
+        running.update(o for o in node.output if o)
+        if has(node, OnnxTrait.WHOLE) or node.domain not in ("", "ai.onnx", "com.microsoft"):
+            continue
+        if any(n in soft for n in reads) or not has(node, OnnxTrait.UNROUNDED):
+            for name in node.output:
+                # A value without an inferred type is assumed to have the type of an operand.
+                dtype = types[name][0] if name in types else next((soft[n] for n in reads if n in soft), "")
+                if dtype in FLOAT_DTYPES and name:
+                    soft[name] = dtype
+    return soft, running
+
+
+def _noise(
+    name: str, result: str, dtype: str, constants: dict[str, np.ndarray], seed: int, taken: set[str]
+) -> list[NodeProto]:
+    """Return nodes that multiply a value by 1 plus a random number of units of the last place."""
+    wide = "float64" if dtype == "float64" else "float32"
+    amount = np.asarray(MOVED_BY[dtype] * UNIT[dtype], wide)
+    scale = f"moved_by_{dtype}"
+    while scale in taken:
+        scale += "_"
+    constants[scale] = amount
+    constants[f"{scale}_one"] = np.asarray(1.0, wide)  # multiplying by a factor preserves infinities
+    short = dtype != wide
+    source = f"{result}_w" if short else name
+    nodes = [helper.make_node("Cast", [name], [source], to=DTYPE_CODES[wide])] if short else []
+    nodes += [
+        helper.make_node(
+            "RandomUniformLike",
+            [source],
+            [f"{result}_u"],
+            dtype=DTYPE_CODES[wide],
+            low=-1.0,
+            high=1.0,
+            seed=float(seed),
+        ),
+        helper.make_node("Mul", [f"{result}_u", scale], [f"{result}_s"]),
+        helper.make_node("Add", [f"{result}_s", f"{scale}_one"], [f"{result}_f"]),
+        helper.make_node("Mul", [f"{result}_f", source], [f"{result}_a" if short else result]),
+    ]
+    if short:
+        nodes.append(helper.make_node("Cast", [f"{result}_a"], [result], to=DTYPE_CODES[dtype]))
+    return nodes
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
+
+
+# -- rounded numbers of graphs ------------------------------------------------------------------------
+def most_explained(graph: Graph) -> float:
+    """Return the largest part of a value that a graph's rounded numbers may explain; 0 if it has none."""
+    return max((MOST_EXPLAINED[weight.type.dtype] for weight in _numbers(graph).values()), default=0.0)
+
+
+def movement(graph: Graph, evaluated: Evaluated) -> dict[str, np.ndarray]:
+    """Return by how much each output moves if the graph's numbers move by half a unit in their last place.
+
+    A number is a weight whose elements are all the same. ``evaluated`` computes a graph's outputs in float64.
+    """
+    stays = evaluated(graph)
+    total = {name: np.zeros(np.shape(value)) for name, value in stays.items()}
+    for name, weight in list(_numbers(graph).items())[:MOST_NUMBERS]:
+        value = weight.value().reshape(-1)[:1]
+        half = float(abs(np.spacing(value[0]))) / 2
+        # So small a step moves a value by as much in either direction.
+        end = evaluated(_with(graph, name, float(value[0]) + half))
+        for output, value in stays.items():
+            if value.dtype.kind == "f":
+                moved = np.abs(end[output] - value)
+                total[output] += np.nan_to_num(moved, nan=0.0, posinf=0.0, neginf=0.0)
+    most = most_explained(graph)
+    for output, value in stays.items():
+        largest = np.abs(value[np.isfinite(value)]).max(initial=0.0)
+        total[output] = np.minimum(total[output], most * largest)
+    return total
+
+
+def beyond(expected: np.ndarray, found: np.ndarray, explained: np.ndarray) -> np.ndarray:
+    """Return ``found``, moved towards ``expected`` by the explained difference."""
+    with np.errstate(invalid="ignore"):
+        gap = found - expected
+        rest = np.sign(gap) * np.maximum(np.abs(gap) - explained, 0)
+    return np.where(np.isfinite(rest), expected + rest, found)
+
+
+def _numbers(graph: Graph) -> dict[str, Weight]:
+    """Return the weights that are one number which its element type may have rounded."""
+    return {
+        name: weight
+        for name, weight in graph.weights.items()
+        if weight.type.dtype in MOST_EXPLAINED and _may_be_rounded(weight.number())
+    }
+
+
+def _may_be_rounded(number: float | None) -> bool:
+    """Return whether a number may be another one that was rounded: 1, 8 and 0.5 are meant exactly."""
+    return number is not None and not (abs(number) < _PLAIN and (number * _PLAIN).is_integer())
+
+
+def _with(graph: Graph, name: str, value: float) -> Graph:
+    """Return a graph in which one weight is a number, which need not be one of its element type."""
+
+    def number(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+        if node.op != "weight" or node.attr("name") != name:
+            return None
+        scalar = builder.op("scalar", value=value, dtype=node.tensor.dtype)
+        shape = node.tensor.shape
+        return builder.op("expand", scalar, shape=shape) if shape else scalar
+
+    return graph.copied(number)

@@ -11,8 +11,7 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
 from workbench.frontends.model_file import fixed_model
 from workbench.graph import Graph
-from workbench.optimizer.candidates import trial_of
-from workbench.optimizer.job import default_cost
+from workbench.optimizer.job import default_cost, trial_of
 from workbench.optimizer.settings import Settings
 from workbench.optimizer.summary import running_operators
 from workbench.support.machine import machine
@@ -171,7 +170,7 @@ def test_ctrl_c_while_timing_leaves_the_choice_to_the_costs(path, monkeypatch):
 def test_senseless_seconds_are_refused(path):
     with pytest.raises(ValueError, match="must be positive, got 0"):
         workbench.optimize(path, time_seconds=0.0)
-    assert trial_of(path, "measured: elsewhere", Settings()) is None
+    assert trial_of(Settings(), "measured: elsewhere", is_file=True) is None
 
 
 def mixed():

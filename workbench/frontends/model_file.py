@@ -33,22 +33,25 @@ def open_model(
     Raises:
         ValueError: ``sizes`` names a dimension that is not left open, or the model cannot be read.
     """
-    if not isinstance(model, Graph) and not is_taso_model(model):
-        from workbench.frontends.onnx.symbolic_dims import open_onnx
+    if isinstance(model, Graph):  # nothing that reads files is imported for it
+        _refuse(dims, "dims")
+        _refuse(sizes, "sizes")
+        return Model(model, model)
+    if is_taso_model(model):
+        _refuse(sizes, "sizes")
+        imported = _import_taso(model, dims)
+        return Model(imported.graph, imported.graph, imported.coverage, dims=dims)
+    from workbench.frontends.onnx.symbolic_dims import open_onnx
 
-        return open_onnx(model, dims or {}, sizes or {}, keep_inputs=keep_inputs)
-    _refuse(sizes, "sizes")
-    return fixed_model(model, dims)
+    return open_onnx(model, dims or {}, sizes or {}, keep_inputs=keep_inputs)
 
 
 def fixed_model(model: ModelLike, dims: Mapping[str, int] | None = None) -> Model:
     """Read a model with all of its dimensions fixed; ``dims`` are sizes of symbolic ones."""
-    if isinstance(model, Graph):  # nothing that reads files is imported for it
-        _refuse(dims, "dims")
-        return Model(model, model)
+    if isinstance(model, Graph) or is_taso_model(model):
+        return open_model(model, dims)
     imported = import_model(model, dims=dims)
-    source = None if is_taso_model(model) else model
-    return Model(imported.graph, imported.graph, imported.coverage, source=source, dims=dims)
+    return Model(imported.graph, imported.graph, imported.coverage, source=model, dims=dims)
 
 
 def _refuse(asked: Mapping[str, int] | None, argument: str) -> None:
@@ -77,10 +80,14 @@ def import_model(source: object, *, dims: Dims | None = None, keep_inputs: bool 
     ``dims`` is rejected, and ``keep_inputs`` has no effect, because its inputs have no initial values. Errors are
     those of the two functions.
     """
-    if not is_taso_model(source):
-        from workbench.frontends.onnx.importer import import_onnx
+    if is_taso_model(source):
+        return _import_taso(source, dims)
+    from workbench.frontends.onnx.importer import import_onnx
 
-        return import_onnx(source, dims=dims, keep_inputs=keep_inputs)
+    return import_onnx(source, dims=dims, keep_inputs=keep_inputs)
+
+
+def _import_taso(source: str | os.PathLike[str], dims: Dims | None) -> Imported:
     if dims:
         from workbench.frontends.onnx.file import ModelError
 

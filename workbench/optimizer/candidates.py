@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from workbench.costs.model import is_this_machine
 from workbench.egraph import EGraph, rebuild
 from workbench.frontends.model import Model
 from workbench.graph import Graph
 from workbench.optimizer.dynamic import Checked, checks_at_sizes, fate_of
+from workbench.optimizer.job import Job, Trial
 from workbench.optimizer.search_loop import Run, hurried
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from workbench.devices.targets import Target
     from workbench.extraction import Solution
     from workbench.frontends.onnx.file import Apart
-    from workbench.optimizer.job import Job
-    from workbench.optimizer.settings import Settings
 
 #: Bytes of weights from which only the best result is timed: every timed model holds a copy of them.
 LARGE: Final = 1 << 28
@@ -138,39 +136,6 @@ def cheapest(
         distinct.setdefault(candidate.graph.structural_hash(), candidate)
     distinct.pop(model.graph.copied().structural_hash(), None)  # equal applications shared
     return sorted(distinct.values(), key=lambda c: c.cost)[:k]
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """A comparison of results with the original by time: the target, the number of results, the seconds.
-
-    With ``decides`` the fastest is the result; otherwise the figures are for information. A ``quick`` trial
-    ends as soon as the outcome is clear.
-    """
-
-    target: Target
-    count: int
-    seconds: float
-    decides: bool = True
-    quick: bool = False
-
-
-def trial_of(model: object, cost_source: str, settings: Settings) -> Trial | None:
-    """Return how results are timed, or None.
-
-    With ``measure`` that many candidates are timed on any target. Otherwise a model that was given as a
-    file is timed if its costs are this machine's, and with ``time=True`` every model is. The times decide
-    only if the costs are this machine's.
-    """
-    from workbench.devices.targets import OnnxRuntime, checked_target
-
-    if settings.measure:
-        target = checked_target(settings.measure, settings.measure_on)
-        return Trial(target, settings.measure, settings.measure_seconds)
-    here = is_this_machine(cost_source)
-    if settings.time is False or (settings.time is None and (isinstance(model, Graph) or not here)):
-        return None
-    return Trial(OnnxRuntime(threads=1), 1, settings.time_seconds, decides=here, quick=True)
 
 
 def ranked(job: Job, run: Run) -> tuple[Ranking | None, list[Candidate]]:

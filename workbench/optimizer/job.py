@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.costs import CostModel
 from workbench.costs.lazy_measured import Economical
+from workbench.costs.model import is_this_machine
 from workbench.costs.symbolic import PricedAt
 from workbench.extraction import Solution
 from workbench.frontends.model import Model
 from workbench.graph import Graph
-from workbench.optimizer.candidates import Trial
 from workbench.optimizer.record import versions
 from workbench.optimizer.rule_selection import rules_for
 from workbench.optimizer.search_loop import hurried
@@ -27,6 +27,7 @@ from workbench.run.stages import Stages
 
 if TYPE_CHECKING:
     from workbench.certification.prefetch import EarlyRuns
+    from workbench.devices.targets import Target
 
 #: The cost source of a model that is given as a file, as bytes or as a ``ModelProto``, and of a graph.
 FILE_COST: Final = "cpu"
@@ -36,6 +37,39 @@ GRAPH_COST: Final = "analytic"
 def default_cost(model: object) -> str:
     """Return the default cost source of a model: this machine for a file, a T4 for a graph."""
     return GRAPH_COST if isinstance(model, Graph) else FILE_COST
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A comparison of results with the original by time: the target, the number of results, the seconds.
+
+    With ``decides`` the fastest is the result; otherwise the figures are for information. A ``quick`` trial
+    ends as soon as the outcome is clear.
+    """
+
+    target: Target
+    count: int
+    seconds: float
+    decides: bool = True
+    quick: bool = False
+
+
+def trial_of(settings: Settings, cost_source: str, *, is_file: bool) -> Trial | None:
+    """Return how results are timed, or None.
+
+    With ``measure`` that many candidates are timed on any target. Otherwise a model that was given as a
+    file is timed if its costs are this machine's, and with ``time=True`` every model is. The times decide
+    only if the costs are this machine's.
+    """
+    from workbench.devices.targets import OnnxRuntime, checked_target
+
+    if settings.measure:
+        target = checked_target(settings.measure, settings.measure_on)
+        return Trial(target, settings.measure, settings.measure_seconds)
+    here = is_this_machine(cost_source)
+    if settings.time is False or (settings.time is None and not (is_file and here)):
+        return None
+    return Trial(OnnxRuntime(threads=1), 1, settings.time_seconds, decides=here, quick=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +144,6 @@ def job_of(
     cost_model: CostModel,
     settings: Settings,
     stages: Stages,
-    trial: Trial | None = None,
     *,
     as_published: bool = False,
     whole: bool = True,
@@ -123,21 +156,27 @@ def job_of(
         cost_model: the source of costs; it is bound to the model.
         settings: all settings.
         stages: reports and times the stages.
-        trial: how results are timed, or None.
         as_published: whether rules are used even if they do not hold in the model's arithmetic.
-        whole: whether the certificate also runs the model as it was given.
+        whole: whether the model runs as a whole too: beside the result in the certificate, and to be timed.
+
+    Raises:
+        DeviceMissing: if the target of the timing is not there.
 
     """
     rules, left_out = (rules, ()) if as_published else rules_for(model.searched, rules)
     cost_model.bind(model.graph)
-    job = Job(model, rules, cost_model, settings, stages, trial, left_out)
-    if not (settings.certify and whole):
+    job = Job(model, rules, cost_model, settings, stages, left_out=left_out)
+    if not whole:
         return job
-    if model.source is not None:
+    trial = trial_of(settings, cost_model.source, is_file=model.coverage is not None)
+    if trial is not None:
+        trial.target.check(model.graph)
+        job = replace(job, trial=trial)
+    if settings.certify and model.source is not None:
         from workbench.certification.end_to_end import given_of
 
         job = replace(job, reference=given_of(model.source))
-    if trial is None and cost_model.analytic:  # nothing is timed while the original runs
+    if settings.certify and trial is None and cost_model.analytic:  # nothing is timed while the original runs
         from workbench.certification.prefetch import EarlyRuns
 
         job = replace(job, early=EarlyRuns(model.graph, job.reference, settings.seed))

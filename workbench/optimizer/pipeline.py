@@ -15,7 +15,7 @@ from workbench.costs.registry import cost_model as cost_model_of
 from workbench.frontends.model import ModelLike
 from workbench.frontends.model_file import open_model
 from workbench.graph import Graph
-from workbench.optimizer.candidates import Choice, first_certified, holds, ranked, trial_of
+from workbench.optimizer.candidates import Choice, first_certified, holds, ranked
 from workbench.optimizer.dynamic import fate_of
 from workbench.optimizer.job import Job, default_cost, job_of
 from workbench.optimizer.record import trace_meta
@@ -102,20 +102,18 @@ def optimize(
 
     warm()  # the engine's process starts while the rest is imported and model and rules are read
     stages = Stages(progress)
-    cost_model = economical(cost_model_of(default_cost(model) if cost is None else cost), named=cost)
-    trial = trial_of(model, cost_model.source, settings)
+    priced_by = default_cost(model) if cost is None else cost
+    cost_model = economical(cost_model_of(priced_by), named=cost)
     ruleset = rules_of(rules, keep_refuted=settings.keep_refuted)
     with stages("import"):
-        source = open_model(model, dims, sizes, keep_inputs=keep_inputs)
-        if trial is not None:
-            trial.target.check(source.graph)
-        job = job_of(source, ruleset, cost_model, settings, stages, trial)
+        opened = open_model(model, dims, sizes, keep_inputs=keep_inputs)
+        job = job_of(opened, ruleset, cost_model, settings, stages)
     while True:
         run = saturate(job)
         ranking, candidates = ranked(job, run)
         choice = first_certified(job, candidates, run.trace, run.egraph)
         culprits = blame(job, run) if choice.failed else ()
-        if not (culprits and choice.failed_at_some_sizes and holds(source, source.searched, settings.seed)):
+        if not (culprits and choice.failed_at_some_sizes and holds(opened, opened.searched, settings.seed)):
             return _result(job, run, ranking, choice, culprits)
         assert choice.certificate is not None
         job = job.without(culprits, choice.certificate.reason)

@@ -1,20 +1,31 @@
-"""Nodes of ONNX models: their subgraphs, the names that they read and make, their order, their validity."""
+"""Nodes of ONNX models: subgraphs, the names that they read and make, order, validity, local functions."""
 
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import onnx
 import onnx.checker
+import onnx.inliner
 import onnx.shape_inference
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from workbench.frontends.onnx.file import ModelError, ModelFile, dense_array, tensor_array
+from workbench.ops.onnx_form import OpsetTooOld
+from workbench.ops.registry import own_form
+from workbench.ops.traits import Trait
+from workbench.ops.types import TensorType
 from workbench.support.orders import topological
+
+#: The limit on nodes after inlining: local functions may call each other, so a small file can expand to many.
+MOST_NODES = 200_000
 
 #: The domain of operators that are in no operator set, while the other operators are checked.
 UNKNOWN_DOMAIN: Final = "workbench.unknown"
@@ -314,3 +325,83 @@ def _check_attributes(node: NodeProto) -> None:
 def one_line(error: Exception) -> str:
     """Return an error's message as one line."""
     return " ".join(str(error).replace("==> Context:", ";").split())
+
+
+# -- local functions -------------------------------------------------------------------------------------
+def inlined(model: ModelProto) -> ModelProto:
+    """Return the model with calls of local functions replaced by their bodies, if onnx can do so."""
+    if not model.functions:
+        return model
+    nodes = _inlined_nodes(model)
+    if nodes > MOST_NODES:
+        made = f"make {nodes:.3g} nodes" if math.isfinite(nodes) else "call themselves"
+        raise ModelError(f"the local functions of the model {made}; at most {MOST_NODES} nodes are inlined")
+    try:
+        # A call that a registered operator stands for is read as that operator.
+        known = list(known_functions(model))
+        found = onnx.inliner.inline_selected_functions(model, known, exclude=True)
+        onnx.checker.check_model(found)
+    except Exception:
+        return model  # the calls are kept opaque, together with their functions
+    return found
+
+
+def _inlined_nodes(model: ModelProto) -> float:
+    """Return a model's number of nodes after inlining; infinity if a local function calls itself."""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    calls = {
+        key: Counter((n.domain, n.op_type, n.overload) for n in walk(function.node))
+        for key, function in functions.items()
+    }
+    sizes: dict[tuple[str, str, str], float] = {}
+
+    def size(made: Counter[tuple[str, str, str]]) -> float:
+        return sum(count * sizes.get(key, 1.0) for key, count in made.items())
+
+    needs = {key: [callee for callee in made if callee in functions] for key, made in calls.items()}
+    try:
+        for key in graphlib.TopologicalSorter(needs).static_order():
+            sizes[key] = size(calls[key])
+    except graphlib.CycleError:
+        return math.inf
+    return size(Counter((n.domain, n.op_type, n.overload) for n in walk(model.graph.node)))
+
+
+def known_functions(model: ModelProto) -> Iterator[tuple[str, str]]:
+    """Yield the functions of a model that are exactly those of registered operators, as (domain, name).
+
+    A function of the same name that computes something else is not among them: the model's own definition
+    counts.
+    """
+    for function in model.functions:
+        spec = own_form(function.domain, function.name)
+        if spec is None or spec.export is None or Trait.CARRIED not in spec.traits:
+            continue
+        recorder = _Recorder(next((o.version for o in function.opset_import if o.domain == ""), 0))
+        unknown = TensorType("float32", ())
+        try:
+            spec.export(recorder, list(function.input), spec.unpack(spec.pack({})), [], unknown)
+        except OpsetTooOld:
+            continue
+        if isinstance(recorder.given, FunctionProto) and _same(recorder.given, function):
+            yield function.domain, function.name
+
+
+@dataclass(slots=True)
+class _Recorder:
+    """A writer that keeps the function of an operator and writes nothing."""
+
+    opset: int
+    given: Any = None
+
+    def function(self, given: FunctionProto | str) -> None:
+        """Keep a function."""
+        self.given = given
+
+    def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
+        """Return a name."""
+        return "y"
+
+
+def _same(a: FunctionProto, b: FunctionProto) -> bool:
+    return (list(a.input), list(a.output), list(a.node)) == (list(b.input), list(b.output), list(b.node))

@@ -3,75 +3,26 @@
 from __future__ import annotations
 
 import difflib
-import graphlib
 import math
 import operator
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import onnx
 import onnx.checker
 import onnx.inliner
-from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto
+from onnx import ModelProto, NodeProto, ValueInfoProto
 
 from workbench.frontends.model import Dims, Symbol
 from workbench.frontends.onnx.file import DimensionError, ModelError, ModelFile, tensor_array
-from workbench.frontends.onnx.nodes import all_nodes, check_nodes, sort_nodes, take_tensors, walk
+from workbench.frontends.onnx.nodes import all_nodes, check_nodes, inlined, sort_nodes, take_tensors
 from workbench.frontends.onnx.shape_inference import type_proto
-from workbench.ops.onnx_form import OpsetTooOld
-from workbench.ops.registry import own_form
-from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.symbolic.generic import prime_below
 from workbench.symbolic.sizes import kind_of, pricing_size
-
-
-@dataclass(slots=True)
-class _Recorder:
-    """A writer that keeps the function of an operator and writes nothing."""
-
-    opset: int
-    given: Any = None
-
-    def function(self, given: FunctionProto | str) -> None:
-        """Keep a function."""
-        self.given = given
-
-    def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
-        """Return a name."""
-        return "y"
-
-
-def known_functions(model: ModelProto) -> Iterator[tuple[str, str]]:
-    """Yield the functions of a model that are exactly those of registered operators, as (domain, name).
-
-    A function of the same name that computes something else is not among them: the model's own definition
-    counts.
-    """
-    for function in model.functions:
-        spec = own_form(function.domain, function.name)
-        if spec is None or spec.export is None or Trait.CARRIED not in spec.traits:
-            continue
-        recorder = _Recorder(next((o.version for o in function.opset_import if o.domain == ""), 0))
-        unknown = TensorType("float32", ())
-        try:
-            spec.export(recorder, list(function.input), spec.unpack(spec.pack({})), [], unknown)
-        except OpsetTooOld:
-            continue
-        if isinstance(recorder.given, FunctionProto) and _same(recorder.given, function):
-            yield function.domain, function.name
-
-
-def _same(a: FunctionProto, b: FunctionProto) -> bool:
-    return (list(a.input), list(a.output), list(a.node)) == (list(b.input), list(b.output), list(b.node))
-
-
-#: The limit on nodes after inlining: local functions may call each other, so a small file can expand to many.
-MOST_NODES = 200_000
 
 #: The oldest operator set that is accepted; older ones have other broadcasting rules.
 OLDEST_OPSET = 7
@@ -144,7 +95,7 @@ def prepare(
             "(keep_inputs=True keeps them as inputs)",
         )
     return Prepared(
-        _inlined(model), tensors, arrays, shell, foreign, defaults, notes, symbols, numbers or frozenset()
+        inlined(model), tensors, arrays, shell, foreign, defaults, notes, symbols, numbers or frozenset()
     )
 
 
@@ -365,42 +316,3 @@ def _check_shape(value: ValueInfoProto, given: Sequence[int]) -> None:
     stated = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
     if len(stated) != len(given) or any(s not in (None, g) for s, g in zip(stated, given, strict=True)):
         raise ModelError(f"dims[{value.name!r}] must fit {stated} in the model, got {tuple(given)}")
-
-
-def _inlined_nodes(model: ModelProto) -> float:
-    """Return a model's number of nodes after inlining; infinity if a local function calls itself."""
-    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    calls = {
-        key: Counter((n.domain, n.op_type, n.overload) for n in walk(function.node))
-        for key, function in functions.items()
-    }
-    sizes: dict[tuple[str, str, str], float] = {}
-
-    def size(made: Counter[tuple[str, str, str]]) -> float:
-        return sum(count * sizes.get(key, 1.0) for key, count in made.items())
-
-    needs = {key: [callee for callee in made if callee in functions] for key, made in calls.items()}
-    try:
-        for key in graphlib.TopologicalSorter(needs).static_order():
-            sizes[key] = size(calls[key])
-    except graphlib.CycleError:
-        return math.inf
-    return size(Counter((n.domain, n.op_type, n.overload) for n in walk(model.graph.node)))
-
-
-def _inlined(model: ModelProto) -> ModelProto:
-    """Return the model with calls of local functions replaced by their bodies, if onnx can do so."""
-    if not model.functions:
-        return model
-    nodes = _inlined_nodes(model)
-    if nodes > MOST_NODES:
-        made = f"make {nodes:.3g} nodes" if math.isfinite(nodes) else "call themselves"
-        raise ModelError(f"the local functions of the model {made}; at most {MOST_NODES} nodes are inlined")
-    try:
-        # A call that a registered operator stands for is read as that operator.
-        known = list(known_functions(model))
-        inlined = onnx.inliner.inline_selected_functions(model, known, exclude=True)
-        onnx.checker.check_model(inlined)
-    except Exception:
-        return model  # the calls are kept opaque, together with their functions
-    return inlined

@@ -13,7 +13,7 @@ from workbench.studies.experiments.config import Study
 from workbench.studies.experiments.config_loader import StudyError, check_names
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Plan, Record, Run
-from workbench.studies.experiments.tables import about, cell, frame_of, lines, missing
+from workbench.studies.experiments.tables import about, cell, lines, missing, run_table
 from zoo.chains import CHAINS, chain
 from zoo.studies.deployment import known_models, model_file
 
@@ -178,7 +178,7 @@ COLUMNS: Final = (
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    return frame_of(records, COLUMNS, ["kernels", "operators", "others", "rounds"])
+    return run_table(records, COLUMNS, ["kernels", "operators", "others", "rounds"])
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:

@@ -7,10 +7,10 @@ from workbench.studies.experiments.tables import (
     about,
     cell,
     distinct,
-    frame_of,
     lines,
     machines,
     repeat_text,
+    run_table,
     seconds_text,
 )
 
@@ -26,7 +26,7 @@ def test_a_table_has_one_line_per_row():
 
 
 def test_counts_stay_whole_numbers_if_some_are_missing():
-    frame = frame_of(
+    frame = run_table(
         [record(), record(row={"network": "vgg19"})], ["network", "e_nodes", "failed"], ["e_nodes"]
     )
     assert frame["e_nodes"].tolist() == [7, pd.NA]

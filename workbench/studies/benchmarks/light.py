@@ -120,7 +120,10 @@ def demonstration(name: str) -> ModelProto:
     from workbench.frontends import to_onnx
 
     if name in WHOLE:
-        find_zoo()
+        try:
+            find_zoo()
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"{error}; {', '.join(light_names())} are there without it") from None
         from zoo.branches import networks
 
         return to_onnx(getattr(networks, WHOLE[name])())

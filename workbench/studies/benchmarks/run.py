@@ -20,7 +20,7 @@ from workbench.studies.benchmarks.published import PUBLISHED, Published
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BenchmarkRun:
     """The figures of one network: seconds by stage, sizes, and costs in microseconds by method.
 
     ``search`` covers the same stages as Tensat's published seconds: saturation, reading the e-graph and
@@ -81,7 +81,7 @@ def run_benchmark(
     cost: str | os.PathLike[str] | CostModel = "analytic",
     limits: Limits | None = None,
     progress: Callable[[str, Step | None], None] | None = None,
-) -> Run:
+) -> BenchmarkRun:
     """Run a published network and return its figures.
 
     Args:
@@ -118,7 +118,7 @@ def run_benchmark(
     began = time.perf_counter()
     exact = extract(egraph, costs, "exact", seconds=limits.seconds)
     extraction = time.perf_counter() - began
-    return Run(
+    return BenchmarkRun(
         network=name,
         rules=rules,
         k_multi=limits.k_multi,

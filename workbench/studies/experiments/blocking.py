@@ -14,7 +14,7 @@ from workbench.studies.experiments.config import Study
 from workbench.studies.experiments.config_loader import StudyError, check_given, check_names
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Plan, Record, Run
-from workbench.studies.experiments.tables import about, cell, frame_of, lines, missing, seconds_text
+from workbench.studies.experiments.tables import about, cell, lines, missing, run_table, seconds_text
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ COLUMNS: Final = (
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
     whole = ["e_nodes", "e_classes", "iterations", "products", "products_left", "depthwise_left", "tiles"]
-    return frame_of(records, COLUMNS, whole)
+    return run_table(records, COLUMNS, whole)
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:

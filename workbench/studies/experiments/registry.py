@@ -63,7 +63,7 @@ def _module(kind: str) -> ModuleType:
     try:
         return module_of(kind)
     except FileNotFoundError as error:
-        raise StudyError(f"a study of kind {kind} needs the model zoo: {error}") from None
+        raise StudyError(f"kind {kind}: {error}") from None
 
 
 def make_plan(study: Study, home: Path, folder: Path) -> Plan:

@@ -19,7 +19,7 @@ from workbench.studies.experiments.config_loader import (
 )
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Plan, Record, Run
-from workbench.studies.experiments.tables import about, frame_of, lines, missing, seconds_text
+from workbench.studies.experiments.tables import about, lines, missing, run_table, seconds_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -246,7 +246,7 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 #: The figures in TASO's paper for its generator, and those of its released file of rules.
-PUBLISHED: Final = (
+PUBLISHED_GENERATOR: Final = (
     "TASO's paper, for orientation: graphs of at most 4 operators of 26 settings, 28 744 candidates, 17 346 "
     "after renaming, 743 after common subgraphs are left out, about 5 minutes and less than 10 more to "
     "verify; graphs of 5 operators exceeded its memory. Its released generator stops at 3 operators, its "
@@ -256,14 +256,14 @@ PUBLISHED: Final = (
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    return frame_of(records, COLUMNS, COLUMNS[2:13])
+    return run_table(records, COLUMNS, COLUMNS[2:13])
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     """Return the tables as text: the funnel, coverage, and the laws of each run."""
     done = [record for record in records if not record["failed"]]
     parts = ["# Synthesis: laws of operators from nothing", _about(records)]
-    parts += ["## Terms, classes, candidates, laws", _funnel(done), f"{PUBLISHED}."]
+    parts += ["## Terms, classes, candidates, laws", _funnel(done), f"{PUBLISHED_GENERATOR}."]
     parts += ["## By number of operators", _levels(done)]
     parts += ["## Rules that the laws imply", _covered(done)]
     together = _together(done)

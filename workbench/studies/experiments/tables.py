@@ -38,7 +38,7 @@ def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, ["---"] * len(head), *rows])
 
 
-def frame_of(records: Iterable[Record], columns: Sequence[str], whole: Iterable[str]) -> pd.DataFrame:
+def run_table(records: Iterable[Record], columns: Sequence[str], whole: Iterable[str]) -> pd.DataFrame:
     """Return one row per run; the columns ``whole`` are whole numbers."""
     import pandas as pd
 

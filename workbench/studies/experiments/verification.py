@@ -23,10 +23,10 @@ from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import (
     about,
     cell,
-    frame_of,
     lines,
     missing,
     repeat_text,
+    run_table,
     seconds_text,
 )
 
@@ -183,12 +183,14 @@ COLUMNS: Final = (
 )  # fmt: skip
 
 #: The figure in Tensat's README for its verifier, which proves in batch.
-PUBLISHED: Final = "Tensat's README reports about 30 times faster for its own verifier, on unnamed hardware"
+PUBLISHED_RATIO: Final = (
+    "Tensat's README reports about 30 times faster for its own verifier, on unnamed hardware"
+)
 
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    return frame_of(records, COLUMNS, [*COLUMNS[2:10], "e_nodes"])
+    return run_table(records, COLUMNS, [*COLUMNS[2:10], "e_nodes"])
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
@@ -225,7 +227,7 @@ def _seconds(frame: pd.DataFrame) -> str:
     head = ["rules", "number"]
     for stage in ("in the e-graph", "proving", "whole"):
         head += [f"{stage}: batch", "one by one", "ratio"]
-    return lines(head, rows) + f"\n\nPublished, for orientation: {PUBLISHED}."
+    return lines(head, rows) + f"\n\nPublished, for orientation: {PUBLISHED_RATIO}."
 
 
 def _verdicts(frame: pd.DataFrame) -> str:

@@ -1,23 +1,18 @@
 """Operators: one :class:`OpSpec` per operator, grouped by family."""
 
 from workbench.ops import (  # noqa: F401  (importing a family registers its operators)
+    activations,
     attention,
     constants,
-    conv_transpose,
     convolution,
-    einsum,
     elementwise,
-    gated_activations,
     inputs_and_opaque,
     layout,
     linear,
     normalisation,
     pooling,
     quantised,
-    repeat_interleave,
     resampling,
-    rotary,
-    select,
 )
 from workbench.ops.registry import operators, spec_of, with_trait
 from workbench.ops.spec import ACTIVATIONS, TASO_ACTIVATIONS, Attr, AttrValue, OpSpec

@@ -1,4 +1,7 @@
-"""Attention of several heads as one operator, for which ONNX Runtime has a kernel."""
+"""Attention of several heads, and heads turned by their positions (arXiv 2104.09864), each as one operator.
+
+ONNX Runtime has a kernel for either.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,20 @@ import numpy as np
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers, each
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports, only_result
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, OpSpec
+from workbench.ops.spec import Attr, Names, OpSpec, Types, per_element
+from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+
 #: The ONNX operator of ONNX Runtime's own domain.
-FORM = "com.microsoft::MultiHeadAttention"
+ATTENTION = "com.microsoft::MultiHeadAttention"
 
 
-def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+def _attention_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     queries, keys, values = xs
     t.require_float(queries)
     for x in (queries, keys, values):
@@ -53,27 +58,27 @@ def _attention(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return _joined(shares / shares.sum(axis=-1, keepdims=True) @ v).astype(xs[0].dtype)
 
 
-def _exact(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+def _exact_attention(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     q, k, v = (_split(x, attrs["heads"]) for x in xs)
     shares = each(numbers.exp, q @ k.swapaxes(-1, -2) * numbers.number(attrs["scale"]))
     return _joined(shares / shares.sum(axis=-1, keepdims=True) @ v)
 
 
-def _torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+def _attention_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     q, k, v = (x.unflatten(-1, (attrs["heads"], -1)).transpose(1, 2) for x in xs)
     mixed: Tensor = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=attrs["scale"])
     return mixed.transpose(1, 2).flatten(2)
 
 
-def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
+def _attention_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
     (batch, queries, width), (_, keys, _) = inputs[0].shape, inputs[1].shape
     scores = batch * queries * keys
     return 2.0 * scores * (width + out.shape[-1]) + 7.0 * scores * attrs["heads"]
 
 
-def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
+def _export_attention(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     # A scale of 0 stands for the usual one; so small a scale makes all scores equal.
-    return e.node(FORM, xs, num_heads=attrs["heads"], scale=attrs["scale"] or 1e-30)
+    return e.node(ATTENTION, xs, num_heads=attrs["heads"], scale=attrs["scale"] or 1e-30)
 
 
 register(
@@ -81,20 +86,20 @@ register(
         "attention",
         3,
         3,
-        _type,
+        _attention_type,
         _attention,
         (Attr("heads", "int"), Attr("scale", "float")),
-        _flops,
-        exact=ExactForm(Arithmetic.DIGITS, _exact),
-        export=_export,
-        torch=_torch,
+        _attention_flops,
+        exact=ExactForm(Arithmetic.DIGITS, _exact_attention),
+        export=_export_attention,
+        torch=_attention_torch,
         doc="of every head, values weighted by softmax(scale * queries * keys)",
     )
 )
 
 
-@imports(FORM)
-def _import(n: OnnxNode) -> int:
+@imports(ATTENTION)
+def _import_attention(n: OnnxNode) -> int:
     only_result(n)
     if any(n.has(k) for k in range(3, 10)) or not all(n.has(k) and n.type(k).rank == 3 for k in range(3)):
         raise NotModelled("attention with biases, masks or a past, or with packed keys")
@@ -103,3 +108,85 @@ def _import(n: OnnxNode) -> int:
     heads = n.attr("num_heads")
     scale = n.attr("scale", 0.0) or (n.type(0).shape[-1] // heads) ** -0.5
     return n.op("attention", *(n.operand(k) for k in range(3)), heads=heads, scale=scale)
+
+
+# -- rotary embedding ---------------------------------------------------------------------------------
+#: The ONNX operator of ONNX Runtime's own domain.
+ROTARY = "com.microsoft::RotaryEmbedding"
+
+
+def _rotary_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    heads, *tables = xs
+    t.require_float(heads)
+    t.require(t.rank(heads) == 4, "heads must be [B, H, S, D]")
+    for table in tables:
+        t.require_same_dtype(heads, table)
+        t.require(t.rank(table) >= 2, "cosines and sines must be [S, D / 2]")
+        t.require(t.rank(table) <= 4, "cosines and sines must be [S, D / 2]")
+        for axis in (-3, -4):
+            t.require(t.dim(table, axis) == 1, "all heads must read one table")
+        t.require(t.dim(table, -2) == t.dim(heads, -2), "every position must have its row of a table")
+        t.require(t.dim(table, -1) * 2 == t.dim(heads, -1), "the tables must be half as wide as a head")
+    return heads
+
+
+def _rotary(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    heads, cosines, sines = xs
+    half = cosines.shape[-1]
+    x, y = heads[..., :half], heads[..., half:]
+    return np.concatenate([x * cosines - y * sines, y * cosines + x * sines], axis=-1)
+
+
+def _rotary_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
+    return bounds[0] * (bounds[1] + bounds[2])
+
+
+def _rotary_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    heads, cosines, sines = xs
+    x, y = heads.chunk(2, -1)
+    turned: Tensor = torch.cat([x * cosines - y * sines, y * cosines + x * sines], -1)
+    return turned
+
+
+def _export_rotary(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
+    # The position of the first row; the others follow it.
+    first = e.constant(np.zeros(1, np.int64))
+    tables = [e.reshape(x, t.shape[-2:]) if t.rank > 2 else x for x, t in zip(xs[1:], types[1:], strict=True)]
+    return e.node(ROTARY, [xs[0], first, *tables])
+
+
+register(
+    OpSpec(
+        "rotary",
+        3,
+        3,
+        _rotary_type,
+        _rotary,
+        flops=per_element(3.0),
+        traits=Trait.FOUR_AXES,
+        exact=ExactForm(Arithmetic.POLYNOMIAL, degree=lambda d: d[0] + max(d[1:]), bound=_rotary_bound),
+        export=_export_rotary,
+        torch=_rotary_torch,
+        weights_from=1,
+        doc="x * cos - y * sin beside y * cos + x * sin, where x and y are the halves of every head",
+    )
+)
+
+
+@imports(ROTARY)
+def _import_rotary(n: OnnxNode) -> int:
+    kind = only_result(n)
+    first = n.known(1)
+    if kind.rank != 4 or first is None or first.shape != (1,) or first[0] < 0:
+        raise NotModelled("positions that are computed at run time, or heads that are not split")
+    others = ("interleaved", "rotary_embedding_dim", "is_packed_batching")
+    if any(n.attr(name, 0) for name in others) or n.attr("scale", 1.0) != 1.0:
+        raise NotModelled("numbers turned in neighbouring pairs, in part or packed")
+    start, rows = int(first[0]), kind.shape[-2]
+    tables = []
+    for k in (2, 3):
+        table = n.operand(k)
+        if start or n.type(k).shape[0] != rows:
+            table = n.op("slice", table, axis=-2, start=start, stop=start + rows)
+        tables.append(table)
+    return n.op("rotary", n.operand(0), *tables)

@@ -16,7 +16,7 @@ import numpy as np
 from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Inexact, Numbers
 from workbench.ops.onnx_form import Emitter
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Evaluate, OnnxExport, OpSpec, no_flops
+from workbench.ops.spec import Attr, Evaluate, Names, OnnxExport, OpSpec, Types, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, TypeRule, Typing
@@ -145,9 +145,7 @@ def _constant(
 
 
 def _export(evaluate: Evaluate) -> OnnxExport:
-    def export(
-        e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-    ) -> str:
+    def export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
         return e.constant(evaluate([], attrs))
 
     return export

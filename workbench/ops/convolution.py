@@ -1,7 +1,9 @@
-"""Two-dimensional convolution and the weight-side operators that its rewrite rules need.
+"""Two-dimensional convolution, its transpose, and the weight-side operators that its rewrite rules need.
 
 A convolution is ``act(conv(x, w) + b)`` with ``x [N, C, H, W]``, ``w [O, C/groups, kh, kw]`` and an
-optional ``b [1, O, 1, 1]``; pads are explicit and in ONNX's order (top, left, bottom, right).
+optional ``b [1, O, 1, 1]``; pads are explicit and in ONNX's order (top, left, bottom, right). The transposed
+convolution has ``w [C, O/groups, kh, kw]``: the element at place ``i`` adds tap ``u`` at place ``strides · i +
+dilations · u``; the pads are cut off, and ``extra`` places are added at the end.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from workbench.ops.activations import (
     exactly_activated,
     export_activation,
 )
-from workbench.ops.exact import POLYNOMIAL, ExactAttrs, ExactForm
+from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, OpSpec, no_flops
+from workbench.ops.spec import Attr, Names, OpSpec, Types, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
@@ -229,7 +231,7 @@ def _merge_gconv_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) ->
     return out.reshape(o, count * i, kh, kw)
 
 
-def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
+def _export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     inputs = list(xs)
     if len(xs) == 3 and types[2].rank != 1:
         inputs[2] = e.reshape(xs[2], (types[1].shape[0],))
@@ -268,9 +270,7 @@ def export_pad(e: Emitter, x: str, pads: Sequence[int], dtype: np.dtype, value: 
     return e.node("Pad", [x, amounts, e.constant(np.asarray(value, dtype=dtype))], mode="constant")
 
 
-def _export_enlarge(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_enlarge(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     top, left, bottom, right = attrs["pads"]
     return export_pad(e, xs[0], (0, 0, top, left, 0, 0, bottom, right), out.numpy_dtype())
 
@@ -294,9 +294,7 @@ def export_slice(e: Emitter, x: str, axis: int, start: int, stop: int, step: int
     return e.node("Slice", [x, *(e.constant(np.asarray(v, dtype=np.int64)) for v in numbers)])
 
 
-def _export_merge_gconv(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_merge_gconv(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     (w,) = xs
     count, groups = attrs["count"], attrs["groups"]
     channels, columns = types[0].shape[:2]
@@ -424,4 +422,134 @@ def _import_conv(n: OnnxNode) -> int:
         pads=explicit_pads(n, kernel, strides, dilations),
         dilations=dilations,
         groups=n.attr("group", 1),
+    )
+
+
+# -- transposed convolution ----------------------------------------------------------------------------
+def _transposed_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    x, w = xs[:2]
+    (sh, sw), (dh, dw), (eh, ew) = attrs["strides"], attrs["dilations"], attrs["extra"]
+    (top, left, bottom, right), groups = attrs["pads"], attrs["groups"]
+    t.require_float(x)
+    t.require_same_dtype(x, w)
+    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
+    t.require(t.rank(w) == 4, "the weight must have four axes [C, O/groups, kh, kw]")
+    for number in (sh, sw, dh, dw, groups):
+        t.require(number >= 1, "strides, dilations and groups must be positive")
+    for number in (top, left, bottom, right, eh, ew):
+        t.require(number >= 0, "pads and extra places must not be negative")
+    for extra, stride in ((eh, sh), (ew, sw)):
+        t.require(extra < stride, "extra places must be fewer than the stride")
+    t.require(t.dim(x, -3) == t.dim(w, -4), f"channels of {x} do not fit {w}")
+    t.require(t.dim(x, -3) % groups == 0, "the input channels must divide into the groups")
+    channels = t.dim(w, -3) * groups
+    if len(xs) == 3:
+        t.require_same(xs[2], t.tensor(x, 1, channels, 1, 1), "the bias must be [1, O, 1, 1]")
+    height = (t.dim(x, -2) - 1) * sh + (t.dim(w, -2) - 1) * dh + 1 + eh - top - bottom
+    width = (t.dim(x, -1) - 1) * sw + (t.dim(w, -1) - 1) * dw + 1 + ew - left - right
+    for extent in (height, width):
+        t.require(extent >= 1, "the pads must leave a result")
+    return t.tensor(x, t.dim(x, -4), channels, height, width)
+
+
+def _transposed(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    x, w = xs[:2]
+    (sh, sw), (dh, dw), (eh, ew) = attrs["strides"], attrs["dilations"], attrs["extra"]
+    (top, left, bottom, right), groups = attrs["pads"], attrs["groups"]
+    n, channels, height, width = x.shape
+    _, per_group, kh, kw = w.shape
+    rows, columns = (height - 1) * sh + 1, (width - 1) * sw + 1
+    full = (rows + (kh - 1) * dh + eh, columns + (kw - 1) * dw + ew)
+    out = np.zeros((n, groups * per_group, *full), dtype=x.dtype)
+    places = x.reshape(n, groups, channels // groups, height * width)
+    taps = w.reshape(groups, channels // groups, per_group, kh, kw)
+    for u, v in np.ndindex(kh, kw):
+        part = (taps[..., u, v].transpose(0, 2, 1) @ places).reshape(n, -1, height, width)
+        out[:, :, u * dh : u * dh + rows : sh, v * dw : v * dw + columns : sw] += part.astype(x.dtype)
+    out = out[:, :, top : full[0] - bottom, left : full[1] - right]
+    return out + xs[2] if len(xs) == 3 else out
+
+
+def _transposed_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    x, w = xs[:2]
+    top, left, bottom, right = attrs["pads"]
+    bias = xs[2].reshape(-1) if len(xs) == 3 else None
+    strides, extra, groups, dilations = (attrs[k] for k in ("strides", "extra", "groups", "dilations"))
+    convolve = torch.nn.functional.conv_transpose2d
+    if (top, left) == (bottom, right):
+        found: Tensor = convolve(x, w, bias, strides, (top, left), extra, groups, dilations)
+        return found
+    full: Tensor = convolve(x, w, bias, strides, 0, extra, groups, dilations)
+    return full[:, :, top : full.shape[2] - bottom, left : full.shape[3] - right]
+
+
+def _transposed_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
+    _, per_group, kh, kw = inputs[1].shape
+    return 2.0 * inputs[0].elements * per_group * kh * kw
+
+
+def _export_transposed(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
+    inputs = list(xs)
+    if len(xs) == 3 and types[2].rank != 1:
+        inputs[2] = e.reshape(xs[2], (out.shape[1],))
+    require_bfloat16(e, out)
+    return e.node(
+        "ConvTranspose",
+        inputs,
+        kernel_shape=types[1].shape[2:],
+        strides=attrs["strides"],
+        pads=attrs["pads"],
+        dilations=attrs["dilations"],
+        group=attrs["groups"],
+        output_padding=attrs["extra"] if any(attrs["extra"]) else None,
+    )
+
+
+def _transposed_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
+    channels, _, kh, kw = shapes[1]
+    return bounds[0] * bounds[1] * math.prod((channels, kh, kw)) + sum(bounds[2:])
+
+
+register(
+    OpSpec(
+        "conv_transpose",
+        2,
+        3,
+        _transposed_type,
+        _transposed,
+        (
+            Attr("strides", "ints", (1, 1), 2),
+            Attr("pads", "ints", (0, 0, 0, 0), 4),
+            Attr("dilations", "ints", (1, 1), 2),
+            Attr("groups", "int", 1),
+            Attr("extra", "ints", (0, 0), 2),
+        ),
+        _transposed_flops,
+        Trait.PRODUCT | Trait.LINEAR | Trait.FOUR_AXES,
+        export=_export_transposed,
+        exact=ExactForm(Arithmetic.POLYNOMIAL, degree=_degree, bound=_transposed_bound),
+        torch=_transposed_torch,
+        weights_from=1,
+        doc="the transposed convolution: every element adds a multiple of the kernel; bias [1, O, 1, 1]",
+    )
+)
+
+
+@imports("ConvTranspose")
+def _import_transposed(n: OnnxNode) -> int:
+    if n.type(0).rank != 4:
+        raise NotModelled(f"transposed convolution over {n.type(0).rank - 2} axes; two are modelled")
+    if n.attr("auto_pad", "NOTSET") != "NOTSET" or n.attr("output_shape"):
+        raise NotModelled("a transposed convolution whose pads follow from its result")
+    operands = [n.operand(0), n.operand(1)]
+    if n.has(2):
+        operands.append(n.op("reshape", n.operand(2), shape=(1, n.type(2).elements, 1, 1)))
+    return n.op(
+        "conv_transpose",
+        *operands,
+        strides=n.attr("strides", (1, 1)),
+        pads=n.attr("pads", (0, 0, 0, 0)),
+        dilations=n.attr("dilations", (1, 1)),
+        groups=n.attr("group", 1),
+        extra=n.attr("output_padding", (0, 0)),
     )

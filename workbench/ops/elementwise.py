@@ -1,10 +1,10 @@
-"""Elementwise operators: binary ones broadcast as numpy does, unary ones keep the type."""
+"""Elementwise operators: binary ones broadcast as numpy does, unary ones keep the type; the choice by truth values."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -31,13 +31,10 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, OnnxExport, OpSpec, TorchForm
+from workbench.ops.spec import Attr, Names, OnnxExport, OpSpec, TorchForm, Types, per_element
 from workbench.ops.traits import Trait
-from workbench.ops.types import TensorType
+from workbench.ops.types import FLOAT_DTYPES, TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
-
-if TYPE_CHECKING:
-    pass
 
 
 def _binary_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
@@ -132,35 +129,8 @@ def export_bounded(e: Emitter, x: str, low: float, high: float, out: TensorType)
     return e.node("Clip", [x, *bounds])
 
 
-def _export_clip(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_clip(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     return export_bounded(e, xs[0], attrs["low"], attrs["high"], out)
-
-
-def _binary(
-    name: str,
-    f: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    onnx: str,
-    doc: str,
-    in_torch: str = "",
-    *,
-    traits: Trait,
-    exact: ExactForm,
-) -> OpSpec:
-    return OpSpec(
-        name,
-        2,
-        2,
-        _binary_type,
-        lambda xs, a: f(xs[0], xs[1]),
-        traits=traits | Trait.BROADCASTS,
-        exact=exact,
-        export=export_as(onnx),
-        torch=lambda torch, xs, a: getattr(torch, in_torch or name)(xs[0], xs[1]),
-        parts=elementwise,
-        doc=doc,
-    )
 
 
 def unary(
@@ -195,7 +165,7 @@ def unary(
         _unary_type,
         lambda xs, a: f(xs[0], a),
         attrs,
-        lambda a, ins, out: cost * out.elements,
+        per_element(cost),
         traits,
         exact=exact,
         export=export_as(onnx) if isinstance(onnx, str) else onnx,
@@ -205,52 +175,67 @@ def unary(
     )
 
 
+def _digits(function: str) -> ExactForm:
+    """Return the form of a function that long decimals have by this name."""
+    return in_digits(lambda numbers, x: getattr(numbers, function)(x))
+
+
+_BY_NUMBER: Final = Trait.NUMBER_RIGHT | Trait.GROWS
+_POWER: Final = ExactForm(Arithmetic.DIGITS, _exact_power)
+#: Binary operators: name, semantics, name in torch, facts, exact form, meaning. ONNX capitalises the name.
+_BINARY: Final[tuple[tuple[str, Callable[..., np.ndarray], str, Trait, ExactForm, str], ...]] = (
+    ("add", np.add, "add", _BY_NUMBER, _SUM, "x + y"),
+    ("sub", np.subtract, "sub", _BY_NUMBER, _SUM, "x - y"),
+    ("mul", np.multiply, "mul", _BY_NUMBER | Trait.LINEAR, _PRODUCT, "x * y"),
+    ("div", np.divide, "div", _BY_NUMBER, _QUOTIENT, "x / y"),
+    ("max", np.maximum, "maximum", Trait.UNROUNDED, ORDERED, "the larger of x and y"),
+    ("min", np.minimum, "minimum", Trait.UNROUNDED, ORDERED, "the smaller of x and y"),
+    ("pow", np.power, "pow", _BY_NUMBER, _POWER, "x ** y"),
+)
+#: Unary operators without attributes: name, semantics, flops per element, facts, exact form, meaning.
+_UNARY: Final[tuple[tuple[str, Callable[..., np.ndarray], float, Trait, ExactForm, str], ...]] = (
+    ("relu", lambda x: np.maximum(x, 0), 1, Trait.UNROUNDED, ORDERED, "max(x, 0)"),
+    ("sigmoid", sigmoid, 4, Trait.NONE, in_digits(exact_sigmoid), "1 / (1 + exp(-x))"),
+    ("tanh", np.tanh, 4, Trait.NONE, _digits("tanh"), "the hyperbolic tangent"),
+    ("erf", erf, 4, Trait.NONE, _digits("erf"), "the error function"),
+    ("exp", np.exp, 4, Trait.GROWS, _digits("exp"), "e ** x"),
+    ("log", np.log, 4, Trait.NONE, _digits("log"), "the natural logarithm"),
+    ("cos", np.cos, 4, Trait.NONE, _digits("cos"), "the cosine"),
+    ("sin", np.sin, 4, Trait.NONE, _digits("sin"), "the sine"),
+    ("sqrt", np.sqrt, 2, Trait.NONE, _digits("root"), "the square root"),
+    ("neg", np.negative, 1, Trait.UNROUNDED | Trait.LINEAR, POLYNOMIAL, "-x"),
+    ("abs", np.abs, 1, Trait.UNROUNDED, ORDERED, "the absolute value"),
+    ("reciprocal", np.reciprocal, 1, Trait.GROWS, _QUOTIENT, "1 / x"),
+)
+
+
+def _binary(
+    name: str, f: Callable[..., np.ndarray], in_torch: str, traits: Trait, exact: ExactForm, doc: str
+) -> OpSpec:
+    return OpSpec(
+        name,
+        2,
+        2,
+        _binary_type,
+        lambda xs, a: f(xs[0], xs[1]),
+        traits=traits | Trait.BROADCASTS,
+        exact=exact,
+        export=export_as(name.capitalize()),
+        torch=lambda torch, xs, a: getattr(torch, in_torch)(xs[0], xs[1]),
+        parts=elementwise,
+        doc=doc,
+    )
+
+
+def _plain(
+    name: str, f: Callable[..., np.ndarray], cost: float, traits: Trait, exact: ExactForm, doc: str
+) -> OpSpec:
+    return unary(name, lambda x, a: f(x), name.capitalize(), doc, cost=cost, traits=traits, exact=exact)
+
+
 register(
-    _binary("add", np.add, "Add", "x + y", traits=Trait.NUMBER_RIGHT | Trait.GROWS, exact=_SUM),
-    _binary("sub", np.subtract, "Sub", "x - y", traits=Trait.NUMBER_RIGHT | Trait.GROWS, exact=_SUM),
-    _binary(
-        "mul",
-        np.multiply,
-        "Mul",
-        "x * y",
-        traits=Trait.NUMBER_RIGHT | Trait.GROWS | Trait.LINEAR,
-        exact=_PRODUCT,
-    ),
-    _binary("div", np.divide, "Div", "x / y", traits=Trait.NUMBER_RIGHT | Trait.GROWS, exact=_QUOTIENT),
-    _binary(
-        "max",
-        np.maximum,
-        "Max",
-        "the larger of x and y",
-        "maximum",
-        traits=Trait.UNROUNDED,
-        exact=ORDERED,
-    ),
-    _binary(
-        "min",
-        np.minimum,
-        "Min",
-        "the smaller of x and y",
-        "minimum",
-        traits=Trait.UNROUNDED,
-        exact=ORDERED,
-    ),
-    _binary(
-        "pow",
-        np.power,
-        "Pow",
-        "x ** y",
-        traits=Trait.NUMBER_RIGHT | Trait.GROWS,
-        exact=ExactForm(Arithmetic.DIGITS, _exact_power),
-    ),
-    unary(
-        "relu",
-        lambda x, a: np.maximum(x, 0),
-        "Relu",
-        "max(x, 0)",
-        traits=Trait.UNROUNDED,
-        exact=ORDERED,
-    ),
+    *(_binary(*row) for row in _BINARY),
+    *(_plain(*row) for row in _UNARY),
     unary(
         "leakyrelu",
         lambda x, a: np.where(x >= 0, x, x * x.dtype.type(a["alpha"])),
@@ -259,95 +244,6 @@ register(
         (Attr("alpha", "float", 0.01),),
         torch=lambda torch, xs, a: torch.nn.functional.leaky_relu(xs[0], a["alpha"]),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_leakyrelu),
-    ),
-    unary(
-        "sigmoid",
-        lambda x, a: sigmoid(x),
-        "Sigmoid",
-        "1 / (1 + exp(-x))",
-        cost=4,
-        exact=in_digits(exact_sigmoid),
-    ),
-    unary(
-        "tanh",
-        lambda x, a: np.tanh(x),
-        "Tanh",
-        "the hyperbolic tangent",
-        cost=4,
-        exact=in_digits(lambda numbers, x: numbers.tanh(x)),
-    ),
-    unary(
-        "erf",
-        lambda x, a: erf(x),
-        "Erf",
-        "the error function",
-        cost=4,
-        exact=in_digits(lambda numbers, x: numbers.erf(x)),
-    ),
-    unary(
-        "exp",
-        lambda x, a: np.exp(x),
-        "Exp",
-        "e ** x",
-        cost=4,
-        traits=Trait.GROWS,
-        exact=in_digits(lambda numbers, x: numbers.exp(x)),
-    ),
-    unary(
-        "log",
-        lambda x, a: np.log(x),
-        "Log",
-        "the natural logarithm",
-        cost=4,
-        exact=in_digits(lambda numbers, x: numbers.log(x)),
-    ),
-    unary(
-        "cos",
-        lambda x, a: np.cos(x),
-        "Cos",
-        "the cosine",
-        cost=4,
-        exact=in_digits(lambda numbers, x: numbers.cos(x)),
-    ),
-    unary(
-        "sin",
-        lambda x, a: np.sin(x),
-        "Sin",
-        "the sine",
-        cost=4,
-        exact=in_digits(lambda numbers, x: numbers.sin(x)),
-    ),
-    unary(
-        "sqrt",
-        lambda x, a: np.sqrt(x),
-        "Sqrt",
-        "the square root",
-        cost=2,
-        exact=in_digits(lambda numbers, x: numbers.root(x)),
-    ),
-    unary(
-        "neg",
-        lambda x, a: np.negative(x),
-        "Neg",
-        "-x",
-        traits=Trait.UNROUNDED | Trait.LINEAR,
-        exact=POLYNOMIAL,
-    ),
-    unary(
-        "abs",
-        lambda x, a: np.abs(x),
-        "Abs",
-        "the absolute value",
-        traits=Trait.UNROUNDED,
-        exact=ORDERED,
-    ),
-    unary(
-        "reciprocal",
-        lambda x, a: np.reciprocal(x),
-        "Reciprocal",
-        "1 / x",
-        traits=Trait.GROWS,
-        exact=_QUOTIENT,
     ),
     unary(
         "clip",
@@ -361,7 +257,7 @@ register(
 )
 
 
-@imports("Relu", "Sigmoid", "Tanh", "Erf", "Exp", "Log", "Cos", "Sin", "Sqrt", "Neg", "Abs", "Reciprocal")
+@imports(*(name.capitalize() for name, *_ in _UNARY))
 def _import_unary(n: OnnxNode) -> int:
     return n.op(n.op_type.lower(), n.operand(0))
 
@@ -418,3 +314,66 @@ def _import_clip(n: OnnxNode) -> int:
     if not bounds.get("low", -math.inf) <= bounds.get("high", math.inf):
         raise NotModelled(f"bounds out of order on {kind}")
     return n.op("clip", n.operand(0), **bounds)
+
+
+# -- truth values, as masks of attention make them ------------------------------------------------------
+def _select_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    condition, x, y = xs
+    t.require_truth(condition)
+    t.require_float(x)
+    t.require_same_dtype(x, y)
+    return t.broadcast(t.broadcast(x, y), condition)
+
+
+def _is_nan_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    t.require_float(xs[0])
+    return t.with_dtype(xs[0], "bool")
+
+
+def _larger_of_two(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
+    return max(bounds[1:])
+
+
+register(
+    OpSpec(
+        "select",
+        3,
+        3,
+        _select_type,
+        # In exact arithmetic a truth value is a number like others.
+        lambda xs, a: np.where(xs[0].astype(bool), xs[1], xs[2]),
+        traits=Trait.BROADCASTS | Trait.UNROUNDED,
+        exact=ExactForm(Arithmetic.ORDERED, bound=_larger_of_two),
+        export=export_as("Where"),
+        torch=lambda torch, xs, a: torch.where(xs[0], xs[1], xs[2]),
+        parts=elementwise,
+        doc="x if the condition holds, otherwise y",
+    ),
+    # No number of exact arithmetic is NaN, so laws are judged in floating point.
+    OpSpec(
+        "is_nan",
+        1,
+        1,
+        _is_nan_type,
+        lambda xs, a: np.isnan(xs[0]),
+        traits=Trait.UNROUNDED,
+        exact=ExactForm(Arithmetic.FLOATS),
+        export=export_as("IsNaN"),
+        torch=lambda torch, xs, a: torch.isnan(xs[0]),
+        parts=elementwise,
+        doc="whether an element is not a number, such as a softmax of scores that are all minus infinity",
+    ),
+)
+
+
+@imports("Where")
+def _import_where(n: OnnxNode) -> int:
+    kind = n.type(1)
+    if kind.dtype not in FLOAT_DTYPES:
+        raise NotModelled(f"a choice between elements of {kind.dtype}")
+    return n.op("select", n.operand(0), n.operand(1), n.operand(2))
+
+
+@imports("IsNaN")
+def _import_is_nan(n: OnnxNode) -> int:
+    return n.op("is_nan", n.operand(0))

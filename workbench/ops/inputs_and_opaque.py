@@ -8,53 +8,27 @@ from workbench.ops.registry import register, with_trait
 from workbench.ops.spec import MANY, Attr, OpSpec, no_flops
 from workbench.ops.traits import Trait
 
-_NAMED = Trait.REFERENCE | Trait.NAMED | Trait.FREE
+_NAMED: Final = Trait.REFERENCE | Trait.NAMED | Trait.FREE
+_PART: Final = Trait.RUNTIME | Trait.REFERENCE | Trait.FREE | Trait.ALIAS | Trait.VIEW
 
+
+def _untyped(name: str, operands: tuple[int, int], attr: Attr, traits: Trait, doc: str) -> OpSpec:
+    """Return an operator whose type its record in the graph tells."""
+    return OpSpec(name, *operands, None, None, (attr,), no_flops, traits, doc=doc)
+
+
+_NAME, _KEY, _INDEX = Attr("name", "str"), Attr("key", "str"), Attr("index", "int")
 register(
-    OpSpec(
-        "input",
-        0,
-        0,
-        None,
-        None,
-        (Attr("name", "str"),),
-        no_flops,
-        _NAMED | Trait.RUNTIME,
-        doc="a graph input",
-    ),
-    OpSpec(
-        "weight",
-        0,
-        0,
-        None,
-        None,
-        (Attr("name", "str"),),
-        no_flops,
-        _NAMED | Trait.CONSTANT,
-        doc="a stored tensor",
-    ),
-    OpSpec(
+    _untyped("input", (0, 0), _NAME, _NAMED | Trait.RUNTIME, "a graph input"),
+    _untyped("weight", (0, 0), _NAME, _NAMED | Trait.CONSTANT, "a stored tensor"),
+    _untyped(
         "opaque",
-        0,
-        MANY,
-        None,
-        None,
-        (Attr("key", "str"),),
-        no_flops,
+        (0, MANY),
+        _KEY,
         Trait.RUNTIME,
-        doc="an operator kept in its original form; key names its record in the graph",
+        "an operator kept as it is; key names its record in the graph",
     ),
-    OpSpec(
-        "project",
-        1,
-        1,
-        None,
-        None,
-        (Attr("index", "int"),),
-        no_flops,
-        Trait.RUNTIME | Trait.REFERENCE | Trait.FREE | Trait.ALIAS | Trait.VIEW,
-        doc="one result of an opaque operator that has several",
-    ),
+    _untyped("project", (1, 1), _INDEX, _PART, "one result of an opaque operator that has several"),
 )
 
 #: The operators whose values exist only when the model runs.

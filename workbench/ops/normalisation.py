@@ -21,7 +21,7 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Flops, OpSpec
+from workbench.ops.spec import Attr, Names, OpSpec, Types, per_element
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
@@ -136,30 +136,17 @@ def _softmax(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return e / e.sum(axis=attrs["axis"], keepdims=True)
 
 
-def _times(n: float) -> Flops:
-    def flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
-        return n * out.elements
-
-    return flops
-
-
-def _export_batchnorm(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_batchnorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     return e.node("BatchNormalization", xs, epsilon=attrs["eps"])
 
 
-def _export_bn_scale(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_bn_scale(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     scale, var = xs
     deviation = e.node("Sqrt", [e.node("Add", [var, export_scalar(e, out, attrs["eps"])])])
     return e.reshape(e.node("Div", [scale, deviation]), out.shape)
 
 
-def _export_bn_shift(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_bn_shift(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     scale, bias, mean, var = xs
     deviation = e.node("Sqrt", [e.node("Add", [var, export_scalar(e, out, attrs["eps"])])])
     moved = e.node("Mul", [mean, e.node("Div", [scale, deviation])])
@@ -172,9 +159,7 @@ def _mean(e: Emitter, x: str, axes: Sequence[int]) -> str:
     return e.node("ReduceMean", [x, e.constant(np.asarray(axes, dtype=np.int64))], keepdims=1)
 
 
-def _export_layernorm(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_layernorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     x, *affine = xs
     rank, axis = out.rank, attrs["axis"]
     if e.opset >= 17:
@@ -189,9 +174,7 @@ def _export_layernorm(
     return y
 
 
-def _export_rmsnorm(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_rmsnorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     x, scale = xs
     rank, axis = out.rank, attrs["axis"]
     # ONNX Runtime fuses these operators in every operator set; only operator sets from 23 on have their own.
@@ -200,9 +183,7 @@ def _export_rmsnorm(
     return e.node("Mul", [e.node("Div", [x, root]), scale])
 
 
-def _export_softmax(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_softmax(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     (x,) = xs
     rank, axis = out.rank, out.rank + attrs["axis"]
     # Before operator set 13 all axes from the given one on are normalised together.
@@ -269,7 +250,7 @@ register(
         _batchnorm_type,
         _batchnorm,
         (_EPS,),
-        _times(2),
+        per_element(2),
         Trait.FOUR_AXES,
         exact=ExactForm(Arithmetic.RATIONAL, _exact_batchnorm),
         weights_from=1,
@@ -285,7 +266,7 @@ register(
         _bn_vector_type,
         _bn_scale,
         (_EPS,),
-        _times(3),
+        per_element(3),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_bn_scale),
         weights_from=0,
         variance=1,
@@ -300,7 +281,7 @@ register(
         _bn_vector_type,
         lambda xs, a: _affine(xs, a["eps"])[1],
         (_EPS,),
-        _times(5),
+        per_element(5),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_bn_shift),
         weights_from=0,
         variance=3,
@@ -315,7 +296,7 @@ register(
         _layernorm_type,
         _layernorm,
         (Attr("axis", "int", -1), _EPS),
-        _times(8),
+        per_element(8),
         exact=ExactForm(Arithmetic.DIGITS, _exact_layernorm),
         export=_export_layernorm,
         torch=_layernorm_torch,
@@ -329,7 +310,7 @@ register(
         _layernorm_type,
         _root_mean_square,
         (Attr("axis", "int", -1), _EPS),
-        _times(5),
+        per_element(5),
         exact=ExactForm(Arithmetic.DIGITS, _exact_rmsnorm),
         export=_export_rmsnorm,
         torch=_root_mean_square_torch,
@@ -343,7 +324,7 @@ register(
         _softmax_type,
         _softmax,
         (Attr("axis", "int", -1),),
-        _times(6),
+        per_element(6),
         exact=ExactForm(Arithmetic.DIGITS, _exact_softmax),
         export=_export_softmax,
         torch=lambda torch, xs, a: torch.softmax(xs[0], a["axis"]),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from workbench.ops.registry import RUNTIME_DOMAINS, own_form, spec_of
-from workbench.ops.spec import OnnxExport
+from workbench.ops.spec import Names, OnnxExport, Types
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs
@@ -165,9 +165,7 @@ def export_as(op_type: str, **renamed: str) -> OnnxExport:
     <function ...>
     """
 
-    def export(
-        e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-    ) -> str:
+    def export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
         return e.node(op_type, xs, **{theirs: attrs[ours] for theirs, ours in renamed.items()})
 
     return export

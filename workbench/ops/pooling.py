@@ -23,7 +23,7 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, OnnxExport, OpSpec
+from workbench.ops.spec import Attr, Names, OnnxExport, OpSpec, Types
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import CONCRETE, Attrs, N, T, Typing
@@ -176,9 +176,7 @@ def _drops_window(x: TensorType, attrs: Attrs, out: TensorType) -> bool:
 
 
 def _export_pool(op_type: str) -> OnnxExport:
-    def export(
-        e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-    ) -> str:
+    def export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
         require_bfloat16(e, out)
         more: dict[str, Any] = {}
         if op_type == "AveragePool":
@@ -203,9 +201,7 @@ _AXES_OPERAND: Final = {"ReduceSum": 13, "ReduceMean": 18, "ReduceMax": 18}
 
 
 def _export_reduce(op_type: str, whole: str) -> OnnxExport:
-    def export(
-        e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-    ) -> str:
+    def export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
         rank, keep = types[0].rank, attrs["keepdims"]
         axes = sorted(rank + a for a in attrs["axes"])
         # ONNX Runtime has no pooling of float64.

@@ -13,7 +13,7 @@ import numpy as np
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Inexact, Number, Numbers
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, OpSpec
+from workbench.ops.spec import Attr, Names, OpSpec, Types, per_element
 from workbench.ops.types import DTYPE_CODES, INTEGER_DTYPES, TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
 
@@ -117,9 +117,7 @@ def _linear(op_type: str, e: Emitter, xs: Sequence[str], kinds: Sequence[TensorT
     return e.node(op_type, operands, axis=axis if axis >= 0 else None)
 
 
-def _export_quantize(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_quantize(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     axis = _axis(e, types, out.dtype) if types[0].dtype == "float32" else None
     if axis is not None:
         return _linear("QuantizeLinear", e, xs, types, axis)
@@ -133,9 +131,7 @@ def _export_quantize(
     return e.node("Cast", [e.node("Min", [e.node("Max", [whole, low]), high])], to=DTYPE_CODES[out.dtype])
 
 
-def _export_dequantize(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_dequantize(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     axis = _axis(e, types, types[0].dtype) if out.dtype == "float32" else None
     if axis is not None:
         return _linear("DequantizeLinear", e, xs, types, axis)
@@ -157,7 +153,7 @@ register(
         _quantize_type,
         _quantize,
         (Attr("to", "dtype", "int8"),),
-        lambda attrs, inputs, out: 3.0 * out.elements,
+        per_element(3.0),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_quantize),
         export=_export_quantize,
         torch=_quantize_torch,
@@ -170,7 +166,7 @@ register(
         _dequantize_type,
         _dequantize,
         (Attr("to", "dtype", "float32"),),
-        lambda attrs, inputs, out: 2.0 * out.elements,
+        per_element(2.0),
         exact=ExactForm(Arithmetic.POLYNOMIAL, degree=lambda d: max(d[0], d[2]) + d[1], bound=_largest),
         export=_export_dequantize,
         torch=_dequantize_torch,

@@ -28,7 +28,7 @@ import numpy as np
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports, only_result
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, OpSpec
+from workbench.ops.spec import Attr, Names, OpSpec, Types, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
@@ -185,9 +185,7 @@ def _resize_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -
     return _PER_ELEMENT * out.elements if attrs["mode"] == "linear" else 0.0
 
 
-def _export_resize(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_resize(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     ratios = [Fraction(m, n) for m, n in zip(out.shape, types[0].shape, strict=True)]
     if e.opset < 11:
         return _export_upsample(e, xs, attrs, ratios)
@@ -293,9 +291,7 @@ def _to_depth_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Te
     return x.reshape([axes[i] for i in order]).permute(back).reshape(deep)
 
 
-def _export_to_space(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_to_space(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     if e.opset >= 11:
         return e.node("DepthToSpace", xs, blocksize=attrs["block"], mode=attrs["order"])
     if attrs["order"] != "DCR":
@@ -303,9 +299,7 @@ def _export_to_space(
     return e.node("DepthToSpace", xs, blocksize=attrs["block"])
 
 
-def _export_to_depth(
-    e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType
-) -> str:
+def _export_to_depth(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     if attrs["order"] == "DCR":
         return e.node("SpaceToDepth", xs, blocksize=attrs["block"])
     # ONNX has the other order as a permutation only.
@@ -344,7 +338,7 @@ register(
         _to_space_type,
         _to_space,
         _BLOCK,
-        lambda attrs, inputs, out: 0.0,
+        no_flops,
         _MOVES,
         exact=ExactForm(Arithmetic.POLYNOMIAL),
         export=_export_to_space,
@@ -358,7 +352,7 @@ register(
         _to_depth_type,
         _to_depth,
         _BLOCK,
-        lambda attrs, inputs, out: 0.0,
+        no_flops,
         _MOVES,
         exact=ExactForm(Arithmetic.POLYNOMIAL),
         export=_export_to_depth,

@@ -88,12 +88,19 @@ Flops = Callable[[Attrs, Sequence[TensorType], TensorType], float]
 #: The operator in torch: ``(the torch module, operand tensors, attrs) -> tensor``. The module is an argument,
 #: so that the table of operators does not import torch.
 TorchForm = Callable[[ModuleType, Sequence["Tensor"], Attrs], "Tensor"]
+#: Names of values in an ONNX model, and types of operands.
+Names = Sequence[str]
+Types = Sequence[TensorType]
 #: The operator as ONNX nodes: ``(emitter, input names, attrs, input types, type) -> output name``.
-OnnxExport = Callable[[Any, Sequence[str], Attrs, Sequence[TensorType], TensorType], str]
+OnnxExport = Callable[[Any, Names, Attrs, Types, TensorType], str]
 
 
-def _one_per_element(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
-    return float(out.elements)
+def per_element(count: float) -> Flops:
+    """Return the flops of an operator that does ``count`` operations for each element of its result."""
+    return lambda attrs, inputs, out: count * out.elements
+
+
+_ONE_PER_ELEMENT: Final = per_element(1.0)
 
 
 def no_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
@@ -137,7 +144,7 @@ class OpSpec:
     infer: TypeRule | None
     evaluate: Evaluate | None
     attrs: tuple[Attr, ...] = ()
-    flops: Flops = _one_per_element
+    flops: Flops = _ONE_PER_ELEMENT
     traits: Trait = Trait.NONE
     export: OnnxExport | None = None
     torch: TorchForm | None = None

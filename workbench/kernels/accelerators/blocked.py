@@ -19,7 +19,7 @@ from workbench.ops.activations import (
 from workbench.ops.exact import ExactAttrs, ExactForm
 from workbench.ops.onnx_form import Emitter, OpsetTooOld
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, OpSpec
+from workbench.ops.spec import Attr, Names, OpSpec, Types
 from workbench.ops.traits import Trait
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
@@ -154,7 +154,7 @@ def call_text(attrs: Attrs, opset: int) -> tuple[str, str]:
     return name, _CALL.format(domain=DOMAIN, opset=opset, call=name, body=body)
 
 
-def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
+def _export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     """Write a call of the loop nest, a function that the model carries along, on operands of three axes."""
     if e.opset < 13:
         raise OpsetTooOld(f"operator set must be 13 or newer for blocked products, got {e.opset}")

@@ -13,7 +13,7 @@ from workbench.ops.convolution import export_pad, require_window, window_extent,
 from workbench.ops.exact import POLYNOMIAL
 from workbench.ops.onnx_form import Emitter, OpsetTooOld
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, OpSpec, no_flops
+from workbench.ops.spec import Attr, Names, OpSpec, Types, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
@@ -76,7 +76,7 @@ def unfolds_nothing(attrs: Attrs) -> bool:
     return tuple(attrs["kernel"]) == tuple(attrs["strides"]) == (1, 1) and not any(attrs["pads"])
 
 
-def _export(e: Emitter, xs: Sequence[str], attrs: Attrs, types: Sequence[TensorType], out: TensorType) -> str:
+def _export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     """Write one slice of the padded image per tap of the kernel, and put them side by side."""
     (kind,) = types
     n, channels = kind.shape[:2]

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 from workbench.frontends import import_onnx
 from workbench.graph import evaluate
-from workbench.ops.einsum import equation
+from workbench.ops.linear import equation
 from workbench.ops.onnx_form import NotModelled
 
 CASES = [

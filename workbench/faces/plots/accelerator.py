@@ -10,10 +10,8 @@ from workbench.faces.plots.style import (
     FAINT,
     GREY,
     VERMILION,
-    axes_for,
-    legend_above,
-    paper_style,
-    set_title,
+    drawing,
+    name_axes,
 )
 from workbench.support.formatting import thousands
 
@@ -59,15 +57,13 @@ def plot_accelerator_cycles(placement: Placement, ax: Axes | None = None) -> Axe
     """Draw the cycles of every product on the unit next to those that memory needs."""
     data = accelerator_data(placement)
     places = range(len(data.names))
-    with paper_style():
-        ax = axes_for(ax, accelerator_size(placement))
+    with drawing(ax, accelerator_size(placement)) as ax:
         ax.barh([p - 0.2 for p in places], data.cycles, 0.4, color=BLUE, label="loads and calls")
         below = [p + 0.2 for p in places]
         ax.barh(below, data.memory, 0.4, color=FAINT, edgecolor=GREY, hatch="////", label="memory")
         _rows(ax, data)
-        ax.set_xlabel(f"cycles ({thousands(round(placement.cycles))} of loads and calls in all)")
-        set_title(ax, f"{placement.unit.name}: cycles by product")
-        legend_above(ax)
+        total = f"cycles ({thousands(round(placement.cycles))} of loads and calls in all)"
+        name_axes(ax, f"{placement.unit.name}: cycles by product", total)
     return ax
 
 
@@ -75,17 +71,14 @@ def plot_accelerator_use(placement: Placement, ax: Axes | None = None) -> Axes:
     """Draw the use of the multipliers and the waste by filling zeros of every product."""
     data = accelerator_data(placement)
     places = range(len(data.names))
-    with paper_style():
-        ax = axes_for(ax, accelerator_size(placement))
+    with drawing(ax, accelerator_size(placement)) as ax:
         ax.barh([p - 0.2 for p in places], data.utilisation, 0.4, color=BLUE, label="multipliers used")
         below = [p + 0.2 for p in places]
         ax.barh(below, data.waste, 0.4, color=VERMILION, hatch="....", label="zeros that fill")
         _rows(ax, data)
         ax.set_xlim(0, 1)
-        ax.set_xlabel("part of all multiplications possible; part of those done")
-        used, zeros = placement.utilisation, placement.waste
-        set_title(ax, f"{placement.unit.name}: {used:.0%} used, {zeros:.0%} zeros")
-        legend_above(ax)
+        title = f"{placement.unit.name}: {placement.utilisation:.0%} used, {placement.waste:.0%} zeros"
+        name_axes(ax, title, "part of all multiplications possible; part of those done")
     return ax
 
 

@@ -25,11 +25,11 @@ from workbench.faces.plots.style import (
     HATCHES,
     INK,
     PUBLISHED_HATCHES,
-    axes_for,
-    legend_above,
-    paper_style,
+    drawing,
+    name_axes,
+    name_columns,
+    note,
     say,
-    set_title,
     wrapped,
 )
 from workbench.support.formatting import thousands
@@ -109,22 +109,20 @@ def draw_bars(
             **style,
         )
         for x, v in there:
-            ax.annotate(
+            sign, side = (1, "bottom") if v.mean >= 0 else (-1, "top")
+            note(
+                ax,
                 figure(v.mean) if places is None else f"{v.mean:.{places}f}",
-                (x, v.mean + v.error if v.mean >= 0 else v.mean - v.error),
-                xytext=(0, 3 if v.mean >= 0 else -3),
-                textcoords="offset points",
+                (x, v.mean + sign * v.error),
+                (0, 3 * sign),
                 ha="center",
-                va="bottom" if v.mean >= 0 else "top",
+                va=side,
                 fontsize=7.5,
                 rotation=90 if turned(networks, series) else 0,
                 path_effects=[withStroke(linewidth=2.5, foreground="white")],
                 zorder=5,
             )
-    crowded = len(networks) > 5
-    slanted: dict[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-    ax.set_xticks(range(len(networks)), networks, **slanted)
-    ax.tick_params(axis="x", length=0)
+    name_columns(ax, networks)
     ax.set_xlim(-0.6, len(networks) - 0.4)
 
 
@@ -155,18 +153,15 @@ def speedup_data(records: Records) -> Speedups:
 def plot_speedup(records: Records, ax: Axes | None = None) -> Axes:
     """Draw the speed-up by network as bars with standard errors; published figures are hatched."""
     data = speedup_data(records)
-    with paper_style():
-        ax = axes_for(ax, bar_size(len(data.networks), len(data.series)))
+    with drawing(ax, bar_size(len(data.networks), len(data.series))) as ax:
         if not data.series:
             return say(ax, "no records")
         draw_bars(ax, data.networks, data.series, places=1)
         ax.axhline(0, color=INK, linewidth=0.8)
         ax.margins(y=0.24 if turned(data.networks, data.series) else 0.16)
-        ax.set_ylabel("speed-up in %")
         source = sources(data.series)
-        ax.set_xlabel(wrapped(f"costs: {source}", 90) if source else "")
-        set_title(ax, "Speed-up by network")
-        legend_above(ax)
+        costs = wrapped(f"costs: {source}", 90) if source else ""
+        name_axes(ax, "Speed-up by network", costs, "speed-up in %")
     return ax
 
 
@@ -203,8 +198,7 @@ def programs_data(records: Records) -> Programs:
 def plot_programs(records: Records, ax: Axes | None = None) -> Axes:
     """Draw log2 of the number of programs by network, on a logarithmic scale."""
     data = programs_data(records)
-    with paper_style():
-        ax = axes_for(ax, bar_size(len(data.networks), len(data.series)))
+    with drawing(ax, bar_size(len(data.networks), len(data.series))) as ax:
         known = [v.mean for s in data.series for v in s.values if v.count and v.mean > 0]
         if not known:
             return say(ax, "no records")
@@ -212,9 +206,7 @@ def plot_programs(records: Records, ax: Axes | None = None) -> Axes:
         low = min(1.0, min(known) / 2)
         draw_bars(ax, data.networks, data.series, floor=low)
         ax.set_ylim(low, max(known) * 4)
-        ax.set_ylabel("log2 of the programs (upper bound)")
-        set_title(ax, "Programs represented")
-        legend_above(ax)
+        name_axes(ax, "Programs represented", y="log2 of the programs (upper bound)")
     return ax
 
 
@@ -260,8 +252,7 @@ def optimiser_time_data(records: Records, reference: str = "TASO") -> OptimiserT
 def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: str = "TASO") -> Axes:
     """Draw the optimiser's seconds by network on a logarithmic scale, with the ratio to ``reference``."""
     data = optimiser_time_data(records, reference)
-    with paper_style():
-        ax = axes_for(ax, bar_size(len(data.networks), len(data.series)))
+    with drawing(ax, bar_size(len(data.networks), len(data.series))) as ax:
         known = [v.mean for s in data.series for v in s.values if v.count and v.mean > 0]
         if not known:
             return say(ax, "no records")
@@ -283,14 +274,9 @@ def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: 
                     fontweight="bold",
                     color=INK,
                 )
-        ax.set_ylabel("optimiser time in s")
-        mean = data.mean_ratio
-        if mean == mean:
-            ax.set_xlabel(
-                f"bold: {data.reference}'s time / {data.series[0].label}'s; geometric mean {figure(mean)}×"
-            )
-        set_title(ax, "Optimiser time by network")
-        legend_above(ax)
+        mean, own = data.mean_ratio, data.series[0].label
+        bold = f"bold: {data.reference}'s time / {own}'s; geometric mean {figure(mean)}×"
+        name_axes(ax, "Optimiser time by network", bold if mean == mean else "", "optimiser time in s")
     return ax
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from matplotlib.ticker import MaxNLocator
-
 from workbench.faces.plots.bars import figure
 from workbench.faces.plots.style import (
     BLUE,
@@ -15,11 +13,13 @@ from workbench.faces.plots.style import (
     GREEN,
     GREY,
     INK,
-    axes_for,
-    legend_above,
-    paper_style,
+    drawing,
+    name_axes,
+    name_rows,
+    note,
     say,
-    set_title,
+    unit_of,
+    whole_ticks,
     wrapped,
 )
 from workbench.run.trace import StepKind, Trace, cost_unit
@@ -85,29 +85,20 @@ def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Ax
     """Draw the cost before and after by operator, with the totals in the title."""
     data = cost_data(trace, most)
     rows = data.operators or (("all", data.before, data.after),)
-    scale, unit = (1000.0, "ms") if data.before >= 10_000 else (1.0, "µs")
-    with paper_style():
-        ax = axes_for(ax, (6.0, 1.2 + 0.42 * len(rows)))
+    scale, unit = unit_of(data.before)
+    with drawing(ax, (6.0, 1.2 + 0.42 * len(rows))) as ax:
         ax.grid(visible=False)
         ax.grid(axis="x")
         for i, (_, before, after) in enumerate(rows):
             ax.barh(i - 0.2, before / scale, 0.36, color=GREY, label="before" if i == 0 else None)
             ax.barh(i + 0.2, after / scale, 0.36, color=BLUE, label="after" if i == 0 else None)
             for offset, value in ((-0.2, before), (0.2, after)):
-                ax.annotate(
-                    figure(value / scale) if value else "0",
-                    (value / scale, i + offset),
-                    xytext=(3, 0),
-                    textcoords="offset points",
-                    va="center",
-                    fontsize=8,
-                )
-        ax.set_yticks(range(len(rows)), [name for name, _, _ in rows])
-        ax.invert_yaxis()
+                said = figure(value / scale) if value else "0"
+                note(ax, said, (value / scale, i + offset), (3, 0), va="center", fontsize=8)
+        name_rows(ax, [name for name, _, _ in rows])
         ax.margins(x=0.12)
-        ax.tick_params(axis="y", length=0)
-        ax.set_xlabel(f"cost in {unit}\n{wrapped(data.source)}")
-        set_title(ax, f"Cost: {gain(data.before, data.after)}")
+        said = f"cost in {unit}\n{wrapped(data.source)}"
+        name_axes(ax, f"Cost: {gain(data.before, data.after)}", said, columns=0)
         ax.legend(loc="lower right")
     return ax
 
@@ -117,31 +108,22 @@ def plot_cost_curve(trace: Trace, ax: Axes | None = None) -> Axes:
     data = cost_data(trace)
     points = data.curve or ((0, data.before), (max(1, len(trace) - 1), data.after))
     steps, costs = zip(*points, strict=True)
-    scale, unit = (1000.0, "ms") if data.before >= 10_000 else (1.0, "µs")
+    scale, unit = unit_of(data.before)
     lowest = min(*costs, data.after, data.bound if data.bound is not None else data.after)
     span = max(data.before, *costs) - lowest or 0.02 * data.before or 1.0
-    with paper_style():
-        ax = axes_for(ax, (6.0, 3.6))
+    with drawing(ax, (6.0, 3.6)) as ax:
         values = [c / scale for c in costs]
         ax.fill_between(steps, values, data.before / scale, step="post", color=FAINT, alpha=0.6, linewidth=0)
         ax.step(steps, values, where="post", color=BLUE, marker="o", label=data.curve_is)
         ax.axhline(data.before / scale, color=GREY, linestyle="--", linewidth=1.4, label="original")
         if data.bound is not None:
             ax.axhline(data.bound / scale, color=GREEN, linestyle=":", linewidth=1.8, label="proven bound")
-        ax.plot(
-            [steps[-1]],
-            [data.after / scale],
-            "D",
-            color=INK,
-            markersize=6,
-            label=data.after_is if data.after < data.before else "result: the original",
-        )
+        result = data.after_is if data.after < data.before else "result: the original"
+        ax.plot([steps[-1]], [data.after / scale], "D", color=INK, markersize=6, label=result)
         ax.set_ylim((lowest - 0.12 * span) / scale, (lowest + 1.12 * span) / scale)
-        ax.set_xlabel(f"iteration\ncosts {wrapped(data.source)}")
-        ax.set_ylabel(f"cost in {unit}")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        set_title(ax, "Cost by iteration")
-        legend_above(ax)
+        whole_ticks(ax)
+        source = f"iteration\ncosts {wrapped(data.source)}"
+        name_axes(ax, "Cost by iteration", source, f"cost in {unit}")
     return ax
 
 
@@ -194,8 +176,7 @@ def gap_data(trace: Trace) -> Gap:
 def plot_gap(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw the best cost and the proven bound over time; the optimum lies in the shaded part."""
     data, unit = gap_data(trace), cost_unit(trace)
-    with paper_style():
-        ax = axes_for(ax, (6.0, 3.4))
+    with drawing(ax, (6.0, 3.4)) as ax:
         if not data.costs:
             return say(ax, "no costs recorded")
         end = data.seconds[-1]
@@ -207,15 +188,12 @@ def plot_gap(trace: Trace, ax: Axes | None = None) -> Axes:
         ax.step(times, bounds, where="post", color=GREEN, linestyle="--", label="proven bound")
         for moment, cost, name in _distinct(data.marks, end):
             ax.plot([moment], [cost], "o", color=INK, markersize=4)
-            ax.annotate(name, (moment, cost), xytext=(5, 5), textcoords="offset points", fontsize=8)
+            note(ax, name, (moment, cost), (5, 5), fontsize=8)
         known = [b for b in data.bounds if b > 0] or [0.0]
         span = max(costs) - min(known) or max(costs) or 1.0
         ax.set_ylim(max(0.0, min(known) - 0.12 * span), max(costs) + 0.2 * span)
         ax.set_xlim(0.0, times[-1])
-        ax.set_xlabel("seconds")
-        ax.set_ylabel(f"cost in {unit}" if unit else "cost")
-        set_title(ax, _title(data, unit))
-        legend_above(ax)
+        name_axes(ax, _title(data, unit), "seconds", f"cost in {unit}" if unit else "cost")
     return ax
 
 

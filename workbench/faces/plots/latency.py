@@ -16,11 +16,11 @@ from workbench.faces.plots.style import (
     ORANGE,
     PURPLE,
     VERMILION,
-    axes_for,
-    legend_above,
-    paper_style,
+    drawing,
+    name_axes,
+    name_columns,
+    note,
     say,
-    set_title,
 )
 
 if TYPE_CHECKING:
@@ -175,9 +175,8 @@ def plot_latency(frame: pd.DataFrame, ax: Axes | None = None, *, target: str = "
     differs from 1 by 3 % or more.
     """
     data = latency_data(frame, target)
-    with paper_style():
-        size = max(5.0, min(11.0, 1.4 + len(data.networks) * (0.3 + 0.16 * len(data.series)))), 4.0
-        ax = axes_for(ax, size)
+    size = max(5.0, min(11.0, 1.4 + len(data.networks) * (0.3 + 0.16 * len(data.series)))), 4.0
+    with drawing(ax, size) as ax:
         if not data.series:
             return say(ax, "nothing was timed")
         ax.set_yscale("log")
@@ -188,14 +187,11 @@ def plot_latency(frame: pd.DataFrame, ax: Axes | None = None, *, target: str = "
         for k, (one, style) in enumerate(zip(data.series, _styles(data.series), strict=True)):
             _draw(ax, -_FILLED / 2 + (k + 0.5) * width, width, one, style)
         _limit(ax, data)
-        slanted: Mapping[str, Any] = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"}
-        ax.set_xticks(range(len(data.networks)), data.networks, **(slanted if len(data.networks) > 5 else {}))
-        ax.tick_params(axis="x", length=0)
+        name_columns(ax, data.networks)
         ax.set_xlim(-0.5, len(data.networks) - 0.5)
-        ax.set_ylabel("times as fast as the original")
-        ax.set_xlabel(f"{data.title}\n{_KEY}", fontsize=8.5)
-        set_title(ax, f"Speed-up in {CALLED.get(target, target)}")
-        legend_above(ax, 6)
+        ax.xaxis.label.set_fontsize(8.5)
+        title = f"Speed-up in {CALLED.get(target, target)}"
+        name_axes(ax, title, f"{data.title}\n{_KEY}", "times as fast as the original", columns=6)
     return ax
 
 
@@ -220,17 +216,9 @@ def _draw(ax: Axes, at: float, width: float, one: LatencySeries, style: Mapping[
     for i, v in enumerate(one.speedups):
         if not abs(v - 1) >= _SAID:
             continue
-        ax.annotate(
-            f"{v:.2f}",
-            (i + at, one.highs[i] if v >= 1 else one.lows[i]),
-            xytext=(0, 4 if v >= 1 else -4),
-            textcoords="offset points",
-            ha="center",
-            va="bottom" if v >= 1 else "top",
-            fontsize=7.5,
-            rotation=90,
-            color=INK,
-        )
+        end, offset, side = (one.highs[i], 4, "bottom") if v >= 1 else (one.lows[i], -4, "top")
+        look = {"ha": "center", "va": side, "fontsize": 7.5, "rotation": 90, "color": INK}
+        note(ax, f"{v:.2f}", (i + at, end), (0, offset), **look)
 
 
 def _styles(series: Sequence[LatencySeries]) -> list[dict[str, Any]]:

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from matplotlib.ticker import MaxNLocator
-
 from workbench.faces.plots.style import (
     BLUE,
     FAINT,
@@ -15,10 +13,11 @@ from workbench.faces.plots.style import (
     ORANGE,
     SKY,
     VERMILION,
-    axes_for,
-    paper_style,
+    drawing,
+    name_axes,
+    note,
     say,
-    set_title,
+    whole_ticks,
 )
 from workbench.run.trace import StepKind, Trace
 from workbench.support.formatting import thousands
@@ -77,8 +76,7 @@ def funnel_data(trace: Trace) -> list[Funnel]:
 def plot_funnel(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw terms, classes, candidates and laws for each size of terms, on a logarithmic axis."""
     sizes = funnel_data(trace)
-    with paper_style():
-        ax = axes_for(ax, (6.0, 3.4))
+    with drawing(ax, (6.0, 3.4)) as ax:
         if not sizes:
             return say(ax, "no terms enumerated yet")
         width = 0.8 / len(STAGES)
@@ -87,8 +85,7 @@ def plot_funnel(trace: Trace, ax: Axes | None = None) -> Axes:
             numbers = [f.numbers()[place] for f in sizes]
             ax.bar(at, [max(n, 0.5) for n in numbers], width * 0.95, color=colour, label=name)
             for x, number in zip(at, numbers, strict=True):
-                place_of = (x, max(number, 0.5))
-                ax.annotate(thousands(number), place_of, (0, 2), textcoords="offset points", **_LABEL)
+                note(ax, thousands(number), (x, max(number, 0.5)), (0, 2), **_LABEL)
         ax.set_yscale("log")
         ax.set_ylim(0.5, 30 * max(f.terms for f in sizes))
         ax.set_xticks([f.size for f in sizes])
@@ -142,17 +139,15 @@ def rounds_data(trace: Trace) -> list[Round]:
 def plot_verification_seconds(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw the seconds of each step, with the phase as colour."""
     steps = list(trace)
-    with paper_style():
-        ax = axes_for(ax, (6.0, 3.8))
+    with drawing(ax, (6.0, 3.8)) as ax:
         if not steps:
             return say(ax, "no steps recorded")
         for kinds, colour, label in PHASES:
             of_phase = [step for step in steps if step.kind in kinds]
             ax.bar([s.index for s in of_phase], [s.seconds for s in of_phase], color=colour, label=label)
-        set_title(ax, f"Seconds by step: {sum(s.seconds for s in steps):.1f} in all")
-        ax.set_xlabel("step")
-        ax.set_ylabel("seconds")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        total = sum(s.seconds for s in steps)
+        name_axes(ax, f"Seconds by step: {total:.1f} in all", "step", "seconds", columns=0)
+        whole_ticks(ax)
         ax.set_ylim(0, 1.45 * max(s.seconds for s in steps) or 1.0)
         ax.legend(ncols=2, loc="upper left", fontsize=9)
     return ax
@@ -161,8 +156,7 @@ def plot_verification_seconds(trace: Trace, ax: Axes | None = None) -> Axes:
 def plot_verification_rounds(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw the cases that each round of axioms proves; below each round are the e-nodes after it."""
     rounds = rounds_data(trace)
-    with paper_style():
-        ax = axes_for(ax, (6.0, 3.8))
+    with drawing(ax, (6.0, 3.8)) as ax:
         if not rounds:
             return say(ax, "no cases recorded")
         total = rounds[0].cases
@@ -173,9 +167,8 @@ def plot_verification_rounds(trace: Trace, ax: Axes | None = None) -> Axes:
             ax.text(n, 1.02 * total, str(r.before + r.now), ha="center", fontsize=9)
         names = [f"{n or 'start'}\n{thousands(r.e_nodes)}" for n, r in enumerate(rounds)]
         ax.set_xticks(range(len(rounds)), names)
-        set_title(ax, f"Cases proved by round, of {total}")
-        ax.set_xlabel("round of axioms, and e-nodes after it")
-        ax.set_ylabel("cases")
+        names_of_x = "round of axioms, and e-nodes after it"
+        name_axes(ax, f"Cases proved by round, of {total}", names_of_x, "cases", columns=0)
         ax.set_ylim(0, 1.3 * total)
         ax.grid(visible=False)
         ax.legend(ncols=3, loc="upper left", fontsize=9)

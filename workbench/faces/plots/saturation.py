@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 
 from workbench.faces.plots.style import (
     BLUE,
@@ -17,12 +16,15 @@ from workbench.faces.plots.style import (
     HATCHES,
     INK_ON_COLOUR,
     ORANGE,
+    RIM,
     VERMILION,
-    axes_for,
-    legend_above,
-    paper_style,
+    drawing,
+    legend_beside,
+    name_axes,
+    note,
     say,
     set_title,
+    whole_ticks,
 )
 from workbench.run.trace import StepKind, Trace, sizes
 from workbench.support.formatting import thousands
@@ -82,29 +84,18 @@ def plot_growth(trace: Trace, ax: Axes | None = None, title: str = "") -> Axes:
     Without a ``title`` the graph, the stop reason and the seconds are the title.
     """
     data = growth_data(trace)
-    with paper_style():
-        ax = axes_for(ax, (6.0, 3.6))
+    with drawing(ax, (6.0, 3.6)) as ax:
         if not data.iterations:
             return say(ax, "no steps recorded")
-        ax.plot(
-            data.iterations,
-            data.e_nodes,
-            color=BLUE,
-            marker="o",
-            label=f"{data.names[0]} ({thousands(data.e_nodes[0])} at the start)",
-        )
-        ax.plot(
-            data.iterations, data.e_classes, color=ORANGE, marker="s", linestyle="--", label=data.names[1]
-        )
+        made = f"{data.names[0]} ({thousands(data.e_nodes[0])} at the start)"
+        ax.plot(data.iterations, data.e_nodes, color=BLUE, marker="o", label=made)
+        ax.plot(data.iterations, data.e_classes, "--s", color=ORANGE, label=data.names[1])
         _draw_limits(data, ax)
         _label_ends(data, ax)
         _mark_cuts(data, ax)
         limit = "" if data.iteration_limit is None else f" (limit {data.iteration_limit})"
-        ax.set_xlabel("iteration" + limit)
-        ax.set_ylabel("count")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        set_title(ax, title or _title(trace, data))
-        legend_above(ax, 3)
+        whole_ticks(ax)
+        name_axes(ax, title or _title(trace, data), "iteration" + limit, "count", columns=3)
     return ax
 
 
@@ -132,30 +123,20 @@ def _draw_limits(data: Growth, ax: Axes) -> None:
         low = min(low, ax.get_ylim()[0]) if ax.get_yscale() == "log" else 0.0
     ax.set_ylim(low, high)
     if limit is not None:
-        ax.annotate(
-            f"e-node limit {thousands(limit)}{'' if near else ', far above'}",
-            (0.01, limit) if near else (0.01, 0.985),
-            xycoords=("axes fraction", "data") if near else "axes fraction",
-            xytext=(0, 3 if near else 0),
-            textcoords="offset points",
-            va="bottom" if near else "top",
-            color=VERMILION,
-            fontsize=9,
-        )
+        said, look = f"e-node limit {thousands(limit)}", {"color": VERMILION, "fontsize": 9}
+        if near:
+            note(ax, said, (0.01, limit), (0, 3), xycoords=("axes fraction", "data"), va="bottom", **look)
+        else:
+            said += ", far above"
+            note(ax, said, (0.01, 0.985), (0, 0), xycoords="axes fraction", va="top", **look)
     if data.iteration_limit is not None and data.iterations[-1] >= data.iteration_limit:
         ax.axvline(data.iteration_limit, color=VERMILION, linestyle=":", linewidth=1.4)
 
 
 def _label_ends(data: Growth, ax: Axes) -> None:
     for value, colour in ((data.e_nodes[-1], BLUE), (data.e_classes[-1], DARK_ORANGE)):
-        ax.annotate(
-            thousands(value),
-            (data.iterations[-1], value),
-            xytext=(7, 0),
-            textcoords="offset points",
-            color=colour,
-            fontsize=9,
-            va="center",
+        note(
+            ax, thousands(value), (data.iterations[-1], value), (7, 0), color=colour, fontsize=9, va="center"
         )
     span = max(1, data.iterations[-1])
     ax.set_xlim(-0.05 * span, 1.16 * span)
@@ -217,32 +198,22 @@ def iteration_time_data(trace: Trace, most: int = 6) -> IterationTime:
 def plot_iteration_time(trace: Trace, ax: Axes | None = None, *, most: int = 6) -> Axes:
     """Draw the milliseconds of each iteration as stacked bars of the slowest rules and the rest."""
     data = iteration_time_data(trace, most)
-    with paper_style():
-        ax = axes_for(ax, (6.0, 3.6))
+    with drawing(ax, (6.0, 3.6)) as ax:
         if not data.iterations:
             return say(ax, "no iterations recorded")
         bottom = [0.0] * len(data.iterations)
         for k, (part, row) in enumerate(zip(data.parts, data.seconds, strict=True)):
             values = [1000 * v for v in row]
             last = k == len(data.parts) - 1
-            ax.bar(
-                data.iterations,
-                values,
-                0.72,
-                bottom=bottom,
-                color=FAINT if last else GREY if k >= most else COLOURS[k % 7],
-                hatch="" if k >= most or last else HATCHES[k % len(HATCHES)],
-                edgecolor="white",
-                linewidth=0.6,
-                label=part,
-            )
+            colour = FAINT if last else GREY if k >= most else COLOURS[k % 7]
+            hatch = "" if k >= most or last else HATCHES[k % len(HATCHES)]
+            look = {"color": colour, "hatch": hatch, **RIM}
+            ax.bar(data.iterations, values, 0.72, bottom=bottom, label=part, **look)
             bottom = [b + v for b, v in zip(bottom, values, strict=True)]
-        note = "" if data.told > 0.5 else f"\n{data.told:.0%} of the time is known by rule (try profile=True)"
-        ax.set_xlabel("iteration" + note)
-        ax.set_ylabel("milliseconds")
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        set_title(ax, "Saturation time by iteration")
-        ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+        few = "" if data.told > 0.5 else f"\n{data.told:.0%} of the time is known by rule (try profile=True)"
+        whole_ticks(ax)
+        name_axes(ax, "Saturation time by iteration", "iteration" + few, "milliseconds", columns=0)
+        legend_beside(ax)
     return ax
 
 
@@ -321,8 +292,7 @@ def plot_firing(
         most: Limit on the number of rules.
     """
     data = firing_data(trace, measure, most)
-    with paper_style():
-        ax = axes_for(ax, firing_size(data))
+    with drawing(ax, firing_size(data)) as ax:
         ax.grid(visible=False)
         made = sizes(trace)[0]
         what = "matches" if measure == "matches" else f"{made} made" if made == "e-nodes" else made

@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -15,12 +15,14 @@ from workbench.faces.plots.records import Estimate, Records, estimate, records_f
 from workbench.faces.plots.style import (
     DASHES,
     GREY,
-    axes_for,
+    drawing,
     legend_above,
+    name_axes,
     paper_style,
     say,
     series,
     set_title,
+    whole_ticks,
 )
 from workbench.support.formatting import thousands
 
@@ -90,8 +92,7 @@ def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
     cover the whole call.
     """
     data = scaling_data(records)
-    with paper_style():
-        ax = axes_for(ax, (6.4, 4.0))
+    with drawing(ax, (6.4, 4.0)) as ax:
         if not data:
             return say(ax, "no records")
         ax.set_xscale("log")
@@ -99,28 +100,18 @@ def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
         for k, one in enumerate(data):
             slope = f" (slope {one.slope:.2f})" if one.slope == one.slope else ""
             colour, marker = series(k)
-            style: dict[str, Any] = {"color": colour}
-            ax.plot(
-                one.blocks,
-                one.seconds,
-                marker=marker,
-                label=f"{one.label}{slope}",
-                **style,
-            )
+            ax.plot(one.blocks, one.seconds, marker=marker, color=colour, label=f"{one.label}{slope}")
             if any(v == v for v in one.whole):
-                ax.plot(one.blocks, one.whole, ":", linewidth=1.2, **style)
+                ax.plot(one.blocks, one.whole, ":", linewidth=1.2, color=colour)
         sizes = sorted({b for one in data for b in one.blocks})
         low = min(one.seconds[0] / one.blocks[0] for one in data)
-        ax.plot(
-            sizes, [low * b for b in sizes], "--", color=GREY, linewidth=1.2, label="in proportion", zorder=1
-        )
+        line = [low * b for b in sizes]
+        ax.plot(sizes, line, "--", color=GREY, linewidth=1.2, label="in proportion", zorder=1)
         ax.set_xticks(sizes, [str(b) for b in sizes])
         ax.minorticks_off()
-        ax.set_xlabel("\n".join(["blocks", *_notes(data, sizes, records)]))
         ax.xaxis.label.set_fontsize(8.5)
-        ax.set_ylabel("optimiser time in s")
-        set_title(ax, "Optimiser time by blocks")
-        legend_above(ax, 3)
+        blocks = "\n".join(["blocks", *_notes(data, sizes, records)])
+        name_axes(ax, "Optimiser time by blocks", blocks, "optimiser time in s", columns=3)
     return ax
 
 
@@ -213,8 +204,7 @@ def plot_k_multi(records: Records, ax: Axes | None = None, *, measure: Measure =
     label notes this.
     """
     trends = k_multi_data(records, measure)
-    with paper_style():
-        ax = axes_for(ax, (4.6, 3.6))
+    with drawing(ax, (4.6, 3.6)) as ax:
         if not trends:
             return say(ax, "no records with k_multi")
         _draw(ax, trends, measure)
@@ -264,7 +254,7 @@ def _draw(ax: Axes, trends: Sequence[Trend], measure: str) -> None:
             label=name + (" (published)" if t.published else ""),
         )
     ax.set_xlabel("k_multi")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_ticks(ax)
     ax.set_ylabel(MEASURES[measure])
     if measure != "speedup":
         ax.set_yscale("log")

@@ -14,13 +14,14 @@ from workbench.faces.plots.style import (
     INK,
     ORANGE,
     PURPLE,
+    RIM,
     SKY,
     VERMILION,
-    axes_for,
-    legend_above,
-    paper_style,
+    drawing,
+    name_axes,
+    name_rows,
+    note,
     say,
-    set_title,
 )
 
 if TYPE_CHECKING:
@@ -103,8 +104,7 @@ def plot_stages(
         share: Whether to draw percentages of each run's time instead of seconds.
     """
     data = stages_data(records, stages)
-    with paper_style():
-        ax = axes_for(ax, (7.0, 1.5 + 0.42 * max(1, len(data.runs))))
+    with drawing(ax, (7.0, 1.5 + 0.42 * max(1, len(data.runs)))) as ax:
         if not data.runs:
             return say(ax, "no records")
         ax.grid(visible=False)
@@ -115,17 +115,8 @@ def plot_stages(
         for j, stage in enumerate(data.stages):
             colour, hatch = STAGES[stage]
             widths = [row[j] * s for row, s in zip(data.seconds, scale, strict=True)]
-            ax.barh(
-                range(len(data.runs)),
-                widths,
-                0.62,
-                left=left,
-                color=colour,
-                hatch=hatch,
-                edgecolor="white",
-                linewidth=0.6,
-                label=stage,
-            )
+            places, look = range(len(data.runs)), {"color": colour, "hatch": hatch, **RIM}
+            ax.barh(places, widths, 0.62, left=left, label=stage, **look)
             for i, width in enumerate(widths):
                 if width > 0.085 * longest:
                     ax.text(
@@ -140,19 +131,9 @@ def plot_stages(
                     )
                 left[i] += width
         for i, total in enumerate(data.totals):
-            ax.annotate(
-                f"{total:.3g} s" + (f", {data.counts[i]} repeats" if data.counts[i] > 1 else ""),
-                (left[i], i),
-                xytext=(4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-            )
-        ax.set_yticks(range(len(data.runs)), data.runs)
-        ax.tick_params(axis="y", length=0)
-        ax.invert_yaxis()
+            said = f"{total:.3g} s" + (f", {data.counts[i]} repeats" if data.counts[i] > 1 else "")
+            note(ax, said, (left[i], i), (4, 0), va="center", fontsize=8)
+        name_rows(ax, data.runs)
         ax.set_xlim(0, longest * 1.18)
-        ax.set_xlabel("share of the run's time in %" if share else "seconds")
-        set_title(ax, "Time by stage")
-        legend_above(ax)
+        name_axes(ax, "Time by stage", "share of the run's time in %" if share else "seconds")
     return ax

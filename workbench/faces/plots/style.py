@@ -32,6 +32,8 @@ DARK_PAPER: Final = "#111111"
 COLOURS: Final = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, INK, GREY)
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: Final = ("-", "--", ":", "-.")
+#: The rim of bars that touch each other.
+RIM: Final[Any] = {"edgecolor": "white", "linewidth": 0.6}
 #: Hatches of workbench runs, and hatches of published figures, which are lines on white.
 HATCHES: Final = ("", "....", "xxx", "oo", "++", "**")
 PUBLISHED_HATCHES: Final = ("////", "\\\\\\\\", "||||", "----")
@@ -75,6 +77,13 @@ def paper_style() -> Iterator[None]:
         yield
     finally:
         mpl.rcParams.update(before)
+
+
+@contextmanager
+def drawing(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
+    """Yield ``ax``, or the axes of a new figure of ``size`` inches, to be drawn on in the project's style."""
+    with paper_style():
+        yield axes_for(ax, size)
 
 
 def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
@@ -165,6 +174,56 @@ def say(ax: Axes, text: str) -> Axes:
     ax.set_xticks([])
     ax.set_yticks([])
     return ax
+
+
+def name_axes(ax: Axes, title: str, x: str = "", y: str = "", *, columns: int = 4) -> None:
+    """Set the title and the names of the axes, and put a legend of at most this many columns below the title.
+
+    An empty name and a legend of no columns are left out.
+    """
+    if x:
+        ax.set_xlabel(x)
+    if y:
+        ax.set_ylabel(y)
+    set_title(ax, title)
+    if columns:
+        legend_above(ax, columns)
+
+
+def name_rows(ax: Axes, names: Sequence[str]) -> None:
+    """Name horizontal bars, the first one at the top."""
+    ax.set_yticks(range(len(names)), names)
+    ax.tick_params(axis="y", length=0)
+    ax.invert_yaxis()
+
+
+def name_columns(ax: Axes, names: Sequence[str]) -> None:
+    """Name vertical bars; many names are slanted."""
+    slanted: Any = {"rotation": 20, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(range(len(names)), names, **(slanted if len(names) > 5 else {}))
+    ax.tick_params(axis="x", length=0)
+
+
+def note(ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
+    """Write a text next to a point, at an offset in points."""
+    ax.annotate(text, at, xytext=offset, textcoords="offset points", **style)
+
+
+def whole_ticks(ax: Axes) -> None:
+    """Put ticks at whole numbers on the horizontal axis."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def unit_of(microseconds: float) -> tuple[float, str]:
+    """Return the scale and the unit in which a time is drawn."""
+    return (1000.0, "ms") if microseconds >= 10_000 else (1.0, "µs")
+
+
+def legend_beside(ax: Axes, **options: Any) -> None:
+    """Put the legend to the right of the axes."""
+    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), **options)
 
 
 def legend_above(ax: Axes, columns: int = 4) -> None:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from workbench.faces.plots.records import Estimate, Records, estimate, records_frame, refuse_mixed
-from workbench.faces.plots.style import DASHES, axes_for, paper_style, say, series, set_title, wrapped
+from workbench.faces.plots.style import (
+    DASHES,
+    drawing,
+    legend_beside,
+    name_axes,
+    note,
+    say,
+    series,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,8 +89,7 @@ def plot_trajectory(
         until: Seconds up to which lines continue horizontally, because a result is not lost later.
     """
     paths = trajectory_data(records)
-    with paper_style():
-        ax = axes_for(ax, (6.0, 4.0))
+    with drawing(ax, (6.0, 4.0)) as ax:
         if not paths:
             return say(ax, "no records")
         networks = list(dict.fromkeys(p.network for p in paths))
@@ -92,14 +100,9 @@ def plot_trajectory(
             colour, marker = series(i)
             _draw(ax, path, colour, marker, DASHES[m % len(DASHES)])
             if until is not None and path.points[-1].seconds.mean < until:
-                last = path.points[-1]
-                ax.plot(
-                    [last.seconds.mean, until],
-                    [last.speedup.mean] * 2,
-                    color=colour,
-                    linestyle=DASHES[m % len(DASHES)],
-                    linewidth=0.8,
-                )
+                last, dash = path.points[-1], DASHES[m % len(DASHES)]
+                ends = [last.seconds.mean, until], [last.speedup.mean] * 2
+                ax.plot(*ends, color=colour, linestyle=dash, linewidth=0.8)
         if log:
             ax.set_xscale("log")
         else:
@@ -110,9 +113,8 @@ def plot_trajectory(
         ax.autoscale_view()
         for path in paths:
             _draw_labels(ax, path, series(networks.index(path.network))[0])
-        ax.set_xlabel("optimiser time in s\n" + wrapped(_sources(records), 80))
-        ax.set_ylabel("speed-up in %")
-        set_title(ax, "Speed-up reached, by time")
+        time = "optimiser time in s\n" + wrapped(_sources(records), 80)
+        name_axes(ax, "Speed-up reached, by time", time, "speed-up in %", columns=0)
         _legends(ax, networks, methods, {p.method for p in paths if len(p.points) > 1})
     return ax
 
@@ -158,14 +160,8 @@ def _draw_labels(ax: Axes, path: Path, colour: str) -> None:
         first = names[0].partition("=")
         same = all(n.startswith(first[0] + "=") for n in names) and first[1]
         text = ", ".join([names[0], *(n.partition("=")[2] for n in names[1:])] if same else names)
-        ax.annotate(
-            text,
-            (group[0].seconds.mean, max(p.speedup.mean for p in group)),
-            xytext=(4, 5),
-            textcoords="offset points",
-            fontsize=7.5,
-            color=colour,
-        )
+        at = group[0].seconds.mean, max(p.speedup.mean for p in group)
+        note(ax, text, at, (4, 5), fontsize=7.5, color=colour)
 
 
 def _legends(ax: Axes, networks: list[str], methods: list[tuple[str, bool]], connected: set[str]) -> None:
@@ -188,7 +184,7 @@ def _legends(ax: Axes, networks: list[str], methods: list[tuple[str, bool]], con
         )
         for m, (method, published) in enumerate(methods)
     ]
-    ax.legend(handles=handles, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    legend_beside(ax, handles=handles)
 
 
 def _sources(records: Records) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from textwrap import shorten
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,12 +16,7 @@ from workbench.support.files import write_atomic
 from workbench.support.messages import unknown
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from workbench.kernels.composites import Composite
-
-#: The largest relative error of float32 results that a test accepts.
-_CLOSE = 1e-4
 
 
 @reporting_errors
@@ -55,9 +49,11 @@ def composite(
     as_json: Annotated[bool, typer.Option("--json", help="Write the result of --test as JSON.")] = False,
 ) -> None:
     """List the composites of a file, test one, or write its C or its ONNX function."""
-    from workbench.kernels.composites.files import library
+    from workbench.kernels.codegen.trial import drawn_text
+    from workbench.kernels.composites.files import drawing, library, load
+    from workbench.kernels.composites.onnx_function import function_text
 
-    found = dict(library()) if str(file) == "library" else _loaded(file)
+    found = dict(library()) if str(file) == "library" else load(file, library())
     chosen = test or emit_c or emit_onnx
     given = {name: value for text in sizes or [] for name, value in _pairs(text)}
     if chosen is None:
@@ -72,23 +68,13 @@ def composite(
     one = found[chosen]
     last = _show(one, debug, given)
     if graph is not None:
-        from workbench.kernels.composites.files import drawing
-
         writing(lambda: write_atomic(graph, drawing(last)))
     if emit_c is not None:
-        typer.echo(_c_text(one, given), nl=False)
+        typer.echo(drawn_text(one, given), nl=False)
     if emit_onnx is not None:
-        from workbench.kernels.composites.onnx_function import function_text
-
         typer.echo(function_text(one))
     if test is not None:
         _test(one, given, as_json)
-
-
-def _loaded(file: Path) -> dict[str, Composite]:
-    from workbench.kernels.composites.files import library, load
-
-    return load(file, library())
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -129,197 +115,32 @@ def _show(one: Composite, debug: int, given: Mapping[str, str]) -> Composite:
             typer.echo(f"-- laws\nnone: {error}")
         typer.echo(f"-- ONNX\n{function_text(one)}")
     if debug >= 4:
-        typer.echo(f"-- C\n{_c_text(last, given)}", nl=False)
+        from workbench.kernels.codegen.trial import drawn_text
+
+        typer.echo(f"-- C\n{drawn_text(last, given)}", nl=False)
     return last
 
 
-def _c_text(one: Composite, given: Mapping[str, str]) -> str:
-    from workbench.kernels.codegen.kernel import emitted
-    from workbench.ops.types import TensorType
-
-    operands, attributes = _drawn(one, {**_usual(one), **given})
-    return emitted(one, [TensorType.of(x) for x in operands], attributes)
-
-
-def _usual(one: Composite) -> dict[str, str]:
-    """Return an extent for every name: the text does not depend on it."""
-    from workbench.kernels.composites.index import extent_names
-
-    names = {n for t in one.inputs for d in t.dims for n in extent_names(d)} - set(one.defaults)
-    return dict.fromkeys(sorted(names), "16") | {"~": "4"}
-
-
-# -- a test -----------------------------------------------------------------------------------------------
-#: Each way is timed this often.
-_ROUNDS = 7
-
-#: The way of a kernel on one thread, next to several.
-_SINGLE = "C, 1 thread"
-
-_OPTIONS = ("OMP", "MARCH", "OPT", "CC", "CONTRACT")
-
-
-def _drawn(one: Composite, given: Mapping[str, str]) -> tuple[list[np.ndarray], dict[str, int | float]]:
-    """Return operands of drawn numbers, and the attributes."""
-    import numpy as np
-
-    from workbench.kernels.composites.index import computed, extent_names
-
-    attributes: dict[str, int | float] = dict(one.defaults)
-    extents: dict[str, int] = {}
-    leading: tuple[int, ...] = (2,)
-    known = {n for t in one.inputs for d in t.dims for n in extent_names(d)}
-    for name, value in given.items():
-        if name == "~":
-            leading = tuple(_whole(name, v) for v in value.split("x"))
-        elif name in attributes:
-            attributes[name] = (
-                _whole(name, value) if isinstance(attributes[name], int) else _real(name, value)
-            )
-        elif name in known:
-            extents[name] = _whole(name, value)
-        elif name not in _OPTIONS:
-            raise LookupError(unknown("extent or attribute", name, [*sorted(known), *attributes, "~"]))
-    extents |= {n: int(v) for n, v in attributes.items() if isinstance(v, int)}
-    missing = sorted(known - set(extents))
-    if missing:
-        raise ValueError(f"{one.name} needs the extents {', '.join(missing)} (try {missing[0]}=16)")
-    rng = np.random.default_rng(0)
-    least = min((computed(d, extents) for t in one.inputs for d in t.dims), default=1)
-    operands: list[np.ndarray] = []
-    for t in one.inputs:
-        shape = (leading if t.leading else ()) + tuple(computed(d, extents) for d in t.dims)
-        if "int" in t.dtype:
-            operands.append(rng.integers(0, least, shape, dtype=t.dtype))
-        else:
-            dtype = "float32" if t.dtype[0].isupper() else t.dtype
-            operands.append(rng.uniform(-1, 1, shape).astype(dtype))
-    return operands, attributes
-
-
-def _whole(name: str, value: str) -> int:
-    try:
-        return int(value)
-    except ValueError:
-        raise ValueError(f"{name} must be a whole number, got {value!r}") from None
-
-
-def _real(name: str, value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        raise ValueError(f"{name} must be a number, got {value!r}") from None
-
-
 def _test(one: Composite, given: Mapping[str, str], as_json: bool) -> None:
-    import numpy as np
+    from workbench.kernels.codegen.trial import trial
 
-    from workbench.kernels.composites import bind
-    from workbench.kernels.composites.evaluate import evaluate, operations
-    from workbench.ops.types import TensorType, TypeMismatch
-
-    operands, attributes = _drawn(one, given)
-    exact = [x.astype(np.float64) if x.dtype == np.float32 else x for x in operands]
-    try:
-        binding = bind(one, [TensorType.of(x) for x in operands], attributes)
-    except TypeMismatch as misfit:
-        raise ValueError(str(misfit)) from None
-    try:
-        wanted = np.asarray(evaluate(one, exact, **attributes), np.float64)
-    except TypeError:  # an operand is declared in float32
-        wanted = np.asarray(evaluate(one, operands, **attributes), np.float64)
-    rows: list[dict[str, Any]] = []
-    runs: dict[str, Callable[[], Any]] = {}
-    for way, run in _ways(one, operands, attributes, given):
-        if isinstance(run, str):
-            rows.append({"way": way, "error": None, "seconds": None, "note": run})
-            continue
-        found = np.asarray(run(), np.float64)
-        scale = max(float(np.max(np.abs(wanted), initial=0.0)), 1e-30)
-        fits = found.shape == wanted.shape
-        error = float(np.max(np.abs(found - wanted), initial=0.0)) / scale if fits else np.inf
-        rows.append({"way": way, "error": error, "seconds": None, "note": ""})
-        runs[way] = run
-    seconds = _seconds(runs)
-    for row in rows:
-        if row["way"] in seconds:
-            row["seconds"] = seconds[row["way"]]
-            row["note"] = _speed(row["way"], seconds, operations(binding))
+    found = trial(one, given)
     if as_json:
-        shapes = {t.name: list(x.shape) for t, x in zip(one.inputs, operands, strict=True)}
-        typer.echo(json.dumps({"composite": one.name, "operands": shapes, "ways": rows}))
+        ways = [asdict(way) for way in found.ways]
+        typer.echo(json.dumps({"composite": one.name, "operands": found.operands, "ways": ways}))
     else:
         show_table(
             ("way", "relative error to float64", "seconds", "speed or reason"),
             [
                 (
-                    r["way"],
-                    "-" if r["error"] is None else f"{r['error']:.2g}",
-                    "-" if r["seconds"] is None else f"{r['seconds']:.3g}",
-                    r["note"],
+                    w.way,
+                    "-" if w.error is None else f"{w.error:.2g}",
+                    "-" if w.seconds is None else f"{w.seconds:.3g}",
+                    w.note,
                 )
-                for r in rows
+                for w in found.ways
             ],
         )
-    wrong = [r["way"] for r in rows if r["error"] is not None and not r["error"] <= _CLOSE]
+    wrong = [w.way for w in found.ways if w.wrong]
     if wrong:
         stop(FAILED, f"{one.name} is wrong in {', '.join(wrong)}")
-
-
-def _seconds(runs: Mapping[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the least time of each way; the ways run in alternation, the products of numpy on one thread."""
-    from workbench.support.machine import blas_threads
-
-    taken: dict[str, list[float]] = {way: [] for way in runs}
-    with blas_threads(1):
-        for _ in range(_ROUNDS):
-            for way, run in runs.items():
-                taken[way].append(_timed(run))
-    return {way: min(times) for way, times in taken.items()}
-
-
-def _speed(way: str, seconds: Mapping[str, float], work: float) -> str:
-    """Return the speed of a way, of C also relative to numpy and of several threads to one."""
-    own = max(seconds[way], 1e-12)
-    said = f"{work / own / 1e9:.3g} GFLOP/s"
-    if way in ("C", _SINGLE):
-        said += f", {seconds['numpy'] / own:.0%} of numpy's speed"
-    if way == "C" and _SINGLE in seconds:
-        said += f", {seconds[_SINGLE] / own:.2f}× of one thread"
-    return said
-
-
-def _timed(run: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
-
-
-def _ways(
-    one: Composite, operands: list[np.ndarray], attributes: Mapping[str, Any], given: Mapping[str, str]
-) -> Iterator[tuple[str, Callable[[], Any] | str]]:
-    """Yield the ways to compute a composite: a function each, or the reason why there is none."""
-    from workbench.kernels.codegen.c_expressions import NoKernel
-    from workbench.kernels.codegen.compiler import CompilationFailed, CompilerMissing, build_from
-    from workbench.kernels.codegen.kernel import kernel
-    from workbench.kernels.composites.evaluate import evaluate
-    from workbench.kernels.composites.onnx_function import session
-    from workbench.ops.types import TensorType
-
-    options = {name: given[name] for name in _OPTIONS if name in given}
-    threads = _whole("OMP", options.get("OMP", "1"))
-    yield "numpy", lambda: evaluate(one, operands, **attributes)
-    try:
-        yield "ONNX Runtime", session(one, operands, attributes, max(threads, 1))
-    except Exception as error:  # the runtime's message about a kernel that it lacks
-        yield "ONNX Runtime", shorten(str(error).partition("\n")[0], 120, placeholder=" …")
-    try:
-        types = [TensorType.of(x) for x in operands]
-        if "OMP" in options:
-            options["OMP"] = str(int(threads > 0))
-        built = kernel(one, types, attributes, build=build_from(options or None))
-        if threads > 1:
-            yield _SINGLE, lambda: built(*operands, threads=1)[0]
-        yield "C", lambda: built(*operands, threads=max(threads, 1))[0]
-    except (CompilerMissing, CompilationFailed, NoKernel) as error:
-        yield "C", shorten(str(error).partition("\n")[0], 120, placeholder=" …")

@@ -1,3 +1,5 @@
+"""`workbench accelerators`: units, their rules and verdicts."""
+
 import json
 
 import onnx

@@ -11,6 +11,7 @@ import typer
 from workbench.faces.cli.console import Progress, reporting_errors, show_table
 from workbench.faces.cli.optimize import run_optimize
 from workbench.faces.cli.options import (
+    AsJsonOption,
     CostOption,
     OwnCostOption,
     QuietOption,
@@ -33,7 +34,7 @@ def bench(
     all_: Annotated[bool, typer.Option("--all", help="All published networks.")] = False,
     rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
     cost: CostOption = "analytic",
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: AsJsonOption = False,
     quiet: QuietOption = False,
     **settings: Any,
 ) -> None:

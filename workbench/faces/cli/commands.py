@@ -7,22 +7,20 @@ from typing import Annotated
 import typer
 
 from workbench.faces.cli import (
-    accelerators,
     benchmarks,
-    certify,
-    composite,
-    cost,
     device,
     extract,
+    kernels,
+    models,
     optimize,
     results,
     rules,
     run,
     search,
     synthesise,
-    why_not,
 )
 from workbench.faces.cli.console import OK
+from workbench.faces.cli.options import APPLICATION
 
 #: The commands; those of ``device`` and ``results`` are groups of their own.
 _COMMANDS = {
@@ -32,15 +30,15 @@ _COMMANDS = {
         search.search,
         rules.rules,
         rules.verify,
-        certify.certify,
+        models.certify,
         synthesise.synthesise,
         extract.extract,
-        why_not.why_not,
-        cost.cost,
+        models.why_not,
+        models.cost,
         benchmarks.bench,
         run.run,
-        accelerators.accelerators,
-        composite.composite,
+        kernels.accelerators,
+        kernels.composite,
         benchmarks.demo,
     )
 }
@@ -72,11 +70,9 @@ def application(verb: str | None = None) -> typer.Typer:
         help="Tensor-graph superoptimisation by equality saturation.",
         epilog="Exit codes: 0 done, 1 certificate failed, rule refuted, models differ or other failure, "
         "2 usage or bad input, 3 a result cannot be written, 130 interrupted before there was a result.",
-        no_args_is_help=True,
         add_completion=False,
-        rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        **APPLICATION,
     )
     made.callback()(_main)
     if verb in _COMMANDS:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from workbench.faces.cli.console import Progress, reporting_errors, show_table
-from workbench.faces.cli.options import CostOption, QuietOption, check_input, with_settings
+from workbench.faces.cli.options import APPLICATION, CostOption, QuietOption, check_input, with_settings
 from workbench.optimizer.settings import Settings
 from workbench.saturation.limits import Limits
 from workbench.support.files import check_writable
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="device",
     help="Measure operators and graphs on a device; the device needs only torch and numpy.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **APPLICATION,
 )
 
 OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write here.")]

@@ -11,6 +11,7 @@ import typer
 
 from workbench.faces.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
 from workbench.faces.cli.options import (
+    LimitOption,
     QuietOption,
     check_input,
     check_results,
@@ -36,7 +37,7 @@ def extract(
             "tensat-filtered, and those of packages.",
         ),
     ] = "auto",
-    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 60.0,
+    seconds: LimitOption = 60.0,
     memory: Annotated[
         float,
         typer.Option(min=0.1, max=65_536, metavar="GIB", help="GiB that each solver's process may use."),

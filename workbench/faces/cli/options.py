@@ -50,7 +50,18 @@ SizeOption = Annotated[
         help="Size at which to price a symbolic dimension; it stays symbolic.",
     ),
 ]
+LimitOption = Annotated[float, typer.Option(min=_LEAST, metavar="S", help="Limit on all work.")]
+JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")]
+AsJsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+
+
+#: The settings of every application of commands.
+APPLICATION: Final[Any] = {
+    "no_args_is_help": True,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
 
 
 def with_settings(cls: type[DataclassInstance], *names: str) -> Callable[[F], F]:

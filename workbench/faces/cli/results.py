@@ -10,16 +10,14 @@ from typing import Annotated, Any, Final
 import typer
 
 from workbench.faces.cli.console import complain, reporting_errors
-from workbench.faces.cli.options import writing
+from workbench.faces.cli.options import APPLICATION, writing
 from workbench.support.files import check_writable
 from workbench.support.messages import one_line
 
 app = typer.Typer(
     name="results",
     help="Look at stored runs: pick studies, compare, plot, step through a trace.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    **APPLICATION,
 )
 
 FolderArgument = Annotated[

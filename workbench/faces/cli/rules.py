@@ -19,7 +19,16 @@ from workbench.faces.cli.console import (
     show_table,
     stop,
 )
-from workbench.faces.cli.options import QuietOption, check_input, check_results, to_json, write_json
+from workbench.faces.cli.options import (
+    AsJsonOption,
+    JobsOption,
+    LimitOption,
+    QuietOption,
+    check_input,
+    check_results,
+    to_json,
+    write_json,
+)
 from workbench.run.trace import StopReason
 from workbench.support.files import write_atomic
 
@@ -37,7 +46,7 @@ def rules(
         str, typer.Option("--set", metavar="NAME", help="Rule set, or a file.rules.")
     ] = "default",
     sets: Annotated[bool, typer.Option("--sets", help="List the rule sets.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: AsJsonOption = False,
 ) -> None:
     """List rules with law, provenance and status."""
     from workbench.rules import rule_set, rule_sets
@@ -129,9 +138,9 @@ def verify(
     one_by_one: Annotated[
         bool, typer.Option("--one-by-one", help="Also prove each rule by itself, and print the ratio.")
     ] = False,
-    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 300.0,
+    seconds: LimitOption = 300.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the search.")] = 0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 2,
+    jobs: JobsOption = 2,
     check: Annotated[
         bool, typer.Option("--check", help="Check the library's stored proofs for all types again.")
     ] = False,

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from workbench.faces.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.faces.cli.options import QuietOption, check_input, check_results, write_json, writing
+from workbench.faces.cli.options import (
+    JobsOption,
+    LimitOption,
+    QuietOption,
+    check_input,
+    check_results,
+    write_json,
+    writing,
+)
 from workbench.run.trace import StopReason
 from workbench.support.files import write_atomic
 
@@ -39,9 +47,9 @@ def synthesise(
     size: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Operators in a term; by default the grammar's.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on all work.")] = 600.0,
+    seconds: LimitOption = 600.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the values.")] = 0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")] = 1,
+    jobs: JobsOption = 1,
     scheduler: Annotated[
         str | None,
         typer.Option(metavar="tcp://HOST:PORT", help="Evaluate shards of the terms on a Dask cluster."),

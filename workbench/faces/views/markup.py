@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable, Sequence
 from html import escape
+from pathlib import Path
 from typing import Final
 
 _STYLE: Final = """
@@ -29,6 +30,11 @@ p.lead { font-size: 1.1rem; margin: 0.3rem 0; } th.number { text-align: right; p
 .sides img { max-width: none; display: block; margin: auto; }
 """
 
+#: The scripts and style sheets of widgets.
+STATIC: Final = Path(__file__).parents[2] / "static"
+#: The last line of a module of a widget.
+EXPORT: Final = "export default { render };"
+
 #: Limit on the rows of a table; the others are counted.
 MOST_ROWS = 40
 
@@ -38,6 +44,21 @@ def page_of(title: str, body: str) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
+    )
+
+
+def static_text(*names: str) -> str:
+    """Return files of :data:`STATIC`, joined."""
+    return "".join((STATIC / name).read_text(encoding="utf-8") for name in names)
+
+
+def live_page(title: str, style: str, face: str, script: str, model: str) -> str:
+    """Return a page that a script draws, with a face for browsers without scripts; ``model`` is the script's."""
+    return page_of(
+        title,
+        f'<style>{style}</style><div id="view"></div><noscript>{face}</noscript>\n'
+        f'<script type="module">{script}\n'
+        f'render({{ model: {model}, el: document.getElementById("view") }});</script>',
     )
 
 

@@ -10,13 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from workbench.faces.views.markup import details, heading, page_of, table
+from workbench.faces.views.markup import EXPORT, details, heading, live_page, static_text, table
 from workbench.faces.views.steps import stepper_data
 from workbench.studies.experiments.stored_runs import StoredRun, StoredRuns, number
 from workbench.support.formatting import thousands
 
-STATIC: Final = Path(__file__).parents[2] / "static"
-_EXPORT: Final = "export default { render };"
 #: The form whose measured speed-up is plotted; those of rivals are among the facts of a run.
 OURS: Final = "ours"
 
@@ -165,28 +163,23 @@ def _packed(run: StoredRun, skipped: list[str]) -> str:
 # -- without a kernel --------------------------------------------------------------------------------
 def runs_script() -> str:
     """Return the JavaScript module of the browser of runs, with the stepper that opens a trace in it."""
-    parts = {name: _text(f"{name}.js") for name in ("dom", "theme", "page", "stepper", "runs")}
-    inner = parts["stepper"].replace(_EXPORT, "return render;")
+    inner = static_text("stepper.js").replace(EXPORT, "return render;")
     stepper = f"const stepper = (() => {{\n{inner}\n}})();\n"
-    return parts["dom"] + parts["theme"] + parts["page"] + stepper + parts["runs"]
+    return static_text("dom.js", "theme.js", "page.js") + stepper + static_text("runs.js")
 
 
 def runs_style() -> str:
     """Return the style sheet of the browser of runs, with that of the stepper."""
-    return _text("theme.css") + _text("stepper.css") + _text("runs.css")
+    return static_text("theme.css", "stepper.css", "runs.css")
 
 
 def runs_page(stored: StoredRuns) -> str:
     """Return the browser of runs as a complete page that needs no network, with its face without scripts."""
     data = runs_data(stored)
     state = json.dumps(first_choice(data) | {"data": data}).replace("<", "\\u003c")
-    body = (
-        f'<style>body {{ max-width: none; }}\n{runs_style()}</style><div id="view"></div>'
-        f"<noscript>{runs_html(stored)}</noscript>\n"
-        f'<script type="module">{runs_script().replace(_EXPORT, _text("runs_page.js"))}\n'
-        f'render({{ model: new Kept(kept({state})), el: document.getElementById("view") }});</script>'
-    )
-    return page_of("Stored runs", body)
+    style = f"body {{ max-width: none; }}\n{runs_style()}"
+    drawn = runs_script().replace(EXPORT, static_text("runs_page.js"))
+    return live_page("Stored runs", style, runs_html(stored), drawn, f"new Kept(kept({state}))")
 
 
 def runs_html(stored: StoredRuns) -> str:
@@ -217,7 +210,3 @@ def runs_html(stored: StoredRuns) -> str:
         + "".join(parts)
         + (skipped if stored.skipped else "")
     )
-
-
-def _text(name: str) -> str:
-    return (STATIC / name).read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ import traitlets
 from workbench.faces.views.compare import comparison_data
 from workbench.faces.views.egraphs import MOST_E_NODES, Known, Part, attribute_texts, egraph_data, egraph_html
 from workbench.faces.views.graphs import cost_notes
-from workbench.faces.views.markup import page_of, paragraph
+from workbench.faces.views.markup import EXPORT, live_page, paragraph, static_text
 from workbench.faces.views.rules import rules_data, table_of
 from workbench.faces.views.runs import first_choice, runs_data, runs_html, runs_page, runs_script, runs_style
 from workbench.faces.views.scene_data import graph_pane, viewer_data
@@ -37,33 +37,24 @@ if TYPE_CHECKING:
     from workbench.studies.analysis.comparison import Comparison
 
 
-STATIC: Final = Path(__file__).parents[2] / "static"
-
-
 #: The modules of a view before its own, if it has any, in the order in which they are joined.
 PARTS: Final = {"viewer": ("table", "export", "minimap", "pane")}
 
 
 def script(name: str) -> str:
     """Return the JavaScript of a view: the functions shared by all views, its parts, and its own module."""
-    return "".join(
-        (STATIC / f"{part}.js").read_text(encoding="utf-8")
-        for part in ("dom", "theme", *PARTS.get(name, ()), name)
-    )
+    return static_text(*(f"{part}.js" for part in ("dom", "theme", *PARTS.get(name, ()), name)))
 
 
 def style(name: str) -> str:
     """Return the style sheet of a view: the colours shared by all views, and its own."""
-    return "".join((STATIC / f"{part}.css").read_text(encoding="utf-8") for part in ("theme", name))
-
-
-_EXPORT: Final = "export default { render };"
+    return static_text("theme.css", f"{name}.css")
 
 
 class View(anywidget.AnyWidget):  # type: ignore[misc]
     """A widget for a subject: live in a notebook, and its static face on pages without scripts.
 
-    ``module`` is the stem of the files in :data:`STATIC` that draw it.
+    ``module`` is the stem of the files in :data:`~workbench.faces.views.markup.STATIC` that draw it.
     """
 
     module: ClassVar[str]
@@ -99,14 +90,10 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
         kept = {k: v for k, v in self.get_state(own).items() if not k.startswith("_")}
         state = json.dumps(kept | {"live": False, "answers": False, "draws": False}).replace("<", "\\u003c")
         module = script(self.module)
-        assert _EXPORT in module
-        shim = (STATIC / "page.js").read_text(encoding="utf-8")
-        body = (
-            f'<style>{style(self.module)}</style><div id="view"></div><noscript>{self.face()}</noscript>\n'
-            f'<script type="module">{shim}\n{module.replace(_EXPORT, "")}\n'
-            f'render({{ model: new Model({state}), el: document.getElementById("view") }});</script>'
-        )
-        return page_of(type(self._subject).__name__, body)
+        assert EXPORT in module
+        drawn = f"{static_text('page.js')}\n{module.replace(EXPORT, '')}"
+        name = type(self._subject).__name__
+        return live_page(name, style(self.module), self.face(), drawn, f"new Model({state})")
 
 
 class Still(View):

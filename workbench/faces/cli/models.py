@@ -1,0 +1,179 @@
+"""``workbench certify``, ``cost`` and ``why-not``: two model files compared, the cost of one, a term it has not."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workbench.faces.cli.console import FAILED, Progress, reporting_errors, show_table
+from workbench.faces.cli.options import (
+    AsJsonOption,
+    DimOption,
+    LimitOption,
+    ModelArgument,
+    OwnCostOption,
+    QuietOption,
+    RulesOption,
+    check_input,
+    check_results,
+    chosen_rules,
+    dimensions,
+    to_json,
+    with_settings,
+    write_json,
+)
+from workbench.saturation.limits import Limits
+
+if TYPE_CHECKING:
+    from workbench.graph import Graph
+    from workbench.rules import RuleSet
+
+
+# -- certify -------------------------------------------------------------------------------------------
+@reporting_errors
+def certify(
+    a: Annotated[Path, typer.Argument(metavar="A", help="The original, an ONNX file.", show_default=False)],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The optimised ONNX file.", show_default=False)],
+    dim: DimOption = [],  # noqa: B006
+    draws: Annotated[int, typer.Option(min=1, metavar="N", help="Inputs to draw.")] = 4,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the draws.")] = 0,
+    seconds: LimitOption = 600.0,
+    run_seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on one run.")] = 120.0,
+    memory: Annotated[
+        float | None,
+        typer.Option(min=0.1, max=65_536, metavar="GIB", help="Limit on the runtime's memory."),
+    ] = None,
+    repro: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a small model that shows the difference.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the outcome as JSON.")] = None,
+    outputs_only: Annotated[
+        bool, typer.Option("--outputs-only", help="Do not compare values inside if the outputs agree.")
+    ] = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Compare a model with its original; exit with 1 if they differ."""
+    for file in (a, b):
+        check_input(file)
+    check_results([json, repro], keep=[a, b])
+    from workbench.certification import certify_files
+
+    with Progress(quiet=quiet) as progress:
+        found = certify_files(
+            a,
+            b,
+            dims=dimensions(dim),
+            draws=draws,
+            seed=seed,
+            seconds=seconds,
+            run_seconds=run_seconds,
+            memory=None if memory is None else int(memory * 2**30),
+            repro=repro,
+            inside=not outputs_only,
+            progress=lambda text: progress("comparison", text),
+        )
+    write_json(json, found.summary)
+    typer.echo(str(found))
+    if not found.equal:
+        raise typer.Exit(FAILED)
+
+
+# -- cost ----------------------------------------------------------------------------------------------
+@reporting_errors
+def cost(
+    model: ModelArgument,
+    cost: OwnCostOption = "cpu",
+    dim: DimOption = [],  # noqa: B006
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="Show the N costliest nodes.")] = 10,
+    json: AsJsonOption = False,
+) -> None:
+    """Price a model by operator and by node."""
+    check_input(model)
+    from workbench.costs.model import described
+    from workbench.costs.table import cost_table
+    from workbench.frontends import load_model
+
+    table = cost_table(load_model(model, dims=dimensions(dim)), cost)
+    if json:
+        typer.echo(to_json(table.summary()), nl=False)
+        return
+    show_table(
+        ("operator", "nodes", "µs", "share"),
+        [(r.op, r.count, f"{r.cost:.1f}", f"{r.share:.1%}") for r in table.operators],
+        right=[1, 2, 3],
+    )
+    typer.echo()
+    show_table(
+        ("node", "µs", "share", "operation"),
+        [(n.node, f"{n.cost:.1f}", f"{n.share:.1%}", n.text) for n in table.nodes[:top]],
+        right=[0, 1, 2],
+    )
+    typer.echo(f"\nsum {table.total:.1f} µs {described(table.source)}")
+
+
+# -- why-not -------------------------------------------------------------------------------------------
+@reporting_errors
+@with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
+def why_not(
+    model: ModelArgument,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="A term over inputs, weights, outputs and nodes n0, n1, …; a rule's name; or a model file.",
+            show_default=False,
+        ),
+    ],
+    equals: Annotated[
+        str | None,
+        typer.Option(metavar="TERM", help="The term that it should be equal to; by default an output."),
+    ] = None,
+    explain: Annotated[
+        str | None, typer.Option(metavar="TERM", help="Show the chain of rules from the target to this term.")
+    ] = None,
+    rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
+    more: Annotated[
+        str, typer.Option(metavar="NAME", help="Rule set in which a missing rule is looked for.")
+    ] = "all",
+    dim: DimOption = [],  # noqa: B006
+    quiet: QuietOption = False,
+    **settings: Any,
+) -> None:
+    """Saturate a model, and say why a term is not in its e-graph."""
+    check_input(model)
+    from workbench.faces.views.static_html import explanation_text, why_not_text
+    from workbench.frontends import load_model
+    from workbench.rules import rule_set
+    from workbench.saturation import Saturation
+
+    graph = load_model(model, dims=dimensions(dim))
+    with Saturation(graph, _rules(rules), Limits(**settings)) as saturation:
+        with Progress(model.name, quiet=quiet) as progress:
+            saturation.run(lambda step: progress("saturation", f"{step.e_nodes} e-nodes"))
+        if explain is not None:
+            typer.echo(explanation_text(saturation.explain(target, explain)))
+            return
+        read = _target(target)
+        typer.echo(why_not_text(saturation.why_not(read, equals=equals, more=rule_set(more))))
+
+
+def _rules(texts: list[str]) -> RuleSet:
+    from workbench.rules import rule_set
+
+    chosen_rules(texts)  # their files exist
+    return reduce(add, map(rule_set, texts))
+
+
+def _target(text: str) -> str | Graph:
+    file = Path(text)
+    if not file.is_file():
+        if file.suffix in (".onnx", ".model"):
+            raise FileNotFoundError(f"there is no file {text}")
+        return text
+    from workbench.frontends import load_model
+
+    return load_model(text)

@@ -82,9 +82,9 @@ def test_results_that_cannot_be_written_are_3_before_any_work(run, tmp_path):
 
 @pytest.mark.slow
 def test_an_interrupted_study_keeps_finished_runs(run, tmp_path, monkeypatch):
-    from workbench.studies.experiments import sweep
+    from workbench.studies.experiments import plan
 
-    save, kept = sweep.save_record, []
+    save, kept = plan.save_record, []
 
     def interrupted(folder, record, trace=None):
         if len(kept) == 2:
@@ -92,7 +92,7 @@ def test_an_interrupted_study_keeps_finished_runs(run, tmp_path, monkeypatch):
         kept.append(record["name"])
         save(folder, record, trace)
 
-    monkeypatch.setattr(sweep, "save_record", interrupted)
+    monkeypatch.setattr(plan, "save_record", interrupted)
     study, results = write_study(tmp_path), tmp_path / "results"
     code, _, err = run("run", study, "--results", results)
     assert code == 130

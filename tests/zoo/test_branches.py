@@ -9,7 +9,8 @@ import workbench
 from workbench.certification.inputs import random_inputs
 from workbench.frontends import import_onnx, to_onnx
 from workbench.graph import GraphBuilder, evaluate
-from zoo.branches import UnknownFamily, branched, families, hand_merged, parameters
+from zoo.branches import BRANCHES, branched, hand_merged
+from zoo.families import UnknownFamily
 
 SMALL = {
     "lora": {"hidden": 16, "sequence": 6, "heads": 2, "rank": 2},
@@ -52,7 +53,7 @@ def assert_as_small(family, ours, by_hand):
 
 
 # -- the families -----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", BRANCHES)
 def test_the_merged_form_is_equal(family):
     graph, by_hand = (f(family, blocks=2, **SMALL[family]) for f in (branched, hand_merged))
     assert graph.input_types == by_hand.input_types
@@ -60,7 +61,7 @@ def test_the_merged_form_is_equal(family):
     assert len(by_hand) <= len(graph)
 
 
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", BRANCHES)
 def test_a_family_goes_through_onnx(family):
     graph = branched(family, blocks=2, **SMALL[family])
     again = import_onnx(to_onnx(graph)).graph
@@ -105,7 +106,7 @@ def test_what_nobody_can_merge_is_reported():
     with pytest.raises(TypeError, match="channels"):
         branched("repvgg", width=3)
     with pytest.raises(UnknownFamily, match="did you mean lora"):
-        parameters("lor")
+        BRANCHES.parameters("lor")
     with pytest.raises(ValueError, match="block"):
         branched("acnet", blocks=0)
     with pytest.raises(ValueError, match="order"):

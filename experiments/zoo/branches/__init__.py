@@ -18,9 +18,9 @@ from zoo.branches.convolutional import (
     squeeze_excite,
 )
 from zoo.branches.matrices import affine_chain, lora, low_rank, projections
-from zoo.families import Families, UnknownFamily
+from zoo.families import Families
 
-__all__ = ["BRANCHES", "UnknownFamily", "branched", "families", "hand_merged", "parameters"]
+__all__ = ["BRANCHES", "branched", "hand_merged"]
 
 BRANCHES: Final = Families(
     {
@@ -38,24 +38,10 @@ BRANCHES: Final = Families(
 )
 
 
-def families() -> list[str]:
-    """Return the names of the families."""
-    return list(BRANCHES)
-
-
-def parameters(family: str) -> dict[str, Any]:
-    """Return the parameters of a family with their defaults.
-
-    >>> parameters("inception")["branches"]
-    4
-    """
-    return BRANCHES.parameters(family)
-
-
 def branched(family: str, **given: Any) -> Graph:
     """Return a network of a family in evaluation form, with separate branches.
 
-    ``given`` are parameters of the family, such as ``blocks`` and ``seed``; see :func:`parameters`.
+    ``given`` are parameters of the family, such as ``blocks`` and ``seed``; see ``BRANCHES.parameters``.
 
     >>> branched("repvgg", blocks=1, channels=4, size=6).operators()
     {'conv2d': 2, 'batchnorm': 3, 'add': 2, 'relu': 1}

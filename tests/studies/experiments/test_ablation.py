@@ -82,7 +82,7 @@ def test_the_record_is_json_and_the_trace_has_a_step_a_run(done):
 
 
 def test_time_that_is_up_keeps_the_results_so_far(tmp_path):
-    study = AblationStudy(("vgg19",), read_study_methods(tmp_path), seconds=1e-6)
+    study = AblationStudy(networks=("vgg19",), methods=read_study_methods(tmp_path), seconds=1e-6)
     plan = make_plan(study, tmp_path, tmp_path / "results")
     (record,) = sweep(plan, plan.runs)
     assert record["stop_reason"] == "time limit"
@@ -99,7 +99,9 @@ def read_study_methods(folder):
 
 
 def test_a_candidate_that_is_not_a_rule_fails_its_run_with_the_nearest_name(tmp_path):
-    study = AblationStudy(("vgg19",), read_study_methods(tmp_path), candidates=("merge-conv",))
+    study = AblationStudy(
+        networks=("vgg19",), methods=read_study_methods(tmp_path), candidates=("merge-conv",)
+    )
     plan = make_plan(study, tmp_path, tmp_path / "results")
     (record,) = sweep(plan, plan.runs)
     assert record["failed"]

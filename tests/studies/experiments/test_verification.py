@@ -85,7 +85,9 @@ def test_a_second_sweep_has_nothing_to_do(done):
 
 def test_a_file_that_is_not_here_is_skipped(tmp_path, monkeypatch):
     monkeypatch.delenv("NOWHERE", raising=False)
-    plan = make_plan(VerificationStudy(("${NOWHERE}/taso/graph_subst.pb",)), tmp_path, tmp_path / "results")
+    plan = make_plan(
+        VerificationStudy(rules=("${NOWHERE}/taso/graph_subst.pb",)), tmp_path, tmp_path / "results"
+    )
     assert plan.skipped == ("${NOWHERE}/taso/graph_subst.pb: NOWHERE is not set in the environment",)
     assert [run.name for run in plan.runs] == ["taso/graph_subst:batch", "taso/graph_subst:one-by-one"]
     assert list(sweep(plan, plan.runs)) == []

@@ -48,11 +48,9 @@ def test_the_demonstration_leaves_model_figures_and_report(run, tmp_path):
 def test_without_a_name_it_is_a_network_with_branches_as_it_is_trained(run, tmp_path, monkeypatch):
     from functools import partial
 
-    from workbench.studies.benchmarks import demonstration
-    from zoo.branches.networks import repvgg_a0
+    from zoo.branches import networks
 
-    small = partial(repvgg_a0, size=32)
-    monkeypatch.setitem(demonstration.WHOLE, "repvgg", small)
+    monkeypatch.setattr(networks, "repvgg_a0", partial(networks.repvgg_a0, size=32))
     code, out, err = run("demo", "--folder", tmp_path, "--cost", "analytic", "--time", 0.05)
     assert code == 0, err
     assert "batchnorm 61 → 0, conv2d 44 → 22" in out

@@ -11,8 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from workbench._version import __version__ as __version__
-from workbench.support.lazy import lazy_names
-from workbench.support.moved import MovedModules
+from workbench.support.lazy import MovedModules, lazy_names
 
 if TYPE_CHECKING:
     from workbench.certification import certify

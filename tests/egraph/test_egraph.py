@@ -9,7 +9,7 @@ from tests.extraction.egraphs import egraph_of, random_egraph
 from workbench.egraph import EGraph, validate
 from workbench.extraction import NoExtraction, extract
 from workbench.extraction.cost_history import born_by
-from workbench.support.gc_pause import collector_paused
+from workbench.support.machine import collector_paused
 
 
 def slow_members(egraph):

@@ -10,7 +10,7 @@ from workbench.extraction.extract import extract
 from workbench.optimizer import search_loop
 from workbench.optimizer.search_loop import ROUNDS, explore
 from workbench.rules import rule_set
-from workbench.run.stages import Stages
+from workbench.run.progress import Stages
 from workbench.run.trace import StepKind
 from workbench.saturation import Limits, Saturation
 from workbench.studies.benchmarks import benchmark

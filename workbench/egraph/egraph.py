@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sized
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from workbench.ops import AttrValue, ValueType
-from workbench.ops.inputs_and_opaque import RUNTIME
+from workbench.ops.inputs_and_opaque import NAMED, RUNTIME
 from workbench.run.display import Face
-from workbench.support.gc_pause import collector_paused
+from workbench.support.machine import collector_paused
 
 if TYPE_CHECKING:
     import graphviz
+
+#: E-nodes up to which a drawing can be read, and Graphviz places it in seconds.
+MOST_E_NODES: Final = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -57,11 +60,32 @@ class EGraph(Face):
             f"{len(self.roots)} roots"
         )
 
-    def to_dot(self, **options: Any) -> graphviz.Source:
-        """Return the e-graph as ``graphviz.Source``; see :func:`~workbench.egraph.dot.egraph_dot`."""
-        from workbench.egraph.dot import egraph_dot
+    def to_dot(self, *, most: int = MOST_E_NODES) -> graphviz.Source:
+        """Return a drawing: one frame per e-class, an arrow from an e-node to each operand.
 
-        return egraph_dot(self, **options)
+        Raise ValueError if there are more than ``most`` e-nodes.
+        """
+        from workbench.graph.text import dot_source, quoted
+
+        if len(self) > most:
+            raise ValueError(
+                f"an e-graph must have at most {most} e-nodes to be drawn, got {len(self)} "
+                "(try view(), which shows a part of it, or most=…)"
+            )
+        members, roots = self.members(), set(self.roots)
+        lines = []
+        for c, nodes in enumerate(members):
+            title = self.class_name(c) + (f" : {self.types[c]}" if self.types and self.types[c] else "")
+            lines += [f"subgraph cluster_{c} {{", f"label={quoted(title)}; style=dashed; fontsize=9"]
+            lines += ["penwidth=2"] if c in roots else []
+            for i in nodes:
+                shown = [str(value) for value in self.attrs[i]] if self.ops[i] in NAMED else []
+                lines.append(f"n{i} [label={quoted(' '.join([self.ops[i], *shown]))}]")
+            lines.append("}")
+        for i in range(len(self)):
+            # An arrow ends at a frame: it is drawn to an e-node in it and clipped there.
+            lines += [f"n{i} -> n{members[c][0]} [lhead=cluster_{c}]" for c in self.operands(i).tolist()]
+        return dot_source("egraph", lines)
 
     def operands(self, node: int) -> np.ndarray:
         """Return the e-classes an e-node reads, in order, repeats included."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph, validate
 from workbench.support.files import atomic_file
-from workbench.support.gc_pause import collector_paused
+from workbench.support.machine import collector_paused
 
 #: The JSON names of Python types.
 _KINDS: Final = {

@@ -44,7 +44,7 @@ from workbench.extraction.result import DIED, Ending, Limit, Solution, Status
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.support.deadline import TimeUp, deadline
-from workbench.support.gc_pause import collector_paused
+from workbench.support.machine import collector_paused
 from workbench.support.processes import SOLVER_MEMORY
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.csr_table import CEILING, DEEP, Table, least, ranges
-from workbench.support.gc_pause import collector_paused
+from workbench.support.machine import collector_paused
 
 #: From this number of e-nodes, least costs are found in array operations.
 BULK: Final = 5_000

@@ -230,8 +230,8 @@ class Graph(Face):
         return replace(self, weights=weights, opaques=opaques, info=info)
 
     def to_dot(self) -> graphviz.Source:
-        """Return the graph as ``graphviz.Source``; see :func:`~workbench.graph.dot.graph_dot`."""
-        from workbench.graph.dot import graph_dot
+        """Return the graph as ``graphviz.Source``; see :func:`~workbench.graph.text.graph_dot`."""
+        from workbench.graph.text import graph_dot
 
         return graph_dot(self)
 

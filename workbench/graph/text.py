@@ -1,10 +1,17 @@
-"""The text form of a graph: one node per line, readable and diffable."""
+"""The forms of a graph for people: text, one node per line, and drawings in Graphviz's DOT language."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.ops import spec_of
+from workbench.ops.inputs_and_opaque import NAMED
 
 if TYPE_CHECKING:
+    import graphviz
+
     from workbench.graph.graph import Graph, Node
 
 
@@ -17,8 +24,6 @@ def format_attr(value: object) -> str:
 
 def format_attrs(node: Node) -> str:
     """Return the attributes of a node that are not defaults, as in ``[groups=1]``; or an empty text."""
-    from workbench.ops import spec_of
-
     given = zip(spec_of(node.op).attrs, node.attrs, strict=True)
     shown = [f"{attr.name}={format_attr(value)}" for attr, value in given if value != attr.default]
     return f"[{', '.join(shown)}]" if shown else ""
@@ -33,3 +38,52 @@ def format_graph(graph: Graph) -> str:
         lines.append(f"  %{i} = {node.op}{attrs}{operands} : {node.type}")
     lines += [f"  return {name} = %{i}" for name, i in graph.outputs]
     return "\n".join(lines)
+
+
+_STYLE: Final = (
+    "compound=true",
+    'node [shape=box, style="rounded,filled", fillcolor="#f4f6f8", color="#8a94a0", '
+    'fontname="Helvetica", fontsize=10]',
+    'edge [color="#5b6570", arrowsize=0.6]',
+)
+
+
+def quoted(text: str) -> str:
+    r"""Return a text as a quoted string of the DOT language.
+
+    >>> print(quoted('say "x"'))
+    "say \"x\""
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def dot_source(name: str, statements: Iterable[str]) -> graphviz.Source:
+    """Return statements as ``graphviz.Source``; raise ImportError if the package graphviz is missing."""
+    try:
+        graphviz: Any = import_module("graphviz")
+    except ImportError:
+        raise ImportError(
+            "to_dot() needs the package graphviz: pip install 'tamago-workbench[notebook]'"
+        ) from None
+    body = "\n".join(f"  {line}" for line in (*_STYLE, *statements))
+    return graphviz.Source(f"digraph {quoted(name)} {{\n{body}\n}}\n")
+
+
+def graph_dot(graph: Graph) -> graphviz.Source:
+    """Return a drawing of a graph, operands above the operators that read them.
+
+    Every node has its operator, the attributes that are not defaults, and its type. Nodes that depend on
+    weights alone are drawn dashed: they are computed once.
+    """
+    folded = graph.constant()
+    lines = []
+    for i, node in enumerate(graph.nodes):
+        title = str(node.attrs[0]) if node.op in NAMED else node.op + format_attrs(node)
+        style = ', style="rounded,dashed"' if folded[i] else ""
+        label = quoted(f"{title}\n{node.type}")
+        lines.append(f"n{i} [label={label}{style}]")
+        lines += [f"n{j} -> n{i}" for j in node.inputs]
+    for k, (name, i) in enumerate(graph.outputs):
+        lines += [f"out{k} [label={quoted(name)}, shape=plaintext]", f"n{i} -> out{k}"]
+    return dot_source(graph.name, lines)

@@ -23,7 +23,7 @@ from workbench.optimizer.rule_selection import rules_for
 from workbench.optimizer.search_loop import hurried
 from workbench.optimizer.settings import Settings
 from workbench.rules import RuleSet
-from workbench.run.stages import Stages
+from workbench.run.progress import Stages
 
 if TYPE_CHECKING:
     from workbench.certification.prefetch import EarlyRuns

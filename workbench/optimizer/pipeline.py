@@ -24,9 +24,8 @@ from workbench.optimizer.rule_selection import Rules, rules_of
 from workbench.optimizer.search_loop import Run, explore, saturate
 from workbench.optimizer.settings import Settings, recorded
 from workbench.rules import RuleSet
-from workbench.run.progress import seen_in_notebooks
+from workbench.run.progress import Progress, Stages, seen_in_notebooks
 from workbench.run.settings import changed, takes_settings
-from workbench.run.stages import Progress, Stages
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:

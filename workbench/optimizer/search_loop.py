@@ -17,7 +17,7 @@ from workbench.egraph import EGraph
 from workbench.extraction import Solution
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.tie_breaking import gathered
-from workbench.run.stages import Stages
+from workbench.run.progress import Stages
 from workbench.run.trace import StepKind, StopReason, Trace
 
 if TYPE_CHECKING:

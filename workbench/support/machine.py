@@ -1,9 +1,10 @@
-"""Facts about this machine that figures name."""
+"""Facts about this machine that figures name, and two knobs: threads of numpy's products, the garbage collector."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import os
 import platform
 from collections.abc import Callable, Iterator
@@ -61,3 +62,18 @@ def _functions() -> tuple[Callable[[], Any], Callable[[int], Any]] | None:
             if all(hasattr(library, name) for name in names):
                 return getattr(library, names[0]), getattr(library, names[1])
     return None
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the search for unreachable cycles, which visits all objects again and again.
+
+    For code that creates very many objects and no cycles among them: it then takes a third of the time.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()

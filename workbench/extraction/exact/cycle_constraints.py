@@ -19,7 +19,7 @@ import numpy as np
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import components, cyclic
 from workbench.extraction.reduce.dominators import Must
-from workbench.support.components import strong_components
+from workbench.support.orders import strong_components
 
 #: Violations below this are rounding.
 MIN_VIOLATION: Final = 1e-4

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from workbench.extraction.problem import Problem
-from workbench.support.components import strong_components
+from workbench.support.orders import strong_components
 
 #: A width above this is not determined.
 MAX_WIDTH: Final = 30

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.dominators import must_sets
-from workbench.support.components import strong_components
+from workbench.support.orders import strong_components
 
 
 @dataclass(frozen=True, slots=True)

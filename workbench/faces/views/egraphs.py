@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.egraph.witness import merges
+from workbench.egraph.rebuild import merges
 from workbench.faces.views.graphs import placed_scene
 from workbench.faces.views.markup import details, heading, picture, table
 from workbench.faces.views.scene import Box, Cluster, Edge, Scene, cut, family_of

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from workbench.graph.dot import quoted
+from workbench.graph.text import quoted
 from workbench.kernels.composites.composite import Composite, NotationError
 from workbench.kernels.composites.equations import parse
 from workbench.kernels.composites.scalar import FUNCTIONS, Apply, Read, Reduce, Scalar, children

@@ -22,8 +22,7 @@ from workbench.optimizer.result import Result
 from workbench.optimizer.rule_selection import Rules, published, rules_of
 from workbench.optimizer.settings import Settings
 from workbench.rules import RuleSet
-from workbench.run.progress import seen_in_notebooks
-from workbench.run.stages import Progress, Stages
+from workbench.run.progress import Progress, Stages, seen_in_notebooks
 from workbench.run.trace import StopReason, Trace
 from workbench.studies.search.modes import mode_of
 from workbench.studies.search.search import BacktrackingSearch

@@ -4,7 +4,7 @@ import pytest
 
 import workbench
 from workbench.graph import GraphBuilder
-from workbench.graph.dot import quoted
+from workbench.graph.text import quoted
 from workbench.studies.benchmarks import benchmark
 
 pytest.importorskip("graphviz", reason="graphviz is not installed")

@@ -16,6 +16,8 @@ from workbench.faces.cli.options import (
     OwnCostOption,
     QuietOption,
     RulesOption,
+    flag,
+    option,
     to_json,
     with_settings,
     writing,
@@ -31,7 +33,7 @@ def bench(
     network: Annotated[
         list[str] | None, typer.Argument(metavar="[NETWORK]...", help="Published networks.")
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="All published networks.")] = False,
+    all_: Annotated[bool, flag("--all", "All published networks.")] = False,
     rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
     cost: CostOption = "analytic",
     json: AsJsonOption = False,
@@ -96,9 +98,9 @@ def demo(
         str,
         typer.Argument(metavar="[NAME]", help="repvgg, mobileone, squeezenet or another real architecture."),
     ] = "repvgg",
-    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the results.")] = Path("out"),
+    folder: Annotated[Path, option("FOLDER", "Folder of the results.")] = Path("out"),
     cost: OwnCostOption = "cpu",
-    time: Annotated[float, typer.Option(min=0.001, metavar="S", help="How long to time.")] = 10.0,
+    time: Annotated[float, option("S", "How long to time.", min=0.001)] = 10.0,
     quiet: QuietOption = False,
 ) -> None:
     """Optimise a real architecture with generated weights end to end: RepVGG-A0 as trained, or another."""

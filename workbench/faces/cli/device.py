@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from workbench.faces.cli.console import Progress, reporting_errors, show_table
-from workbench.faces.cli.options import APPLICATION, CostOption, QuietOption, check_input, with_settings
+from workbench.faces.cli.options import (
+    APPLICATION,
+    CostOption,
+    QuietOption,
+    check_input,
+    flag,
+    option,
+    with_settings,
+)
 from workbench.optimizer.settings import Settings
 from workbench.saturation.limits import Limits
 from workbench.support.files import check_writable
@@ -22,8 +30,8 @@ app = typer.Typer(
     **APPLICATION,
 )
 
-OutputOption = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write here.")]
-RulesOption = Annotated[str, typer.Option(metavar="NAME", help="Rule set, or a file.rules.")]
+OutputOption = Annotated[Path, option("FILE", "Write here.", "--output", "-o")]
+RulesOption = Annotated[str, option("NAME", "Rule set, or a file.rules.")]
 ResultsArgument = Annotated[
     list[Path], typer.Argument(metavar="RESULTS.json...", help="Files of `measure`.", show_default=False)
 ]
@@ -74,12 +82,10 @@ def graphs(
     network: Annotated[
         list[str], typer.Argument(metavar="NETWORK...", help="Networks or ONNX files.", show_default=False)
     ],
-    also: Annotated[
-        list[str], typer.Option(metavar="LABEL=FILE", help="Another graph of the same function; repeatable.")
-    ] = [],  # noqa: B006  (read only)
+    also: Annotated[list[str], option("LABEL=FILE", "Another graph of the same function; repeatable.")] = [],  # noqa: B006  (read only)
     rules: RulesOption = "default",
     cost: CostOption = "analytic",
-    search: Annotated[bool, typer.Option("--search", help="Add the result of TASO's search.")] = False,
+    search: Annotated[bool, flag("--search", "Add the result of TASO's search.")] = False,
     quiet: QuietOption = False,
     **settings: Any,
 ) -> None:
@@ -139,7 +145,7 @@ def measure(context: typer.Context) -> None:
 def record(
     results: ResultsArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE|FOLDER", help="Default: results/costs/.")
+        Path | None, option("FILE|FOLDER", "Default: results/costs/.", "--output", "-o")
     ] = None,
 ) -> None:
     """Make the recorded cost table of a device from its measurements."""
@@ -159,9 +165,7 @@ def record(
 @reporting_errors
 def show(
     results: ResultsArgument,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write the tables here, too.")
-    ] = None,
+    output: Annotated[Path | None, option("FILE.md", "Write the tables here, too.", "--output", "-o")] = None,
 ) -> None:
     """Show the measured latency of graphs, next to the sum of their operators."""
     from workbench.studies.devices.spec_io import read_results
@@ -185,16 +189,11 @@ def show(
 @reporting_errors
 def report(
     targets: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[TARGET]...", help="Targets (onnxruntime, torch and c)."),
+        list[str] | None, typer.Argument(metavar="[TARGET]...", help="Targets (onnxruntime, torch and c).")
     ] = None,
-    op: Annotated[list[str] | None, typer.Option(metavar="NAME", help="An operator; repeatable.")] = None,
-    dtype: Annotated[
-        list[str] | None, typer.Option(metavar="TYPE", help="An element type; repeatable.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.md", help="Write the table here, too.")
-    ] = None,
+    op: Annotated[list[str] | None, option("NAME", "An operator; repeatable.")] = None,
+    dtype: Annotated[list[str] | None, option("TYPE", "An element type; repeatable.")] = None,
+    output: Annotated[Path | None, option("FILE.md", "Write the table here, too.", "--output", "-o")] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Run every operator and element type on every target: supported, wrong, missing, time."""

@@ -15,7 +15,9 @@ from workbench.faces.cli.options import (
     QuietOption,
     check_input,
     check_results,
+    flag,
     known_extractor,
+    option,
     write_json,
 )
 
@@ -31,26 +33,22 @@ def extract(
     ],
     method: Annotated[
         str,
-        typer.Option(
-            metavar="tree|dag|exact|auto",
-            help="How to extract; also local, highs, cp-sat, filtered, tensat, tensat-integer, "
+        option(
+            "tree|dag|exact|auto",
+            "How to extract; also local, highs, cp-sat, filtered, tensat, tensat-integer, "
             "tensat-filtered, and those of packages.",
         ),
     ] = "auto",
     seconds: LimitOption = 60.0,
     memory: Annotated[
-        float,
-        typer.Option(min=0.1, max=65_536, metavar="GIB", help="GiB that each solver's process may use."),
+        float, option("GIB", "GiB that each solver's process may use.", min=0.1, max=65_536)
     ] = 6.0,
-    k: Annotated[int, typer.Option("--k", min=1, metavar="N", help="Number of cheapest terms.")] = 1,
+    k: Annotated[int, option("N", "Number of cheapest terms.", "--k", min=1)] = 1,
     distance: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", help="With --k, e-classes in which two terms must differ at least."),
+        int, option("N", "With --k, e-classes in which two terms must differ at least.", min=1)
     ] = 1,
-    json: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write the figures and the chosen e-nodes as JSON.")
-    ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show the steps.")] = False,
+    json: Annotated[Path | None, option("OUT", "Write the figures and the chosen e-nodes as JSON.")] = None,
+    trace: Annotated[bool, flag("--trace", "Show the steps.")] = False,
     quiet: QuietOption = False,
 ) -> None:
     """Extract the cheapest term of an e-graph, with bound, gap and status."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.faces.cli.console import FAILED, reporting_errors, show_table, stop
-from workbench.faces.cli.options import writing
+from workbench.faces.cli.options import flag, option, writing
 from workbench.support.files import write_atomic
 from workbench.support.messages import unknown
 
@@ -26,12 +26,8 @@ def accelerators(
     unit: Annotated[
         str | None, typer.Argument(metavar="[UNIT]", help="A unit, or a file.toml: show it.")
     ] = None,
-    rules: Annotated[
-        bool, typer.Option("--rules", help="Write the rules of the unit as a file of rules.")
-    ] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Judge the rules of the unit; takes a minute or two.")
-    ] = False,
+    rules: Annotated[bool, flag("--rules", "Write the rules of the unit as a file of rules.")] = False,
+    verify: Annotated[bool, flag("--verify", "Judge the rules of the unit; takes a minute or two.")] = False,
 ) -> None:
     """List the hardware units that products can be cut for, or show one."""
     from workbench.kernels.accelerators import rules_text, units
@@ -83,24 +79,20 @@ def composite(
             help="Extents, attributes, and OMP, MARCH, OPT, CC, CONTRACT; ~=2x3 for leading axes.",
         ),
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the composites (the default).")] = False,
+    listed: Annotated[bool, flag("--list", "List the composites (the default).")] = False,
     test: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Run one on drawn numbers in every way that there is.")
+        str | None, option("NAME", "Run one on drawn numbers in every way that there is.")
     ] = None,
-    emit_c: Annotated[str | None, typer.Option("--emit-c", metavar="NAME", help="Write its C text.")] = None,
-    emit_onnx: Annotated[
-        str | None, typer.Option("--emit-onnx", metavar="NAME", help="Write its ONNX function.")
-    ] = None,
-    graph: Annotated[
-        Path | None, typer.Option(metavar="FILE.dot", help="Draw the last result of --debug.")
-    ] = None,
+    emit_c: Annotated[str | None, option("NAME", "Write its C text.", "--emit-c")] = None,
+    emit_onnx: Annotated[str | None, option("NAME", "Write its ONNX function.", "--emit-onnx")] = None,
+    graph: Annotated[Path | None, option("FILE.dot", "Draw the last result of --debug.")] = None,
     debug: Annotated[
         int,
         typer.Option(
             min=0, max=4, help="Print 1 the lowered equations, 2 simplified ones, 3 laws and ONNX, 4 C."
         ),
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Write the result of --test as JSON.")] = False,
+    as_json: Annotated[bool, flag("--json", "Write the result of --test as JSON.")] = False,
 ) -> None:
     """List the composites of a file, test one, or write its C or its ONNX function."""
     from workbench.kernels.codegen.trial import drawn_text

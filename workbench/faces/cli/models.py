@@ -22,6 +22,8 @@ from workbench.faces.cli.options import (
     check_results,
     chosen_rules,
     dimensions,
+    flag,
+    option,
     to_json,
     with_settings,
     write_json,
@@ -39,20 +41,17 @@ def certify(
     a: Annotated[Path, typer.Argument(metavar="A", help="The original, an ONNX file.", show_default=False)],
     b: Annotated[Path, typer.Argument(metavar="B", help="The optimised ONNX file.", show_default=False)],
     dim: DimOption = [],  # noqa: B006
-    draws: Annotated[int, typer.Option(min=1, metavar="N", help="Inputs to draw.")] = 4,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the draws.")] = 0,
+    draws: Annotated[int, option("N", "Inputs to draw.", min=1)] = 4,
+    seed: Annotated[int, option("N", "Seed of the draws.", min=0)] = 0,
     seconds: LimitOption = 600.0,
-    run_seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on one run.")] = 120.0,
+    run_seconds: Annotated[float, option("S", "Limit on one run.", min=0.001)] = 120.0,
     memory: Annotated[
-        float | None,
-        typer.Option(min=0.1, max=65_536, metavar="GIB", help="Limit on the runtime's memory."),
+        float | None, option("GIB", "Limit on the runtime's memory.", min=0.1, max=65_536)
     ] = None,
-    repro: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a small model that shows the difference.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the outcome as JSON.")] = None,
+    repro: Annotated[Path | None, option("FILE", "Write a small model that shows the difference.")] = None,
+    json: Annotated[Path | None, option("FILE", "Write the outcome as JSON.")] = None,
     outputs_only: Annotated[
-        bool, typer.Option("--outputs-only", help="Do not compare values inside if the outputs agree.")
+        bool, flag("--outputs-only", "Do not compare values inside if the outputs agree.")
     ] = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -88,7 +87,7 @@ def cost(
     model: ModelArgument,
     cost: OwnCostOption = "cpu",
     dim: DimOption = [],  # noqa: B006
-    top: Annotated[int, typer.Option(min=1, metavar="N", help="Show the N costliest nodes.")] = 10,
+    top: Annotated[int, option("N", "Show the N costliest nodes.", min=1)] = 10,
     json: AsJsonOption = False,
 ) -> None:
     """Price a model by operator and by node."""
@@ -129,16 +128,13 @@ def why_not(
         ),
     ],
     equals: Annotated[
-        str | None,
-        typer.Option(metavar="TERM", help="The term that it should be equal to; by default an output."),
+        str | None, option("TERM", "The term that it should be equal to; by default an output.")
     ] = None,
     explain: Annotated[
-        str | None, typer.Option(metavar="TERM", help="Show the chain of rules from the target to this term.")
+        str | None, option("TERM", "Show the chain of rules from the target to this term.")
     ] = None,
     rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
-    more: Annotated[
-        str, typer.Option(metavar="NAME", help="Rule set in which a missing rule is looked for.")
-    ] = "all",
+    more: Annotated[str, option("NAME", "Rule set in which a missing rule is looked for.")] = "all",
     dim: DimOption = [],  # noqa: B006
     quiet: QuietOption = False,
     **settings: Any,

@@ -7,8 +7,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from workbench.faces.cli.console import INTERRUPTED, Files, Progress, finish, reporting_errors, stop
 from workbench.faces.cli.options import (
     CompositesOption,
@@ -23,7 +21,9 @@ from workbench.faces.cli.options import (
     check_results,
     chosen_rules,
     dimensions,
+    flag,
     known_extractor,
+    option,
     with_composites,
     with_settings,
     writing,
@@ -53,53 +53,45 @@ def optimize(
     model: ModelArgument,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write the optimised model here: ONNX, or TASO's text as file.model.",
+        option(
+            "FILE", "Write the optimised model here: ONNX, or TASO's text as file.model.", "--output", "-o"
         ),
     ] = None,
     rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
     as_published: Annotated[
-        bool, typer.Option("--as-published", help="Use all rules of another system, including unsound ones.")
+        bool, flag("--as-published", "Use all rules of another system, including unsound ones.")
     ] = False,
     keep_refuted: KeepOption = False,
     composites: CompositesOption = [],  # noqa: B006  (read only; typer wants the value itself)
     kernels: Annotated[
         bool,
-        typer.Option(
-            "--kernels",
-            help="Write a program with kernels in C, if one is faster; the library lies beside FILE.",
+        flag(
+            "--kernels", "Write a program with kernels in C, if one is faster; the library lies beside FILE."
         ),
     ] = False,
     extractor: Annotated[
-        str, typer.Option(metavar="tree|dag|exact|NAME", help="How to extract; NAME is one of a package.")
+        str, option("tree|dag|exact|NAME", "How to extract; NAME is one of a package.")
     ] = "exact",
     cost: OwnCostOption = "cpu",
     accelerator: Annotated[
         str | None,
-        typer.Option(
-            metavar="UNIT|FILE.toml",
-            help="Cut products into the tiles of a hardware unit; its formulas are the costs.",
+        option(
+            "UNIT|FILE.toml", "Cut products into the tiles of a hardware unit; its formulas are the costs."
         ),
     ] = None,
     dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
     keep_overridable: Annotated[
-        bool, typer.Option("--keep-overridable", help="Keep inputs that have initial values as inputs.")
+        bool, flag("--keep-overridable", "Keep inputs that have initial values as inputs.")
     ] = False,
     size: SizeOption = [],  # noqa: B006
     time: Annotated[
-        float | None,
-        typer.Option(min=0.001, metavar="S", help="Seconds of timing result and original; default 3."),
+        float | None, option("S", "Seconds of timing result and original; default 3.", min=0.001)
     ] = None,
     no_time: Annotated[
-        bool, typer.Option("--no-time", help="Time nothing: costs alone decide which graph is written.")
+        bool, flag("--no-time", "Time nothing: costs alone decide which graph is written.")
     ] = False,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figures as JSON.")] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write a self-contained report.")
-    ] = None,
+    json: Annotated[Path | None, option("FILE", "Write the figures as JSON.")] = None,
+    report: Annotated[Path | None, option("FILE.html", "Write a self-contained report.")] = None,
     quiet: QuietOption = False,
     **settings: Any,
 ) -> None:

@@ -26,6 +26,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 _LEAST: Final = 0.001
 
 
+def option(metavar: str, about: str, *names: str, **more: Any) -> Any:
+    """Return an option with a value.
+
+    Args:
+        metavar: The value in the help text.
+        about: The help text.
+        *names: The names; by default that of the parameter.
+        **more: Bounds, and what else :class:`typer.Option` takes.
+    """
+    return typer.Option(*names, metavar=metavar, help=about, **more)
+
+
+def flag(name: str, about: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, help=about)
+
+
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", help="ONNX file, or a TASO file.model.", show_default=False)
 ]

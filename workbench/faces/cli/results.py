@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from workbench.faces.cli.console import complain, reporting_errors
-from workbench.faces.cli.options import APPLICATION, writing
+from workbench.faces.cli.options import APPLICATION, option, writing
 from workbench.support.files import check_writable
 from workbench.support.messages import one_line
 
@@ -32,9 +32,7 @@ FolderArgument = Annotated[
 @reporting_errors
 def page(
     folder: FolderArgument = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE.html", help="The page to write.")
-    ] = Path("runs.html"),
+    output: Annotated[Path, option("FILE.html", "The page to write.", "--output", "-o")] = Path("runs.html"),
 ) -> None:
     """Write the stored runs as one page, which needs no server and no network."""
     check_writable(output)
@@ -51,9 +49,7 @@ def page(
 @reporting_errors
 def serve(
     folder: FolderArgument = None,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="Port on this machine; 0 takes a free one.")
-    ] = 8913,
+    port: Annotated[int, option("N", "Port on this machine; 0 takes a free one.", min=0, max=65535)] = 8913,
 ) -> None:
     """Serve the page of the stored runs on this machine alone, read anew at every reload; Ctrl-C ends it."""
     from workbench.studies.experiments.stored_runs import browse

@@ -26,6 +26,8 @@ from workbench.faces.cli.options import (
     QuietOption,
     check_input,
     check_results,
+    flag,
+    option,
     to_json,
     write_json,
 )
@@ -42,10 +44,8 @@ def rules(
     name: Annotated[
         str | None, typer.Argument(metavar="[RULE]", help="A rule, or a pattern such as 'conv-*'.")
     ] = None,
-    set_: Annotated[
-        str, typer.Option("--set", metavar="NAME", help="Rule set, or a file.rules.")
-    ] = "default",
-    sets: Annotated[bool, typer.Option("--sets", help="List the rule sets.")] = False,
+    set_: Annotated[str, option("NAME", "Rule set, or a file.rules.", "--set")] = "default",
+    sets: Annotated[bool, flag("--sets", "List the rule sets.")] = False,
     json: AsJsonOption = False,
 ) -> None:
     """List rules with law, provenance and status."""
@@ -131,23 +131,16 @@ def verify(
         Path | None,
         typer.Argument(metavar="[FILE]", help="A file.rules, or a TASO or Tensat file.", show_default=False),
     ] = None,
-    json: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the verdicts as JSON.")] = None,
-    show: Annotated[
-        str | None, typer.Option(metavar="RULE", help="Show one rule: law, proof or counterexample.")
-    ] = None,
+    json: Annotated[Path | None, option("OUT", "Write the verdicts as JSON.")] = None,
+    show: Annotated[str | None, option("RULE", "Show one rule: law, proof or counterexample.")] = None,
     one_by_one: Annotated[
-        bool, typer.Option("--one-by-one", help="Also prove each rule by itself, and print the ratio.")
+        bool, flag("--one-by-one", "Also prove each rule by itself, and print the ratio.")
     ] = False,
     seconds: LimitOption = 300.0,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the search.")] = 0,
+    seed: Annotated[int, option("N", "Seed of the search.", min=0)] = 0,
     jobs: JobsOption = 2,
-    check: Annotated[
-        bool, typer.Option("--check", help="Check the library's stored proofs for all types again.")
-    ] = False,
-    smt: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="With --check: write the solver's results as SMT-LIB."),
-    ] = None,
+    check: Annotated[bool, flag("--check", "Check the library's stored proofs for all types again.")] = False,
+    smt: Annotated[Path | None, option("DIR", "With --check: write the solver's results as SMT-LIB.")] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Prove or refute rules; exit with 1 if one is refuted, with 2 if one cannot be read."""

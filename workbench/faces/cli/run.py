@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.faces.cli.console import FAILED, INTERRUPTED, complain, reporting_errors, show_table, stop
-from workbench.faces.cli.options import QuietOption, check_input
+from workbench.faces.cli.options import QuietOption, check_input, flag, option
 from workbench.support.files import UnwritableOutput, check_writable
 
 if TYPE_CHECKING:
@@ -26,22 +26,17 @@ def run(
     file: Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="The study.", show_default=False)],
     only: Annotated[
         str | None,
-        typer.Option(
-            metavar="PATTERN",
-            help="Only the runs that match: NETWORK:METHOD, a network (or e-graph), or a method.",
-        ),
+        option("PATTERN", "Only the runs that match: NETWORK:METHOD, a network (or e-graph), or a method."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs without doing them.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at a time.")] = 1,
+    dry_run: Annotated[bool, flag("--dry-run", "List the runs without doing them.")] = False,
+    jobs: Annotated[int, option("N", "Runs at a time.", "--jobs", "-j", min=1)] = 1,
     scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="tcp://HOST:PORT", help="Do the runs on a Dask cluster instead of here."),
+        str | None, option("tcp://HOST:PORT", "Do the runs on a Dask cluster instead of here.")
     ] = None,
-    results: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the records.")] = Path("results"),
-    force: Annotated[bool, typer.Option("--force", help="Also do runs that have a record.")] = False,
+    results: Annotated[Path, option("FOLDER", "Folder of the records.")] = Path("results"),
+    force: Annotated[bool, flag("--force", "Also do runs that have a record.")] = False,
     reports: Annotated[
-        bool,
-        typer.Option(help="Render a notebook for each run done now and one for the study."),
+        bool, typer.Option(help="Render a notebook for each run done now and one for the study.")
     ] = True,
     quiet: QuietOption = False,
 ) -> None:

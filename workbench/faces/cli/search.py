@@ -6,8 +6,6 @@ import enum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from workbench.faces.cli.console import Files, Progress, finish, reporting_errors
 from workbench.faces.cli.options import (
     DimOption,
@@ -19,6 +17,7 @@ from workbench.faces.cli.options import (
     check_results,
     chosen_rules,
     dimensions,
+    option,
 )
 
 
@@ -34,32 +33,27 @@ class SearchMode(enum.StrEnum):
 def search(
     model: ModelArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the optimised model here.")
+        Path | None, option("FILE", "Write the optimised model here.", "--output", "-o")
     ] = None,
     mode: Annotated[
-        SearchMode, typer.Option(metavar="sound|taso-release|tensat-fork", help="How to search.")
+        SearchMode, option("sound|taso-release|tensat-fork", "How to search.")
     ] = SearchMode.sound,
     rules: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Rule set or file; modes other than sound need TASO's graph_subst.pb; repeatable, all are "
-            "used.",
+        option(
+            "NAME",
+            "Rule set or file; modes other than sound need TASO's graph_subst.pb; repeatable, all are used.",
         ),
     ] = None,
     keep_refuted: KeepOption = False,
-    alpha: Annotated[
-        float, typer.Option(min=1.0, metavar="A", help="Drop graphs costing over A times the best.")
-    ] = 1.05,
-    budget: Annotated[int, typer.Option(min=0, metavar="N", help="Number of graphs to expand.")] = 100,
+    alpha: Annotated[float, option("A", "Drop graphs costing over A times the best.", min=1.0)] = 1.05,
+    budget: Annotated[int, option("N", "Number of graphs to expand.", min=0)] = 100,
     cost: OwnCostOption = "cpu",
-    seconds: Annotated[float, typer.Option(min=0.001, metavar="S", help="Limit on the search.")] = 600.0,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the certificate's inputs.")] = 0,
+    seconds: Annotated[float, option("S", "Limit on the search.", min=0.001)] = 600.0,
+    seed: Annotated[int, option("N", "Seed of the certificate's inputs.", min=0)] = 0,
     dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figures as JSON.")] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Write a self-contained page.")
-    ] = None,
+    json: Annotated[Path | None, option("FILE", "Write the figures as JSON.")] = None,
+    report: Annotated[Path | None, option("FILE.html", "Write a self-contained page.")] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Optimise a model with TASO's backtracking search, as a baseline."""

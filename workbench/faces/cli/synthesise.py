@@ -15,6 +15,7 @@ from workbench.faces.cli.options import (
     QuietOption,
     check_input,
     check_results,
+    option,
     write_json,
     writing,
 )
@@ -34,36 +35,28 @@ def synthesise(
         typer.Argument(metavar="GRAMMAR", help="A YAML file: operators, operands, size.", show_default=False),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="OUT", help="Write the laws as a file of rules.")
+        Path | None, option("OUT", "Write the laws as a file of rules.", "--output", "-o")
     ] = None,
     known: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SET", help="Leave out laws that this rule set or file implies; repeatable."),
+        list[str] | None, option("SET", "Leave out laws that this rule set or file implies; repeatable.")
     ] = None,
     against: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Report which rules of this file the laws imply; repeatable."),
+        list[Path] | None, option("FILE", "Report which rules of this file the laws imply; repeatable.")
     ] = None,
-    size: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Operators in a term; by default the grammar's.")
-    ] = None,
+    size: Annotated[int | None, option("N", "Operators in a term; by default the grammar's.", min=1)] = None,
     seconds: LimitOption = 600.0,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the values.")] = 0,
+    seed: Annotated[int, option("N", "Seed of the values.", min=0)] = 0,
     jobs: JobsOption = 1,
     scheduler: Annotated[
-        str | None,
-        typer.Option(metavar="tcp://HOST:PORT", help="Evaluate shards of the terms on a Dask cluster."),
+        str | None, option("tcp://HOST:PORT", "Evaluate shards of the terms on a Dask cluster.")
     ] = None,
     journal: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Keep verdicts here; a run that was ended continues from there."),
+        Path | None, option("FILE", "Keep verdicts here; a run that was ended continues from there.")
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write the steps as JSON, for plots and the stepper.")
+        Path | None, option("OUT", "Write the steps as JSON, for plots and the stepper.")
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write laws, counts and coverage as JSON.")
-    ] = None,
+    json: Annotated[Path | None, option("OUT", "Write laws, counts and coverage as JSON.")] = None,
     quiet: QuietOption = False,
 ) -> None:
     """Find the laws of the operators of a grammar, verified and without those that the others imply."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.studies.experiments.test_results import record, store
-from workbench.faces.cli.results import server
+from workbench.faces.cli.studies import server
 
 
 @pytest.fixture

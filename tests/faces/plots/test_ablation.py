@@ -1,3 +1,5 @@
+"""Ablation as a figure: the cost of the result without each rule."""
+
 import pytest
 from matplotlib.figure import Figure
 

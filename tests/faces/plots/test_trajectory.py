@@ -1,3 +1,5 @@
+"""Speed-up against time as a figure."""
+
 import pytest
 from matplotlib.figure import Figure
 

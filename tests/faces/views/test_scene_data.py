@@ -3,8 +3,7 @@
 import json
 
 import workbench
-from workbench.faces.views.graphs import cost_notes
-from workbench.faces.views.scene_data import graph_pane, viewer_data
+from workbench.faces.views.graphs import cost_notes, graph_pane, viewer_data
 
 
 def network(layers):

@@ -3,7 +3,7 @@
 import pytest
 
 import workbench
-from workbench.faces.views.segments import segments
+from workbench.faces.views.graphs import segments
 
 
 def running(graph):

@@ -1,11 +1,21 @@
+"""The formulas of operators that clusters are made of."""
+
 import numpy as np
 import pytest
 
 from tests.kernels.codegen.needs import compiler
 from workbench.graph import evaluate
 from workbench.graph.graph import result_type
-from workbench.kernels.codegen.clusters import Member, as_graph, cluster_of
-from workbench.kernels.codegen.decompose import FUNCTION_OF, REDUCTION_OF, definition, laws, split
+from workbench.kernels.codegen.clusters import (
+    FUNCTION_OF,
+    REDUCTION_OF,
+    Member,
+    as_graph,
+    cluster_of,
+    definition,
+    laws,
+    split,
+)
 from workbench.kernels.codegen.kernel import kernel
 from workbench.ops import TensorType, spec_of
 from workbench.rules.verdicts import verdict_of

@@ -7,17 +7,14 @@ from typing import Annotated
 import typer
 
 from workbench.faces.cli import (
-    benchmarks,
     device,
     extract,
     kernels,
+    laws,
     models,
     optimize,
-    results,
-    rules,
-    run,
     search,
-    synthesise,
+    studies,
 )
 from workbench.faces.cli.console import OK
 from workbench.faces.cli.options import APPLICATION
@@ -28,18 +25,18 @@ _COMMANDS = {
     for command in (
         optimize.optimize,
         search.search,
-        rules.rules,
-        rules.verify,
+        laws.rules,
+        laws.verify,
         models.certify,
-        synthesise.synthesise,
+        laws.synthesise,
         extract.extract,
         models.why_not,
         models.cost,
-        benchmarks.bench,
-        run.run,
+        studies.bench,
+        studies.run,
         kernels.accelerators,
         kernels.composite,
-        benchmarks.demo,
+        studies.demo,
     )
 }
 
@@ -81,7 +78,7 @@ def application(verb: str | None = None) -> typer.Typer:
     for command in _COMMANDS.values():
         made.command()(command)
     made.add_typer(device.app)
-    made.add_typer(results.app)
+    made.add_typer(studies.app)
     return made
 
 

@@ -4,7 +4,6 @@ A figure of records takes a pandas frame, a file of records, or results of :func
 :data:`~workbench.faces.plots.records.COLUMNS` describes the columns.
 """
 
-from workbench.faces.plots.ablation import Losses, ablation_data, plot_ablation
 from workbench.faces.plots.accelerator import (
     AcceleratorLayers,
     accelerator_data,
@@ -25,8 +24,11 @@ from workbench.faces.plots.bars import (
 from workbench.faces.plots.cost import (
     Costs,
     Gap,
+    Losses,
+    ablation_data,
     cost_data,
     gap_data,
+    plot_ablation,
     plot_cost_bars,
     plot_cost_curve,
     plot_gap,
@@ -60,11 +62,12 @@ from workbench.faces.plots.scaling import (
     plot_k_multi,
     plot_k_multi_trends,
     plot_scaling,
+    plot_trajectory,
     scaling_data,
+    trajectory_data,
 )
 from workbench.faces.plots.stages import Stages, plot_stages, stages_data
 from workbench.faces.plots.style import figure_png, figure_svg, paper_style
-from workbench.faces.plots.trajectory import plot_trajectory, trajectory_data
 
 __all__ = [
     "COLUMNS",

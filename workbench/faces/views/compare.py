@@ -6,9 +6,8 @@ from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.faces.views.graphs import Notes, graph_svg
+from workbench.faces.views.graphs import Notes, graph_pane, graph_svg, viewer_data
 from workbench.faces.views.markup import details, heading, paragraph, picture, side_by_side, table
-from workbench.faces.views.scene_data import graph_pane, viewer_data
 from workbench.faces.views.svg import beside, width_of
 from workbench.studies.analysis.comparison import MARKS, Comparison, Side
 

@@ -12,10 +12,9 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.egraph.rebuild import merges
-from workbench.faces.views.graphs import placed_scene
+from workbench.faces.views.graphs import level, placed_scene, viewer_data
 from workbench.faces.views.markup import details, heading, picture, table
 from workbench.faces.views.scene import Box, Cluster, Edge, Scene, cut, family_of
-from workbench.faces.views.scene_data import level, viewer_data
 from workbench.faces.views.svg import svg
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.ops.registry import known as known_op

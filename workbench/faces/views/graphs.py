@@ -1,15 +1,14 @@
-"""Graphs as scenes: one box per operator, weights in their readers' boxes, repeated layers folded."""
+"""Graphs as scenes: one box per operator, weights in their readers' boxes, repeated layers folded; data of viewers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces.views.layout import AT_ONCE, Layout, lay_out
-from workbench.faces.views.scene import Box, Edge, Scene, cut, family_of
-from workbench.faces.views.segments import Segment, segments
-from workbench.faces.views.svg import svg
+from workbench.faces.views.scene import COLOURS, MARKS, Box, Edge, Scene, cut, family_of
+from workbench.faces.views.svg import path_of, svg
 from workbench.graph import Graph
 from workbench.ops import Trait, spec_of
 from workbench.ops.inputs_and_opaque import NAMED
@@ -19,6 +18,120 @@ from workbench.support.formatting import thousands
 if TYPE_CHECKING:
     from workbench.costs.model import CostModel
 
+
+# -- repeated layers -----------------------------------------------------------------------------------
+#: Numbers of values that may cross a cut between segments: 1 in a chain, 2 in a cell that reads its two
+#: predecessors.
+WIDTHS: Final = (1, 2, 3, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Consecutive nodes between two cuts.
+
+    Segments with the same ``kind`` have the same operators, types, weights' types and inner wiring.
+    The segment is number ``repeat`` of a run of ``repeats`` equal ones; ``repeats`` is 1 outside of runs.
+    """
+
+    nodes: tuple[int, ...]
+    kind: int
+    repeat: int = 0
+    repeats: int = 1
+
+
+def segments(
+    graph: Graph, nodes: Sequence[int], marks: Mapping[int, Hashable] | None = None
+) -> tuple[Segment, ...]:
+    """Return the nodes, operands first, in segments; the repetitions of a run are one segment each.
+
+    ``nodes`` are the nodes to be segmented; the others (weights, inputs, values computed from weights)
+    belong to their readers. Nodes with different ``marks`` count as different. Of the allowed numbers of
+    values that cross a cut, the one with the fewest segments is chosen.
+    """
+    best: tuple[Segment, ...] = tuple(Segment((i,), k) for k, i in enumerate(nodes))
+    for width in WIDTHS:
+        found = _runs(_pieces(graph, nodes, width), graph, marks or {})
+        if len(found) < len(best):
+            best = found
+    return best
+
+
+def _pieces(graph: Graph, nodes: Sequence[int], width: int) -> list[tuple[int, ...]]:
+    """Return the nodes, cut after every node at which at most ``width`` values cross."""
+    place = {i: k for k, i in enumerate(nodes)}
+    last = dict(place)
+    for i in nodes:
+        for j in graph.nodes[i].inputs:
+            if j in last:
+                last[j] = max(last[j], place[i])
+    ends: dict[int, int] = {}
+    for i in nodes:
+        ends[last[i]] = ends.get(last[i], 0) + 1
+    pieces, piece, live = [], [], 0
+    for k, i in enumerate(nodes):
+        piece.append(i)
+        # A value that nothing reads (an output) does not cross a cut.
+        live += 1 - ends.get(k, 0)
+        if live <= width:
+            pieces.append(tuple(piece))
+            piece = []
+    return pieces + ([tuple(piece)] if piece else [])
+
+
+def _kind(
+    graph: Graph, piece: tuple[int, ...], folded: Sequence[bool], marks: Mapping[int, Hashable]
+) -> Hashable:
+    place = {i: k for k, i in enumerate(piece)}
+    key = []
+    for i in piece:
+        node = graph.nodes[i]
+        # The start of a slice distinguishes the steps of an unrolled loop, but not their function.
+        attrs = () if node.op in ("slice", "opaque") else node.attrs
+        operands = tuple(place[j] if j in place else (folded[j], graph.nodes[j].type) for j in node.inputs)
+        key.append((node.op, attrs, node.type, operands, marks.get(i)))
+    return tuple(key)
+
+
+def _runs(
+    pieces: Sequence[tuple[int, ...]], graph: Graph, marks: Mapping[int, Hashable]
+) -> tuple[Segment, ...]:
+    """Join pieces that repeat consecutively; the nodes of other pieces stay single."""
+    numbers: dict[Hashable, int] = {}
+    folded = graph.constant()
+    kinds = [numbers.setdefault(_kind(graph, piece, folded, marks), len(numbers)) for piece in pieces]
+    found: list[Segment] = []
+    joined: dict[tuple[int, ...], int] = {}
+    k = 0
+    while k < len(pieces):
+        period, count = _best_run(kinds, pieces, k)
+        if count < 2:
+            found += [Segment((i,), -1) for i in pieces[k]]
+            k += 1
+            continue
+        kind = joined.setdefault(tuple(kinds[k : k + period]), len(joined))
+        for repeat in range(count):
+            inside = pieces[k + repeat * period : k + (repeat + 1) * period]
+            found.append(Segment(tuple(i for piece in inside for i in piece), kind, repeat, count))
+        k += period * count
+    return tuple(found)
+
+
+def _best_run(kinds: Sequence[int], pieces: Sequence[tuple[int, ...]], k: int) -> tuple[int, int]:
+    """Return the period and count of the run starting at ``k`` that saves the most nodes."""
+    best, saved = (1, 1), 0
+    for period in range(1, (len(kinds) - k) // 2 + 1):
+        size = sum(len(pieces[k + p]) for p in range(period))
+        count = 1
+        while kinds[k : k + period] == kinds[k + count * period : k + (count + 1) * period]:
+            count += 1
+        # The gain is the number of nodes that need not be drawn; on a tie the shorter period wins.
+        gain = (count - 1) * size
+        if count > 1 and size > 1 and gain > saved:
+            best, saved = (period, count), gain
+    return best
+
+
+# -- scenes --------------------------------------------------------------------------------------------
 #: Limit on boxes: larger pictures are not readable.
 MOST_BOXES: Final = 160
 #: Number of boxes up to which layers stay unfolded.
@@ -265,3 +378,81 @@ def cost_notes(graph: Graph, cost: str | CostModel = "analytic") -> Notes:
     model = cost_model(cost)
     values = node_costs(graph, model).tolist()
     return Notes(costs=dict(enumerate(values)), source=model.source)
+
+
+# -- data of viewers -----------------------------------------------------------------------------------
+#: Limit on the boxes of a whole graph: a browser moves this many smoothly.
+MOST_WHOLE: Final = 700
+
+
+def graph_pane(graph: Graph, notes: Notes | None = None, *, title: str = "") -> dict[str, Any]:
+    """Return a graph as a pane with the level ``whole``, and with ``folded`` if it has repeated layers.
+
+    The pane starts at the more readable level. Boxes of the folded level open the levels of single layers.
+    """
+    nodes = shown_nodes(graph)
+    folded = folded_scene(graph, notes)
+    levels: dict[str, Any] = {}
+    if folded.levels:
+        scene, layout = placed_scene(lambda _: folded)
+        levels["folded"] = level(scene, layout)
+        for name, inner in folded.levels.items():
+            levels[name] = level(inner, lay_out(inner))
+    most = min(len(nodes), MOST_WHOLE)
+    try:
+        levels["whole"] = level(*placed_scene(lambda most: whole_scene(graph, notes, most=most), most))
+    except OutOfTime:
+        if not levels:
+            raise
+    easy = "whole" if "folded" not in levels or len(nodes) <= 2 * len(folded.boxes) else "folded"
+    return {"title": title or graph.name, "start": easy, "levels": levels}
+
+
+def level(scene: Scene, layout: Layout) -> dict[str, Any]:
+    """Return one level of a pane: positions in pixels, labels, marks, and the facts of each box."""
+    boxes = []
+    for box in scene.boxes:
+        x, y, w, h = layout.boxes[box.key]
+        told = {
+            "key": box.key, "at": [x, y, w, h], "lines": list(box.lines), "family": box.family,
+            "mark": box.mark, "groups": list(box.groups), "facts": [list(f) for f in box.facts],
+            "opens": box.opens, "born": box.born, "bold": box.bold, "cluster": box.cluster,
+            "cost": None if box.cost is None else round(box.cost, 2), "more": box.more,
+        }  # fmt: skip
+        boxes.append({k: v for k, v in told.items() if v or k in ("key", "at", "lines")})
+    clusters = [
+        {
+            "key": c.key, "at": list(layout.clusters[c.key]), "label": c.label, "mark": c.mark,
+            "merged": list(c.merged), "facts": [list(f) for f in c.facts],
+        }
+        for c in scene.clusters
+    ]  # fmt: skip
+    edges = [
+        {"from": e.source, "to": e.target, "path": path_of(points)}
+        | {k: v for k, v in {"note": e.note, "bold": e.bold}.items() if v}
+        for e, points in zip(scene.edges, layout.edges, strict=True)
+        if points
+    ]
+    return {
+        "title": scene.title,
+        "note": scene.note,
+        "size": [round(layout.width, 1), round(layout.height, 1)],
+        "boxes": boxes,
+        "edges": edges,
+        "clusters": clusters,
+    }
+
+
+def viewer_data(title: str, panes: Sequence[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """Return all data of a viewer, ready for JSON, including the colours, so that they have one source."""
+    legend = more.pop("legend", {})
+    return {
+        "title": title,
+        "panes": list(panes),
+        "colours": {name: list(pair) for name, pair in COLOURS.items()},
+        "marks": {name: list(style) for name, style in MARKS.items()},
+        "legend": [[mark, text] for mark, text in legend.items()],
+        "steps": [],
+        "table": None,
+        **more,
+    }

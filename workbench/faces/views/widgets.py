@@ -15,11 +15,10 @@ import traitlets
 
 from workbench.faces.views.compare import comparison_data
 from workbench.faces.views.egraphs import MOST_E_NODES, Known, Part, attribute_texts, egraph_data, egraph_html
-from workbench.faces.views.graphs import cost_notes
+from workbench.faces.views.graphs import cost_notes, graph_pane, viewer_data
 from workbench.faces.views.markup import EXPORT, live_page, paragraph, static_text
 from workbench.faces.views.rules import rules_data, table_of
 from workbench.faces.views.runs import first_choice, runs_data, runs_html, runs_page, runs_script, runs_style
-from workbench.faces.views.scene_data import graph_pane, viewer_data
 from workbench.faces.views.static_html import static_html
 from workbench.faces.views.steps import stepper_data, uncounted
 from workbench.run.stepper import Stepwise

@@ -1,0 +1,410 @@
+"""``workbench bench``, ``demo``, ``run`` and ``results``: published networks, studies and their stored runs."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from workbench.faces.cli.console import (
+    FAILED,
+    INTERRUPTED,
+    Progress,
+    complain,
+    reporting_errors,
+    show_table,
+    stop,
+)
+from workbench.faces.cli.optimize import run_optimize
+from workbench.faces.cli.options import (
+    APPLICATION,
+    AsJsonOption,
+    CostOption,
+    OwnCostOption,
+    QuietOption,
+    RulesOption,
+    check_input,
+    flag,
+    option,
+    to_json,
+    with_settings,
+    writing,
+)
+from workbench.saturation.limits import Limits
+from workbench.support.files import UnwritableOutput, check_writable
+from workbench.support.formatting import times
+from workbench.support.messages import one_line
+
+if TYPE_CHECKING:
+    from workbench.studies.experiments.plan import Plan, Run
+    from workbench.studies.experiments.pool import Pool
+
+
+# -- bench and demo ------------------------------------------------------------------------------------
+@reporting_errors
+@with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
+def bench(
+    network: Annotated[
+        list[str] | None, typer.Argument(metavar="[NETWORK]...", help="Published networks.")
+    ] = None,
+    all_: Annotated[bool, flag("--all", "All published networks.")] = False,
+    rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
+    cost: CostOption = "analytic",
+    json: AsJsonOption = False,
+    quiet: QuietOption = False,
+    **settings: Any,
+) -> None:
+    """Run published networks and show the measured figures next to those of the papers."""
+    from workbench.studies.benchmarks import benchmarks
+    from workbench.studies.benchmarks.run import run_benchmark
+    from workbench.studies.benchmarks.whole import whole_call
+
+    if all_ and network:
+        raise ValueError(f"--all and {' '.join(network)} contradict each other; leave one out")
+    names = benchmarks() if all_ else network
+    if not names:
+        raise ValueError(f"no network is given; name one, or use --all. There are: {', '.join(benchmarks())}")
+    if len(rules) > 1:
+        raise ValueError(f"--rules must be given at most once here, got {', '.join(rules)}")
+    (chosen,) = rules
+    limits = Limits(**settings)
+    runs, calls = [], []
+    for name in names:
+        with Progress(name, quiet=quiet) as progress:
+            runs.append(run_benchmark(name, rules=chosen, cost=cost, limits=limits, progress=progress))
+            progress("whole call")
+            calls.append(whole_call(name, rules=chosen, cost=cost, limits=limits))
+    if json:
+        figures = [r.summary() | {"whole_call": asdict(c)} for r, c in zip(runs, calls, strict=True)]
+        typer.echo(to_json(figures), nl=False)
+        return
+    headings = ("network", "e-nodes", "e-classes", "it.", "stop", "sat. s", "extr. s", "whole s", "Tensat s",
+                "times", "original µs", "tree", "DAG", "exact", "Tensat", "TASO")  # fmt: skip
+    table = []
+    for r, call in zip(runs, calls, strict=True):
+        p = r.published
+        theirs = ("–",) * 4
+        if p is not None:
+            gains = times(1 + p.tensat_speedup / 100), times(1 + p.taso_speedup / 100)
+            theirs = (f"{p.tensat_seconds:g}", f"{r.faster:.1f}×", *gains)
+        ours = (f"{r.saturation + r.snapshot:.3f}", f"{r.extraction:.3f}", f"{call.seconds:.2f}")
+        gained = [times(1 + r.gain(method)) for method in ("tree", "dag", "exact")]
+        sizes = (r.e_nodes, r.e_classes, r.iterations, r.stop_reason)
+        table.append((r.network, *sizes, *ours, *theirs[:2], f"{r.original:.1f}", *gained, *theirs[2:]))
+    show_table(headings, table, right=[i for i in range(1, len(headings)) if i != 4])
+    from workbench.costs.model import described
+    from workbench.studies.benchmarks.published import SOURCE
+
+    apart = ", ".join(f"{r.network} {r.engine:.2f} + {r.pricing:.2f}" for r in runs)
+    typer.echo(
+        f"\nGains: original / optimised, {described(runs[0].cost_source)}; those of Tensat and TASO are "
+        f"measured: {SOURCE}.\n"
+        "times: Tensat's seconds / the workbench's seconds, saturation and extraction only. Excluded: engine "
+        f"start + pricing in seconds: {apart}.\n"
+        f"whole: optimize() in a fresh process, imports and certificate included: "
+        f"{sum(c.seconds for c in calls):.1f} s in total, search {sum(r.search for r in runs):.1f} s."
+    )
+
+
+@reporting_errors
+def demo(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="[NAME]", help="repvgg, mobileone, squeezenet or another real architecture."),
+    ] = "repvgg",
+    folder: Annotated[Path, option("FOLDER", "Folder of the results.")] = Path("out"),
+    cost: OwnCostOption = "cpu",
+    time: Annotated[float, option("S", "How long to time.", min=0.001)] = 10.0,
+    quiet: QuietOption = False,
+) -> None:
+    """Optimise a real architecture with generated weights end to end: RepVGG-A0 as trained, or another."""
+    import onnx
+
+    from workbench.studies.benchmarks.light import demonstration
+
+    model = demonstration(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableOutput(f"{folder}: {error.strerror}") from None
+    source = check_writable(folder / f"{name}.onnx")
+    writing(lambda: onnx.save_model(model, str(source)))
+    run_optimize(
+        source,
+        {"cost": cost, "time": True, "time_seconds": time},
+        output=folder / f"{name}-optimised.onnx",
+        json=folder / f"{name}.json",
+        report=folder / f"{name}.html",
+        quiet=quiet,
+    )
+
+
+# -- run -----------------------------------------------------------------------------------------------
+@reporting_errors
+def run(
+    file: Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="The study.", show_default=False)],
+    only: Annotated[
+        str | None,
+        option("PATTERN", "Only the runs that match: NETWORK:METHOD, a network (or e-graph), or a method."),
+    ] = None,
+    dry_run: Annotated[bool, flag("--dry-run", "List the runs without doing them.")] = False,
+    jobs: Annotated[int, option("N", "Runs at a time.", "--jobs", "-j", min=1)] = 1,
+    scheduler: Annotated[
+        str | None, option("tcp://HOST:PORT", "Do the runs on a Dask cluster instead of here.")
+    ] = None,
+    results: Annotated[Path, option("FOLDER", "Folder of the records.")] = Path("results"),
+    force: Annotated[bool, flag("--force", "Also do runs that have a record.")] = False,
+    reports: Annotated[
+        bool, typer.Option(help="Render a notebook for each run done now and one for the study.")
+    ] = True,
+    quiet: QuietOption = False,
+) -> None:
+    """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
+    check_input(file)
+    from workbench.studies.experiments.plan import sweep
+    from workbench.studies.experiments.registry import make_plan, outcome_line, read_study
+    from workbench.studies.experiments.tables import write_tables
+
+    plan = make_plan(read_study(file), file.parent, results / file.stem)
+    for reason in plan.skipped:
+        complain(f"skipped: {reason}")
+    chosen = plan.only(only)
+    missing = {r.name for r in plan.missing()}
+    if dry_run:
+        _list(plan, chosen, missing)
+        return
+    todo = len(chosen) if force else sum(r.name in missing for r in chosen)
+    _check_folder(plan.folder)
+    command = _command(file, only, jobs, scheduler, force)
+    done = 0
+    kept: list[str] = []
+
+    def tell(text: str) -> None:
+        if not quiet:
+            print(f"[{done}/{todo}] {text}", file=sys.stderr, flush=True)
+
+    try:
+        with contextlib.ExitStack() as stack:
+            pool = stack.enter_context(_pool(scheduler if todo else None, jobs))
+            records = sweep(plan, chosen, pool=pool, force=force, command=command, tell=tell)
+            for record in stack.enter_context(contextlib.closing(records)):
+                done += 1
+                kept.append(record["name"])
+                tell(outcome_line(record))
+    except KeyboardInterrupt:
+        if done:
+            write_tables(plan)
+        stop(
+            INTERRUPTED,
+            f"interrupted: {done} runs are kept, {todo - done} are left; run the command again to continue",
+        )
+    write_tables(plan)
+    if reports and kept:
+        _report(plan, [run for run in chosen if run.name in set(kept)], quiet)
+    failed = [r["name"] for r in plan.records() if r["failed"] and r["name"] in {c.name for c in chosen}]
+    what = f"{done} of {len(chosen)} runs done now" if todo else f"nothing to do: {len(chosen)} runs are done"
+    skipped = sum(bool(r.absent) for r in plan.runs)
+    what += f", {skipped} are skipped because a file is missing" if skipped else ""
+    typer.echo(f"{what}; {plan.folder / 'table.md'}")
+    if failed:
+        stop(FAILED, f"{len(failed)} failed: {', '.join(failed)}; --force does them again")
+
+
+def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:
+    """Render the reports of runs and of their study.
+
+    A report that fails is reported on stderr with its reason; the others are still rendered.
+    """
+    from workbench.studies.experiments.reports import ReportError, render_run, render_study
+
+    failures: dict[str, list[str]] = {}
+    wanted = [(run.name, partial(render_run, plan.place(run))) for run in runs]
+    wanted.append(("the study", partial(render_study, plan.folder)))
+    for number, (name, render) in enumerate(wanted, 1):
+        if not quiet:
+            print(f"[report {number}/{len(wanted)}] {name}", file=sys.stderr, flush=True)
+        try:
+            render()
+        except ReportError as error:
+            failures.setdefault(str(error), []).append(name)
+            if isinstance(error.__cause__, ImportError):
+                break
+        except KeyboardInterrupt:
+            stop(
+                INTERRUPTED,
+                f"interrupted: all runs are kept, {len(wanted) - number + 1} reports are not made",
+            )
+    for reason, names in failures.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        complain(f"no report of {names[0]}{more}: {reason}")
+
+
+@contextlib.contextmanager
+def _pool(scheduler: str | None, jobs: int) -> Iterator[Pool]:
+    if scheduler is not None:
+        from workbench.studies.experiments.pool import cluster_pool
+
+        with cluster_pool(scheduler) as pool:
+            yield pool
+        return
+    from workbench.studies.experiments.pool import local_pool
+
+    yield local_pool(jobs)
+
+
+def _command(file: Path, only: str | None, jobs: int, scheduler: str | None, force: bool) -> str:
+    """Return the command for the report, without this machine's folders and addresses."""
+    words = ["workbench", "run", file.name if file.is_absolute() else file.as_posix()]
+    words += ["--only", only] if only is not None else []
+    words += ["-j", str(jobs)] if scheduler is None else ["--scheduler", "tcp://…"]
+    return shlex.join([*words, *(["--force"] if force else [])])
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableOutput(f"{folder}: {error.strerror}") from None
+    check_writable(folder / "table.md")
+
+
+def _list(plan: Plan, runs: list[Run], missing: set[str]) -> None:
+    rows = [
+        (r.name, f"{r.seconds:g}", "to do" if r.name in missing else "done", plan.place(r).name) for r in runs
+    ]
+    show_table(("run", "seconds", "state", "folder"), rows, right=[1])
+
+
+# -- results -------------------------------------------------------------------------------------------
+app = typer.Typer(
+    name="results",
+    help="Look at stored runs: pick studies, compare, plot, step through a trace.",
+    **APPLICATION,
+)
+
+FolderArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[FOLDER]", help="Folder of a study or of several; by default results/.", show_default=False
+    ),
+]
+
+
+@app.command()
+@reporting_errors
+def page(
+    folder: FolderArgument = None,
+    output: Annotated[Path, option("FILE.html", "The page to write.", "--output", "-o")] = Path("runs.html"),
+) -> None:
+    """Write the stored runs as one page, which needs no server and no network."""
+    check_writable(output)
+    from workbench.studies.experiments.stored_runs import browse
+
+    stored = browse("" if folder is None else folder)
+    for line in stored.skipped:
+        complain(f"skipped: {line}")
+    writing(lambda: stored.save_html(output))
+    typer.echo(f"{len(stored)} runs of {len(stored.studies)} studies; {output}")
+
+
+@app.command()
+@reporting_errors
+def serve(
+    folder: FolderArgument = None,
+    port: Annotated[int, option("N", "Port on this machine; 0 takes a free one.", min=0, max=65535)] = 8913,
+) -> None:
+    """Serve the page of the stored runs on this machine alone, read anew at every reload; Ctrl-C ends it."""
+    from workbench.studies.experiments.stored_runs import browse
+
+    stored = browse("" if folder is None else folder)
+    for line in stored.skipped:
+        complain(f"skipped: {line}")
+    with server(stored.folder, port) as found:
+        typer.echo(f"{len(stored)} runs: http://{HOST}:{found.server_port}/ (Ctrl-C ends it)")
+        try:
+            found.serve_forever()
+        except KeyboardInterrupt:
+            typer.echo("ended")
+
+
+#: The only address that is served, so that no other machine can read the results.
+HOST: Final = "127.0.0.1"
+#: The names that a browser on this machine may use for it. A request by another name comes from another page.
+NAMES: Final = ("127.0.0.1", "localhost")
+
+
+def server(folder: Path, port: int) -> ThreadingHTTPServer:
+    """Return a server of the page of a folder's runs, on this machine alone.
+
+    Raise OSError, which names another port to try, if the port is taken.
+    """
+
+    class Handler(_Handler):
+        runs = folder
+
+    try:
+        return ThreadingHTTPServer((HOST, port), Handler)
+    except OSError as error:
+        raise OSError(f"port {port} must be free, got: {error.strerror} (try --port 0)") from None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Requests for the only page, which cannot be changed."""
+
+    runs: Path
+    server_version = "workbench"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer with the page, made from the files as they are now."""
+        self._answer(True)
+
+    def do_HEAD(self) -> None:
+        """Answer like a GET, without the page."""
+        self._answer(False)
+
+    def _answer(self, body: bool) -> None:
+        name = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
+        if name not in NAMES:
+            self.send_error(HTTPStatus.FORBIDDEN, f"this server answers to {' and '.join(NAMES)} only")
+            return
+        if self.path.partition("?")[0] != "/":
+            self.send_error(HTTPStatus.NOT_FOUND, "the page of runs is /")
+            return
+        from workbench.studies.experiments.stored_runs import browse
+
+        try:
+            content = browse(self.runs).page().encode()
+        except (OSError, ValueError) as error:
+            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, one_line(error))
+            return
+        self.send_response(HTTPStatus.OK)
+        headers = {
+            "Content-Type": "text/html; charset=utf-8",
+            "Content-Length": str(len(content)),
+            "Cache-Control": "no-store",
+            "X-Content-Type-Options": "nosniff",
+            "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; "
+            "style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
+        }
+        for key, value in headers.items():
+            self.send_header(key, value)
+        self.end_headers()
+        if body:
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write nothing about a request that was answered."""
+
+    def log_error(self, format: str, *args: Any) -> None:
+        """Write on stderr that a request was refused, and why."""
+        complain(format % args)

@@ -1,3 +1,5 @@
+"""Seconds by stage as a figure."""
+
 import pytest
 from matplotlib.figure import Figure
 

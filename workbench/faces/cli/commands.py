@@ -13,7 +13,6 @@ from workbench.faces.cli import (
     laws,
     models,
     optimize,
-    search,
     studies,
 )
 from workbench.faces.cli.console import OK
@@ -24,7 +23,7 @@ _COMMANDS = {
     command.__name__.replace("_", "-"): command
     for command in (
         optimize.optimize,
-        search.search,
+        optimize.search,
         laws.rules,
         laws.verify,
         models.certify,

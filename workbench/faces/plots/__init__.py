@@ -14,12 +14,15 @@ from workbench.faces.plots.bars import (
     OptimiserTimes,
     Programs,
     Speedups,
+    Stages,
     optimiser_time_data,
     plot_optimiser_time,
     plot_programs,
     plot_speedup,
+    plot_stages,
     programs_data,
     speedup_data,
+    stages_data,
 )
 from workbench.faces.plots.cost import (
     Costs,
@@ -66,7 +69,6 @@ from workbench.faces.plots.scaling import (
     scaling_data,
     trajectory_data,
 )
-from workbench.faces.plots.stages import Stages, plot_stages, stages_data
 from workbench.faces.plots.style import figure_png, figure_svg, paper_style
 
 __all__ = [

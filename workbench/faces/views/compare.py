@@ -69,10 +69,7 @@ def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
 
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
     """Return the data of the viewer: both graphs with marks; operators of one e-class correspond."""
-    panes = [
-        graph_pane(side.graph, side_notes(comparison, side), title=caption(what, side))
-        for what, side in (("original", comparison.before), ("optimised", comparison.after))
-    ]
+    panes = [graph_pane(side.graph, notes, title=said) for said, side, notes in _sides(comparison)]
     return viewer_data(
         f"{comparison.name}: original and optimised, by e-class",
         panes,
@@ -80,6 +77,12 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
         table={"columns": list(RULE_COLUMNS), "rows": [list(row) for row in rules_of(comparison)]},
         unit="µs",
     )
+
+
+def _sides(comparison: Comparison) -> list[tuple[str, Side, Notes]]:
+    """Return both sides with their captions and notes."""
+    sides = (("original", comparison.before), ("optimised", comparison.after))
+    return [(caption(what, side), side, side_notes(comparison, side)) for what, side in sides]
 
 
 def caption(what: str, side: Side) -> str:
@@ -113,13 +116,11 @@ def rows_of(comparison: Comparison) -> list[tuple[str, str, str, str]]:
 
 def comparison_html(comparison: Comparison) -> str:
     """Return the static face: figures, both graphs, and the operators that each rule made."""
-    sides = (comparison.before, comparison.after)
-    drawn = beside(*(graph_svg(side.graph, side_notes(comparison, side)) for side in sides))
-    captions = [caption(what, side) for what, side in zip(("original", "optimised"), sides, strict=True)]
+    captions, sides, notes = zip(*_sides(comparison), strict=True)
+    drawn = beside(*(graph_svg(side.graph, note) for side, note in zip(sides, notes, strict=True)))
     rules = rules_of(comparison)
-    signs = "− removed (dashed), ≡ rewritten (dotted), + added; the rest was kept"
     return (
-        heading(f"Comparison of {comparison.name}", f"by e-class; {comparison.cost_source}; {signs}")
+        heading(f"Comparison of {comparison.name}", f"by e-class; {comparison.cost_source}; {SIGNS}")
         + f"<p>{escape(' → '.join(captions))}</p>"
         + picture(
             drawn, f"{comparison.name}, on the left {captions[0]}; on the right {captions[1]}", kind="svg"
@@ -134,7 +135,7 @@ def comparison_html(comparison: Comparison) -> str:
 
 
 #: The signs of the drawings in words.
-SIGNS: Final = "− removed (dashed), ≡ rewritten (dotted), + added; the rest was kept."
+SIGNS: Final = "− removed (dashed), ≡ rewritten (dotted), + added; the rest was kept"
 #: The width in pixels for one of two drawings, and the least scale at which text of 11 pixels is legible.
 ROOM, LEGIBLE = 540.0, 0.8
 #: The columns of the table of changes.
@@ -158,13 +159,10 @@ def changes_html(result: Result) -> str:
         ]
         return side_by_side(*pictures)
     comparison = result.compare()
-    shown = []
-    for name, side in (("original", comparison.before), ("optimised", comparison.after)):
-        said = caption(name, side)
-        shown.append((said, _drawn(graph_svg(side.graph, side_notes(comparison, side)), said)))
+    shown = [(said, _drawn(graph_svg(side.graph, notes), said)) for said, side, notes in _sides(comparison)]
     rows = change_rows(comparison)
     changed = table(COLUMNS, rows, ("number", "", "", ""), most=60) if rows else ""
-    return paragraph(SIGNS) + side_by_side(*shown) + changed
+    return paragraph(f"{SIGNS}.") + side_by_side(*shown) + changed
 
 
 def _drawn(svg: bytes, text: str) -> str:

@@ -129,21 +129,16 @@ def _accelerator(placement: Placement) -> str:
     headings = ("rows × inner × columns", "stays", "tiles", "calls", "cycles", "used", "zeros")
     layers = table(headings, rows, ("", "", *("number",) * 5), most=len(rows))
     size = accelerator_size(placement)
-    cycles = figure(lambda ax: plot_accelerator_cycles(placement, ax), size, "cycles by product")
-    return (
-        text + cycles + figure(lambda ax: plot_accelerator_use(placement, ax), size, "use and waste") + layers
-    )
+    cycles = figure(plot_accelerator_cycles, placement, size, "cycles by product")
+    return text + cycles + figure(plot_accelerator_use, placement, size, "use and waste") + layers
 
 
 def _cost_figures(trace: Trace) -> str:
     from workbench.faces.plots import plot_cost_bars, plot_cost_curve
 
-    bars = figure(lambda ax: plot_cost_bars(trace, ax), (7.0, 4.2), "cost before and after by operator")
-    return bars + figure(
-        lambda ax: plot_cost_curve(trace, ax),
-        (7.0, 3.6),
-        "cost by iteration: greedy estimates, and the result",
-    )
+    bars = figure(plot_cost_bars, trace, (7.0, 4.2), "cost before and after by operator")
+    curve = "cost by iteration: greedy estimates, and the result"
+    return bars + figure(plot_cost_curve, trace, (7.0, 3.6), curve)
 
 
 def _growth_figures(trace: Trace) -> str:
@@ -151,9 +146,9 @@ def _growth_figures(trace: Trace) -> str:
     from workbench.faces.plots.saturation import firing_size
 
     made, kept = sizes(trace)
-    grown = figure(lambda ax: plot_growth(trace, ax), (7.0, 3.6), f"{made} and {kept} by step")
+    grown = figure(plot_growth, trace, (7.0, 3.6), f"{made} and {kept} by step")
     size = firing_size(firing_data(trace))
-    return grown + figure(lambda ax: plot_firing(trace, ax), size, f"{made} by rule and step")
+    return grown + figure(plot_firing, trace, size, f"{made} by rule and step")
 
 
 def _rules(result: Result, record: RunRecord) -> str:

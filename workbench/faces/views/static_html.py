@@ -239,11 +239,11 @@ def graph_html(graph: Graph) -> str:
 
 
 # -- traces -----------------------------------------------------------------------------------------
-def figure(draw: Callable[[Axes], object], size: tuple[float, float], text: str) -> str:
-    """Return a figure as a picture; ``size`` is in inches, ``text`` its alternative text."""
+def figure(plot: Callable[[Any, Axes], object], thing: object, size: tuple[float, float], text: str) -> str:
+    """Return a figure of a thing as a picture; ``size`` is in inches, ``text`` its alternative text."""
     from workbench.faces.plots import figure_svg
 
-    return picture(figure_svg(draw, size), text, kind="svg")
+    return picture(figure_svg(lambda ax: plot(thing, ax), size), text, kind="svg")
 
 
 def _trace(trace: Trace) -> str:
@@ -254,15 +254,15 @@ def _trace(trace: Trace) -> str:
     kind = str(trace.meta.get("kind", "saturation"))
     parts = [heading(f"Trace of {kind}", f"{len(trace)} steps")]
     if kind == "extraction":
-        parts.append(figure(lambda ax: plot_gap(trace, ax), (7.0, 3.4), "cost and bound over time"))
+        parts.append(figure(plot_gap, trace, (7.0, 3.4), "cost and bound over time"))
     else:
         made, kept = sizes(trace)
-        parts.append(figure(lambda ax: plot_growth(trace, ax), (7.0, 3.4), f"{made} and {kept} by step"))
+        parts.append(figure(plot_growth, trace, (7.0, 3.4), f"{made} and {kept} by step"))
         if any(step.rules for step in trace):
             size = firing_size(firing_data(trace))
-            parts.append(figure(lambda ax: plot_firing(trace, ax), size, f"{made} by rule and step"))
+            parts.append(figure(plot_firing, trace, size, f"{made} by rule and step"))
         if any(step.cost is not None for step in trace):
-            parts.append(figure(lambda ax: plot_cost_curve(trace, ax), (7.0, 3.2), "best cost by step"))
+            parts.append(figure(plot_cost_curve, trace, (7.0, 3.2), "best cost by step"))
     parts += [steps_html(trace), details("settings", pairs((k, v) for k, v in trace.meta.items()))]
     return "".join(parts)
 
@@ -396,7 +396,7 @@ def summary_html(result: Result) -> str:
 def _stages(result: Optimized) -> str:
     from workbench.faces.plots import plot_stages
 
-    return figure(lambda ax: plot_stages(result, ax), (7.0, 2.0), "seconds by stage")
+    return figure(plot_stages, result, (7.0, 2.0), "seconds by stage")
 
 
 def _ablation(ablation: Ablation) -> str:
@@ -411,9 +411,7 @@ def _ablation(ablation: Ablation) -> str:
         for r in frame.itertuples()
     ]
     size = (7.0, 1.5 + 0.36 * max(2, min(20, len(rows))))
-    drawn = (
-        figure(lambda ax: plot_ablation(ablation, ax), size, "best cost without each rule") if rows else ""
-    )
+    drawn = figure(plot_ablation, ablation, size, "best cost without each rule") if rows else ""
     caution = f"<p>{ablation.caution}</p>" if ablation.caution else ""
     headings = ("without", "best cost in µs", "change", "made by instead", "stopped", "seconds")
     return said + preformatted(repr(ablation).partition("\n")[0]) + drawn + table(headings, rows) + caution

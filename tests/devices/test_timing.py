@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from workbench.devices.timing import Timing, alternate, compare, paired_speedup, rounds
+from workbench.devices.timing import compare, paired_speedup, rounds
 from workbench.graph import GraphBuilder
 
 
@@ -26,7 +26,7 @@ def runs_of(clock, log, *durations):
 
 def test_runs_alternate_and_the_warm_up_is_not_counted():
     clock, log = Clock(), []
-    taken = alternate(runs_of(clock, log, 1.0, 2.0), seconds=1e9, least=2, most=40, clock=clock)
+    taken = rounds(runs_of(clock, log, 1.0, 2.0), seconds=1e9, least=2, most=40, clock=clock)
     assert log[:2] == [0, 1]
     assert taken == [[1.0] * 40, [2.0] * 40]
     pairs = [tuple(log[i : i + 2]) for i in range(2, len(log), 2)]
@@ -37,7 +37,7 @@ def test_the_order_of_rounds_is_the_same_every_time():
     logs = []
     for _ in range(2):
         clock, log = Clock(), []
-        alternate(runs_of(clock, log, 1.0, 1.0, 1.0), seconds=1e9, least=2, most=9, clock=clock)
+        rounds(runs_of(clock, log, 1.0, 1.0, 1.0), seconds=1e9, least=2, most=9, clock=clock)
         logs.append(log)
     assert logs[0] == logs[1]
 
@@ -61,8 +61,8 @@ def test_in_few_rounds_the_interval_is_their_whole_range():
 
 def test_measuring_ends_when_the_time_is_up_but_not_before_the_least():
     clock = Clock()
-    assert len(alternate(runs_of(clock, [], 1.0), seconds=4.5, least=2, most=99, clock=clock)[0]) == 5
-    assert len(alternate(runs_of(clock, [], 9.0), seconds=1.0, least=3, most=99, clock=clock)[0]) == 3
+    assert len(rounds(runs_of(clock, [], 1.0), seconds=4.5, least=2, most=99, clock=clock)[0]) == 5
+    assert len(rounds(runs_of(clock, [], 9.0), seconds=1.0, least=3, most=99, clock=clock)[0]) == 3
 
 
 def test_measuring_goes_on_once_if_it_gets_more_time():
@@ -78,19 +78,7 @@ def test_measuring_goes_on_once_if_it_gets_more_time():
 
 def test_senseless_bounds_are_refused():
     with pytest.raises(ValueError, match="seconds > 0"):
-        alternate([], seconds=0.0)
-
-
-def timing(before, after, scatter):
-    quartiles = [(m - scatter / 2, m + scatter / 2) for m in (before, after)]
-    return Timing(before, after, *quartiles, rounds=10, executor="test")
-
-
-def test_slower_means_beyond_the_scatter():
-    assert timing(100.0, 120.0, 10.0).slower
-    assert not timing(100.0, 105.0, 10.0).slower
-    assert not timing(100.0, 50.0, 10.0).slower
-    assert timing(100.0, 50.0, 10.0).speedup == 2.0
+        rounds([], seconds=0.0)
 
 
 def chain(length):

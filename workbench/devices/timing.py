@@ -31,8 +31,7 @@ LOOKS: Final = frozenset({5, 9, 18, 36, 72, 144, 288})
 class Timing:
     """Medians and quartiles, in microseconds, of runs made in alternation.
 
-    ``seconds`` is the time spent on measuring. ``slower`` is true only if the median of ``after`` exceeds
-    that of ``before`` by more than the scatter of either model's runs.
+    ``seconds`` is the time spent on measuring.
     """
 
     before: float
@@ -47,12 +46,6 @@ class Timing:
     def speedup(self) -> float:
         """Return ``before`` divided by ``after``."""
         return self.before / self.after if self.after > 0 else 1.0
-
-    @property
-    def slower(self) -> bool:
-        """Return whether the second model is slower beyond the scatter of the runs."""
-        scatter = max(q[1] - q[0] for q in (self.before_quartiles, self.after_quartiles))
-        return self.after - self.before > scatter
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
@@ -70,28 +63,6 @@ class Timing:
         return (
             f"{gain(self.before, self.after)}, medians of {self.rounds} runs in alternation, {self.executor}"
         )
-
-
-def alternate(
-    runs: Sequence[Callable[[], object]],
-    *,
-    seconds: float,
-    least: int = 5,
-    most: int = 200,
-    clock: Callable[[], float] = time.perf_counter,
-) -> list[list[float]]:
-    """Run each of ``runs`` in turn and return the seconds of each run.
-
-    The arguments are those of :func:`rounds`, as is the number of rounds.
-    """
-
-    def timed(run: Callable[[], object]) -> float:
-        start = clock()
-        run()
-        return clock() - start
-
-    timers = [partial(timed, run) for run in runs]
-    return rounds(timers, seconds=seconds, least=least, most=most, clock=clock)
 
 
 def rounds(
@@ -205,9 +176,14 @@ def time_models(
         for m in models
     ]
     feeds = random_feeds(sessions[0], seed)
-    runs = [partial(loaded.run, None, feeds) for loaded in sessions]
-    taken = alternate(runs, seconds=seconds, clock=clock)
-    return [np.array(t) * 1e6 for t in taken]
+
+    def timed(run: Callable[[], object]) -> float:
+        began = clock()
+        run()
+        return clock() - began
+
+    timers = [partial(timed, partial(loaded.run, None, feeds)) for loaded in sessions]
+    return [np.array(t) * 1e6 for t in rounds(timers, seconds=seconds, clock=clock)]
 
 
 def executor(threads: int | None, optimise: bool) -> str:

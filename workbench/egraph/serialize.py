@@ -6,10 +6,9 @@ import gzip
 import json
 import math
 import os
-import re
 import sys
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import chain, count
 from pathlib import Path
 from typing import IO, Any, Final
@@ -33,7 +32,6 @@ _KINDS: Final = {
 _GZIP: Final = b"\x1f\x8b"  # the first bytes of every gzip file
 #: Largest number of bytes to which a packed file is unpacked.
 LARGEST: Final = 1 << 29
-_ODD: Final = re.compile(r'"\s\s+:|"[\t\r\n]:')  # a colon that is not right behind a name
 _CHUNK: Final = 10_000  # number of lines written at a time
 
 
@@ -80,72 +78,24 @@ def _read(file: Path) -> str:
 
 def _parse(name: str, text: str) -> dict[str, Any]:
     """Return the top-level object; raise EGraphFormatError if an object has two entries of the same name."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        record = dict(pairs)
+        if len(record) < len(pairs):
+            double = Counter(key for key, _ in pairs).most_common(1)[0][0]
+            raise EGraphFormatError(f"{name}: {double!r} is defined twice in the same object")
+        return record
+
     try:
-        data = json.loads(text)
-        if isinstance(data, dict) and not _all_distinct(text, data):
-            _refuse_double(name, text)
+        data = json.loads(text, object_pairs_hook=unique)
+    except EGraphFormatError:
+        raise
     except (ValueError, RecursionError) as error:
-        if isinstance(error, EGraphFormatError):
-            raise
         raise EGraphFormatError(f"{name} must be readable JSON, got: {error}") from None
     if not isinstance(data, dict):
         expected = "an object with 'nodes' and 'root_eclasses'"
         raise EGraphFormatError(f"{name} must be {expected}, got {_said(data)}")
     return data
-
-
-def _all_distinct(text: str, data: dict[str, Any]) -> bool:
-    """Return whether it is certain that no object has two entries of the same name.
-
-    A name is followed by a colon, so a text has at least as many colons as entries were written. If it has
-    no more of them than entries were read, none was overwritten. The colons within names do not count.
-    """
-    nodes = data.get("nodes")
-    records = nodes.values() if isinstance(nodes, dict) else ()
-    if not {dict}.issuperset(map(type, records)):
-        return False
-    read = sum(map(len, records)) + _entries([v for k, v in data.items() if k != "nodes"]) + len(data)
-    read += len(records)
-    if text.count(":") == read:
-        return True
-    return text.count('":') + text.count('" :') == read and not _ODD.search(text)
-
-
-def _entries(values: list[Any]) -> int:
-    """Return the number of entries of all objects within JSON values."""
-    count, stack = 0, values
-    while stack:
-        value = stack.pop()
-        if isinstance(value, dict):
-            count += len(value)
-            stack += value.values()
-        elif isinstance(value, list):
-            stack += [part for part in value if isinstance(part, (dict, list))]
-    return count
-
-
-def _refuse_double(name: str, text: str) -> None:
-    """Raise EGraphFormatError if an object has two entries of the same name."""
-    double: list[str] = []
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        record = dict(pairs)
-        if len(record) < len(pairs):
-            double.append(_first_double([key for key, _ in pairs]))
-        return record
-
-    json.loads(text, object_pairs_hook=unique)
-    if double:
-        raise EGraphFormatError(f"{name}: {double[0]!r} is defined twice in the same object")
-
-
-def _first_double(keys: list[str]) -> str:
-    seen: set[str] = set()
-    for key in keys:
-        if key in seen:
-            return key
-        seen.add(key)
-    raise ValueError("all keys are distinct")
 
 
 def _columns(name: str, data: dict[str, Any]) -> tuple[EGraph, np.ndarray]:

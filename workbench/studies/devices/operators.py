@@ -17,6 +17,7 @@ from workbench.costs.keys import instance_key, same_kernel
 from workbench.costs.model import OpInstance
 from workbench.costs.store import Measurement
 from workbench.devices.device import Device
+from workbench.devices.executor import first_line
 from workbench.devices.kernels import draw, kernel
 from workbench.ops import TensorType, spec_of
 from workbench.studies.devices.spec_io import Results
@@ -117,7 +118,7 @@ def measure_instances(
                 try:
                     results.measured[key], results.methods[key] = measure(instance, device, protocol, flush)
                 except Exception as error:  # an operator that torch cannot run is a result as well
-                    results.failures[key] = _reason(error)
+                    results.failures[key] = first_line(error)
                     _check_alive(device, error)
                 done += 1
                 if progress is not None:
@@ -248,15 +249,10 @@ def _same_storage(result: Any, operands: Sequence[Any]) -> bool:
     return any(result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for x in operands)
 
 
-def _reason(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
-
-
 def _check_alive(device: Device, error: Exception) -> None:
     """Raise :class:`DeviceLost` if a failure has made the device unusable."""
     try:
         device.release()
         device.wait()
     except RuntimeError as lost:
-        raise DeviceLost(f"{device.name} no longer answers after {_reason(error)}: {lost}") from None
+        raise DeviceLost(f"{device.name} no longer answers after {first_line(error)}: {lost}") from None

@@ -167,8 +167,8 @@ def plot_verification_rounds(trace: Trace, ax: Axes | None = None) -> Axes:
             ax.text(n, 1.02 * total, str(r.before + r.now), ha="center", fontsize=9)
         names = [f"{n or 'start'}\n{thousands(r.e_nodes)}" for n, r in enumerate(rounds)]
         ax.set_xticks(range(len(rounds)), names)
-        names_of_x = "round of axioms, and e-nodes after it"
-        name_axes(ax, f"Cases proved by round, of {total}", names_of_x, "cases", columns=0)
+        below = "round of axioms, and e-nodes after it"
+        name_axes(ax, f"Cases proved by round, of {total}", below, "cases", columns=0)
         ax.set_ylim(0, 1.3 * total)
         ax.grid(visible=False)
         ax.legend(ncols=3, loc="upper left", fontsize=9)

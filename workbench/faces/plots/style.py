@@ -102,27 +102,25 @@ def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
 def figure_png(draw: Callable[[Axes], object], size: tuple[float, float]) -> bytes:
     """Return a figure as PNG, drawn by ``draw`` on axes of ``size`` inches, without a window or pyplot."""
+    return _saved(draw, size, format="png", dpi=_STYLE["savefig.dpi"])
+
+
+def _saved(draw: Callable[[Axes], object], size: tuple[float, float], **options: Any) -> bytes:
     from matplotlib.figure import Figure
 
     with paper_style():
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
         buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=_STYLE["savefig.dpi"])
+        figure.savefig(buffer, **options)
     return buffer.getvalue()
 
 
 def figure_svg(draw: Callable[[Axes], object], size: tuple[float, float]) -> bytes:
     """Return a figure as SVG that follows the colours of its page, light or dark."""
-    from matplotlib.figure import Figure
-
-    with paper_style():
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure.subplots())
-        buffer = io.BytesIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(buffer, format="svg", metadata=nothing)
-    text = _NUMBER.sub(lambda m: f"{float(m[0]):.2f}", buffer.getvalue().decode())
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    found = _saved(draw, size, format="svg", metadata=nothing)
+    text = _NUMBER.sub(lambda m: f"{float(m[0]):.2f}", found.decode())
     text = text[text.index("<svg") :]  # the prologue names an address
     return text.replace("<defs>", f"<style>{_dark_rules()}</style><defs>", 1).encode()
 

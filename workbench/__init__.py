@@ -91,6 +91,8 @@ _MOVED = {
     "devices.report": "studies.devices.report",
     "devices.spec_io": "studies.devices.spec_io",
     "experiments": "studies.experiments",
+    "extraction.exact.formulation": "extraction.exact.ilp",
+    "extraction.exact.tensat": "studies.tensat",
     "extraction.history": "extraction.cost_history",
     "ops.blocked": "kernels.accelerators.blocked",
     "ops.im2col": "kernels.accelerators.im2col",

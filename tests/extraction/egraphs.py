@@ -7,9 +7,7 @@ import random
 import numpy as np
 
 from workbench.egraph import EGraph
-from workbench.extraction.exact import types
-from workbench.extraction.exact.cycle_constraints import unfounded
-from workbench.extraction.problem import make_problem, tree_costs
+from workbench.extraction.problem import Problem
 
 
 def egraph_of(nodes, roots=(0,)):
@@ -94,8 +92,7 @@ def selection_cost(egraph, costs, picked):
 
 def problem_of(egraph, costs):
     """Return the combinatorial core of an e-graph, cycles and all."""
-    best, choice = tree_costs(egraph, costs)
-    return make_problem(egraph, costs, best, choice)
+    return Problem.of(egraph, costs)
 
 
 def least(problem):
@@ -105,8 +102,8 @@ def least(problem):
     best = math.inf
     for picked in itertools.product(*members.values()):
         of_class = dict(zip(classes, picked, strict=True))
-        if not unfounded(problem, of_class):
-            best = min(best, types.selection_cost(problem, of_class))
+        if not problem.loops(of_class):
+            best = min(best, problem.cost_of(of_class))
     return best
 
 

@@ -5,12 +5,11 @@ import random
 import numpy as np
 
 from tests.extraction.egraphs import egraph_of
-from workbench.extraction.problem import dag_cost, is_acyclic, make_problem, tree_costs
+from workbench.extraction.problem import Problem, dag_cost, is_acyclic
 
 
 def problem_of(egraph, costs):
-    best, choice = tree_costs(egraph, costs)
-    return make_problem(egraph, costs, best, choice)
+    return Problem.of(egraph, costs)
 
 
 def cost_of(egraph, costs, problem, taken):

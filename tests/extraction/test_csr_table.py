@@ -10,9 +10,7 @@ from tests.extraction.egraphs import egraph_of, random_egraph, solvable_egraph
 from tests.extraction.problems import chain, tangle, wide
 from workbench.extraction import problem as core
 from workbench.extraction.csr_table import Table, least, ranges
-from workbench.extraction.exact.cycle_constraints import unfounded
-from workbench.extraction.exact.types import selection_cost
-from workbench.extraction.problem import is_acyclic, make_problem, tree_costs
+from workbench.extraction.problem import Terms, is_acyclic, tree_costs
 
 SHAPES = {
     "tangle": lambda: tangle(400, seed=3),
@@ -26,7 +24,8 @@ def table_of(egraph, costs):
 
 
 def check(egraph, costs):
-    expected, _ = core._tree_costs_by_heap(egraph, costs)
+    rows = [egraph.operands(i).tolist() for i in range(len(egraph))]
+    expected = core._settle_by_heap(egraph.eclass.tolist(), rows, costs.tolist(), egraph.n_classes).best
     table = table_of(egraph, costs)
     found = least(table, thorough=True)
     assert found.best.tolist() == pytest.approx(expected)
@@ -107,7 +106,7 @@ def test_reachable(deep, monkeypatch):
 
 @pytest.mark.parametrize("deep", [0, 200])
 def test_below_keeps_what_the_roots_need(deep, monkeypatch):
-    monkeypatch.setattr(core, "DEEP", deep)
+    monkeypatch.setattr("workbench.extraction.csr_table.DEEP", deep)
     egraph, costs = wide(300)
     _, choice = core.tree_costs(egraph, costs)
     needed = core.below(egraph, np.array(choice))
@@ -128,16 +127,16 @@ def test_what_no_better_selection_can_afford_is_left_out(seed, monkeypatch):
     egraph, costs, least = solvable_egraph(seed)
     best, choice = tree_costs(egraph, costs)
     monkeypatch.setattr("workbench.extraction.problem.VAST", 0)
-    whole = make_problem(egraph, costs, best, choice)
+    whole = Terms(egraph, costs, best, choice).problem()
     for most in (least, 1.3 * least):
-        part = make_problem(egraph, costs, best, choice, most=most)
+        part = Terms(egraph, costs, best, choice).problem(most=most)
         assert set(part.nodes) <= set(whole.nodes)
         assert part.roots == whole.roots
         left = set(part.nodes)
         members = whole.members()
         for picked in itertools.product(*members.values()):
             chosen = dict(zip(members, picked, strict=True))
-            if selection_cost(whole, chosen) > most or unfounded(whole, chosen):
+            if whole.cost_of(chosen) > most or whole.loops(chosen):
                 continue
             needed, stack = set(), list(whole.roots)
             while stack:

@@ -3,7 +3,6 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,29 +10,28 @@ import pytest
 from tests.extraction.egraphs import brute_force, egraph_of, random_egraph, selection_cost
 from tests.extraction.problems import cost_of, problem_of, tangle
 from workbench.egraph import load_json
-from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract, shares
+from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract
 from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.extract import (
-    IDLE,
-    MOVED,
+    IDLE_SECONDS,
+    PROGRESS_SHARE,
     Idling,
     Reduced,
     bound_by_parts,
+    early_bound,
     in_blocks,
-    proves,
-    raised,
-    reduced_further,
 )
-from workbench.extraction.greedy.dag import greedy_dag
+from workbench.extraction.greedy.dag import greedy
+from workbench.extraction.incumbent import Incumbent
 from workbench.extraction.problem import is_acyclic
 from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS
-from workbench.run.trace import StepKind, StopReason
+from workbench.run.trace import StepKind, StopReason, Trace
 
 
 def greedy_cost(egraph, costs):
     problem = problem_of(egraph, costs)
-    return cost_of(egraph, costs, problem, greedy_dag(problem))
+    return cost_of(egraph, costs, problem, greedy(problem).taken)
 
 
 def shared():
@@ -208,9 +206,10 @@ def test_an_interrupt_without_cycles_says_what_the_bound_is_of():
 
 @pytest.mark.slow
 def test_auto_stops_when_nothing_moves(monkeypatch):
-    module = sys.modules[Extraction.__module__]  # the package has a function of this name
-    monkeypatch.setattr(module, "IDLE", 0.5)
-    monkeypatch.setattr(module, "MOVED", 10.0)  # no solver moves cost or bound so far
+    monkeypatch.setattr(sys.modules[Extraction.__module__], "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(
+        sys.modules[Extraction.__module__], "PROGRESS_SHARE", 10.0
+    )  # no solver moves cost or bound so far
     egraph, costs = shuffled()
     solution = extract(egraph, costs, "auto", seconds=600.0)
     assert solution.notes == ("no progress worth waiting for",)
@@ -342,8 +341,8 @@ def test_large_problems_against_brute_force(monkeypatch):
         return seen[-1]
 
     monkeypatch.setattr(sys.modules[Extraction.__module__], "in_blocks", blocks)
-    monkeypatch.setattr(shares, "LARGE", 3)
-    monkeypatch.setattr(shares, "WHOLE", 3)
+    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_LOCAL_SIZE", 3)
+    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_WHOLE_SIZE", 3)
     for seed in range(400):
         egraph, costs = random_egraph(seed)
         best = brute_force(egraph, costs)
@@ -362,29 +361,26 @@ def test_a_large_problem_has_the_bound_of_an_ascent_before_its_reductions(monkey
     egraph, costs = tangle(300, seed=2)
     problem = problem_of(egraph, costs)
     optimum = extract(egraph, costs).cost
-    greedy = replace(extract(egraph, costs, "tree"), bound=0.0)
-    monkeypatch.setattr(shares, "LARGE", 10)
-    found = raised(greedy, problem, math.inf)
-    assert 0.0 < found.bound <= optimum * (1 + 1e-9)
-    assert np.array_equal(found.choice, greedy.choice)
-    assert raised(greedy, problem, time.perf_counter() - 1).bound == 0.0
-    monkeypatch.setattr(shares, "LARGE", 10**9)
-    assert raised(greedy, problem, math.inf) is greedy
+    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_LOCAL_SIZE", 10)
+    assert 0.0 < early_bound(problem, math.inf) <= optimum * (1 + 1e-9)
+    assert early_bound(problem, time.perf_counter() - 1) == 0.0
+    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_LOCAL_SIZE", 10**9)
+    assert early_bound(problem, math.inf) == 0.0
 
 
 def test_effects_of_further_reductions_are_added_to_earlier_ones(monkeypatch):
     egraph, costs = tangle(300, seed=2)
     given = Reduced.none(problem_of(egraph, costs))
     cost = extract(egraph, costs, "tree").cost
-    once = reduced_further(given, cost, math.inf, once=True)
+    once = given.further(cost, math.inf, once=True)
     assert {e.name for e in once.effects} == {one.__name__ for one in QUICK}
     assert once.effects[0].before == once.before == len(given.problem.nodes)
-    both = reduced_further(once, cost, math.inf)
+    both = once.further(cost, math.inf)
     assert [e.name for e in both.effects] == [e.name for e in once.effects]
     assert sum(e.before - e.after for e in both.effects) == both.before - len(both.problem.nodes)
     assert len(both.problem.nodes) < len(once.problem.nodes) < both.before
-    monkeypatch.setattr(shares, "WHOLE", 10)
-    whole = reduced_further(given, cost, math.inf)
+    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_WHOLE_SIZE", 10)
+    whole = given.further(cost, math.inf)
     assert {e.name for e in whole.effects} == {one.__name__ for one in REDUCTIONS}
 
 
@@ -407,35 +403,38 @@ def test_a_problem_is_in_blocks_if_its_largest_part_is_small(monkeypatch):
     for first in (1, 4):
         nodes += [(first, [first + 1]), (first, [first + 2]), (first + 1, []), (first + 2, [])]
     problem = problem_of(egraph_of(nodes), np.array([1.0, *[1.0, 2, 4, 3] * 2]))
-    monkeypatch.setattr(shares, "WHOLE", 5)
+    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_WHOLE_SIZE", 5)
     assert in_blocks(problem, math.inf)
-    monkeypatch.setattr(shares, "WHOLE", 4)
+    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_WHOLE_SIZE", 4)
     assert not in_blocks(problem, math.inf)
 
 
 def test_a_bound_proves_only_without_what_all_selections_pay():
     problem = problem_of(egraph_of([(0, [1]), (1, []), (1, [])]), np.array([1e9, 1.0, 2.0]))
     best = extract(egraph_of([(0, [1]), (1, []), (1, [])]), np.array([1e9, 1.0, 2.0]), "tree")
-    assert proves(best.cost, best, problem)
-    assert not proves(best.cost - 0.5, best, problem)
-    assert proves(best.cost - 0.5, best, None)
+    kept = Incumbent(problem.egraph, np.array([1e9, 1.0, 2.0]), 0.0, Trace({}), best, core=problem)
+    assert kept.optimal
+    kept.change(bound=best.cost - 0.5)
+    assert not kept.optimal
+    kept.core = None
+    assert kept.optimal
 
 
 def test_a_race_goes_on_while_cost_or_bound_move_and_as_long_again():
-    small = MOVED / 2
+    small = PROGRESS_SHARE / 2
     patience = Idling(0)
     assert patience(0.1, 100.0, 50.0)
-    assert patience(IDLE, 100.0 * (1 - small), 50.0 + 100.0 * small)  # too little to count
-    assert not patience(IDLE + 0.1, 100.0 * (1 - small), 50.0)
+    assert patience(IDLE_SECONDS, 100.0 * (1 - small), 50.0 + 100.0 * small)  # too little to count
+    assert not patience(IDLE_SECONDS + 0.1, 100.0 * (1 - small), 50.0)
     for cost, bound in ((90.0, 50.0), (100.0, 60.0)):
         patience = Idling(0)
         assert patience(0.1, 100.0, 50.0)
-        assert patience(2 * IDLE, cost, bound)
-        assert patience(3.9 * IDLE, cost, bound)
-        assert not patience(4 * IDLE, cost, bound)
+        assert patience(2 * IDLE_SECONDS, cost, bound)
+        assert patience(3.9 * IDLE_SECONDS, cost, bound)
+        assert not patience(4 * IDLE_SECONDS, cost, bound)
 
 
 def test_a_large_problem_may_pause_longer():
     patience = Idling(10**6)
     assert patience(0.1, 100.0, 50.0)
-    assert patience(3 * IDLE, 100.0, 50.0)
+    assert patience(3 * IDLE_SECONDS, 100.0, 50.0)

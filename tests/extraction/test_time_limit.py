@@ -63,7 +63,7 @@ def test_a_stage_without_a_clock_is_ended_from_outside(monkeypatch):
             if n < 0:
                 break
 
-    monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "reduced_further", stuck)
+    monkeypatch.setattr(sys.modules["workbench.extraction.extract"].Reduced, "further", stuck)
     rng = random.Random(0)
     rows = [(c, [rng.randrange(c + 1, min(c + 9, 300)) for _ in range(3)]) for c in range(299) for _ in "abc"]
     egraph = egraph_of([*rows, (299, [])])

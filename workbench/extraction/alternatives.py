@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.solve import solve_whole
-from workbench.extraction.exact.types import selection_cost
+from workbench.extraction.exact.types import Job
 from workbench.extraction.extract import extract
-from workbench.extraction.greedy.dag import greedy_dag
-from workbench.extraction.problem import (
-    Problem,
-    check_costs,
-    dag_cost,
-    is_acyclic,
-    make_problem,
-    tree_costs,
-)
+from workbench.extraction.greedy.dag import greedy
+from workbench.extraction.problem import Problem, Terms, check_costs, dag_cost, tree_costs
 from workbench.extraction.reduce.dominators import must_sets
 from workbench.extraction.reduce.presolve import (
     drop_circular,
@@ -77,18 +69,18 @@ def k_best(
         raise ValueError(f"the distance must be at least 1, got {distance}")
     values = check_costs(egraph, costs)
     until = time.perf_counter() + seconds
-    best, choice = tree_costs(egraph, values)
+    terms = Terms.of(egraph, values)
     known = extract(egraph, costs, seconds=seconds) if first is None else first
     found = [known]
     for fix_free in (True, False):
-        problem = make_problem(egraph, values, best, choice, fix_free=fix_free)
+        problem = terms.problem(fix_free=fix_free)
         if not fix_free:
-            problem = _one_free_term(problem, best, choice)
+            problem = _one_free_term(problem, terms)
         reductions = _KEEPING if distance == 1 else _COUNTING
         for reach in REACH if problem.roots else ():
             most = known.cost * reach if reach < math.inf else math.inf
             reduced, _ = presolve(problem, most, until=until, reductions=reductions)
-            found = _next_best(egraph, values, reduced, known, k, until, distance)
+            found = _next_best(values, reduced, known, k, until, distance)
             if (len(found) == k and found[-1].cost <= most) or time.perf_counter() > until:
                 break
         if len(found) == k or time.perf_counter() > until:
@@ -96,7 +88,7 @@ def k_best(
     return sorted(found, key=lambda s: s.cost)
 
 
-def _one_free_term(problem: Problem, best: Sequence[float], choice: Sequence[int]) -> Problem:
+def _one_free_term(problem: Problem, terms: Terms) -> Problem:
     """Return a problem with the chosen free term of each e-class and all terms that may cost something.
 
     The free terms of an e-class from which such a term can be reached all stay: they break different cycles.
@@ -110,44 +102,38 @@ def _one_free_term(problem: Problem, best: Sequence[float], choice: Sequence[int
                 paying.add(problem.eclass[i])
                 stack.append(problem.eclass[i])
     alive = [
-        node == choice[c] or best[c] > 0.0 or c in paying
+        node == terms.choice[c] or terms.best[c] > 0.0 or c in paying
         for node, c in zip(problem.nodes, problem.eclass, strict=True)
     ]
     return problem.keep(alive)
 
 
 def _next_best(
-    egraph: EGraph,
-    costs: np.ndarray,
-    problem: Problem,
-    first: Solution,
-    k: int,
-    until: float,
-    distance: int,
+    costs: np.ndarray, problem: Problem, first: Solution, k: int, until: float, distance: int
 ) -> list[Solution]:
     """Return up to ``k`` cheapest selections of a problem in order of cost, starting with ``first``."""
     must = must_sets(problem, until)
     place = {node: i for i, node in enumerate(problem.nodes)}
     picked = {c: place[i] for c in problem.members() if (i := int(first.choice[c])) in place}
-    rest = {c: place[i] for c, i in greedy_dag(problem, until).items()}
-    if any(c not in picked for c in problem.roots) or not _closed(problem, picked):
+    rest = {c: place[i] for c, i in greedy(problem, until).taken.items()}
+    if problem.cost_of(picked) == math.inf:
         picked = rest  # the first takes another free term
     found = [first]
-    forbidden = [_taken(problem.roots, problem.children, picked)]
+    forbidden = [_used(problem, picked)]
     known = {_paid(problem, forbidden[0])}
     while len(found) < k and time.perf_counter() < until:
         start = _neighbour(problem, picked, rest, forbidden, until) if distance == 1 else None
-        left = until - time.perf_counter()
-        solved = solve_whole(problem, must, left, tuple(forbidden), start, distance)
+        solved = solve_whole(
+            Job(problem, must, start, until - time.perf_counter(), tuple(forbidden), distance)
+        )
         if solved.picked is None:
             break
         picked = solved.picked
-        forbidden.append(_taken(problem.roots, problem.children, picked))
+        forbidden.append(_used(problem, picked))
         if (paid := _paid(problem, forbidden[-1])) in known:
             continue  # it differs in free terms only
         known.add(paid)
-        selection = problem.selection({c: problem.nodes[i] for c, i in picked.items()})
-        assert is_acyclic(egraph, selection)
+        selection = problem.selection(problem.taken(picked))
         cost = dag_cost(selection, costs)
         status = Status.OPTIMAL if solved.proved else Status.FEASIBLE
         bound = cost if solved.proved else min(cost, max(solved.bound, found[-1].bound))
@@ -155,34 +141,22 @@ def _next_best(
     return found
 
 
-def _paid(problem: Problem, taken: tuple[int, ...]) -> frozenset[int]:
+def _used(problem: Problem, picked: Mapping[int, int]) -> tuple[int, ...]:
+    """Return the candidates that a selection uses below the roots, sorted."""
+    return tuple(sorted(problem.needed(picked).values()))
+
+
+def _paid(problem: Problem, taken: Sequence[int]) -> frozenset[int]:
     """Return those candidates of a selection whose terms cost something."""
-    readers: dict[int, list[int]] = {}
-    for i in taken:
-        for d in problem.children[i]:
-            readers.setdefault(d, []).append(i)
+    readers, used = problem.readers(), set(taken)
     stack = [i for i in taken if problem.cost[i] > 0.0]
     seen = set(stack)
     while stack:
         for j in readers.get(problem.eclass[stack.pop()], ()):
-            if j not in seen:
+            if j in used and j not in seen:
                 seen.add(j)
                 stack.append(j)
     return frozenset(seen)
-
-
-def _closed(problem: Problem, picked: dict[int, int]) -> bool:
-    """Return whether a selection has a candidate for every e-class that it reads."""
-    stack, seen = list(problem.roots), set(problem.roots)
-    while stack:
-        c = stack.pop()
-        if c not in picked:
-            return False
-        for d in problem.children[picked[c]]:
-            if d not in seen:
-                seen.add(d)
-                stack.append(d)
-    return True
 
 
 def _neighbour(
@@ -200,31 +174,17 @@ def _neighbour(
     members = problem.members()
     known = set(forbidden)
     best, least = None, math.inf
-    taken = set(_taken(problem.roots, problem.children, picked))
-    for c in [c for c, i in picked.items() if i in taken]:
+    used = problem.needed(picked)
+    for c in [c for c in picked if c in used]:
         if time.perf_counter() > until:
             break
         for i in members[c]:
             swapped = rest | picked | {c: i}
-            if i == picked[c] or selection_cost(problem, swapped) >= least or unfounded(problem, swapped):
+            if i == picked[c] or problem.cost_of(swapped) >= least or problem.loops(swapped):
                 continue
-            if _taken(problem.roots, problem.children, swapped) not in known:
-                best, least = swapped, selection_cost(problem, swapped)
+            if _used(problem, swapped) not in known:
+                best, least = swapped, problem.cost_of(swapped)
     return best
-
-
-def _taken(
-    roots: tuple[int, ...], children: list[tuple[int, ...]], picked: dict[int, int]
-) -> tuple[int, ...]:
-    """Return the candidates that a selection uses below the roots, sorted."""
-    seen: dict[int, int] = {}
-    stack = list(roots)
-    while stack:
-        c = stack.pop()
-        if c not in seen:
-            seen[c] = picked[c]
-            stack += children[picked[c]]
-    return tuple(sorted(seen.values()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.extraction.problem import Problem, check_costs, check_roots, make_problem, tree_costs
+from workbench.extraction.problem import Problem, Terms, check_costs
 from workbench.extraction.reduce.dominators import must_sets
 
 
@@ -20,13 +20,13 @@ class Signed:
 
     ``core`` is None if no cost is negative any more. Otherwise it returns the problem with all its choices,
     as an e-class with a term that costs nothing need not take it. No selection costs less than nothing in it.
-    ``tree`` is then an acyclic choice of an e-node by e-class, -1 if the e-class has no finite term.
+    ``terms`` are then the least tree terms of the e-nodes without their gains.
     """
 
     costs: np.ndarray
     offset: float = 0.0
     core: Callable[[], Problem] | None = None
-    tree: Sequence[int] = ()
+    terms: Terms | None = None
 
 
 def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed:
@@ -49,9 +49,8 @@ def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed
     if not (values < 0).any():
         return Signed(values)
     raised = np.maximum(values, 0.0)
-    best, choice = tree_costs(egraph, raised, until)
-    check_roots(egraph, best)
-    usable = np.flatnonzero(_usable(egraph, np.asarray(best)) & np.isfinite(raised))
+    terms = Terms.of(egraph, raised, until)
+    usable = np.flatnonzero(_usable(egraph, np.asarray(terms.best)) & np.isfinite(raised))
     result = raised.copy()  # e-nodes that no selection can take gain nothing
     result[usable] = values[usable]
     cheapest = np.full(egraph.n_classes, math.inf)
@@ -59,7 +58,7 @@ def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed
     needed = set(egraph.roots)
     problem: Problem | None = None
     if time.perf_counter() <= until:
-        problem = make_problem(egraph, raised, best, choice, fix_free=False)
+        problem = terms.problem(fix_free=False)
         must = must_sets(problem, until)
         needed |= set() if must is None else must.needed()
     always = np.zeros(egraph.n_classes)
@@ -79,10 +78,10 @@ def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed
     result[usable[egraph.eclass[usable] == egraph.roots[0]]] += total
 
     def core() -> Problem:
-        whole = make_problem(egraph, raised, best, choice, fix_free=False) if problem is None else problem
+        whole = terms.problem(fix_free=False) if problem is None else problem
         return replace(whole, cost=result[np.array(whole.nodes, dtype=np.int64)].tolist())
 
-    return Signed(result, math.fsum(always.tolist()) - total, core, choice)
+    return Signed(result, math.fsum(always.tolist()) - total, core, replace(terms, costs=result))
 
 
 def _usable(egraph: EGraph, best: np.ndarray) -> np.ndarray:

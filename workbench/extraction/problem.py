@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.extraction.csr_table import CEILING, DEEP, Table, least, ranges
+from workbench.extraction.csr_table import CEILING, Table, least
 from workbench.support.machine import collector_paused
+from workbench.support.orders import postorder, strong_components
 
 #: From this number of e-nodes, least costs are found in array operations.
 BULK: Final = 5_000
@@ -43,6 +44,14 @@ class Problem:
     n_classes: int
     fixed: dict[int, int]
     egraph: EGraph | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, egraph: EGraph, costs: np.ndarray) -> Problem:
+        """Return the problem of an e-graph with costs of 0 or more; e-classes with a free term have taken it.
+
+        Raise :class:`NoExtraction` if the costs cannot be used or a root has no finite term of finite cost.
+        """
+        return Terms.of(egraph, check_costs(egraph, costs)).problem()
 
     def __reduce__(self) -> tuple[type[Problem], tuple[object, ...]]:
         parts = (self.nodes, self.eclass, self.cost, self.children, self.roots, self.n_classes, self.fixed)
@@ -78,6 +87,66 @@ class Problem:
         if needed is None:
             raise KeyError("a needed e-class has no choice")
         return needed
+
+    def taken(self, picked: Mapping[int, int]) -> dict[int, int]:
+        """Return a selection of candidates (by e-class) as one of e-nodes."""
+        return {c: self.nodes[i] for c, i in picked.items()}
+
+    def picked(self, nodes: Container[int]) -> dict[int, int]:
+        """Return the candidates (by e-class) whose e-nodes are among ``nodes``."""
+        return {c: i for i, (c, n) in enumerate(zip(self.eclass, self.nodes, strict=True)) if n in nodes}
+
+    def needed(self, picked: Mapping[int, int]) -> dict[int, int]:
+        """Return the part of a selection (e-class → candidate) that the roots need.
+
+        Raise KeyError if a needed e-class has no candidate.
+        """
+        needed: dict[int, int] = {}
+        stack = list(self.roots)
+        while stack:
+            c = stack.pop()
+            if c not in needed:
+                needed[c] = picked[c]
+                stack += self.children[picked[c]]
+        return needed
+
+    def cost_of(self, picked: Mapping[int, int]) -> float:
+        """Return the cost of a selection (e-class → candidate); inf if a needed e-class has no candidate."""
+        try:
+            return math.fsum(self.cost[i] for i in self.needed(picked).values())
+        except KeyError:
+            return math.inf
+
+    def loops(self, picked: Mapping[int, int]) -> list[list[int]]:
+        """Return the loops of a complete selection: sets of e-classes below the roots that need each other."""
+        number = {r: k for k, r in enumerate(dict.fromkeys(self.roots))}
+        edges: list[tuple[int, int]] = []
+        stack = list(number)
+        while stack:
+            c = stack.pop()
+            for d in self.children[picked[c]]:
+                if d not in number:
+                    number[d] = len(number)
+                    stack.append(d)
+                edges.append((number[c], number[d]))
+        rows: list[list[int]] = [[] for _ in number]
+        waiting = [0] * len(number)
+        for a, b in edges:
+            rows[a].append(b)
+            waiting[b] += 1
+        free = [a for a, count in enumerate(waiting) if not count]
+        for a in free:  # the list grows during the loop
+            for b in rows[a]:
+                waiting[b] -= 1
+                if not waiting[b]:
+                    free.append(b)
+        if len(free) == len(number):  # the usual case, decided without components because it is asked often
+            return []
+        labels = strong_components(rows)
+        groups: dict[int, list[int]] = {}
+        for c, k in number.items():
+            groups.setdefault(labels[k], []).append(c)
+        return [group for group in groups.values() if len(group) > 1]
 
     def keep(self, alive: Sequence[bool], *, always: bool = True) -> Problem:
         """Return the problem without candidates that are not alive, useless or unreachable.
@@ -140,51 +209,95 @@ def table_of(problem: Problem, price: Sequence[float] | None = None) -> Table:
     return Table.of(np.array(problem.eclass, dtype=np.int64), costs, start, children, problem.n_classes)
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An acyclic choice for every e-class with a finite term: costs, candidates and their order.
+
+    All lists are indexed by e-class. ``best`` is the least cost (infinite without a finite term),
+    ``choice`` the position of the candidate (-1 without), ``rank`` a number above those of its children.
+    """
+
+    best: list[float]
+    choice: list[int]
+    rank: list[int]
+
+
+def settle(problem: Problem, price: Sequence[float], *, highest: bool = False) -> Settled:
+    """Return the choice of least tree cost if candidate ``i`` costs ``price[i]`` (0 or more).
+
+    An infinite price excludes a candidate. With ``highest`` a candidate costs its price and that of its
+    costliest child alone.
+    """
+    if len(problem.nodes) >= BULK:
+        found = _settle_in_bulk(table_of(problem, price), highest=highest)
+        if found is not None:
+            return found
+    return _settle_by_heap(problem.eclass, problem.children, price, problem.n_classes, highest=highest)
+
+
 def tree_costs(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> tuple[list[float], list[int]]:
     """Return the least tree cost of every e-class and the e-node that attains it.
 
     An e-class without a finite term keeps an infinite cost and the choice -1. The choices are acyclic.
     After ``until`` (of ``time.perf_counter``) a large e-graph's costs are upper bounds, finite for all roots.
     """
-    if len(egraph) < BULK:
-        return _tree_costs_by_heap(egraph, costs)
-    table = Table.of(egraph.eclass, costs, egraph.child_start, egraph.children, egraph.n_classes)
-    found = least(table, until=until, roots=egraph.roots)
+    found = None
+    if len(egraph) >= BULK:
+        table = Table.of(egraph.eclass, costs, egraph.child_start, egraph.children, egraph.n_classes)
+        found = _settle_in_bulk(table, until=until, roots=egraph.roots)
     if found is None:
-        return _tree_costs_by_heap(egraph, costs)
-    choice = np.where(found.choice < 0, -1, table.nodes[found.choice])
-    return found.best.tolist(), choice.tolist()
+        start, children = egraph.child_start.tolist(), egraph.children.tolist()
+        rows = [children[a:b] for a, b in pairwise(start)]
+        price = np.where(np.isfinite(costs), np.minimum(costs, CEILING), costs).tolist()
+        found = _settle_by_heap(egraph.eclass.tolist(), rows, price, egraph.n_classes)
+    return found.best, found.choice
 
 
-def _tree_costs_by_heap(egraph: EGraph, costs: np.ndarray) -> tuple[list[float], list[int]]:
-    """Return the same by Knuth's generalisation of Dijkstra's algorithm, in order of cost."""
-    table = Table(
-        np.arange(len(egraph)), egraph.eclass, costs, egraph.child_start, egraph.children, egraph.n_classes
-    )
-    by_class, offsets = table.readers()
-    readers, first = by_class.tolist(), offsets.tolist()
-    eclass = egraph.eclass.tolist()
-    total = np.minimum(costs, CEILING, where=np.isfinite(costs), out=np.array(costs, dtype=float)).tolist()
-    waiting = np.diff(egraph.child_start).tolist()
-    best = [math.inf] * egraph.n_classes
-    choice = [-1] * egraph.n_classes
-    leaves = np.flatnonzero((np.diff(egraph.child_start) == 0) & np.isfinite(costs)).tolist()
-    heap = [(total[i], i) for i in leaves]
+def _settle_in_bulk(table: Table, **options: Any) -> Settled | None:
+    found = least(table, **options)
+    if found is None:
+        return None
+    choice = np.where(found.choice < 0, -1, table.nodes[found.choice]).tolist()
+    return Settled(found.best.tolist(), choice, found.rank.tolist())
+
+
+def _settle_by_heap(
+    eclass: Sequence[int],
+    rows: Sequence[Sequence[int]],
+    price: Sequence[float],
+    n_classes: int,
+    *,
+    highest: bool = False,
+) -> Settled:
+    """Settle e-classes in order of cost: Knuth's generalisation of Dijkstra's algorithm.
+
+    In a deep term sums double with every level. Above the ceiling all count as equal.
+    """
+    readers: list[list[int]] = [[] for _ in range(n_classes)]
+    for i, row in enumerate(rows):
+        for d in row:
+            readers[d].append(i)
+    total, waiting = list(price), [len(row) for row in rows]
+    best = [math.inf] * n_classes
+    choice, rank = [-1] * n_classes, [-1] * n_classes
+    heap = [(total[i], i) for i, count in enumerate(waiting) if not count and total[i] < math.inf]
     heapq.heapify(heap)
+    settled = 0
     while heap:
         cost, i = heapq.heappop(heap)
         c = eclass[i]
         if choice[c] >= 0:
             continue
-        choice[c], best[c] = i, cost
-        # A reader occurs once for every time that it reads the e-class.
-        for reader in readers[first[c] : first[c + 1]]:
-            # In a deep term the sums double with every level; above the ceiling all count as equal.
-            total[reader] = min(total[reader] + cost, CEILING) if total[reader] < math.inf else math.inf
-            waiting[reader] -= 1
-            if not waiting[reader] and choice[eclass[reader]] < 0 and total[reader] < math.inf:
-                heapq.heappush(heap, (total[reader], reader))
-    return best, choice
+        best[c], choice[c], rank[c] = cost, i, settled
+        settled += 1
+        for j in readers[c]:
+            if total[j] < math.inf:
+                # E-classes settle in order of cost, so the child that settles last is the highest.
+                total[j] = min(CEILING, cost + (price[j] if highest else total[j]))
+            waiting[j] -= 1
+            if not waiting[j] and choice[eclass[j]] < 0 and total[j] < math.inf:
+                heapq.heappush(heap, (total[j], j))
+    return Settled(best, choice, rank)
 
 
 def check_costs(egraph: EGraph, costs: np.ndarray, *, negative: bool = False) -> np.ndarray:
@@ -210,76 +323,93 @@ def check_costs(egraph: EGraph, costs: np.ndarray, *, negative: bool = False) ->
     return values
 
 
-def check_roots(egraph: EGraph, best: Sequence[float]) -> None:
-    """Raise :class:`NoExtraction` unless every root has a finite least cost."""
-    for root in egraph.roots:
-        if not math.isfinite(best[root]):
-            name = egraph.class_name(root)
-            raise NoExtraction(f"root e-class {name} must have a finite term of finite cost, got none")
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
+    """An e-graph, its costs, and the least tree term of every e-class: what problems are made from.
 
-
-def make_problem(
-    egraph: EGraph,
-    costs: np.ndarray,
-    best: Sequence[float],
-    choice: Sequence[int],
-    *,
-    fix_free: bool = True,
-    most: float = math.inf,
-) -> Problem:
-    """Return the choices left once every e-class with a free term has taken it.
-
-    Args:
-        egraph: The e-graph.
-        costs: One cost per e-node, 0 or more; an infinite cost excludes the e-node.
-        best: The least tree cost of every e-class, from :func:`tree_costs`.
-        choice: The e-node that attains it, -1 if the e-class has no finite term.
-        fix_free: Whether an e-class with a free term takes it without a choice.
-        most: The cost of a known selection. In a problem of :data:`VAST` e-nodes or more, those are left out
-            with which a selection certainly costs more.
-
-    Raises:
-        NoExtraction: If a root has no finite term of finite cost.
+    ``costs`` has one cost per e-node; an infinite cost excludes the e-node. ``best`` is the least tree cost of
+    every e-class, ``choice`` the e-node that attains it, -1 for an e-class without a finite term.
     """
-    check_roots(egraph, best)
-    known = np.asarray(best, dtype=float)
-    free = known == 0.0
-    if not fix_free:
-        free[:] = False
-    picked = np.asarray(choice, dtype=np.int64)
-    fixed = dict(zip(np.flatnonzero(free).tolist(), picked[free].tolist(), strict=True))
-    whole = Table(
+
+    egraph: EGraph
+    costs: np.ndarray
+    best: Sequence[float]
+    choice: Sequence[int]
+
+    @classmethod
+    def of(cls, egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Terms:
+        """Return the least tree terms of an e-graph with costs of 0 or more.
+
+        Raise :class:`NoExtraction` if a root has no finite term of finite cost. See :func:`tree_costs`.
+        """
+        best, choice = tree_costs(egraph, costs, until)
+        for root in egraph.roots:
+            if not math.isfinite(best[root]):
+                name = egraph.class_name(root)
+                raise NoExtraction(f"root e-class {name} must have a finite term of finite cost, got none")
+        return cls(egraph, costs, best, choice)
+
+    def selection(self) -> np.ndarray:
+        """Return the selection of the roots' least tree terms; raise NoExtraction if its cost overflows."""
+        found = below(self.egraph, np.array(self.choice, dtype=np.int64))
+        assert found is not None
+        if dag_cost(found, self.costs) == math.inf:
+            raise NoExtraction(
+                "a term's costs must add up to less than 1.8e308, got more (try a larger unit)"
+            )
+        return found
+
+    def problem(self, *, fix_free: bool = True, most: float = math.inf) -> Problem:
+        """Return the choices left once every e-class with a free term has taken it.
+
+        Args:
+            fix_free: Whether an e-class with a free term takes it without a choice.
+            most: The cost of a known selection. In a problem of :data:`VAST` e-nodes or more, those are left
+                out with which a selection certainly costs more.
+        """
+        egraph = self.egraph
+        known = np.asarray(self.best, dtype=float)
+        free = known == 0.0
+        if not fix_free:
+            free[:] = False
+        picked = np.asarray(self.choice, dtype=np.int64)
+        fixed = dict(zip(np.flatnonzero(free).tolist(), picked[free].tolist(), strict=True))
+        whole = _whole(egraph, self.costs)
+        alive = ~free[whole.eclass] & np.isfinite(self.costs) & whole.all_children(np.isfinite(known))
+        owner = np.repeat(whole.nodes, np.diff(whole.start))
+        alive[owner[whole.children == whole.eclass[owner]]] = False
+        order = np.flatnonzero(alive)
+        order = order[np.argsort(whole.eclass[order], kind="stable")]
+        roots = tuple(dict.fromkeys(r for r in egraph.roots if r not in fixed))
+        chosen = order[whole.at(order).reachable(roots)[whole.eclass[order]]]
+        if len(chosen) >= VAST and most < math.inf:
+            part = whole.at(chosen).reading(~free)
+            cheap = part.affordable(roots, most * (1 + 1e-9))
+            if cheap is not None and not cheap.all():
+                part, chosen = part.keep(cheap), chosen[cheap]
+                chosen = chosen[part.reachable(roots)[part.eclass]]
+        left = whole.at(np.sort(chosen))
+        return Problem(
+            left.nodes.tolist(),
+            left.eclass.tolist(),
+            left.cost.tolist(),
+            _rows(left, ~free),
+            roots,
+            egraph.n_classes,
+            fixed,
+            egraph,
+        )
+
+
+def _whole(egraph: EGraph, costs: np.ndarray) -> Table:
+    """Return an e-graph as arrays; the e-nodes are in their own order, not in that of their e-classes."""
+    return Table(
         np.arange(len(egraph)),
         egraph.eclass.astype(np.int64),
         costs,
         egraph.child_start.astype(np.int64),
         egraph.children.astype(np.int64),
         egraph.n_classes,
-    )
-    alive = ~free[whole.eclass] & np.isfinite(costs) & whole.all_children(np.isfinite(known))
-    owner = np.repeat(whole.nodes, np.diff(whole.start))
-    alive[owner[whole.children == whole.eclass[owner]]] = False
-    order = np.flatnonzero(alive)
-    order = order[np.argsort(whole.eclass[order], kind="stable")]
-    seen = whole.at(order).reachable(tuple(r for r in egraph.roots if r not in fixed))
-    roots = tuple(dict.fromkeys(r for r in egraph.roots if r not in fixed))
-    chosen = order[seen[whole.eclass[order]]]
-    if len(chosen) >= VAST and most < math.inf:
-        part = whole.at(chosen).reading(~free)
-        cheap = part.affordable(roots, most * (1 + 1e-9))
-        if cheap is not None and not cheap.all():
-            part, chosen = part.keep(cheap), chosen[cheap]
-            chosen = chosen[part.reachable(roots)[part.eclass]]
-    left = whole.at(np.sort(chosen))
-    return Problem(
-        left.nodes.tolist(),
-        left.eclass.tolist(),
-        left.cost.tolist(),
-        _rows(left, ~free),
-        roots,
-        egraph.n_classes,
-        fixed,
-        egraph,
     )
 
 
@@ -298,42 +428,9 @@ def _rows(table: Table, kept: np.ndarray) -> list[tuple[int, ...]]:
 
 def below(egraph: EGraph, choice: np.ndarray) -> np.ndarray | None:
     """Return the part of a choice that the roots need, or None if the choice is incomplete."""
-    result = np.full(egraph.n_classes, -1, dtype=np.int64)
-    front = np.unique(np.array(egraph.roots, dtype=np.int64))
-    rounds = 0
-    while front.size:
-        taken = choice[front]
-        if (taken < 0).any():
-            return None
-        result[front] = taken
-        rounds += 1
-        if rounds > DEEP:
-            return _below_by_stack(egraph, choice, result, front.tolist())
-        entries, _ = ranges(egraph.child_start, taken)
-        found = egraph.children[entries]
-        front = np.unique(found[result[found] < 0])
-    return result
-
-
-def _below_by_stack(
-    egraph: EGraph, choice: np.ndarray, result: np.ndarray, classes: list[int]
-) -> np.ndarray | None:
-    """Finish :func:`below` one e-class at a time: a deep term has few e-classes in a layer."""
-    picked, done = choice.tolist(), result.tolist()
-    start, children = egraph.child_start.tolist(), egraph.children.tolist()
-    for c in classes:
-        done[c] = -1
-    stack = classes
-    while stack:
-        c = stack.pop()
-        if done[c] >= 0:
-            continue
-        i = picked[c]
-        if i < 0:
-            return None
-        done[c] = i
-        stack += children[start[i] : start[i + 1]]
-    return np.array(done, dtype=np.int64)
+    chosen = _whole(egraph, np.zeros(len(egraph))).at(choice[choice >= 0])
+    needed = chosen.reachable(egraph.roots)
+    return None if (choice[needed] < 0).any() else np.where(needed, choice, -1)
 
 
 def dag_cost(choice: np.ndarray, costs: np.ndarray) -> float:
@@ -346,27 +443,22 @@ def dag_cost(choice: np.ndarray, costs: np.ndarray) -> float:
 
 def is_acyclic(egraph: EGraph, choice: np.ndarray) -> bool:
     """Return whether the selection below the roots is complete and acyclic."""
-    state: dict[int, int] = {}
-    start, children = egraph.child_start.tolist(), egraph.children.tolist()
-    picked = choice.tolist()
-    for root in egraph.roots:
-        if root in state:
-            continue
-        if picked[root] < 0:
-            return False
-        state[root] = 1
-        stack = [(root, iter(children[start[picked[root]] : start[picked[root] + 1]]))]
-        while stack:
-            c, rest = stack[-1]
-            for d in rest:
-                mark = state.get(d, 0)
-                if mark == 1 or picked[d] < 0:
-                    return False
-                if mark == 0:
-                    state[d] = 1
-                    stack.append((d, iter(children[start[picked[d]] : start[picked[d] + 1]])))
-                    break
-            else:
-                state[c] = 2
-                stack.pop()
-    return True
+    needed = below(egraph, choice)
+    if needed is None:
+        return False
+    start, children, picked = egraph.child_start.tolist(), egraph.children.tolist(), choice.tolist()
+    rows = {
+        c: children[start[picked[c]] : start[picked[c] + 1]] for c in np.flatnonzero(needed >= 0).tolist()
+    }
+    place = {c: k for k, c in enumerate(postorder(egraph.roots, rows.__getitem__))}
+    return all(place[d] < k for c, k in place.items() for d in rows[c])
+
+
+def original_selection(egraph: EGraph) -> np.ndarray | None:
+    """Return the start graph's selection, or None if it is incomplete or cyclic."""
+    choice = np.full(egraph.n_classes, -1, dtype=np.int64)
+    for i in egraph.original.tolist():
+        if i >= 0 and choice[egraph.eclass[i]] < 0:
+            choice[egraph.eclass[i]] = i
+    needed = below(egraph, choice)
+    return needed if needed is not None and is_acyclic(egraph, needed) else None

@@ -26,6 +26,9 @@ METHODS: Final = {
     "tensat-filtered": "Tensat's program by itself, without order variables, cycles broken first",
 }
 
+#: The methods that run Tensat's program by itself.
+TENSAT: Final = ("tensat", "tensat-integer", "tensat-filtered")
+
 #: ``(e-graph, costs of the e-nodes, seconds=…) -> the e-node of every e-class that is needed``: a mapping, or
 #: an array with -1 for the other e-classes.
 Extractor = Callable[..., Any]

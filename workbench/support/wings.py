@@ -32,6 +32,8 @@ _OFFERS: Final = {
     "taso_rules": "laws.foreign.taso_file:read_taso",
     "tensat_rules": "laws.foreign.tensat_file:read_tensat",
     "save_taso_model": "studies.taso.model_writer:save_taso_model",
+    "solve_tensat": "studies.tensat:solve_tensat",
+    "tensat_problem": "studies.tensat:tensat_problem",
 }
 
 #: The module that registers each operator of a wing.

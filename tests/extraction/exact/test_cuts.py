@@ -7,19 +7,18 @@ import pytest
 
 from tests.extraction.egraphs import egraph_of, solvable_egraph
 from tests.extraction.problems import problem_of
-from workbench.extraction.exact import cuts, probing
+from workbench.extraction.exact import cuts
 from workbench.extraction.exact.cuts import solve_by_cuts
-from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.highs import solve_highs
-from workbench.extraction.exact.types import selection_cost
-from workbench.extraction.greedy.dag import greedy_dag
+from workbench.extraction.exact.types import Job, Link
+from workbench.extraction.greedy.dag import greedy
 from workbench.extraction.reduce.dominators import must_sets
 
 
 def started(problem):
     """Return a greedy selection of a problem by candidate."""
     place = {node: i for i, node in enumerate(problem.nodes)}
-    return {c: place[node] for c, node in greedy_dag(problem).items()}
+    return {c: place[node] for c, node in greedy(problem).taken.items()}
 
 
 def shared(seed, classes=60):
@@ -42,9 +41,9 @@ def test_small_problems_are_solved(seed):
     problem = problem_of(egraph, costs)
     if not problem.roots:
         return
-    found = solve_by_cuts(problem, must_sets(problem), started(problem), 1e4)
+    found = solve_by_cuts(Job(problem, must_sets(problem), started(problem), 1e4))
     assert found.proved
-    assert selection_cost(problem, found.picked) == pytest.approx(least)
+    assert problem.cost_of(found.picked) == pytest.approx(least)
     assert found.bound == pytest.approx(least)
 
 
@@ -52,34 +51,37 @@ def test_small_problems_are_solved(seed):
 def test_larger_problems_are_solved_and_every_report_holds(seed):
     problem = shared(seed)
     must = must_sets(problem)
-    expected = solve_highs(problem, must, None, 1e4)
-    least = selection_cost(problem, expected.picked)
+    expected = solve_highs(Job(problem, must, None, 1e4))
+    least = problem.cost_of(expected.picked)
     assert expected.proved
     reports = []
     found = solve_by_cuts(
-        problem, must, started(problem), 1e4, tell=lambda picked, bound, cuts: reports.append((picked, bound))
+        Job(problem, must, started(problem), 1e4),
+        Link(tell=lambda picked, bound, cuts: reports.append((picked, bound))),
     )
     assert found.proved
-    assert not unfounded(problem, found.picked)
-    assert selection_cost(problem, found.picked) == pytest.approx(least)
+    assert not problem.loops(found.picked)
+    assert problem.cost_of(found.picked) == pytest.approx(least)
     for picked, bound in reports:
         assert bound <= least * (1 + 1e-9)
         if picked is not None:
-            assert not unfounded(problem, picked)
-            assert selection_cost(problem, picked) >= least * (1 - 1e-9)
+            assert not problem.loops(picked)
+            assert problem.cost_of(picked) >= least * (1 - 1e-9)
 
 
 def test_no_share_of_the_time_decides_about_a_small_problem(monkeypatch):
     def reports(problem):
         told = []
-        solve_by_cuts(problem, must_sets(problem), started(problem), 1e4, tell=lambda *one: told.append(one))
+        solve_by_cuts(
+            Job(problem, must_sets(problem), started(problem), 1e4), Link(tell=lambda *one: told.append(one))
+        )
         return told
 
     problem = shared(1)
     small = reports(problem)
     monkeypatch.setattr(cuts, "ASCENT_SHARE", 0.0)
     monkeypatch.setattr(cuts, "TRIAL_TIME_SHARE", 0.0)
-    monkeypatch.setattr(probing, "TRIAL_TIME_SHARE", 0.0)
+    monkeypatch.setattr(cuts, "TRIAL_TIME_SHARE", 0.0)
     assert len(small) > 1
     assert reports(problem) == small
     monkeypatch.setattr(cuts, "SMALL_SIZE", 0)
@@ -88,21 +90,23 @@ def test_no_share_of_the_time_decides_about_a_small_problem(monkeypatch):
 
 def test_a_better_selection_of_another_solver_is_adopted():
     problem = shared(1)
-    best = solve_highs(problem, must_sets(problem), None, 1e4).picked
+    best = solve_highs(Job(problem, must_sets(problem), None, 1e4)).picked
     given = iter([best])
-    found = solve_by_cuts(problem, must_sets(problem), started(problem), 1e4, hear=lambda: next(given, None))
+    found = solve_by_cuts(
+        Job(problem, must_sets(problem), started(problem), 1e4), Link(hear=lambda: next(given, None))
+    )
     assert found.proved
-    assert selection_cost(problem, found.picked) == selection_cost(problem, best)
+    assert problem.cost_of(found.picked) == problem.cost_of(best)
 
 
 def test_without_time_the_start_and_a_valid_bound_remain():
     problem = shared(2)
     start = started(problem)
-    found = solve_by_cuts(problem, must_sets(problem), start, 1e-3)
-    assert selection_cost(problem, found.picked) <= selection_cost(problem, start)
-    assert 0.0 <= found.bound <= selection_cost(problem, found.picked)
+    found = solve_by_cuts(Job(problem, must_sets(problem), start, 1e-3))
+    assert problem.cost_of(found.picked) <= problem.cost_of(start)
+    assert 0.0 <= found.bound <= problem.cost_of(found.picked)
 
 
 def test_without_a_start_branch_and_bound_solves_alone():
     problem = shared(3)
-    assert solve_by_cuts(problem, None, None, 1e4).proved
+    assert solve_by_cuts(Job(problem, None, None, 1e4)).proved

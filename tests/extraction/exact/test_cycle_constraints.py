@@ -10,7 +10,6 @@ from workbench.extraction.exact.cycle_constraints import (
     Separator,
     formula_of,
     pair_formulas,
-    unfounded,
 )
 from workbench.extraction.problem import NoExtraction
 from workbench.extraction.reduce.dominators import must_sets
@@ -24,7 +23,7 @@ def selections(problem):
     members = problem.members()
     for picked in itertools.product(*members.values()):
         of_class = dict(zip(members, picked, strict=True))
-        yield of_class, not unfounded(problem, of_class)
+        yield of_class, not problem.loops(of_class)
 
 
 def holds(problem, formula, of_class):
@@ -61,10 +60,7 @@ def test_formulas_hold_for_every_acyclic_selection():
     for problem in problems(400):
         members = problem.members()
         loops = {
-            tuple(sorted(loop))
-            for s, fine in selections(problem)
-            if not fine
-            for loop in unfounded(problem, s)
+            tuple(sorted(loop)) for s, fine in selections(problem) if not fine for loop in problem.loops(s)
         }
         formulas = [formula_of(problem, loop, members) for loop in sorted(loops)]
         pairs = list(pair_formulas(problem, must_sets(problem)))
@@ -80,11 +76,11 @@ def test_formulas_hold_for_every_acyclic_selection():
 
 def test_a_loop_is_found_where_it_is_needed_only():
     problem = problem_of(egraph_of(RING), np.ones(5))
-    assert unfounded(problem, {0: 0, 1: 1, 2: 3}) == [[1, 2]]
-    assert unfounded(problem, {0: 0, 1: 1, 2: 4}) == []
+    assert problem.loops({0: 0, 1: 1, 2: 3}) == [[1, 2]]
+    assert problem.loops({0: 0, 1: 1, 2: 4}) == []
     # The loop stands beside what the root needs.
     apart = problem_of(egraph_of([*RING, (0, []), (3, [1])], (0, 3)), np.ones(7))
-    assert unfounded(apart, {0: 5, 1: 2, 2: 3, 3: 6}) == []
+    assert apart.loops({0: 5, 1: 2, 2: 3, 3: 6}) == []
 
 
 def test_separation_finds_what_a_fractional_solution_violates():

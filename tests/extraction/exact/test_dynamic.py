@@ -5,11 +5,9 @@ import pytest
 
 from tests.extraction.egraphs import brute_force, egraph_of, least, problem_of, random_egraph, random_problem
 from tests.extraction.problems import chain
-from workbench.extraction.exact.cycle_constraints import unfounded
-from workbench.extraction.exact.dynamic import by_width, solve_dynamic
+from workbench.extraction.exact.dynamic import MAX_WIDTH, Sparse, by_width, decomposition, solve_dynamic
 from workbench.extraction.exact.highs import solve_highs
-from workbench.extraction.exact.treewidth import MAX_WIDTH, Sparse, decomposition
-from workbench.extraction.exact.types import selection_cost
+from workbench.extraction.exact.types import Job
 from workbench.extraction.extract import treewidth
 from workbench.extraction.problem import NoExtraction
 
@@ -29,8 +27,8 @@ def test_small_problems_with_and_without_cycles():
         if not problem.roots:
             continue
         found = solved(problem)
-        assert not unfounded(problem, found.picked)
-        assert selection_cost(problem, found.picked) == pytest.approx(least(problem))
+        assert not problem.loops(found.picked)
+        assert problem.cost_of(found.picked) == pytest.approx(least(problem))
         assert found.bound == pytest.approx(least(problem))
         assert found.proved
         loops = any(x >= 0 for x in Sparse.of(problem).loops)
@@ -51,10 +49,10 @@ def test_larger_problems_as_a_solver_has_them(back):
         found = solved(problem, states=30_000)
         if found is None:
             continue
-        expected = solve_highs(problem, None, None, 1e5)
+        expected = solve_highs(Job(problem, None, None, 1e5))
         assert expected.proved
-        assert not unfounded(problem, found.picked)
-        assert selection_cost(problem, found.picked) == pytest.approx(expected.bound, rel=1e-5)
+        assert not problem.loops(found.picked)
+        assert problem.cost_of(found.picked) == pytest.approx(expected.bound, rel=1e-5)
         compared += 1
     assert compared >= 4
 
@@ -63,7 +61,7 @@ def test_a_deep_narrow_problem_takes_few_states():
     problem = problem_of(*chain(1500, candidates=1))
     width, found = by_width(problem, math.inf)
     assert width <= 2
-    assert found.bound == pytest.approx(selection_cost(problem, found.picked))
+    assert found.bound == pytest.approx(problem.cost_of(found.picked))
 
 
 def test_too_many_states_or_no_time_give_no_answer():

@@ -2,10 +2,11 @@ import pulp
 import pytest
 
 from tests.extraction.egraphs import brute_force, problem_of, random_egraph
-from workbench.extraction.exact.formulation import pulp_problem, selection_of, tensat_problem
+from workbench.extraction.exact.ilp import pulp_problem, selection_of
 from workbench.extraction.extract import Extraction
 from workbench.extraction.problem import NoExtraction, dag_cost, is_acyclic
 from workbench.extraction.reduce.cycles import components, cyclic
+from workbench.studies.tensat import tensat_problem
 
 
 def solved(model):

@@ -1,9 +1,12 @@
+import math
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tests.extraction.egraphs import egraph_of, problem_of
 from workbench.extraction.exact.cycle_constraints import Formula
-from workbench.extraction.exact.ilp import highs_model, program
+from workbench.extraction.exact.ilp import highs_solver, program
 
 
 def small():
@@ -27,12 +30,7 @@ def test_points_are_feasible_and_read_back():
     assert point == [1, 0, 1, 1, 1, 1, 1]
     assert rows.point({0: 0, 1: 2}) is None
     assert rows.picked(point) == {0: 0, 1: 2, 2: 3}
-    model = highs_model(rows)
-    import highspy
-
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.passModel(model)
+    solver = highs_solver(rows, math.inf)
     solver.run()
     assert solver.getInfo().objective_function_value == pytest.approx(6)
 
@@ -41,7 +39,10 @@ def test_formulas_become_rows():
     rows = program(small())
     first = len(rows.row_lower)
     assert rows.add_formulas([Formula((2,), taken=(0, 1)), Formula((3,), built=(1, 2))]) == 3
-    low, high, starts, index, value = rows.rows_from(first)
+    sent = []
+    rows.pass_to(SimpleNamespace(addRows=lambda *given: sent.extend(given)), first)
+    count, low, high, _, starts, index, value = sent
+    assert count == 3
     assert list(starts) == [0, 3, 5]
     assert list(index) == [0, 1, 2, 5, 3, 6, 3]
     assert list(value) == [1, 1, -1, 1, -1, 1, -1]

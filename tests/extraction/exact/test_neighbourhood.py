@@ -5,16 +5,14 @@ import random
 import pytest
 
 from tests.extraction.egraphs import brute_force, least, problem_of, random_egraph, random_problem
-from workbench.extraction.exact.cycle_constraints import unfounded
-from workbench.extraction.exact.neighbourhood import Surroundings, freed
-from workbench.extraction.exact.types import selection_cost
-from workbench.extraction.greedy.dag import greedy_dag, settle
+from workbench.extraction.exact.lns import Surroundings, freed
+from workbench.extraction.greedy.dag import greedy, settle
 from workbench.extraction.reduce.cycles import components
 
 
 def start(problem):
     place = {node: i for i, node in enumerate(problem.nodes)}
-    return {c: place[n] for c, n in greedy_dag(problem).items()}
+    return {c: place[n] for c, n in greedy(problem).taken.items()}
 
 
 def cases(seeds):
@@ -40,8 +38,8 @@ def least_around(problem, picked, others, free):
     best = math.inf
     for found in itertools.product(*options):
         choice = {c: i for c, i in zip(classes, found, strict=True) if i >= 0}
-        if selection_cost(problem, choice) < best and not unfounded(problem, choice):
-            best = selection_cost(problem, choice)
+        if problem.cost_of(choice) < best and not problem.loops(choice):
+            best = problem.cost_of(choice)
     return best
 
 
@@ -51,10 +49,10 @@ def test_the_best_of_a_neighbourhood_is_that_of_all_selections_which_differ_ther
         small = freed(problem, picked, others, free, components(problem))
         place = {i: k for k, i in enumerate(small.nodes)}
         begin = {small.eclass[place[i]]: place[i] for i in picked.values() if i in place}
-        always = selection_cost(problem, picked) - selection_cost(small, begin)
+        always = problem.cost_of(picked) - small.cost_of(begin)
         expected = least_around(problem, picked, others, free)
         assert always + least(small) == pytest.approx(expected)
-        gains += expected < selection_cost(problem, picked)
+        gains += expected < problem.cost_of(picked)
     assert gains >= 5
 
 

@@ -3,24 +3,21 @@
 import math
 from dataclasses import replace
 
-import highspy
 import numpy as np
 import pytest
 
 from tests.extraction.exact.test_cuts import shared
+from workbench.extraction.exact.cuts import Probing
 from workbench.extraction.exact.highs import solve_highs
-from workbench.extraction.exact.ilp import highs_model, program
-from workbench.extraction.exact.probing import Probing
-from workbench.extraction.exact.types import selection_cost
+from workbench.extraction.exact.ilp import highs_solver, program
+from workbench.extraction.exact.types import Job
 from workbench.extraction.reduce.dominators import must_sets
 
 
 def probing(problem, most):
     """Return a relaxation that is solved, its solution, and how to probe it."""
     rows = program(problem, must_sets(problem).needed())
-    solver = highspy.Highs()
-    solver.setOptionValue("output_flag", False)
-    solver.passModel(highs_model(rows, integer=False))
+    solver = highs_solver(rows, math.inf, integer=False)
     solver.run()
     x = list(solver.getSolution().col_value)[: len(problem.nodes)]
     alive = [True] * len(problem.nodes)
@@ -34,14 +31,14 @@ def least_with(problem, group):
     forced = replace(problem, roots=tuple(dict.fromkeys((*problem.roots, eclass)))).keep(alive)
     if not all(r in forced.eclass for r in forced.roots):
         return math.inf
-    found = solve_highs(forced, must_sets(forced), None, 1e4)
-    return math.inf if found.picked is None else selection_cost(forced, found.picked)
+    found = solve_highs(Job(forced, must_sets(forced), None, 1e4))
+    return math.inf if found.picked is None else forced.cost_of(found.picked)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_better_selection_takes_no_candidate_that_is_ruled_out(seed):
     problem = shared(seed, 30)
-    least = selection_cost(problem, solve_highs(problem, must_sets(problem), None, 1e4).picked)
+    least = problem.cost_of(solve_highs(Job(problem, must_sets(problem), None, 1e4)).picked)
     _, x, probe = probing(problem, least)
     ruled_out = [group for group in probe.run(x, problem.cost, math.inf) if group]
     assert ruled_out

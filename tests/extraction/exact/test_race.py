@@ -12,7 +12,7 @@ import pytest
 from tests.extraction.egraphs import hard, problem_of, random_problem
 from workbench.extraction.exact.highs import solve_highs
 from workbench.extraction.exact.race import Race
-from workbench.extraction.exact.types import Job, selection_cost
+from workbench.extraction.exact.types import Job
 from workbench.extraction.reduce.dominators import must_sets
 from workbench.extraction.result import Ending, Limit
 
@@ -22,10 +22,10 @@ def job(problem, seconds=30.0, start=None):
 
 
 def greedy(problem):
-    from workbench.extraction.greedy.dag import greedy_dag
+    from workbench.extraction.greedy.dag import greedy
 
     place = {node: i for i, node in enumerate(problem.nodes)}
-    return {c: place[n] for c, n in greedy_dag(problem).items()}
+    return {c: place[n] for c, n in greedy(problem).taken.items()}
 
 
 @pytest.mark.parametrize("name", ["highs", "cp-sat:1", "cp-sat:2"])
@@ -38,8 +38,8 @@ def test_each_solver_proves_the_same_optimum(name):
         bounds.append(race.bound)
         assert race.bound <= race.cost + 1e-9
     assert race.proved
-    expected = solve_highs(problem, must_sets(problem), None, 30.0)
-    assert race.cost == pytest.approx(selection_cost(problem, expected.picked))
+    expected = solve_highs(Job(problem, must_sets(problem), None, 30.0))
+    assert race.cost == pytest.approx(problem.cost_of(expected.picked))
     assert bounds == sorted(bounds)
 
 
@@ -69,7 +69,7 @@ def test_a_solver_that_is_killed_says_so_and_loses_nothing():
     killer.join()
     assert not race.proved
     assert race.endings == [Ending(Limit.KILLED, "highs")]
-    assert race.cost <= selection_cost(problem, start)
+    assert race.cost <= problem.cost_of(start)
 
 
 def test_a_solver_without_memory_says_so():
@@ -129,7 +129,7 @@ def test_a_late_solver_joins_with_the_best_selection(monkeypatch):
     list(race.run())
     assert [runner.name for runner in race.runners] == ["cp-sat:1", "lns"]
     assert all(ending.limit is Limit.TIME for ending in race.endings)
-    assert race.cost <= selection_cost(problem, start)
+    assert race.cost <= problem.cost_of(start)
 
 
 def test_a_late_solver_does_not_begin_when_the_others_are_done():

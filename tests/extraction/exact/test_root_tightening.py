@@ -5,16 +5,15 @@ import numpy as np
 import pytest
 
 from tests.extraction.egraphs import brute_force, egraph_of, least, problem_of, random_egraph
-from workbench.extraction.exact import root_tightening as module
-from workbench.extraction.exact.root_tightening import by_shape, moved, picked_in, shape_of, start_of, tighten
-from workbench.extraction.exact.types import selection_cost
+from workbench.extraction.exact import solve as module
+from workbench.extraction.exact.solve import by_shape, moved, picked_in, shape_of, start_of, tighten
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import split
 from workbench.extraction.reduce.presolve import presolve
 
 
 def test_optima_of_the_parts_are_an_optimum_of_the_whole(monkeypatch):
-    monkeypatch.setattr(module, "MIN_CANDIDATES", 0)
+    monkeypatch.setattr(module, "MIN_TIGHTENED_SIZE", 0)
     shrunk = split = 0
     for seed in range(500):
         egraph, costs = random_egraph(seed)
@@ -31,14 +30,14 @@ def test_optima_of_the_parts_are_an_optimum_of_the_whole(monkeypatch):
 
 
 def test_every_part_has_a_start(monkeypatch):
-    monkeypatch.setattr(module, "MIN_CANDIDATES", 0)
+    monkeypatch.setattr(module, "MIN_TIGHTENED_SIZE", 0)
     for seed in range(200):
         egraph, costs = random_egraph(seed)
         if brute_force(egraph, costs) is None:
             continue
         for part, start in tighten([problem_of(egraph, costs)], None, math.inf):
             assert start is not None
-            assert selection_cost(part, start) < math.inf
+            assert part.cost_of(start) < math.inf
 
 
 def test_an_incumbent_is_the_start_if_it_is_complete():
@@ -64,8 +63,8 @@ def test_equal_parts_are_made_smaller_once_from_the_cheapest_start(monkeypatch):
     # Without reductions the start of both is that of the second, which is cheaper.
     pieces = tighten(parts, {0: 0, 1: 2, 3: 5, 5: 7}, math.inf)
     assert not made
-    assert [selection_cost(part, start) for part, start in pieces] == [3, 3]
-    monkeypatch.setattr(module, "MIN_CANDIDATES", 0)
+    assert [part.cost_of(start) for part, start in pieces] == [3, 3]
+    monkeypatch.setattr(module, "MIN_TIGHTENED_SIZE", 0)
     pieces = tighten(parts, {0: 0, 1: 2, 3: 5, 5: 7}, math.inf)
     assert made[0] is parts[0]
     assert not any(part is parts[1] for part in made)
@@ -113,7 +112,7 @@ def test_a_selection_of_a_part_costs_the_same_in_its_copy():
     for part, other in parts(range(100)):
         start = {c: members[0] for c, members in part.members().items()}
         assert set(picked_in(other, start)) == set(other.eclass)
-        assert selection_cost(other, picked_in(other, start)) == selection_cost(part, start)
+        assert other.cost_of(picked_in(other, start)) == part.cost_of(start)
 
 
 def test_what_a_part_is_reduced_to_holds_for_its_copy():

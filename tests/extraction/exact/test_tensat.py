@@ -9,11 +9,11 @@ from tests.extraction.egraphs import brute_force, egraph_of, problem_of, random_
 from tests.extraction.problems import tangle
 from workbench.extraction import Extraction, Status, extract
 from workbench.extraction.exact.race import Race
-from workbench.extraction.exact.tensat import ORDERS, solve_tensat, tensat_program
-from workbench.extraction.exact.types import selection_cost
+from workbench.extraction.exact.types import Job
 from workbench.extraction.problem import is_acyclic
 from workbench.extraction.result import Ending, Limit
 from workbench.run.trace import StepKind, StopReason
+from workbench.studies.tensat import ORDERS, solve_tensat, tensat_program
 
 #: Root 0 reads 1; 1 and 2 can read each other, or be built apart.
 RING = [(0, [1]), (1, [2]), (1, []), (2, [1]), (2, [])]
@@ -77,9 +77,9 @@ def test_the_unit_of_costs_decides_nothing(unit):
     """Tolerances of HiGHS are absolute: in too large a unit every selection looks optimal."""
     problem = random_problem(1, classes=40)
     small = replace(problem, cost=[cost * unit for cost in problem.cost])
-    solved = solve_tensat("tensat", small, 30.0)
+    solved = solve_tensat("tensat", Job(small, None, None, 30.0))
     assert solved.proved
-    assert selection_cost(problem, solved.picked) == 40
+    assert problem.cost_of(solved.picked) == 40
     assert solved.bound == pytest.approx(40 * unit)
 
 

@@ -6,7 +6,7 @@ import pytest
 from networkx.algorithms.approximation import treewidth_min_fill_in
 
 from tests.extraction.egraphs import egraph_of, problem_of, random_problem
-from workbench.extraction.exact.treewidth import Sparse, decomposition
+from workbench.extraction.exact.dynamic import Sparse, decomposition
 
 
 def problem(nodes, roots=(0,)):

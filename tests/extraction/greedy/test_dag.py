@@ -8,8 +8,9 @@ from tests.extraction.egraphs import brute_force, egraph_of, random_egraph
 from tests.extraction.problems import chain, cost_of, problem_of, tangle, wide
 from workbench.egraph import load_json
 from workbench.extraction import NoExtraction
-from workbench.extraction.greedy.dag import CEILING, acyclic, greedy, greedy_dag, settle
-from workbench.extraction.problem import Problem, below, dag_cost, is_acyclic
+from workbench.extraction.csr_table import CEILING
+from workbench.extraction.greedy.dag import acyclic, greedy
+from workbench.extraction.problem import Problem, below, dag_cost, is_acyclic, settle
 
 
 def tree_cost(egraph, costs, problem):
@@ -27,7 +28,7 @@ def test_between_the_optimum_and_the_tree_choice_however_early_it_ends(seed):
     problem = problem_of(egraph, costs)
     tree = tree_cost(egraph, costs, problem)
     for entries in (10**6, 0, 1, 3, 6):
-        cost = cost_of(egraph, costs, problem, greedy_dag(problem, entries=entries))
+        cost = cost_of(egraph, costs, problem, greedy(problem, entries=entries).taken)
         assert best - 1e-9 <= cost <= tree + 1e-9
 
 
@@ -37,7 +38,7 @@ def test_sharing_is_counted_once():
     costs = np.array([1.0, 1, 1, 1, 10, 5])  # 8 with class 4 shared; as a tree 13, against 11
     problem = problem_of(egraph, costs)
     assert tree_cost(egraph, costs, problem) == 11
-    assert cost_of(egraph, costs, problem, greedy_dag(problem)) == 8
+    assert cost_of(egraph, costs, problem, greedy(problem).taken) == 8
 
 
 def test_a_cycle_among_the_wishes_is_broken_where_that_costs_least():
@@ -69,7 +70,7 @@ def test_any_wishes_become_an_acyclic_selection(seed):
 def test_a_root_without_a_term_is_refused():
     problem = Problem([0, 1], [0, 1], [1.0, 1.0], [(1,), (0,)], (0,), 2, {})
     with pytest.raises(NoExtraction, match="root"):
-        greedy_dag(problem)
+        greedy(problem)
 
 
 def test_nothing_to_decide():
@@ -85,7 +86,7 @@ def test_tree_costs_beyond_all_numbers():
     rows = [*((c // 2 * 2 + 2, c // 2 * 2 + 3) for c in range(2 * depth)), (), ()]
     problem = Problem(list(range(n)), list(range(n)), [1.0] * n, rows, (0,), n, {})
     assert settle(problem, problem.cost).best[0] == CEILING
-    assert len(greedy_dag(problem)) == n - 1
+    assert len(greedy(problem).taken) == n - 1
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 import numpy as np
 
 from tests.extraction.egraphs import brute_force, egraph_of, problem_of, random_egraph
-from workbench.extraction.problem import make_problem, tree_costs
+from workbench.extraction.problem import Terms
 from workbench.extraction.reduce.cycles import break_cycles, components, cyclic
 
 
@@ -11,16 +11,16 @@ def test_cycles_are_broken_completely_and_the_kept_stays():
         costs = costs + 1
         if brute_force(egraph, costs) is None:
             continue
-        best, choice = tree_costs(egraph, costs)
-        problem = make_problem(egraph, costs, best, choice)
-        keep = frozenset(i for c, i in enumerate(choice) if i >= 0)
+        terms = Terms.of(egraph, costs)
+        problem = terms.problem()
+        keep = frozenset(i for c, i in enumerate(terms.choice) if i >= 0)
         free = break_cycles(problem, keep, [0] * len(egraph)).problem
         component = components(free)
         for c, row in zip(free.eclass, free.children, strict=True):
             assert all(component[d] != component[c] for d in row)
-        needed = {choice[c] for c in set(free.eclass)}
+        needed = {terms.choice[c] for c in set(free.eclass)}
         assert needed <= set(free.nodes)
-        assert np.isfinite(best[egraph.roots[0]])
+        assert np.isfinite(terms.best[egraph.roots[0]])
 
 
 def test_e_classes_on_cycles_are_reported_with_the_size_of_their_component():

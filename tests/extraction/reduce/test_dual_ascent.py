@@ -8,8 +8,6 @@ import pytest
 
 from tests.extraction.egraphs import brute_force, random_egraph, solvable_egraph
 from tests.extraction.problems import problem_of
-from workbench.extraction.exact.cycle_constraints import unfounded
-from workbench.extraction.exact.types import selection_cost
 from workbench.extraction.reduce.dominators import lower_bound, must_sets
 from workbench.extraction.reduce.dual_ascent import Layout, affordable, ascend, climb, highest_bound
 
@@ -19,7 +17,7 @@ def selections(problem):
     members = problem.members()
     for picked in itertools.product(*members.values()):
         whole = dict(zip(members, picked, strict=True))
-        if not unfounded(problem, whole):
+        if not problem.loops(whole):
             needed, stack = {}, list(problem.roots)
             while stack:
                 c = stack.pop()
@@ -37,7 +35,7 @@ def test_a_bound_is_below_every_selection_and_every_set_is_met(seed):
         return
     layout = Layout.of(problem)
     whole = list(selections(problem))
-    least = min(selection_cost(problem, s) for s in whole)
+    least = min(problem.cost_of(s) for s in whole)
     rng = random.Random(seed)
     for smallest, noise in itertools.product((True, False), (None, rng)):
         found = ascend(layout, problem.cost, noise, smallest=smallest)
@@ -47,7 +45,7 @@ def test_a_bound_is_below_every_selection_and_every_set_is_met(seed):
         for picked in whole:
             taken = set(picked.values())
             assert all(taken & set(by) for by in found.sets)
-            cost = selection_cost(problem, picked)
+            cost = problem.cost_of(picked)
             assert cost >= found.bound + sum(found.price[i] for i in taken) - 1e-9 * cost
             assert all(cost >= found.bound + at_least[i] - 1e-9 * cost for i in taken)
 
@@ -59,7 +57,7 @@ def test_what_is_not_affordable_is_in_no_selection_of_that_cost(seed):
     for most in (least, 1.2 * least):
         alive = affordable(problem, climb(problem), most * (1 + 1e-9))
         for picked in selections(problem):
-            if selection_cost(problem, picked) <= most:
+            if problem.cost_of(picked) <= most:
                 assert all(alive[i] for i in picked.values())
 
 

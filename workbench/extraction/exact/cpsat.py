@@ -9,16 +9,14 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any, Final
 
-from workbench.extraction.exact.cycle_constraints import pair_formulas, unfounded
-from workbench.extraction.exact.types import Hear, Solved, Tell, selection_cost
+from workbench.extraction.exact.cycle_constraints import pair_formulas
+from workbench.extraction.exact.types import ALONE, Best, Job, Link, Solved
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import components, cyclic
 from workbench.extraction.reduce.dominators import Must
-from workbench.support.orders import postorder
 
 #: The incumbent's cost in integer units. Costs are rounded down, so that a lower bound remains valid.
 COST_UNITS: Final = 10_000_000_000
@@ -28,112 +26,63 @@ MIN_RESTART_GAIN: Final = 1e-3
 RESTART_SECONDS: Final = 4.0
 
 
-def solve_cpsat(
-    problem: Problem,
-    must: Must | None,
-    start: Mapping[int, int] | None,
-    seconds: float,
-    *,
-    tell: Tell = lambda picked, bound, cuts: None,
-    hear: Hear = lambda: None,
-    threads: int = 2,
-) -> Solved:
-    """Solve a problem to proven optimality, or as far as ``seconds`` allow.
+def solve_cpsat(job: Job, link: Link = ALONE, *, threads: int = 2) -> Solved:
+    """Solve a problem to proven optimality, or as far as the job's seconds allow.
 
-    Args:
-        problem: The problem.
-        must: Its must-sets, if they are known.
-        start: A selection to begin with (e-class → candidate).
-        seconds: Time limit.
-        tell: Callback for better selections and bounds.
-        hear: Callback that returns better selections of other solvers.
-        threads: Number of threads. With 1 the linear relaxation is left out; with 2 it runs in one
-            thread and local search in the other (measured: several times faster).
-
-    Returns:
-        The best selection with a lower bound.
+    With 1 thread the linear relaxation is left out; with 2 it runs in one thread and local search in the other
+    (measured: several times faster).
     """
     from ortools.sat.python import cp_model
 
-    until = time.perf_counter() + seconds
-    known = _Known(problem, tell, None, math.inf)
-    if start is not None and (cost := selection_cost(problem, start)) < math.inf:
-        known.best, known.cost = dict(start), cost
-    reference = known.cost if 0.0 < known.cost < math.inf else max(1e-300, math.fsum(problem.cost))
+    until = time.perf_counter() + job.seconds
+    problem, best = job.problem, Best.of(job, link)
+    reference = best.cost if 0.0 < best.cost < math.inf else max(1e-300, math.fsum(problem.cost))
     scale = COST_UNITS / reference
-    model, x = _model(cp_model, problem, must, scale)
+    model, x = _model(cp_model, problem, job.must, scale)
     members = problem.members()
 
     class Watcher(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
         def on_solution_callback(self) -> None:
             taken = {c: next((i for i in m if self.boolean_value(x[i])), -1) for c, m in members.items()}
-            known.offer({c: i for c, i in taken.items() if i >= 0})
+            best.offer({c: i for c, i in taken.items() if i >= 0})
 
     wait = RESTART_SECONDS
     while True:
-        if known.best is not None:
-            _hint(model, x, problem, known.best)
+        if best.picked is not None:
+            kept = set(problem.needed(best.picked).values())
+            model.clear_hints()
+            for i, variable in enumerate(x):
+                model.add_hint(variable, i in kept)
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = threads
         solver.parameters.random_seed = 1
         if threads == 1:
             solver.parameters.linearization_level = 0
         solver.parameters.max_time_in_seconds = max(0.01, until - time.perf_counter())
-        solver.best_bound_callback = lambda value: known.raise_bound(value / scale)
-        with _listening(solver, known, hear, wait) as again:
+        solver.best_bound_callback = lambda value: best.raise_bound(value / scale)
+        with _listening(solver, best, wait) as again:
             status = solver.solve(model, Watcher())
-        known.raise_bound(solver.best_objective_bound / scale)
+        best.raise_bound(solver.best_objective_bound / scale)
         if status in (cp_model.OPTIMAL, cp_model.INFEASIBLE):
-            return Solved(known.best, known.bound, proved=status == cp_model.OPTIMAL)
+            return Solved(best.picked, best.bound, proved=status == cp_model.OPTIMAL)
         if not again.is_set():
-            return Solved(known.best, known.bound, proved=False)
+            return Solved(best.picked, best.bound, proved=False)
         wait *= 2
 
 
-@dataclass(slots=True)
-class _Known:
-    """The best selection and the lower bound so far; several threads report to it."""
-
-    problem: Problem
-    tell: Tell
-    best: dict[int, int] | None
-    cost: float
-    bound: float = 0.0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def offer(self, picked: dict[int, int]) -> None:
-        """Take a selection if it is cheaper."""
-        if unfounded(self.problem, picked):  # not expected: the order variables forbid loops
-            return
-        with self.lock:
-            price = selection_cost(self.problem, picked)
-            if price < self.cost:
-                self.best, self.cost = picked, price
-                self.tell(picked, self.bound, 0)
-
-    def raise_bound(self, bound: float) -> None:
-        """Take a lower bound if it is higher."""
-        if bound > self.bound:
-            with self.lock:
-                self.bound = bound
-                self.tell(None, bound, 0)
-
-
 @contextlib.contextmanager
-def _listening(solver: Any, known: _Known, hear: Hear, wait: float) -> Iterator[threading.Event]:
+def _listening(solver: Any, best: Best, wait: float) -> Iterator[threading.Event]:
     """Take other solvers' selections during a block; yield the event that a restart pays.
 
     The solver is then stopped. The first restart is possible after ``wait`` seconds.
     """
     again, finished = threading.Event(), threading.Event()
-    cost, earliest = known.cost, time.perf_counter() + wait
+    cost, earliest = best.cost, time.perf_counter() + wait
 
     def listen() -> None:
         while not finished.wait(0.05):
-            heard = hear()
-            if heard is not None:
-                known.offer(dict(heard))
-            if known.cost < cost * (1 - MIN_RESTART_GAIN) and time.perf_counter() > earliest:
+            best.listen()
+            if best.cost < cost * (1 - MIN_RESTART_GAIN) and time.perf_counter() > earliest:
                 again.set()
                 solver.stop_search()
                 return
@@ -179,10 +128,3 @@ def _model(cp_model: Any, problem: Problem, must: Must | None, scale: float) -> 
                 model.add(order[d] >= order[c] + 1).only_enforce_if(x[i])
     model.minimize(sum(math.floor(cost * scale) * x[i] for i, cost in enumerate(problem.cost) if cost != 0.0))
     return model, x
-
-
-def _hint(model: Any, x: list[Any], problem: Problem, picked: Mapping[int, int]) -> None:
-    taken = {picked[c] for c in postorder(problem.roots, lambda c: problem.children[picked[c]])}
-    model.clear_hints()
-    for i, variable in enumerate(x):
-        model.add_hint(variable, i in taken)

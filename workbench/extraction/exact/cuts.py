@@ -4,11 +4,12 @@ The relaxation of the integer program is weak, because half of a candidate can b
 others. Every dual ascent names sets of candidates of which one is always taken. An ascent that begins with
 the reduced costs of the relaxation names rows that its solution violates entirely, and adds to its bound.
 What the bound rules out is dropped, the rest is reduced again, and begins anew; branch and bound gets what is
-left with all rows. Now and then the relaxation is probed (:mod:`~workbench.extraction.exact.probing`).
+left with all rows. Now and then the relaxation is probed (:class:`Probing`).
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 import random
 import time
@@ -18,11 +19,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.extraction.exact.cycle_constraints import Separator, pair_formulas, unfounded
+from workbench.extraction.exact.cycle_constraints import Separator, pair_formulas
 from workbench.extraction.exact.highs import SCALED_COST, SMALL_SIZE, solve_highs
-from workbench.extraction.exact.ilp import Program, highs_model, program
-from workbench.extraction.exact.probing import TRIAL_TIME_SHARE, Probing
-from workbench.extraction.exact.types import Hear, Solved, Tell, met, selection_cost
+from workbench.extraction.exact.ilp import Program, highs_solver, program
+from workbench.extraction.exact.types import ALONE, Best, Job, Link, Solved, met
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.dominators import Must, must_sets
 from workbench.extraction.reduce.dual_ascent import Ascent, Layout, ascend
@@ -64,6 +64,19 @@ HEIGHT_PERIOD: Final = 20
 SHORTFALL_ASCENTS: Final = 4
 
 
+#: Sets tried before probing may end, and the candidates to be ruled out for each set tried if it is to go on.
+TRIAL_SETS: Final = 12
+MIN_DROP_RATE: Final = 0.5
+#: The share of the time left that an unsuccessful trial may take by default.
+TRIAL_TIME_SHARE: Final = 0.05
+#: Pivots of the simplex method for a set; if they do not suffice, its candidates stay.
+MAX_PIVOTS: Final = 200
+#: Candidates with smaller shares in the relaxation's solution are probed together with their siblings.
+ZERO_TOLERANCE: Final = 1e-6
+#: The part of the incumbent's cost that must be exceeded, as the relaxation is solved with rounding.
+COST_TOLERANCE: Final = 1e-6
+
+
 @dataclass(slots=True, eq=False)
 class _Root:
     """The relaxation of a problem with the rows found so far."""
@@ -77,21 +90,15 @@ class _Root:
     x: np.ndarray | None = None
 
     @classmethod
-    def of(cls, problem: Problem, must: Must | None, scale: float, seconds: float) -> _Root:
+    def of(cls, problem: Problem, must: Must | None, scale: float, until: float) -> _Root:
         """Return the relaxation; it has the integer program's rows unless it is large. Scale its costs."""
-        import highspy
-
         needed = must.needed() if must is not None else ()
         large = len(problem.nodes) > MAX_FULL_RELAXATION_SIZE
         rows = Program.of(problem, needed) if large else program(problem, needed)
         rows.cost = [c * scale for c in rows.cost]
         if must is not None and not large:
             rows.add_formulas(pair_formulas(problem, must))
-        solver = highspy.Highs()
-        for name, option in {"output_flag": False, "threads": 1, "random_seed": 0}.items():
-            solver.setOptionValue(name, option)
-        solver.setOptionValue("time_limit", max(0.01, seconds))
-        solver.passModel(highs_model(rows, integer=False))
+        solver = highs_solver(rows, until, integer=False)
         return cls(problem, Layout.of(problem), rows, solver, random.Random(0))
 
     def solve(self, until: float) -> tuple[float, np.ndarray, np.ndarray] | None:
@@ -117,8 +124,7 @@ class _Root:
         for by in fresh:
             self.rows.add(by, [1.0] * len(by), 1.0, math.inf)
         if fresh:
-            low, high, starts, index, value = self.rows.rows_from(first)
-            self.solver.addRows(len(low), low, high, len(index), starts, index, value)
+            self.rows.pass_to(self.solver, first)
         return len(fresh)
 
     def tight(self) -> list[tuple[int, ...]]:
@@ -136,6 +142,114 @@ class _Root:
             sets = ascend(self.layout, price, rng, smallest=False, until=until).sets
             found += [by for by in sets if by not in self.known and x[list(by)].sum() < 1 - MIN_VIOLATION]
         return found
+
+
+@dataclass(slots=True, eq=False)
+class Probing:
+    """Rule candidates out that a solved relaxation cannot take below the incumbent's cost.
+
+    The sets that are tried hold candidates of one e-class. If one of them must be taken, the others of the
+    e-class cannot be, and the relaxation's value rises. If it rises above the incumbent's cost, no better
+    selection takes any candidate of the set. This rules out far more than reduced costs do. Each set costs a
+    linear program.
+
+    ``members`` are the candidates of each e-class, ``column`` is the column of each, and ``lower`` the lower
+    bounds of all columns. ``alive`` tells which candidates are not ruled out. ``most`` is the incumbent's
+    cost in the unit of the relaxation; it may fall during a run. ``share`` is the share of the time that an
+    unsuccessful trial may take.
+    """
+
+    solver: Any
+    members: dict[int, list[int]]
+    column: dict[int, int]
+    lower: Sequence[float]
+    alive: list[bool]
+    most: float
+    share: float = TRIAL_TIME_SHARE
+    tried: int = 0
+    dropped: int = 0
+
+    @property
+    def fruitful(self) -> bool:
+        """Return whether as many candidates were ruled out as the sets tried are worth."""
+        return self.dropped > 0 and self.dropped >= MIN_DROP_RATE * self.tried
+
+    def run(self, x: Sequence[float], least: Sequence[float], until: float) -> Iterator[tuple[int, ...]]:
+        """Rule candidates out while it pays; yield each set tried, empty if its candidates stay.
+
+        Args:
+            x: The share of every candidate in the relaxation's solution.
+            least: The least cost of a selection with each candidate, as far as known; the highest is first.
+            until: Deadline of ``time.perf_counter``.
+        """
+        began = time.perf_counter()
+        basis = self.solver.getBasis()
+        heap = list(self._first(x, least))
+        heapq.heapify(heap)
+        self.solver.setOptionValue("simplex_iteration_limit", MAX_PIVOTS)
+        try:
+            while heap and (self.tried < TRIAL_SETS or self.fruitful):
+                now = time.perf_counter()
+                if now > until or not (self.fruitful or now < began + self.share * (until - began)):
+                    return
+                rank, eclass, tried = heapq.heappop(heap)
+                group = tuple(i for i in tried if self.alive[i])
+                if not group:
+                    continue
+                self.tried += 1
+                if self._refused(eclass, group, basis, until):
+                    self.dropped += len(group)
+                    for i in group:
+                        self.alive[i] = False
+                        self.solver.changeColBounds(i, 0.0, 0.0)
+                    yield group
+                else:
+                    half = len(group) // 2
+                    for some in (group[:half], group[half:]) if half else ():
+                        heapq.heappush(heap, (rank, eclass, some))
+                    yield ()
+        finally:
+            self.solver.setOptionValue("simplex_iteration_limit", 2**31 - 1)
+            self.solver.setOptionValue("objective_bound", math.inf)
+            self.solver.setBasis(basis)
+
+    def _first(
+        self, x: Sequence[float], least: Sequence[float]
+    ) -> Iterator[tuple[float, int, tuple[int, ...]]]:
+        """Yield the sets to begin with: those of siblings without a share, and every candidate with some."""
+        for c, of_class in self.members.items():
+            free = [i for i in of_class if self.alive[i]]
+            absent = sorted((i for i in free if x[i] < ZERO_TOLERANCE), key=lambda i: -least[i])
+            if absent:
+                yield -math.fsum(least[i] for i in absent) / len(absent), c, tuple(absent)
+            for i in free:
+                if ZERO_TOLERANCE <= x[i] <= 0.99:
+                    yield -least[i], c, (i,)
+
+    def _refused(self, eclass: int, group: Sequence[int], basis: Any, until: float) -> bool:
+        """Return whether a selection that takes one of some candidates costs more than the incumbent."""
+        import highspy
+
+        inside = set(group)
+        others = [i for i in self.members[eclass] if self.alive[i] and i not in inside]
+        solver, column = self.solver, self.column[eclass]
+        limit = self.most * (1 + COST_TOLERANCE)
+        solver.setOptionValue("objective_bound", limit)
+        solver.setOptionValue("time_limit", solver.getRunTime() + max(0.01, until - time.perf_counter()))
+        for i in others:
+            solver.changeColBounds(i, 0.0, 0.0)
+        solver.changeColBounds(column, 1.0, 1.0)
+        solver.setBasis(basis)
+        solver.run()
+        status = solver.getModelStatus()
+        value = float(solver.getInfo().objective_function_value)
+        for i in others:
+            solver.changeColBounds(i, 0.0, 1.0)
+        solver.changeColBounds(column, self.lower[column], 1.0)
+        ended = highspy.HighsModelStatus
+        if status == ended.kOptimal:
+            return value > limit
+        return bool(status in (ended.kObjectiveBound, ended.kInfeasible))
 
 
 @dataclass(slots=True, eq=False)
@@ -211,8 +325,7 @@ class _Cutting:
                     return
                 needed = set(root.problem.roots)
                 root.known.update(f.by for f in formulas if not needed.isdisjoint(f.built))
-                low, high, starts, index, values = root.rows.rows_from(first_row)
-                root.solver.addRows(len(low), low, high, len(index), starts, index, values)
+                root.rows.pass_to(root.solver, first_row)
 
     def _probing(self) -> Probing:
         """Return what probes the relaxation just solved; candidates ruled out before are fixed in it."""
@@ -234,76 +347,53 @@ class _Cutting:
         return self.bound
 
 
-def solve_by_cuts(
-    problem: Problem,
-    must: Must | None,
-    start: Mapping[int, int] | None,
-    seconds: float,
-    *,
-    tell: Tell = lambda picked, bound, cuts: None,
-    hear: Hear = lambda: None,
-) -> Solved:
-    """Solve a problem by cutting planes, then by branch and bound.
-
-    Args:
-        problem: The problem.
-        must: Its must-sets, if they are known.
-        start: A selection to begin with (e-class → candidate); without one, branch and bound begins at once.
-        seconds: Time limit.
-        tell: Callback for better selections and bounds.
-        hear: Callback that returns better selections of other solvers.
-
-    Returns:
-        The best selection with a lower bound.
-    """
-    if start is None:
-        return solve_highs(problem, must, start, seconds, tell=tell, hear=hear)
-    until = time.perf_counter() + seconds
-    last = time.perf_counter() + TIME_SHARE * seconds
-    within = _Within(problem, dict(start), selection_cost(problem, start), tell, hear)
-    part, sets = problem, list[tuple[int, ...]]()
-    bound = 0.0
+def solve_by_cuts(job: Job, link: Link = ALONE) -> Solved:
+    """Solve a problem by cutting planes, then by branch and bound, which begins at once without a start."""
+    if job.start is None:
+        return solve_highs(job, link)
+    until = time.perf_counter() + job.seconds
+    last = time.perf_counter() + TIME_SHARE * job.seconds
+    best, part, must = Best.of(job, link), job.problem, job.must
+    sets: list[tuple[int, ...]] = []
     for turn in range(MAX_RESTARTS):
-        within.listen()
-        scale = SCALED_COST / within.cost if 0.0 < within.cost < math.inf else 1.0
+        best.listen()
+        scale = SCALED_COST / best.cost if 0.0 < best.cost < math.inf else 1.0
         now = time.perf_counter()
-        root = _Root.of(part, must, scale, until - now)
+        root = _Root.of(part, must, scale, until)
         root.add(sets)
-        cutting = _Cutting(root, scale, within.cost, bound, [True] * len(part.nodes))
+        cutting = _Cutting(root, scale, best.cost, best.bound, [True] * len(part.nodes))
         for risen in cutting.run(now + RESTART_TIME_SHARE * max(0.0, last - now)):
-            if risen > bound:
-                bound = min(risen, within.cost)
-                tell(None, bound, len(root.known))
-            within.listen()
-            cutting.cost = within.cost
+            best.formulas = len(root.known)
+            best.raise_bound(min(risen, best.cost))
+            best.listen()
+            cutting.cost = best.cost
         sets = root.tight()
-        if met(within.cost, bound):
-            return Solved(within.best, bound, proved=True)
+        if best.met:
+            return Solved(best.picked, best.bound, proved=True)
         kept = part.keep(cutting.alive, always=False)
         if time.perf_counter() > last or turn == MAX_RESTARTS - 1:
             break
-        kept, _ = presolve(kept, within.cost, until=last, reductions=UNMERGED_REDUCTIONS)
+        kept, _ = presolve(kept, best.cost, until=last, reductions=UNMERGED_REDUCTIONS)
         if len(kept.nodes) > RESTART_SHRINK * len(part.nodes):
             break
         part, sets = kept, _carried(part, kept, sets)
         if not part.roots:
-            within.offer({}, part)
-            return Solved(within.best, within.cost, proved=True)
+            best.offer(_whole(job.problem, part, {}))
+            return Solved(best.picked, best.cost, proved=True)
         must = must_sets(part, last)
-    inner = within.start(part)
+
+    def report(picked: Mapping[int, int] | None, bound: float, formulas: int) -> None:
+        best.formulas = formulas
+        if picked is not None:
+            best.offer(_whole(job.problem, part, picked))
+        best.raise_bound(min(bound, best.cost))
+
+    inner = Job(part, must, _inside(best, part), until - time.perf_counter())
     found = solve_highs(
-        part,
-        must,
-        inner,
-        until - time.perf_counter(),
-        tell=lambda picked, value, cuts: within.report(part, picked, max(bound, value), cuts),
-        hear=lambda: within.heard(part),
-        sets=sets,
+        inner, Link(report, lambda: _inside(best, part) if best.listen() else None), sets=sets
     )
-    if found.picked is not None:
-        within.offer(found.picked, part)
-    bound = max(bound, min(found.bound, within.cost))
-    return Solved(within.best, within.cost if found.proved else bound, found.proved, found.endings)
+    report(found.picked, found.bound, best.formulas)
+    return Solved(best.picked, best.cost if found.proved else best.bound, found.proved, found.endings)
 
 
 def _carried(before: Problem, after: Problem, sets: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -314,53 +404,14 @@ def _carried(before: Problem, after: Problem, sets: Sequence[tuple[int, ...]]) -
     return [tuple(place[n] for n in by if n in place) for by in found if merged.isdisjoint(by)]
 
 
-@dataclass(slots=True, eq=False)
-class _Within:
-    """The best selection of the whole problem, while a reduced part of it is solved."""
+def _whole(problem: Problem, part: Problem, picked: Mapping[int, int]) -> dict[int, int]:
+    """Return a selection of a reduced part as one of the problem."""
+    return problem.picked({*part.fixed.values(), *part.taken(picked).values()})
 
-    problem: Problem
-    best: dict[int, int]
-    cost: float
-    tell: Tell
-    hear: Hear
-    place: dict[int, int] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.place = {node: i for i, node in enumerate(self.problem.nodes)}
-
-    def listen(self) -> bool:
-        """Adopt a better selection of another solver; return whether there was one."""
-        heard = self.hear()
-        if heard is None or selection_cost(self.problem, heard) >= self.cost:
-            return False
-        self.best, self.cost = dict(heard), selection_cost(self.problem, heard)
-        return True
-
-    def offer(self, picked: Mapping[int, int], part: Problem) -> bool:
-        """Adopt a selection of the part if it is better; return whether it is."""
-        nodes = [*part.fixed.values(), *(part.nodes[i] for i in picked.values())]
-        whole = {self.problem.eclass[self.place[i]]: self.place[i] for i in nodes if i in self.place}
-        cost = selection_cost(self.problem, whole)
-        if cost >= self.cost or unfounded(self.problem, whole):
-            return False
-        self.best, self.cost = whole, cost
-        return True
-
-    def report(self, part: Problem, picked: Mapping[int, int] | None, bound: float, cuts: int) -> None:
-        """Pass a solver's report about the part on as one about the whole."""
-        if picked is not None and self.offer(picked, part):
-            self.tell(self.best, bound, cuts)
-        self.tell(None, min(bound, self.cost), cuts)
-
-    def start(self, part: Problem) -> dict[int, int] | None:
-        """Return the best selection within the part, or None if it has an e-node that the part lacks."""
-        kept = {self.problem.nodes[i] for i in self.best.values()}
-        picked = {
-            c: k for k, (c, node) in enumerate(zip(part.eclass, part.nodes, strict=True)) if node in kept
-        }
-        whole = selection_cost(part, picked) < math.inf and not unfounded(part, picked)
-        return picked if whole else None
-
-    def heard(self, part: Problem) -> dict[int, int] | None:
-        """Return a better selection of another solver within the part, if there is one."""
-        return self.start(part) if self.listen() else None
+def _inside(best: Best, part: Problem) -> dict[int, int] | None:
+    """Return the best selection within a reduced part, or None if it has an e-node that the part lacks."""
+    assert best.picked is not None
+    picked = part.picked(set(best.problem.taken(best.picked).values()))
+    whole = part.cost_of(picked) < math.inf and not part.loops(picked)
+    return picked if whole else None

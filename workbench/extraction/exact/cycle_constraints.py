@@ -19,7 +19,6 @@ import numpy as np
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import components, cyclic
 from workbench.extraction.reduce.dominators import Must
-from workbench.support.orders import strong_components
 
 #: Violations below this are rounding.
 MIN_VIOLATION: Final = 1e-4
@@ -78,50 +77,6 @@ def pair_formulas(problem: Problem, must: Must, most: int = 20_000) -> Iterator[
             count += 1
             if count == most:
                 return
-
-
-def unfounded(problem: Problem, picked: Mapping[int, int]) -> list[list[int]]:
-    """Return the loops of a selection: sets of e-classes below the roots that need each other."""
-    number: dict[int, int] = {}
-    stack = list(problem.roots)
-    for r in stack:
-        number.setdefault(r, len(number))
-    rows, columns = [], []
-    while stack:
-        c = stack.pop()
-        for d in problem.children[picked[c]]:
-            if d not in number:
-                number[d] = len(number)
-                stack.append(d)
-            rows.append(number[c])
-            columns.append(number[d])
-    n = len(number)
-    if _acyclic(n, rows, columns):  # the usual case, decided without scipy because it is asked often
-        return []
-    below: list[list[int]] = [[] for _ in range(n)]
-    for a, b in zip(rows, columns, strict=True):
-        below[a].append(b)
-    labels = strong_components(below)
-    groups: dict[int, list[int]] = {}
-    for c, k in number.items():
-        groups.setdefault(labels[k], []).append(c)
-    return [group for group in groups.values() if len(group) > 1]
-
-
-def _acyclic(n: int, rows: Sequence[int], columns: Sequence[int]) -> bool:
-    """Return whether the edges from ``rows`` to ``columns`` between ``n`` nodes form no cycle."""
-    below: list[list[int]] = [[] for _ in range(n)]
-    readers = [0] * n
-    for a, b in zip(rows, columns, strict=True):
-        below[a].append(b)
-        readers[b] += 1
-    free = [a for a in range(n) if not readers[a]]
-    for a in free:  # the list grows during the loop
-        for b in below[a]:
-            readers[b] -= 1
-            if not readers[b]:
-                free.append(b)
-    return len(free) == n
 
 
 # -- separation of a fractional solution -------------------------------------------------------------

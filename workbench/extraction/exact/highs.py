@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.extraction.exact.cycle_constraints import (
     Formula,
     Separator,
     formula_of,
     pair_formulas,
-    unfounded,
 )
-from workbench.extraction.exact.ilp import Program, highs_model, program
-from workbench.extraction.exact.types import Hear, Solved, Tell, met, selection_cost
-from workbench.extraction.problem import Problem
-from workbench.extraction.reduce.dominators import Must
+from workbench.extraction.exact.ilp import Program, highs_solver, program
+from workbench.extraction.exact.types import ALONE, Best, Job, Link, Solved
 from workbench.extraction.result import Ending, Limit
+
+if TYPE_CHECKING:
+    import highspy
 
 #: Problems with fewer candidates are solved without HiGHS's presolve and heuristics (measured: 2x).
 SMALL_SIZE: Final = 500
@@ -36,190 +36,140 @@ MAX_CYCLIC_SOLVES: Final = 4
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """The state of one solve."""
+    """The state of one solve; costs times ``scale`` are those of the program."""
 
-    problem: Problem
+    best: Best
     rows: Program
     scale: float
-    tell: Tell
-    hear: Hear
     until: float
-    best: dict[int, int] | None = None
-    cost: float = math.inf
-    bound: float = 0.0
-    cyclic: bool = False
-    pending: list[Formula] = field(default_factory=list)
+    separator: Separator
     slack: float = 0.0
     nodes: int | None = None
+    pending: list[Formula] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls, job: Job, link: Link, *, slack: float, nodes: int | None, everywhere: bool = False
+    ) -> _Search:
+        """Return a search that begins with the integer program and the start of a job."""
+        best = Best.of(job, link)
+        rows = program(job.problem, job.must.needed() if job.must is not None else ())
+        scale = SCALED_COST / best.cost if 0.0 < best.cost < math.inf else 1.0
+        rows.cost = [c * scale for c in rows.cost]
+        until = time.perf_counter() + job.seconds
+        separator = Separator.of(job.problem, everywhere=everywhere)
+        return cls(best, rows, scale, until, separator, slack, nodes)
+
+    def add(self, formulas: Iterable[Formula]) -> int:
+        """Add loop formulas to the program; return the number of added rows."""
+        added = self.rows.add_formulas(formulas)
+        self.best.formulas = self.rows.formulas
+        return added
 
     def offer(self, picked: Mapping[int, int]) -> bool:
         """Keep a selection if it is acyclic and better; if it has loops, remember their formulas."""
-        loops = unfounded(self.problem, picked) if self.cyclic else []
-        if loops:
-            self.pending += [formula_of(self.problem, loop, self.rows.members) for loop in loops]
-            return False
-        cost = selection_cost(self.problem, picked)
-        if cost < self.cost:
-            self.cost, self.best = cost, dict(picked)
-            self.tell(self.best, self.bound, self.rows.formulas)
-        return True
+        problem = self.best.problem
+        loops = problem.loops(picked) if self.separator.cyclic else []
+        self.pending += [formula_of(problem, loop, self.rows.members) for loop in loops]
+        if not loops:
+            self.best.offer(picked)
+        return not loops
 
-    def raise_bound(self, value: float) -> None:
-        """Adopt a bound of the solver if it is higher."""
-        bound = value / self.scale
-        if math.isfinite(bound) and bound > self.bound:
-            self.bound = bound
-            self.tell(None, bound, self.rows.formulas)
+    def answer(self, done: bool, late: bool) -> Solved:
+        """Return the outcome; if there is some slack, only the bound proves an optimum."""
+        best = self.best
+        proved = done and (not self.slack or best.met)
+        endings: tuple[Ending, ...] = ()
+        if not proved and (self.slack or self.nodes is not None):
+            close = best.cost - best.bound <= self.slack * (1 + 1e-9)
+            endings = (Ending(Limit.CLOSE if close else Limit.TIME if late else Limit.NODES),)
+        return Solved(best.picked, best.bound, proved, endings)
 
 
 def solve_highs(
-    problem: Problem,
-    must: Must | None,
-    start: Mapping[int, int] | None,
-    seconds: float,
+    job: Job,
+    link: Link = ALONE,
     *,
-    tell: Tell = lambda picked, bound, cuts: None,
-    hear: Hear = lambda: None,
-    forbidden: Sequence[Sequence[int]] = (),
-    apart: int = 1,
     slack: float = 0.0,
     nodes: int | None = None,
     sets: Sequence[Sequence[int]] = (),
 ) -> Solved:
-    """Solve a problem to proven optimality, or as far as ``seconds`` allow.
+    """Solve a problem to proven optimality, or as far as the job's seconds allow.
 
     Args:
-        problem: The problem.
-        must: Its must-sets, if they are known.
-        start: A selection to begin with (e-class → candidate).
-        seconds: Time limit.
-        tell: Callback for better selections and bounds.
-        hear: Callback that returns better selections of other solvers.
-        forbidden: Sets of candidates that must not all be taken together.
-        apart: The number of candidates of each such set to be left out at least.
+        job: The problem and its limits.
+        link: The way to other solvers.
         slack: The difference of cost and bound at which the search ends, in the unit of the cost.
         nodes: Limit on the nodes of each branch and bound.
         sets: Sets of candidates of which every selection takes one.
-
-    Returns:
-        The best selection with a lower bound.
     """
-    rows = program(problem, must.needed() if must is not None else ())
-    for taken in forbidden:
-        rows.forbid(taken, apart)
+    search = _Search.of(job, link, slack=slack, nodes=nodes)
+    rows = search.rows
+    for taken in job.forbidden:
+        rows.forbid(taken, job.apart)
     for by in sets:
         rows.add(by, [1.0] * len(by), 1.0, math.inf)
-    cost = selection_cost(problem, start) if start is not None else math.inf
-    scale = SCALED_COST / cost if 0.0 < cost < math.inf else 1.0
-    rows.cost = [c * scale for c in rows.cost]
-    until = time.perf_counter() + seconds
-    search = _Search(problem, rows, scale, tell, hear, until, slack=slack, nodes=nodes)
-    separator = Separator.of(problem)
-    search.cyclic = bool(separator.cyclic)
-    if start is not None and cost < math.inf:
-        search.best, search.cost = dict(start), cost
-    if search.cyclic and must is not None:
-        rows.add_formulas(pair_formulas(problem, must))
+    if search.separator.cyclic and job.must is not None:
+        search.add(pair_formulas(job.problem, job.must))
     attempt = 0
     while True:
         proved = _branch(search)
         late = time.perf_counter() > search.until
         if proved or not search.pending or late:
-            return _answer(search, proved, late)
-        rows.add_formulas(_distinct(search.pending))
+            return search.answer(proved, late)
+        search.add(dict.fromkeys(search.pending))
         search.pending.clear()
         # Loops in integer solutions show that pair formulas do not suffice. Order variables come last.
-        if attempt == 0 and len(problem.nodes) >= SMALL_SIZE:
-            _separate(search, separator)
+        if attempt == 0 and len(job.problem.nodes) >= SMALL_SIZE:
+            _separate(search)
         if attempt == MAX_CYCLIC_SOLVES:
             rows.add_order()
         attempt += 1
 
 
-def bound_highs(
-    problem: Problem, must: Must | None, start: Mapping[int, int], seconds: float, *, slack: float
-) -> Solved:
-    """Return a start selection with a bound by the linear relaxation, which takes little time.
+def bound_highs(job: Job, *, slack: float) -> Solved:
+    """Return a job's start selection with a bound by the linear relaxation, which takes little time.
 
-    Args:
-        problem: The problem.
-        must: Its must-sets, if they are known.
-        start: A selection (e-class → candidate).
-        seconds: Time limit.
-        slack: The difference of cost and bound that is small enough, in the unit of the cost.
+    ``slack`` is the difference of cost and bound that is small enough, in the unit of the cost.
     """
-    cost = selection_cost(problem, start)
-    rows = program(problem, must.needed() if must is not None else ())
-    scale = SCALED_COST / cost if cost > 0.0 else 1.0
-    rows.cost = [c * scale for c in rows.cost]
-    until = time.perf_counter() + seconds
-    search = _Search(
-        problem, rows, scale, lambda *_: None, lambda: None, until, dict(start), cost, slack=slack, nodes=0
-    )
-    _separate(search, Separator.of(problem, everywhere=True), BOUND_ROUNDS, 1.0)
-    return _answer(search, False, time.perf_counter() > until)
+    search = _Search.of(job, ALONE, slack=slack, nodes=0, everywhere=True)
+    _separate(search, BOUND_ROUNDS, 1.0)
+    return search.answer(False, time.perf_counter() > search.until)
 
 
-def _answer(search: _Search, done: bool, late: bool) -> Solved:
-    """Return the outcome of a search; if there is some slack, only the bound proves an optimum."""
-    proved = done and (not search.slack or met(search.cost, search.bound))
-    endings: tuple[Ending, ...] = ()
-    if not proved and (search.slack or search.nodes is not None):
-        close = search.cost - search.bound <= search.slack * (1 + 1e-9)
-        endings = (Ending(Limit.CLOSE if close else Limit.TIME if late else Limit.NODES),)
-    return Solved(search.best, search.bound, proved, endings)
-
-
-def _distinct(formulas: Sequence[Formula]) -> list[Formula]:
-    return list(dict.fromkeys(formulas))
-
-
-def _solver(search: _Search, *, integer: bool) -> Any:
-    import highspy
-
-    solver = highspy.Highs()
+def _solver(search: _Search, *, integer: bool) -> highspy.Highs:
     options: dict[str, bool | int | float | str] = {
-        "output_flag": False,
-        "threads": 1,
-        "random_seed": 0,
-        "time_limit": max(0.01, search.until - time.perf_counter()),
         "mip_rel_gap": 0.0,
         "mip_abs_gap": max(1e-7 * min(1.0, SCALED_COST), search.slack * search.scale),
     }
     if search.nodes is not None:
         options["mip_max_nodes"] = search.nodes
-    if integer and len(search.problem.nodes) < SMALL_SIZE:
+    if integer and len(search.best.problem.nodes) < SMALL_SIZE:
         options |= {"presolve": "off", "mip_heuristic_effort": 0.0, "mip_pool_soft_limit": 100}
-    for name, option in options.items():
-        solver.setOptionValue(name, option)
-    solver.passModel(highs_model(search.rows, integer=integer))
-    return solver
+    return highs_solver(search.rows, search.until, integer=integer, **options)
 
 
-def _separate(
-    search: _Search, separator: Separator, most: int = ROOT_ROUNDS, share: float = ROOT_SHARE
-) -> None:
+def _separate(search: _Search, most: int = ROOT_ROUNDS, share: float = ROOT_SHARE) -> None:
     """Add the formulas that the linear relaxation violates, in at most ``most`` rounds."""
     import highspy
     import numpy as np
 
     solver = _solver(search, integer=False)
-    rows = search.rows
+    rows, best = search.rows, search.best
     last = time.perf_counter() + share * max(0.0, search.until - time.perf_counter())
     for _ in range(most):
         solver.run()
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return
         values = solver.getSolution().col_value
-        search.raise_bound(float(np.dot(values, rows.cost)))
-        if search.cost - search.bound <= search.slack:
+        best.raise_bound(float(np.dot(values, rows.cost)) / search.scale)
+        if best.cost - best.bound <= search.slack:
             return
         y = {c: values[k] for c, k in rows.column.items()}
         first = len(rows.row_lower)
-        if not rows.add_formulas(separator(values, y, last)) or time.perf_counter() > last:
+        if not search.add(search.separator(values, y, last)) or time.perf_counter() > last:
             return
-        low, high, starts, index, value = rows.rows_from(first)
-        solver.addRows(len(low), low, high, len(index), starts, index, value)
+        rows.pass_to(solver, first)
 
 
 def _branch(search: _Search) -> bool:
@@ -227,40 +177,32 @@ def _branch(search: _Search) -> bool:
     import highspy
 
     solver = _solver(search, integer=True)
-    rows = search.rows
-    if search.best is not None:
-        point = rows.point(search.best)
+    rows, best = search.rows, search.best
+    if best.picked is not None:
+        point = rows.point(best.picked)
         if point is not None:
             solution = highspy.HighsSolution()
             solution.col_value = point
             solver.setSolution(solution)
-    refused = False
-
-    def improving(event: Any) -> None:
-        nonlocal refused
-        if not search.offer(rows.picked(event.data_out.mip_solution)):
-            refused = True
 
     def bounding(event: Any) -> None:
-        search.raise_bound(float(event.data_out.mip_dual_bound))
-        heard = search.hear()
+        best.raise_bound(float(event.data_out.mip_dual_bound) / search.scale)
+        heard = best.link.hear()
         if heard is not None:
             search.offer(heard)
             # Another solver's incumbent meets the bound: nothing better exists.
-        if met(search.cost, search.bound):
+        if best.met:
             event.interrupt()
 
-    solver.cbMipImprovingSolution += improving
+    solver.cbMipImprovingSolution += lambda event: search.offer(rows.picked(event.data_out.mip_solution))
     solver.cbMipInterrupt += bounding
     solver.run()
     info, status = solver.getInfo(), solver.getModelStatus()
     if status == highspy.HighsModelStatus.kInfeasible:
         return not search.pending
-    search.raise_bound(float(info.mip_dual_bound))
+    best.raise_bound(float(info.mip_dual_bound) / search.scale)
     values = solver.getSolution().col_value
     acyclic = False
     if info.primal_solution_status == 2 and values:
         acyclic = search.offer(rows.picked(values))
-    if met(search.cost, search.bound):
-        return True
-    return bool(status == highspy.HighsModelStatus.kOptimal and acyclic)
+    return best.met or bool(status == highspy.HighsModelStatus.kOptimal and acyclic)

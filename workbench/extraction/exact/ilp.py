@@ -9,18 +9,23 @@ excluded by loop formulas (:mod:`~workbench.extraction.exact.cycle_constraints`)
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workbench.extraction.exact.cycle_constraints import Formula
-from workbench.extraction.problem import Problem
+from workbench.egraph.egraph import EGraph
+from workbench.extraction.exact.cycle_constraints import Formula, pair_formulas
+from workbench.extraction.problem import NoExtraction, Problem
 from workbench.extraction.reduce.cycles import components, cyclic
+from workbench.extraction.reduce.dominators import must_sets
+from workbench.support.orders import postorder
 
 if TYPE_CHECKING:
     import highspy
+    import pulp
 
 
 @dataclass(slots=True, eq=False)
@@ -125,30 +130,29 @@ class Program:
         """Forbid selections that leave out fewer than ``apart`` of the given candidates."""
         self.add(taken, [1.0] * len(taken), -math.inf, len(taken) - float(apart))
 
-    def rows_from(self, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return lower bounds, upper bounds, starts, indices and values of the rows from ``first`` on."""
+    def pass_to(self, solver: highspy.Highs, first: int) -> None:
+        """Add the rows from ``first`` on to a solver that has the earlier ones."""
         begin = self.start[first]
-        return (
+        index = np.array(self.index[begin:], dtype=np.int32)
+        solver.addRows(
+            len(self.row_lower) - first,
             np.array(self.row_lower[first:]),
             np.array(self.row_upper[first:]),
+            len(index),
             np.array(self.start[first:-1], dtype=np.int32) - begin,
-            np.array(self.index[begin:], dtype=np.int32),
+            index,
             np.array(self.value[begin:]),
         )
 
     def point(self, picked: Mapping[int, int]) -> list[float] | None:
         """Return a selection (e-class → candidate) as column values, or None if it is incomplete."""
         values = [0.0] * len(self.cost)
-        stack = list(self.problem.roots)
-        while stack:
-            c = stack.pop()
-            if values[self.column[c]]:
-                continue
-            i = picked.get(c, -1)
-            if i < 0:
-                return None
+        try:
+            needed = self.problem.needed(picked)
+        except KeyError:
+            return None
+        for c, i in needed.items():
             values[self.column[c]] = values[i] = 1.0
-            stack += self.problem.children[i]
         if self.order:
             for c, place in _depths(self.problem, picked).items():
                 if c in self.order:
@@ -186,29 +190,20 @@ def _depths(problem: Problem, picked: Mapping[int, int]) -> dict[int, int]:
     """Return for every e-class of a selection the longest path to it inside its component of the problem."""
     component = components(problem)
     depth = dict.fromkeys(problem.roots, 0)
-    waiting: dict[int, int] = {}
-    below: dict[int, list[int]] = {}
-    stack = list(problem.roots)
-    while stack:
-        c = stack.pop()
-        if c not in below:
-            below[c] = list(problem.children[picked[c]])
-            for d in below[c]:
-                waiting[d] = waiting.get(d, 0) + 1
-            stack += below[c]
-    ready = [c for c in below if not waiting.get(c)]
-    for c in ready:
-        for d in below[c]:
+    for c in reversed(postorder(problem.roots, lambda c: problem.children[picked[c]])):
+        for d in problem.children[picked[c]]:
             inside = component[c] == component[d]
-            depth[d] = max(depth.get(d, 0), depth.get(c, 0) + 1 if inside else 0)
-            waiting[d] -= 1
-            if not waiting[d]:
-                ready.append(d)
+            depth[d] = max(depth.get(d, 0), depth[c] + 1 if inside else 0)
     return depth
 
 
-def highs_model(found: Program, *, integer: bool = True) -> highspy.HighsLp:
-    """Return the program as HiGHS's model object."""
+def highs_solver(
+    found: Program, until: float, *, integer: bool = True, **options: bool | int | float | str
+) -> highspy.Highs:
+    """Return HiGHS with a program, or its relaxation: one thread, no output, and a deadline.
+
+    ``until`` is a moment of ``time.perf_counter``; ``options`` are further options of HiGHS.
+    """
     import highspy
 
     model = highspy.HighsLp()
@@ -223,4 +218,74 @@ def highs_model(found: Program, *, integer: bool = True) -> highspy.HighsLp:
     if integer:
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         model.integrality_ = [kinds[whole] for whole in found.whole]
+    solver = highspy.Highs()
+    options |= {"output_flag": False, "threads": 1, "random_seed": 0}
+    options["time_limit"] = max(0.01, until - time.perf_counter())
+    for name, option in options.items():
+        solver.setOptionValue(name, option)
+    solver.passModel(model)
+    return solver
+
+
+# -- the program as a PuLP model: to read, to write to a file, to pass to another solver -------------
+def pulp_problem(egraph: EGraph, costs: np.ndarray) -> pulp.LpProblem:
+    """Return the integer program of an extraction as ``pulp.LpProblem``; its optimum is the e-graph's.
+
+    The rows are those that :func:`~workbench.extraction.exact.highs.solve_highs` gives to HiGHS before any
+    reduction. Rows that it adds during the solve are included from the start: loop formulas of pairs, and
+    numbers that order the e-classes of every strongly connected component, so that no cyclic selection
+    is feasible. Variable ``x_7`` takes e-node 7, ``y_3`` builds e-class 3, ``t_3`` is its number.
+    E-classes with a term that costs nothing are left out, because taking that term is always best.
+
+    Raise :class:`~workbench.extraction.problem.NoExtraction` if the costs cannot be used or a root has no
+    finite term.
+
+    >>> model = pulp_problem(egraph, costs)     # doctest: +SKIP
+    >>> print(model); model.writeLP("model.lp") # doctest: +SKIP
+    >>> model.solve(pulp.HiGHS())               # doctest: +SKIP
+    """
+    problem = Problem.of(egraph, costs)
+    must = must_sets(problem)
+    rows = program(problem, must.needed() if must is not None else ())
+    if must is not None:
+        rows.add_formulas(pair_formulas(problem, must))
+    rows.add_order()
+    return pulp_model("extraction", rows)
+
+
+def pulp_model(name: str, rows: Program) -> pulp.LpProblem:
+    """Return a program as ``pulp.LpProblem``."""
+    import pulp
+
+    names = [f"x_{i}" for i in rows.problem.nodes] + [f"y_{c}" for c in rows.classes]
+    names += [f"t_{c}" for c in rows.order]
+    variables = [
+        pulp.LpVariable(title, low, high, pulp.LpInteger if whole else pulp.LpContinuous)
+        for title, low, high, whole in zip(names, rows.lower, rows.upper, rows.whole, strict=True)
+    ]
+    model = pulp.LpProblem(name, pulp.LpMinimize)
+    model += pulp.lpSum(c * v for c, v in zip(rows.cost, variables, strict=True) if c)
+    for k, (low, high) in enumerate(zip(rows.row_lower, rows.row_upper, strict=True)):
+        span = range(rows.start[k], rows.start[k + 1])
+        total = pulp.LpAffineExpression([(variables[rows.index[j]], rows.value[j]) for j in span])
+        if low == high:
+            model += total == low
+            continue
+        if low > -math.inf:
+            model += total >= low
+        if high < math.inf:
+            model += total <= high
     return model
+
+
+def selection_of(egraph: EGraph, costs: np.ndarray, model: pulp.LpProblem) -> np.ndarray:
+    """Return the selection of a solved model: the chosen e-node of every needed e-class, -1 for the others.
+
+    E-classes with a term that costs nothing are not in the model; they get such a term. Raise
+    :class:`~workbench.extraction.problem.NoExtraction` if the model has no solution yet.
+    """
+    values = {v.name: v.value() for v in model.variables() if v.name.startswith("x_")}
+    if any(value is None for value in values.values()):
+        raise NoExtraction("the model must be solved first (try model.solve(pulp.HiGHS(msg=False)))")
+    chosen = [int(name[2:]) for name, value in values.items() if value > 0.5]
+    return Problem.of(egraph, costs).selection({int(egraph.eclass[i]): i for i in chosen})

@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Mapping, Set
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Final
 
-from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.highs import solve_highs
-from workbench.extraction.exact.neighbourhood import Surroundings, freed
-from workbench.extraction.exact.types import Hear, Solved, Tell, selection_cost
-from workbench.extraction.greedy.dag import TOLERANCE, settle
-from workbench.extraction.problem import Problem
+from workbench.extraction.exact.types import ALONE, Job, Link, Solved
+from workbench.extraction.greedy.dag import TOLERANCE
+from workbench.extraction.problem import Problem, settle
 from workbench.extraction.reduce.cycles import components
 from workbench.extraction.reduce.dominators import must_sets
 from workbench.extraction.reduce.presolve import presolve
@@ -35,38 +33,78 @@ GROWTH_FACTOR: Final = 1.05
 GROWTH_TIME_SHARE: Final = 0.3
 #: Every second neighbourhood is solved with costs changed by this share, so that equal selections take turns.
 COST_NOISE: Final = 1e-3
+#: E-classes that are looked at for each that is taken into a neighbourhood.
+LOOKS_PER_CLASS: Final = 20
 
 
-def solve_lns(
-    problem: Problem,
-    start: Mapping[int, int],
-    seconds: float,
-    *,
-    tell: Tell = lambda picked, bound, cuts: None,
-    hear: Hear = lambda: None,
-    turns: int | None = None,
-    seed: int = 0,
-) -> Solved:
-    """Improve an acyclic selection, neighbourhood by neighbourhood, until time is up.
+@dataclass(frozen=True, slots=True, eq=False)
+class Surroundings:
+    """The members of e-classes and the candidates that read them: the ways from one e-class to another."""
+
+    problem: Problem
+    members: Mapping[int, Sequence[int]]
+    readers: Mapping[int, Sequence[int]]
+
+    @classmethod
+    def of(cls, problem: Problem) -> Surroundings:
+        """Return the surroundings of a problem's e-classes."""
+        return cls(problem, problem.members(), problem.readers())
+
+    def draw(self, built: Sequence[int], size: int, rng: random.Random) -> set[int]:
+        """Return random e-classes, with about ``size`` candidates together, around one or some built ones.
+
+        A neighbourhood is one ball, a part of a term with all its alternatives, or several small balls.
+        """
+        way = rng.randrange(4)
+        balls = 1 if way < 3 else rng.randint(2, 6)
+        found: dict[int, None] = {}
+        for _ in range(balls):
+            self._ball(found, rng.choice(built), size // balls, rng, upwards=way != 2)
+        return set(found)
+
+    def _ball(
+        self, found: dict[int, None], start: int, size: int, rng: random.Random, *, upwards: bool
+    ) -> None:
+        """Add e-classes near ``start``, breadth first and thinned at random, up to ``size`` candidates."""
+        eclass, children = self.problem.eclass, self.problem.children
+        order, seen, count = [start], {start}, 0
+        for looked, c in enumerate(order):  # the list grows during the loop
+            if count >= size or looked >= LOOKS_PER_CLASS * size:
+                return
+            if len(self.members.get(c, ())) > 1 and c not in found:
+                found[c] = None
+                count += len(self.members.get(c, ()))
+            near = [d for i in self._some(self.members.get(c, ()), rng) for d in self._some(children[i], rng)]
+            if upwards:
+                near += [eclass[i] for i in self._some(self.readers.get(c, ()), rng)]
+            for d in near:
+                if d not in seen:
+                    seen.add(d)
+                    order.append(d)
+
+    @staticmethod
+    def _some(items: Sequence[int], rng: random.Random, most: int = 8) -> Sequence[int]:
+        return items if len(items) <= most else rng.sample(items, most)
+
+
+def solve_lns(job: Job, link: Link = ALONE, *, turns: int | None = None, seed: int = 0) -> Solved:
+    """Improve the acyclic start of a job, neighbourhood by neighbourhood, until time is up.
+
+    The best selection is proved if a neighbourhood was the whole problem and was solved.
 
     Args:
-        problem: The problem.
-        start: An acyclic selection (e-class → candidate).
-        seconds: Time limit.
-        tell: Callback for better selections.
-        hear: Callback that returns better selections of other solvers.
+        job: The problem, a start and the seconds.
+        link: The way to other solvers.
         turns: Number of neighbourhoods, or None for no limit but time.
         seed: Seed of the random choices.
-
-    Returns:
-        The best selection. It is proved if a neighbourhood was the whole problem and was solved.
     """
-    until = time.perf_counter() + seconds
+    assert job.start is not None
+    problem, until = job.problem, time.perf_counter() + job.seconds
     rng = random.Random(seed)
     surroundings = Surroundings.of(problem)
     component = components(problem)
-    choices = {c for c, m in enumerate(surroundings.members) if len(m) > 1}
-    picked, cost = dict(start), selection_cost(problem, start)
+    choices = {c for c, m in surroundings.members.items() if len(m) > 1}
+    picked, cost = dict(job.start), problem.cost_of(job.start)
     others: list[int] = []
     size = float(START_SIZE)
     turn = 0
@@ -74,11 +112,11 @@ def solve_lns(
         if time.perf_counter() > until:
             break
         turn += 1
-        heard = hear()
-        if heard is not None and selection_cost(problem, heard) < cost:
-            picked, cost, others = dict(heard), selection_cost(problem, heard), []
+        heard = link.hear()
+        if heard is not None and problem.cost_of(heard) < cost:
+            picked, cost, others = dict(heard), problem.cost_of(heard), []
         if not others:
-            picked = _needed(problem, picked)
+            picked = problem.needed(picked)
             others = _others(problem, picked)
         built = [c for c in picked if c in choices]
         if not built:
@@ -93,19 +131,19 @@ def solve_lns(
         spent = time.perf_counter() - began
         if found is not None:
             better = picked | found
-            price = selection_cost(problem, better)
-            if price <= cost * (1 + TOLERANCE) and not unfounded(problem, better):
+            price = problem.cost_of(better)
+            if price <= cost * (1 + TOLERANCE) and not problem.loops(better):
                 if price < cost * (1 - TOLERANCE):
                     cost, others = price, []
-                    tell(_needed(problem, better), 0.0, 0)
-                picked = _needed(problem, better)
+                    link.tell(problem.needed(better), 0.0, 0)
+                picked = problem.needed(better)
         if proved and whole:
-            return Solved(_needed(problem, picked), cost, proved=True)
+            return Solved(problem.needed(picked), cost, proved=True)
         if not proved:
             size = max(MIN_SIZE, size * SHRINK_FACTOR)
         elif spent < GROWTH_TIME_SHARE * NEIGHBOURHOOD_SECONDS:
             size = min(MAX_SIZE, size * GROWTH_FACTOR)
-    return Solved(_needed(problem, picked), 0.0, proved=False)
+    return Solved(problem.needed(picked), 0.0, proved=False)
 
 
 def _solved(
@@ -116,43 +154,24 @@ def _solved(
     Both selections map e-classes of the whole problem to its candidates.
     """
     kept = set(picked.values())
-    start = _within(small, kept)
-    cost = selection_cost(small, start)
+    start = small.picked(kept)
+    cost = small.cost_of(start)
     if cost == math.inf or not small.roots:
         return None, False
     reduced, _ = presolve(small, cost, until=until)
-    chosen = list(reduced.fixed.values())
+    chosen, proved = list(reduced.fixed.values()), True
     if reduced.roots:
         seconds = until - time.perf_counter()
         if seconds <= 0:
             return None, False
-        begin = _within(reduced, kept)
-        known = selection_cost(reduced, begin) < math.inf and not unfounded(reduced, begin)
-        found = solve_highs(reduced, must_sets(reduced, until), begin if known else None, seconds)
+        begin = reduced.picked(kept)
+        known = reduced.cost_of(begin) < math.inf and not reduced.loops(begin)
+        found = solve_highs(Job(reduced, must_sets(reduced, until), begin if known else None, seconds))
         if found.picked is None:
             return None, found.proved
-        chosen += [reduced.nodes[k] for k in found.picked.values()]
+        chosen += reduced.taken(found.picked).values()
         proved = found.proved
-    else:
-        proved = True
     return {problem.eclass[i]: i for i in chosen}, proved
-
-
-def _within(small: Problem, kept: Set[int]) -> dict[int, int]:
-    """Return the candidates of a problem that a selection takes, by e-class."""
-    return {c: k for k, (c, i) in enumerate(zip(small.eclass, small.nodes, strict=True)) if i in kept}
-
-
-def _needed(problem: Problem, picked: Mapping[int, int]) -> dict[int, int]:
-    """Return the part of a selection that the roots need."""
-    needed: dict[int, int] = {}
-    stack = list(problem.roots)
-    while stack:
-        c = stack.pop()
-        if c not in needed:
-            needed[c] = picked[c]
-            stack += problem.children[picked[c]]
-    return needed
 
 
 def _others(problem: Problem, picked: Mapping[int, int]) -> list[int]:
@@ -161,3 +180,109 @@ def _others(problem: Problem, picked: Mapping[int, int]) -> list[int]:
     for i in picked.values():
         price[i] = 0.0
     return list(settle(problem, price).choice)
+
+
+def freed(
+    problem: Problem,
+    picked: Mapping[int, int],
+    others: Sequence[int],
+    free: Set[int],
+    component: Sequence[int],
+) -> Problem:
+    """Return the extraction in which only the e-classes of ``free`` have a choice: a neighbourhood.
+
+    An e-class that the roots reach without a free choice is built in any case, so that reading it costs
+    nothing. Reading it can still close a cycle. The reader therefore reads the free e-classes below it in its
+    place; these are needed in any case.
+
+    Its ``nodes`` are positions of candidates of ``problem``, and its e-classes have numbers of their own, so
+    that work on it does not grow with the e-graph. A solution of it, together with ``picked`` for all other
+    e-classes, is an acyclic selection of ``problem``.
+
+    Args:
+        problem: The problem.
+        picked: An acyclic selection (e-class → candidate).
+        others: The candidate of every e-class that is neither built nor free, -1 if it has none.
+        free: The e-classes with a choice.
+        component: The strongly connected component of every e-class.
+    """
+    reached = _reached(problem, picked, free)
+    needed = reached & free
+    below: dict[int, frozenset[int]] = {}
+    members: dict[int, list[int]] = {c: [] for c in free}
+    for i, c in enumerate(problem.eclass):
+        if c in members:
+            members[c].append(i)
+    nodes: list[int] = []
+    children: list[tuple[int, ...]] = []
+    seen = set(needed)
+    stack = sorted(needed)
+    for c in stack:  # the list grows during the loop
+        for i in members[c] if c in free else [picked.get(c, others[c])]:
+            if i < 0:
+                continue
+            row: dict[int, None] = {}
+            for d in problem.children[i]:
+                if d in reached and d not in free:
+                    if component[d] == component[c]:
+                        row |= dict.fromkeys(sorted(_free_below(problem, picked, free, component, below, d)))
+                elif d not in needed or component[d] == component[c]:
+                    row[d] = None
+            if c in row:
+                continue
+            nodes.append(i)
+            children.append(tuple(row))
+            for d in row:
+                if d not in seen:
+                    seen.add(d)
+                    stack.append(d)
+    number = {c: k for k, c in enumerate(stack)}
+    small = Problem(
+        nodes,
+        [number[problem.eclass[i]] for i in nodes],
+        [problem.cost[i] for i in nodes],
+        [tuple(number[d] for d in row) for row in children],
+        tuple(range(len(needed))),
+        len(number),
+        {},
+    )
+    return small.keep([True] * len(nodes))
+
+
+def _reached(problem: Problem, picked: Mapping[int, int], free: Set[int]) -> set[int]:
+    """Return the e-classes that the roots reach without a free choice, and the free ones next to them."""
+    reached = set(problem.roots)
+    stack = list(reached)
+    while stack:
+        c = stack.pop()
+        if c not in free:
+            fresh = [d for d in problem.children[picked[c]] if d not in reached]
+            reached.update(fresh)
+            stack += fresh
+    return reached
+
+
+def _free_below(
+    problem: Problem,
+    picked: Mapping[int, int],
+    free: Set[int],
+    component: Sequence[int],
+    below: dict[int, frozenset[int]],
+    start: int,
+) -> frozenset[int]:
+    """Return the free e-classes of the same component that an e-class reaches by choices that stay."""
+    stack = [start]
+    while stack:
+        c = stack[-1]
+        if c in below:
+            stack.pop()
+            continue
+        inner = [d for d in problem.children[picked[c]] if component[d] == component[start]]
+        waiting = [d for d in inner if d not in free and d not in below]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        found = {d for d in inner if d in free}
+        below[c] = frozenset(found.union(*(below[d] for d in inner if d not in free)))
+    return below[start]

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from workbench.extraction.exact.cycle_constraints import unfounded
-from workbench.extraction.exact.types import Job, Solved, met, selection_cost
+from workbench.extraction.exact.types import Job, Solved, met
 from workbench.extraction.result import Ending, Limit
 from workbench.support.processes import SOLVER_MEMORY, Child, frame
 
@@ -110,7 +109,7 @@ class Race:
         began = time.perf_counter()
         until = began + self.job.seconds
         if self.job.start is not None:
-            self.best, self.cost = self.job.start, selection_cost(self.job.problem, self.job.start)
+            self.best, self.cost = dict(self.job.start), self.job.problem.cost_of(self.job.start)
         try:
             for name in self.names:
                 self.runners.append(Runner.start(name, self.memory))
@@ -183,8 +182,8 @@ class Race:
 
     def _offer(self, runner: Runner, picked: dict[int, int]) -> None:
         """Keep a better selection, but check cost and acyclicity here instead of trusting the solver."""
-        cost = selection_cost(self.job.problem, picked)
-        if cost >= self.cost or unfounded(self.job.problem, picked):
+        cost = self.job.problem.cost_of(picked)
+        if cost >= self.cost or self.job.problem.loops(picked):
             return
         self.best, self.cost = picked, cost
         for other in self.runners:

@@ -13,21 +13,22 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.extraction.exact.cuts import solve_by_cuts
-from workbench.extraction.exact.cycle_constraints import unfounded
 from workbench.extraction.exact.dynamic import by_width
 from workbench.extraction.exact.highs import SMALL_SIZE, bound_highs, solve_highs
 from workbench.extraction.exact.race import Patience, Race
-from workbench.extraction.exact.root_tightening import by_shape, picked_in, tighten
-from workbench.extraction.exact.types import Effort, Job, Solved, met, selection_cost
-from workbench.extraction.problem import Problem
+from workbench.extraction.exact.types import Effort, Job, Solved, met
+from workbench.extraction.greedy.dag import greedy
+from workbench.extraction.greedy.local_search import improve
+from workbench.extraction.problem import Problem, settle
 from workbench.extraction.reduce.cycles import split
-from workbench.extraction.reduce.dominators import Must, must_sets
+from workbench.extraction.reduce.dominators import must_sets
 from workbench.extraction.reduce.dual_ascent import highest_bound
+from workbench.extraction.reduce.presolve import presolve
 from workbench.extraction.result import Ending, Limit
 from workbench.support.processes import SOLVER_MEMORY
 
@@ -45,8 +46,15 @@ MIN_LNS_SIZE: Final = 1_000
 PREPARATION_TIME_SHARE: Final = 0.25
 #: With a limit on nodes, branch and bound is for parts of at most this many candidates.
 MAX_BRANCHING_SIZE: Final = 300
+#: Parts with fewer candidates are not tightened, those with more take too long to improve.
+MIN_TIGHTENED_SIZE: Final = 60
+MAX_TIGHTENED_SIZE: Final = 5_000
+#: Times that a part is reduced and split.
+MAX_TIGHTENINGS: Final = 3
 #: The effort of a proof: no gap, and no limit but time and memory.
 PROOF_EFFORT: Final = Effort()
+#: A part with its e-classes renumbered: e-classes, costs, children and roots.
+Shape = tuple[tuple[int, ...], tuple[float, ...], tuple[tuple[int, ...], ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ class Exact:
     ``endings`` are the reasons for which solvers ended early; ``cuts`` counts the loop formulas that
     solvers in processes of their own work with. ``width`` is the largest treewidth, as far as a greedy
     decomposition tells, of the parts that are neither trivial nor enumerated: at most one more than
-    :data:`~workbench.extraction.exact.treewidth.MAX_WIDTH`, and None if that of some part is not known.
+    :data:`~workbench.extraction.exact.dynamic.MAX_WIDTH`, and None if that of some part is not known.
     """
 
     taken: dict[int, int] | None
@@ -122,7 +130,7 @@ def solve(
         for k in group:
             bounds[k] = bound
     started = zip(parts, picks, strict=True)
-    slack = effort.gap * (paid + math.fsum(selection_cost(p, s) for p, s in started if s is not None))
+    slack = effort.gap * (paid + math.fsum(p.cost_of(s) for p, s in started if s is not None))
     endings: list[Ending] = []
     proved = True
     cuts = 0
@@ -132,16 +140,23 @@ def solve(
     order = sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k))
     for done, k in enumerate(order):
         part = parts[k]
-        found = _again(part, solved.get(kind[k])) or _trivial(part, picks[k], bounds[k])
+        known = solved.get(kind[k])
+        if known is not None and known.picked is not None:
+            found: Solved | None = replace(known, picked=picked_in(part, known.picked))
+        else:
+            found = _trivial(part, picks[k], bounds[k])
         if found is None:
             must = musts[kind[k]] if k == groups[kind[k]][0] else must_sets(part, until)
             share = Effort(slack / (len(order) - done), effort.nodes)
             one, found = by_width(part, until) if solver == "portfolio" else (None, None)
             width = None if one is None or width is None else max(width, one)
             if found is None:
-                found = _at_once(part, must, picks[k], bounds[k], until, solver, share)
+                job = Job(part, must, picks[k], until - time.perf_counter())
+                found = _at_once(job, bounds[k], solver, share)
         if found is None:
-            race = _race(part, must, picks[k], until, solver, memory)
+            job = Job(part, must, picks[k], until - time.perf_counter())
+            joins = solver == "portfolio" and len(part.nodes) >= MIN_LNS_SIZE and job.start is not None
+            race = Race(job, SOLVERS[solver], memory, ("lns",) if joins else ())
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best, max(bounds[k], race.bound)
                 yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.cuts)
@@ -155,26 +170,10 @@ def solve(
         picks[k] = found.picked if found.picked is not None else picks[k]
         picked = picks[k]
         if picked is not None:
-            slack -= max(0.0, selection_cost(part, picked) - bounds[k])
+            slack -= max(0.0, part.cost_of(picked) - bounds[k])
     taken = _taken(parts, picks)
     distinct = tuple(dict.fromkeys(endings))
     yield Exact(taken, math.fsum((paid, *bounds)), proved and taken is not None, distinct, cuts, width)
-
-
-def _again(part: Problem, known: Solved | None) -> Solved | None:
-    """Return the solution of a part of the same shape for this one."""
-    if known is None or known.picked is None:
-        return None
-    return replace(known, picked=picked_in(part, known.picked))
-
-
-def _race(
-    part: Problem, must: Must | None, start: dict[int, int] | None, until: float, solver: str, memory: int
-) -> Race:
-    """Return the race of the solvers for a part."""
-    job = Job(part, must, start, until - time.perf_counter())
-    joins = solver == "portfolio" and len(part.nodes) >= MIN_LNS_SIZE and start is not None
-    return Race(job, SOLVERS[solver], memory, ("lns",) if joins else ())
 
 
 def _without_fixed_costs(parts: Sequence[Problem]) -> tuple[float, list[Problem]]:
@@ -202,13 +201,13 @@ def _taken(parts: Sequence[Problem], picks: Sequence[dict[int, int] | None]) -> 
         if picked is None:
             return None
         taken |= part.fixed
-        taken |= {c: part.nodes[i] for c, i in picked.items()}
+        taken |= part.taken(picked)
     return taken
 
 
 def _trivial(problem: Problem, start: dict[int, int] | None, bound: float) -> Solved | None:
     """Solve a part without a search worth the name; return None for other parts."""
-    if start is not None and met(selection_cost(problem, start), bound):
+    if start is not None and met(problem.cost_of(start), bound):
         return Solved(start, bound, proved=True)
     members = problem.members()
     if not any(problem.children):
@@ -220,61 +219,37 @@ def _trivial(problem: Problem, start: dict[int, int] | None, bound: float) -> So
     return None
 
 
-def _at_once(
-    problem: Problem,
-    must: Must | None,
-    start: dict[int, int] | None,
-    bound: float,
-    until: float,
-    solver: str,
-    effort: Effort,
-) -> Solved | None:
+def _at_once(job: Job, bound: float, solver: str, effort: Effort) -> Solved | None:
     """Solve a part that needs no process of its own; return None for other parts."""
-    seconds = until - time.perf_counter()
-    if seconds <= 0:
-        return Solved(start, 0.0, proved=False, endings=(Ending(Limit.TIME),))
-    slack = effort.gap
-    if start is not None and slack > 0.0 and selection_cost(problem, start) - bound <= slack:
-        return Solved(start, bound, proved=False, endings=(Ending(Limit.CLOSE),))
+    problem, start, slack = job.problem, job.start, effort.gap
+    known = None if start is None else dict(start)
+    if job.seconds <= 0:
+        return Solved(known, 0.0, proved=False, endings=(Ending(Limit.TIME),))
+    if start is not None and slack > 0.0 and problem.cost_of(start) - bound <= slack:
+        return Solved(known, bound, proved=False, endings=(Ending(Limit.CLOSE),))
     if effort.nodes is not None and start is not None and len(problem.nodes) > MAX_BRANCHING_SIZE:
-        found = bound_highs(problem, must, start, seconds, slack=slack)
+        found = bound_highs(job, slack=slack)
         return replace(found, bound=max(found.bound, bound))
     if effort.nodes is not None:
-        return solve_highs(problem, must, start, seconds, slack=slack, nodes=effort.nodes)
+        return solve_highs(job, slack=slack, nodes=effort.nodes)
     if len(problem.nodes) < SMALL_SIZE and solver in ("portfolio", "highs"):
         # Cutting planes take a while to begin with, but then often decide a part without a branch.
         cuts = len(problem.nodes) >= MIN_CUT_SIZE and solver == "portfolio"
-        found = (solve_by_cuts if cuts else solve_highs)(problem, must, start, min(seconds, EASY_SECONDS))
+        easy = replace(job, seconds=min(job.seconds, EASY_SECONDS))
+        found = (solve_by_cuts if cuts else solve_highs)(easy)
         return found if found.proved else None
     return None
 
 
-def solve_whole(
-    problem: Problem,
-    must: Must | None,
-    seconds: float,
-    forbidden: tuple[tuple[int, ...], ...],
-    start: dict[int, int] | None = None,
-    apart: int = 1,
-) -> Solved:
-    """Solve a problem with HiGHS without splitting it.
-
-    Args:
-        problem: The problem.
-        must: Its must-sets, if they are known.
-        seconds: Time limit.
-        forbidden: Sets of candidates that must not all be taken together.
-        start: A selection to begin with (e-class → candidate).
-        apart: The number of candidates of each forbidden set to be left out at least.
-    """
-    paid, (problem,) = _without_fixed_costs([problem])
+def solve_whole(job: Job) -> Solved:
+    """Solve a problem with HiGHS without splitting it."""
+    paid, (problem,) = _without_fixed_costs([job.problem])
+    job = replace(job, problem=problem)
     if len(problem.nodes) < SMALL_SIZE:
-        found = solve_highs(
-            problem, must, start, min(seconds, EASY_SECONDS), forbidden=forbidden, apart=apart
-        )
+        found = solve_highs(replace(job, seconds=min(job.seconds, EASY_SECONDS)))
         if found.proved:
             return replace(found, bound=found.bound + paid)
-    race = Race(Job(problem, must, start, seconds, forbidden, apart), ("highs",))
+    race = Race(job, ("highs",))
     for _ in race.run():
         pass
     return replace(race.solved, bound=race.bound + paid)
@@ -285,7 +260,130 @@ def _enumerate(problem: Problem, members: dict[int, list[int]]) -> Solved:
     best, choice = math.inf, None
     for picked in itertools.product(*members.values()):
         of_class = dict(zip(members, picked, strict=True))
-        cost = selection_cost(problem, of_class)
-        if cost < best and not unfounded(problem, of_class):
+        cost = problem.cost_of(of_class)
+        if cost < best and not problem.loops(of_class):
             best, choice = cost, of_class
     return Solved(choice, best, proved=True)
+
+
+# -- parts of the same shape, and smaller parts -----------------------------------------------------
+def shape_of(part: Problem) -> Shape:
+    """Return a part with its e-classes renumbered; equal shapes are equal problems.
+
+    Candidates at the same position of parts of the same shape correspond to each other.
+    """
+    number: dict[int, int] = {}
+    for c in part.eclass:
+        number.setdefault(c, len(number))
+    return (
+        tuple(number[c] for c in part.eclass),
+        tuple(part.cost),
+        tuple(tuple(sorted(number[d] for d in row)) for row in part.children),
+        tuple(sorted(number[r] for r in part.roots)),
+    )
+
+
+def by_shape(parts: Sequence[Problem]) -> list[list[int]]:
+    """Return the positions of parts, those of the same shape together, in the order of the first of each."""
+    groups: dict[Shape, list[int]] = {}
+    for k, part in enumerate(parts):
+        groups.setdefault(shape_of(part), []).append(k)
+    return list(groups.values())
+
+
+def picked_in(part: Problem, picked: Mapping[int, int]) -> dict[int, int]:
+    """Return a selection (e-class → candidate) of a part as one of another part of the same shape."""
+    return {part.eclass[i]: i for i in picked.values()}
+
+
+def moved(smaller: Sequence[Problem], before: Problem, after: Problem) -> list[Problem]:
+    """Return the problems that a part was reduced to as those of another part of the same shape.
+
+    Args:
+        smaller: The problems, with e-classes and e-nodes of the part ``before``.
+        before: The part.
+        after: The other part.
+    """
+    classes = dict(zip(before.eclass, after.eclass, strict=True))
+    nodes = dict(zip(before.nodes, after.nodes, strict=True))
+    return [
+        replace(
+            one,
+            nodes=[nodes[n] for n in one.nodes],
+            eclass=[classes[c] for c in one.eclass],
+            children=[tuple(classes[d] for d in row) for row in one.children],
+            roots=tuple(classes[r] for r in one.roots),
+            fixed=after.fixed | {classes[c]: nodes[n] for c, n in one.fixed.items() if c in classes},
+        )
+        for one in smaller
+    ]
+
+
+def start_of(part: Problem, incumbent: Mapping[int, int] | None, until: float) -> dict[int, int] | None:
+    """Return the incumbent within a part, or a selection near it if reductions removed some of its e-nodes.
+
+    Without an incumbent, or if it is cheaper, it is a greedy selection. ``incumbent`` maps e-classes to
+    e-nodes; the result maps e-classes to candidates.
+    """
+    found = []
+    if incumbent is not None:
+        picked = part.picked(set(incumbent.values()))
+        if part.cost_of(picked) < math.inf and not part.loops(picked):
+            return picked
+        price = list(part.cost)
+        for i in picked.values():
+            price[i] = 0.0
+        found.append({c: i for c, i in enumerate(settle(part, price).choice) if i >= 0})
+    found.insert(0, part.picked(set(greedy(part, until).taken.values())))
+    whole = [picked for picked in found if part.cost_of(picked) < math.inf]
+    return min(whole, key=part.cost_of, default=None)
+
+
+def tighten(
+    parts: Sequence[Problem], incumbent: Mapping[int, int] | None, until: float, times: int = MAX_TIGHTENINGS
+) -> list[tuple[Problem, dict[int, int] | None]]:
+    """Return smaller parts of which optima together are an optimum of all parts, each with a start.
+
+    A candidate is dropped if every solution with it costs more than the incumbent. Within a part the incumbent
+    is near its bound, so this removes far more than in the whole, and the part often splits again.
+    Parts of the same shape are made smaller once, from the cheapest of their starts.
+
+    Args:
+        parts: The independent parts of an extraction problem.
+        incumbent: A selection of e-nodes by e-class to start from, or None.
+        until: The time at which to stop, in seconds of ``time.perf_counter``.
+        times: How often a part is made smaller, at most.
+    """
+    found: list[list[tuple[Problem, dict[int, int] | None]]] = [[] for _ in parts]
+    for group in by_shape(parts):
+        first = parts[group[0]]
+        starts = [start for k in group if (start := start_of(parts[k], incumbent, until)) is not None]
+        start = min(starts, key=lambda picked: first.cost_of(picked_in(first, picked)), default=None)
+        pieces = _tightened(first, None if start is None else picked_in(first, start), until, times)
+        smaller = [piece for piece, _ in pieces]
+        for k in group:
+            there = smaller if k == group[0] else moved(smaller, first, parts[k])
+            found[k] = [
+                (piece, None if picked is None else picked_in(piece, picked))
+                for piece, (_, picked) in zip(there, pieces, strict=True)
+            ]
+    return [piece for pieces in found for piece in pieces]
+
+
+def _tightened(
+    part: Problem, start: dict[int, int] | None, until: float, times: int
+) -> list[tuple[Problem, dict[int, int] | None]]:
+    """Return the smaller parts of one part, from a start (e-class → candidate)."""
+    if start is None or not MIN_TIGHTENED_SIZE <= len(part.nodes) <= MAX_TIGHTENED_SIZE:
+        return [(part, start)]
+    reduced, _ = presolve(part, part.cost_of(start), until=until)
+    if len(reduced.nodes) == len(part.nodes):
+        taken = improve(part, part.taken(start), until, patience=0)
+        picked = part.picked(set(taken.values()))
+        if part.cost_of(picked) >= part.cost_of(start):
+            return [(part, start)]
+        start = picked
+        reduced, _ = presolve(part, part.cost_of(start), until=until)
+    if len(reduced.nodes) == len(part.nodes) or not times:
+        return [(part, start)]
+    return tighten(split(reduced, until), part.taken(start), until, times - 1)

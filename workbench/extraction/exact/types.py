@@ -1,11 +1,12 @@
-"""The interface of the solvers: the job, the messages during a run, and the answer."""
+"""The interface of the solvers: the job, the link to other solvers, the best selection so far, and the answer."""
 
 from __future__ import annotations
 
 import math
 import sys
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from workbench.extraction.problem import Problem
@@ -15,12 +16,6 @@ from workbench.extraction.result import Ending
 #: A bound meets a cost when they differ by at most this share of the cost beyond the part that all selections
 #: pay.
 GAP_TOLERANCE: Final = 1e-9
-
-#: Callback by which a solver reports progress: a selection (e-class → candidate) or None, a lower bound, and
-#: the number of loop formulas in use.
-Tell = Callable[[Mapping[int, int] | None, float, int], None]
-#: Callback by which a solver asks for a better selection found by another solver; None if there is none.
-Hear = Callable[[], Mapping[int, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +31,38 @@ class Effort:
     nodes: int | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """The input of a solver.
+
+    ``must`` are the must-sets of the problem if they are known, ``start`` a selection to begin with (e-class →
+    candidate), ``seconds`` the time limit. A selection must leave out at least ``apart`` candidates of each set
+    of candidates in ``forbidden``.
+    """
+
+    problem: Problem
+    must: Must | None
+    start: Mapping[int, int] | None
+    seconds: float
+    forbidden: tuple[tuple[int, ...], ...] = ()
+    apart: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The way between a solver and others of the same job, which run at the same time.
+
+    ``tell`` reports a selection (e-class → candidate) or None, a lower bound, and the number of loop formulas
+    in use. ``hear`` returns a better selection that another solver has found, or None.
+    """
+
+    tell: Callable[[Mapping[int, int] | None, float, int], None] = lambda *_: None
+    hear: Callable[[], Mapping[int, int] | None] = lambda: None
+
+
+ALONE: Final = Link()
+
+
 @dataclass(frozen=True, slots=True)
 class Solved:
     """The answer of a solver: a selection (None if there is no better one), a bound, whether it is proved.
@@ -49,37 +76,55 @@ class Solved:
     endings: tuple[Ending, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
-    """The input of a solver: problem, must-sets, start selection, seconds, forbidden sets of candidates.
+@dataclass(slots=True, eq=False)
+class Best:
+    """The best selection and the lower bound that a solver knows; it tells others of every improvement.
 
-    A selection must leave out at least ``apart`` candidates of each forbidden set.
+    ``formulas`` is the number of loop formulas in use. Several threads may report.
     """
 
     problem: Problem
-    must: Must | None
-    start: dict[int, int] | None
-    seconds: float
-    forbidden: tuple[tuple[int, ...], ...] = ()
-    apart: int = 1
+    link: Link = ALONE
+    picked: dict[int, int] | None = None
+    cost: float = math.inf
+    bound: float = 0.0
+    formulas: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @classmethod
+    def of(cls, job: Job, link: Link = ALONE) -> Best:
+        """Return the start selection of a job, if it has a complete one."""
+        found = cls(job.problem, link)
+        if job.start is not None and (cost := job.problem.cost_of(job.start)) < math.inf:
+            found.picked, found.cost = dict(job.start), cost
+        return found
 
-def selection_cost(problem: Problem, picked: Mapping[int, int]) -> float:
-    """Return the cost of a selection (e-class → candidate); inf if a needed e-class has no candidate."""
-    seen: set[int] = set()
-    stack = list(problem.roots)
-    costs = []
-    while stack:
-        c = stack.pop()
-        if c in seen:
-            continue
-        seen.add(c)
-        i = picked.get(c, -1)
-        if i < 0:
-            return math.inf
-        costs.append(problem.cost[i])
-        stack += problem.children[i]
-    return math.fsum(costs)
+    @property
+    def met(self) -> bool:
+        """Return whether the bound proves the selection optimal."""
+        return met(self.cost, self.bound)
+
+    def offer(self, picked: Mapping[int, int]) -> bool:
+        """Keep a selection if it is acyclic and cheaper; return whether it is."""
+        with self.lock:
+            cost = self.problem.cost_of(picked)
+            if cost >= self.cost or self.problem.loops(picked):
+                return False
+            self.picked, self.cost = dict(picked), cost
+            self.link.tell(self.picked, self.bound, self.formulas)
+            return True
+
+    def raise_bound(self, bound: float) -> None:
+        """Keep a lower bound if it is higher."""
+        if math.isfinite(bound) and bound > self.bound:
+            with self.lock:
+                self.bound = bound
+                self.link.tell(None, bound, self.formulas)
+
+    def listen(self) -> bool:
+        """Take a better selection of another solver; return whether there was one."""
+        heard = self.link.hear()
+        return heard is not None and self.offer(heard)
 
 
 def met(cost: float, bound: float, paid: float = 0.0) -> bool:

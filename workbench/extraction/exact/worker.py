@@ -1,10 +1,4 @@
-"""The process of one solver: it reads one problem from a pipe and reports its findings on another.
-
-Run as ``python -m workbench.extraction.exact.worker SOLVER MEMORY_BYTES``. Frames in: the job, then better
-selections found by other solvers. Frames out: ``("better", picked, bound, cuts)`` and
-``("bound", None, bound, cuts)`` during the run; at the end ``("done", picked, bound, proved)``,
-``("memory", …)`` or ``("error", message)``.
-"""
+"""The process of one solver: it reads one job from a pipe and reports its findings on another."""
 
 from __future__ import annotations
 
@@ -14,14 +8,18 @@ import select
 import sys
 import threading
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO
 
-from workbench.extraction.exact.types import Job
+from workbench.extraction.exact.types import Job, Link
 from workbench.support.processes import limit_memory, receive, send, served
+from workbench.support.wings import offered
 
 
-def solve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Solve a job with the named solver and report better selections and bounds during the run.
+def serve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Solve a job with the named solver, and report better selections and bounds during the run.
+
+    Frames in are better selections found by other solvers. Frames out are ``("better", picked, bound, cuts)``
+    and ``("bound", None, bound, cuts)`` during the run; at the end ``("done", picked, bound, proved)``.
 
     Args:
         name: ``"highs"``, ``"cp-sat:THREADS"``, ``"lns"`` or a method of Tensat.
@@ -44,41 +42,41 @@ def solve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
                 os._exit(1)  # the parent process has gone
         return heard
 
-    common: dict[str, Any] = {"tell": tell, "hear": hear}
+    link = Link(tell, hear)
+    # A process imports its own solver only: HiGHS and CP-SAT cannot be loaded into the same one.
     if name == "highs" and job.forbidden:
         from workbench.extraction.exact.highs import solve_highs
 
-        common |= {"forbidden": job.forbidden, "apart": job.apart}
-        found = solve_highs(job.problem, job.must, job.start, job.seconds, **common)
+        found = solve_highs(job, link)
     elif name == "highs":
         from workbench.extraction.exact.cuts import solve_by_cuts
 
-        found = solve_by_cuts(job.problem, job.must, job.start, job.seconds, **common)
+        found = solve_by_cuts(job, link)
     elif name == "lns":
         from workbench.extraction.exact.lns import solve_lns
 
-        assert job.start is not None
-        found = solve_lns(job.problem, job.start, job.seconds, tell=tell, hear=hear)
+        found = solve_lns(job, link)
     elif name.startswith("tensat"):
-        from workbench.extraction.exact.tensat import solve_tensat
-
-        found = solve_tensat(name, job.problem, job.seconds, tell=tell)
+        found = offered("solve_tensat")(name, job, link)
     else:
         from workbench.extraction.exact.cpsat import solve_cpsat
 
-        threads = int(name.partition(":")[2] or 2)
-        found = solve_cpsat(job.problem, job.must, job.start, job.seconds, threads=threads, **common)
+        found = solve_cpsat(job, link, threads=int(name.partition(":")[2] or 2))
     send(answers, ("done", found.picked, found.bound, found.proved))
 
 
 def main() -> None:
-    """Serve on the standard streams; all other output is redirected to the standard error."""
+    """Serve as ``python -m workbench.extraction.exact.worker SOLVER MEMORY_BYTES``: the first frame in is the job.
+
+    All output but frames is redirected to the standard error. At the end there may also be a frame
+    ``("memory", …)`` or ``("error", message)``.
+    """
     requests, answers = served()
     gc.disable()
     name, memory = sys.argv[1], int(sys.argv[2])
     limit_memory(memory)
     try:
-        solve(name, receive(requests), requests, answers)
+        serve(name, receive(requests), requests, answers)
     except MemoryError:
         send(answers, ("memory", None))
     except Exception as error:  # the parent reports every failure

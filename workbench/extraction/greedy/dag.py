@@ -1,4 +1,4 @@
-"""Greedy extraction that counts shared parts once, within a time and a memory limit."""
+"""Greedy extraction that counts shared parts once: by the best term of every e-class, and by several (beam)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from workbench.extraction.csr_table import least
-from workbench.extraction.problem import BULK, NoExtraction, Problem, table_of
+from workbench.extraction.problem import NoExtraction, Problem, Settled, settle
 
 #: Largest number of pairs of an e-class and one below it that are kept; a pair takes about 50 bytes.
 ENTRIES: Final = 20_000_000
-#: Cap on sums of costs: tree costs double with every level of sharing and would overflow.
-CEILING: Final = 1e300
 #: Relative differences of cost below this are rounding, not improvements.
 TOLERANCE: Final = 1e-12
+#: Terms of every e-class that a beam search keeps.
+WIDTH: Final = 3
+#: It tries each candidate at most this often on average; further tries hardly find anything.
+TRIES: Final = 6
 #: Set entries processed between two checks of the clock, about a tenth of a second.
 _STRIDE: Final = 1_000_000
 
@@ -31,68 +30,6 @@ class Greedy:
 
     taken: dict[int, int]
     finished: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """An acyclic choice for every e-class with a finite term: costs, candidates and their order.
-
-    All lists are indexed by e-class. ``best`` is the least cost (infinite without a finite term),
-    ``choice`` the position of the candidate (-1 without), ``rank`` a number above those of its children.
-    """
-
-    best: list[float]
-    choice: list[int]
-    rank: list[int]
-
-
-def settle(problem: Problem, price: Sequence[float]) -> Settled:
-    """Return the choice of least tree cost if candidate ``i`` costs ``price[i]`` (0 or more).
-
-    It is found as in ``tree_costs``. An infinite price excludes a candidate. Sums are capped at
-    ``CEILING``; the choice stays acyclic.
-    """
-    if len(problem.nodes) >= BULK:
-        table = table_of(problem, price)
-        found = least(table)
-        if found is not None:
-            choice = np.where(found.choice < 0, -1, table.nodes[found.choice]).tolist()
-            return Settled(found.best.tolist(), choice, found.rank.tolist())
-    eclass, children = problem.eclass, problem.children
-    readers: list[list[int]] = [[] for _ in range(problem.n_classes)]
-    total = list(price)
-    waiting = [len(row) for row in children]
-    for i, row in enumerate(children):
-        for d in row:
-            readers[d].append(i)
-    best = [math.inf] * problem.n_classes
-    choice = [-1] * problem.n_classes
-    rank = [-1] * problem.n_classes
-    heap = [(total[i], i) for i in range(len(eclass)) if not waiting[i] and total[i] < math.inf]
-    heapq.heapify(heap)
-    settled = 0
-    while heap:
-        cost, i = heapq.heappop(heap)
-        c = eclass[i]
-        if choice[c] >= 0:
-            continue
-        best[c], choice[c], rank[c] = cost, i, settled
-        settled += 1
-        for j in readers[c]:
-            if total[j] < math.inf:
-                total[j] = min(CEILING, total[j] + cost)
-            waiting[j] -= 1
-            if not waiting[j] and choice[eclass[j]] < 0 and total[j] < math.inf:
-                heapq.heappush(heap, (total[j], j))
-    return Settled(best, choice, rank)
-
-
-def greedy_dag(problem: Problem, until: float | None = None, entries: int = ENTRIES) -> dict[int, int]:
-    """Return a selection (e-class → e-node) of least whole-term cost, counting shared parts once.
-
-    See :func:`greedy`, which also returns whether the search finished.
-    """
-    return greedy(problem, until, entries).taken
 
 
 def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES) -> Greedy:
@@ -112,15 +49,15 @@ def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES)
         if tree.choice[root] < 0:
             raise NoExtraction(f"root e-class {root} must have a finite term of finite cost, got none")
     plain = acyclic(problem, tree.choice, tree.best, tree)
-    best, least, complete = plain, _cost(problem, plain), True
+    best, least, complete = plain, problem.cost_of(plain), True
     for in_order in (True, False):
         choice, total, finished = _search(problem, tree, until, entries, in_order=in_order)
         complete &= finished
         picked = acyclic(problem, choice, total, tree)
-        cost = _cost(problem, picked)
+        cost = problem.cost_of(picked)
         if cost < least or (best is plain and cost == least):
             best, least = picked, cost
-    return Greedy({c: problem.nodes[i] for c, i in best.items()}, complete)
+    return Greedy(problem.taken(best), complete)
 
 
 class _Queue:
@@ -158,11 +95,8 @@ def _search(
     Candidates wait in the order of their e-class's tree cost, or first in, first out.
     """
     eclass, cost, children = problem.eclass, problem.cost, problem.children
-    readers: list[list[int]] = [[] for _ in range(problem.n_classes)]
     by_class = sorted(range(len(eclass)), key=eclass.__getitem__)
-    for i in by_class:
-        for d in children[i]:
-            readers[d].append(i)
+    readers = {d: sorted(reading, key=eclass.__getitem__) for d, reading in problem.readers().items()}
     below: list[dict[int, float] | None] = [None] * problem.n_classes
     total = [math.inf] * problem.n_classes
     choice = [-1] * problem.n_classes
@@ -207,7 +141,7 @@ def _search(
         below[c], total[c], choice[c] = united, sum_, i
         if kept > entries:
             return choice, total, False
-        for j in readers[c]:
+        for j in readers.get(c, ()):
             missing[j] -= old is None
             if not queued[j] and cost[j] < math.inf:
                 queue.push((rank[eclass[j]], j))
@@ -263,5 +197,113 @@ def acyclic(problem: Problem, choice: Sequence[int], total: Sequence[float], tre
     return done
 
 
-def _cost(problem: Problem, picked: dict[int, int]) -> float:
-    return math.fsum(problem.cost[i] for i in picked.values())
+# -- beam search ---------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, eq=False)
+class _Term:
+    """A term of an e-class: its cost, and the candidate of every e-class in it."""
+
+    cost: float
+    parts: dict[int, int]
+
+
+def beam(
+    problem: Problem, until: float | None = None, entries: int = ENTRIES, width: int = WIDTH
+) -> dict[int, int] | None:
+    """Return an acyclic selection (e-class → e-node) found by keeping ``width`` terms of every e-class.
+
+    So readers can share the better ones. A candidate is tried with the combinations of its children's terms,
+    child by child, of which the cheapest ``width`` go on. The result is None if time or ``entries`` (pairs of
+    an e-class and one below it) end the search, or if terms of different children do not fit together at a
+    root.
+
+    Args:
+        problem: The problem.
+        until: Deadline of ``time.perf_counter``.
+        entries: Largest number of pairs that are kept.
+        width: Number of terms that are kept of every e-class.
+    """
+    tree = settle(problem, problem.cost)
+    readers = problem.readers()
+    known: list[list[_Term]] = [[] for _ in range(problem.n_classes)]
+    order = sorted(range(len(problem.nodes)), key=lambda i: (tree.rank[problem.eclass[i]], i))
+    queue = deque(i for i in order if problem.cost[i] < math.inf)
+    queued = bytearray(len(problem.nodes))
+    for i in queue:
+        queued[i] = 1
+    kept = work = 0
+    left = TRIES * len(problem.nodes)
+    while queue and left:
+        left -= 1
+        work += 1
+        if not work & 63 and until is not None and time.perf_counter() > until:
+            return None
+        i = queue.popleft()
+        queued[i] = 0
+        c = problem.eclass[i]
+        before = known[c]
+        fresh = [
+            term
+            for term in _combined(problem, known, problem.children[i], width)
+            if c not in term.parts
+        ]  # fmt: skip
+        own = [_Term(term.cost + problem.cost[i], term.parts | {c: i}) for term in fresh]
+        best = _cheapest([*before, *own], width)
+        if len(best) == len(before) and all(a is b for a, b in zip(best, before, strict=True)):
+            continue
+        known[c] = best
+        kept += sum(len(term.parts) for term in best) - sum(len(term.parts) for term in before)
+        if kept > entries:
+            return None
+        for j in readers.get(c, ()):
+            if not queued[j] and problem.cost[j] < math.inf:
+                queue.append(j)
+                queued[j] = 1
+    whole = _combined(problem, known, problem.roots, width)
+    if not whole:
+        return None
+    choice = [-1] * problem.n_classes
+    for c, i in whole[0].parts.items():
+        choice[c] = i
+    picked = acyclic(problem, choice, [0.0] * problem.n_classes, tree)
+    return problem.taken(picked)
+
+
+def _combined(
+    problem: Problem, known: list[list[_Term]], classes: tuple[int, ...], width: int
+) -> list[_Term]:
+    """Return the cheapest ways to build several e-classes at once."""
+    found = [_Term(0.0, {})]
+    for d in sorted(classes, key=lambda d: -len(known[d][0].parts) if known[d] else 0):
+        if len(found) == 1 and len(known[d]) == 1:
+            # The only way grows in place: copies of it would take quadratic time under a wide e-node.
+            cost, grown = found[0].cost, found[0].parts
+            for c, i in known[d][0].parts.items():
+                if c not in grown:
+                    grown[c] = i
+                    cost += problem.cost[i]
+            found = [_Term(cost, grown)]
+            continue
+        united = []
+        for one in found:
+            for other in known[d]:
+                parts = other.parts | one.parts
+                cost = one.cost
+                for c, i in other.parts.items():
+                    if c not in one.parts:
+                        cost += problem.cost[i]
+                united.append(_Term(cost, parts))
+        found = _cheapest(united, width)
+        if not found:
+            return []
+    return found
+
+
+def _cheapest(terms: list[_Term], width: int) -> list[_Term]:
+    """Return the cheapest terms, of equal costs the first only."""
+    result: list[_Term] = []
+    for term in sorted(terms, key=lambda term: term.cost):
+        if not result or term.cost > result[-1].cost * (1 + 1e-12):
+            result.append(term)
+            if len(result) == width:
+                break
+    return result

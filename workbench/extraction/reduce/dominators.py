@@ -9,7 +9,6 @@ integer.
 
 from __future__ import annotations
 
-import heapq
 import math
 import time
 from collections import deque
@@ -18,8 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.extraction.csr_table import least
-from workbench.extraction.problem import BULK, Problem, table_of
+from workbench.extraction.problem import Problem, settle
 from workbench.support.orders import postorder
 
 #: Sets of at most this many e-classes are summed one by one.
@@ -65,7 +63,8 @@ def must_sets(problem: Problem, until: float = math.inf) -> Must | None:
     sets = len(members) + len(problem.nodes)
     if len(members) > MOST_CLASSES or sets * len(members) > 8 * MOST_BYTES:
         return None
-    classes = _bottom_up(problem, members)
+    # Children first as far as cycles allow, so that few rounds settle the sets.
+    classes = postorder(problem.roots, lambda c: [d for i in members[c] for d in problem.children[i]])
     position = {c: k for k, c in enumerate(classes)}
     everything = (1 << len(position)) - 1
     of_class = dict.fromkeys(classes, everything)
@@ -105,11 +104,6 @@ def must_sets(problem: Problem, until: float = math.inf) -> Must | None:
     for r in problem.roots:
         roots |= of_class[r]
     return Must(of_class, of_node, roots, position, classes)
-
-
-def _bottom_up(problem: Problem, members: dict[int, list[int]]) -> list[int]:
-    """Return the e-classes, children first as far as cycles allow, so that few rounds settle the sets."""
-    return postorder(problem.roots, lambda c: [d for i in members[c] for d in problem.children[i]])
 
 
 @dataclass(slots=True, eq=False)
@@ -184,25 +178,5 @@ def lower_bound(problem: Problem, must: Must | None) -> float:
 
 def chain_bound(problem: Problem) -> float:
     """Return the least cost, over all choices, of the costliest path below the roots."""
-    if len(problem.nodes) >= BULK:
-        found = least(table_of(problem), highest=True)
-        if found is not None:
-            return max((float(found.best[r]) for r in problem.roots), default=0.0)
-    waiting = [len(row) for row in problem.children]
-    readers = problem.readers()
-    height = list(problem.cost)
-    done: dict[int, float] = {}
-    heap = [(height[i], i) for i, count in enumerate(waiting) if not count]
-    heapq.heapify(heap)
-    while heap:
-        cost, i = heapq.heappop(heap)
-        c = problem.eclass[i]
-        if c in done:
-            continue
-        done[c] = cost
-        for reader in readers.get(c, ()):
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                # E-classes settle in order of height, so the child that settles last is the highest.
-                heapq.heappush(heap, (problem.cost[reader] + cost, reader))
-    return max((done.get(r, 0.0) for r in problem.roots), default=0.0)
+    height = settle(problem, problem.cost, highest=True).best
+    return max((height[r] for r in problem.roots if height[r] < math.inf), default=0.0)

@@ -7,14 +7,17 @@ needed e-classes as roots. They use must-sets instead of children if there are f
 
 from __future__ import annotations
 
+import heapq
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from workbench.extraction.problem import Problem
-from workbench.extraction.reduce.dominance import dominated, replaceable
+from workbench.extraction.reduce.cycles import components, cyclic
 from workbench.extraction.reduce.dominators import Must, Weights, must_sets
 from workbench.extraction.reduce.dual_ascent import affordable, climb
 
@@ -22,6 +25,9 @@ from workbench.extraction.reduce.dual_ascent import affordable, climb
 ROUNDS: Final = 8
 #: A round that removes at most this share of the candidates is the last.
 WORTH: Final = 1e-3
+#: In an e-class with more candidates left than the first number, each is compared with as many of the cheapest as the
+#: second says.
+MAX_COMPARED, CHEAPEST_COMPARED = 512, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +180,94 @@ def pull_up_costs(problem: Problem, known: Knowledge) -> Problem:
 
 
 # -- reductions by must-sets ------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, eq=False)
+class Surroundings:
+    """The strongly connected component of every e-class, as its number and as bits."""
+
+    number: list[int]
+    loops: dict[int, int]
+    must: Must
+
+    @classmethod
+    def of(cls, problem: Problem, must: Must) -> Surroundings:
+        """Return the components of a problem."""
+        number = components(problem)
+        loops: dict[int, int] = {}
+        for c in cyclic(problem, number):
+            loops[number[c]] = loops.get(number[c], 0) | 1 << must.position[c]
+        return cls(number, loops, must)
+
+    def loop(self, eclass: int) -> int:
+        """Return the e-classes of a component as bits."""
+        return self.loops.get(self.number[eclass], 1 << self.must.position[eclass])
+
+    def given(self, eclass: int) -> int:
+        """Return the e-classes that every solution contains and that cannot need this one, as bits."""
+        return self.must.of_roots & ~self.loop(eclass)
+
+
+def compared(kept: list[int]) -> list[int]:
+    """Return the siblings with which a candidate is compared: all, or the cheapest of very many."""
+    return kept if len(kept) <= MAX_COMPARED else kept[:CHEAPEST_COMPARED]
+
+
+def _missing(row: tuple[int, ...], there: int, must: Must, terms: dict[int, int]) -> int | None:
+    """Return the e-classes to be built for children, as bits, or None if a child has no known term."""
+    found = 0
+    for d in row:
+        if there >> must.position[d] & 1:
+            continue
+        if d not in terms:
+            return None
+        found |= terms[d]
+    return found & ~there
+
+
+def _terms(problem: Problem, must: Must, around: Surroundings) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the least tree term of every e-class: its candidate, and the e-classes in it as bits.
+
+    An e-class that every solution contains costs nothing in the terms of other components.
+    """
+    free = _free(problem, must, around)
+    waiting: list[int] = []
+    readers: dict[int, list[int]] = {}
+    total = list(problem.cost)
+    for i, row in enumerate(problem.children):
+        open_ = [d for d in row if not free(i, d)]
+        for d in open_:
+            readers.setdefault(d, []).append(i)
+        waiting.append(len(open_))
+    heap = [(total[i], i) for i, count in enumerate(waiting) if not count]
+    heapq.heapify(heap)
+    choice: dict[int, int] = {}
+    terms: dict[int, int] = {}
+    while heap:
+        cost, i = heapq.heappop(heap)
+        c = problem.eclass[i]
+        if c in choice:
+            continue
+        choice[c] = i
+        bits = 1 << must.position[c]
+        for d in problem.children[i]:
+            bits |= 0 if free(i, d) else terms[d]
+        terms[c] = bits
+        for reader in readers.get(c, ()):
+            total[reader] += cost
+            waiting[reader] -= 1
+            if not waiting[reader] and problem.eclass[reader] not in choice:
+                heapq.heappush(heap, (total[reader], reader))
+    return choice, terms
+
+
+def _free(problem: Problem, must: Must, around: Surroundings) -> Callable[[int, int], bool]:
+    needed, number, place = must.of_roots, around.number, must.position
+
+    def free(candidate: int, child: int) -> bool:
+        return bool(needed >> place[child] & 1) and number[child] != number[problem.eclass[candidate]]
+
+    return free
+
+
 def drop_circular(problem: Problem, known: Knowledge) -> Problem:
     """Drop a candidate below which its own e-class always occurs: no finite term takes it."""
     must = known.must(problem)
@@ -188,19 +282,79 @@ def drop_circular(problem: Problem, known: Knowledge) -> Problem:
 def drop_dominated(problem: Problem, known: Knowledge) -> Problem:
     """Drop a candidate if a sibling costs no more and reads only e-classes that are there anyway.
 
-    See :func:`~workbench.extraction.reduce.dominance.dominated`.
+    These are the e-classes below the candidate, and those that every solution contains. The sibling can
+    replace the candidate without new e-classes and without a cycle.
     """
     must = known.must(problem)
-    return drop_repeated(problem, known) if must is None else dominated(problem, must, known.until)
+    if must is None:
+        return drop_repeated(problem, known)
+    alive = [True] * len(problem.nodes)
+    around = Surroundings.of(problem, must)
+    own = []
+    for row in problem.children:
+        bits = 0
+        for d in row:
+            bits |= 1 << must.position[d]
+        own.append(bits)
+    for c, siblings in problem.members().items():
+        if len(siblings) < 2 or time.perf_counter() > known.until:
+            continue
+        given = around.given(c)
+        # A circular candidate cannot justify dropping another one.
+        finite = [i for i in siblings if not must.of_node[i] >> must.position[c] & 1]
+        order = sorted(finite, key=lambda i: (problem.cost[i], (own[i] & ~given).bit_count(), i))
+        kept: list[int] = []
+        for k, i in enumerate(order):
+            if not k & 63 and time.perf_counter() > known.until:
+                break
+            there = must.of_node[i] | given
+            if any(not own[j] & ~there for j in compared(kept)):
+                alive[i] = False
+            else:
+                kept.append(i)
+    return problem.keep(alive, always=False)
 
 
 def drop_replaceable(problem: Problem, known: Knowledge) -> Problem:
     """Drop a candidate if a sibling with all that has to be built for it costs no more.
 
-    See :func:`~workbench.extraction.reduce.dominance.replaceable`.
+    Nothing has to be built for e-classes below the candidate and for those that every solution contains. The
+    others are built by their least tree terms. If such a term reads an e-class of the sibling's own
+    component that is not below the candidate, the sibling might close a cycle, and nothing is dropped.
     """
     must = known.must(problem)
-    return problem if must is None else replaceable(problem, must, known.until)
+    if must is None:
+        return problem
+    around = Surroundings.of(problem, must)
+    choice, terms = _terms(problem, must, around)
+    # A term may rely on its candidates, so these are kept.
+    least = np.array([problem.cost[choice[c]] if c in choice else math.inf for c in must.classes])
+    weight = Weights(must, least)
+    alive = [True] * len(problem.nodes)
+    for c, siblings in problem.members().items():
+        if len(siblings) < 2 or c not in choice or time.perf_counter() > known.until:
+            continue
+        finite = [i for i in siblings if not must.of_node[i] >> must.position[c] & 1]
+        order = sorted(finite, key=lambda i: (problem.cost[i], i))
+        given = around.given(c)
+        kept: list[int] = []
+        for k, i in enumerate(order):
+            if not k & 15 and time.perf_counter() > known.until:
+                break
+            if i == choice[c]:
+                kept.append(i)
+                continue
+            there = must.of_node[i] | given
+            for j in compared(kept):
+                more = _missing(problem.children[j], there, must, terms)
+                if more is None or more & around.loop(c):
+                    continue
+                if problem.cost[j] + weight(more) <= problem.cost[i]:
+                    alive[i] = False
+                    break
+            if alive[i]:
+                kept.append(i)
+    return problem.keep(alive, always=False)
 
 
 def drop_expensive(problem: Problem, known: Knowledge) -> Problem:
@@ -262,6 +416,7 @@ def presolve(
     until: float = math.inf,
     reductions: tuple[Reduction, ...] = REDUCTIONS,
     rounds: int = ROUNDS,
+    earlier: Sequence[Effect] = (),
 ) -> tuple[Problem, list[Effect]]:
     """Apply reductions until they remove hardly any more candidates.
 
@@ -271,12 +426,13 @@ def presolve(
         until: Deadline of ``time.perf_counter``; after it the problem reached so far is returned.
         reductions: The reductions of a round.
         rounds: Largest number of rounds.
+        earlier: The effects of earlier reductions of the problem.
 
     Returns:
-        The reduced problem, and the effect of each reduction.
+        The reduced problem, and the effect of each reduction, earlier ones included.
     """
     known = Knowledge(incumbent, until)
-    effects: dict[str, Effect] = {}
+    effects = {effect.name: effect for effect in earlier}
     for _ in range(rounds):
         before = len(problem.nodes)
         for reduction in reductions:

@@ -1,4 +1,4 @@
-"""Tensat's own integer program, for comparison.
+"""Tensat's own integer program of an extraction, for comparison.
 
 MLSys 2021, section 5.2: one row per candidate and child, and order variables over all e-classes against
 cycles, either real or integer. The order variables are omitted if cycles were broken before.
@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from workbench.extraction.exact.cycle_constraints import unfounded
-from workbench.extraction.exact.ilp import Program, highs_model
-from workbench.extraction.exact.types import Solved, Tell
+import numpy as np
+
+from workbench.egraph.egraph import EGraph
+from workbench.extraction.exact.ilp import Program, highs_solver, pulp_model
+from workbench.extraction.exact.types import ALONE, Job, Link, Solved
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.dominators import chain_bound
+
+if TYPE_CHECKING:
+    import pulp
 
 #: The methods that solve the program, and the order variables of each.
 ORDERS: Final = {"tensat": "real", "tensat-integer": "integer", "tensat-filtered": "none"}
@@ -51,46 +56,49 @@ def tensat_program(problem: Problem, order: str) -> Program:
     return found
 
 
-def solve_tensat(
-    name: str, problem: Problem, seconds: float, *, tell: Tell = lambda picked, bound, cuts: None
-) -> Solved:
+def tensat_problem(egraph: EGraph, costs: np.ndarray, *, integer_order: bool = False) -> pulp.LpProblem:
+    """Return Tensat's own program: one row per e-node and child, and order variables against cycles.
+
+    See MLSys 2021, section 5.2. The methods ``"tensat"`` and ``"tensat-integer"`` solve this program.
+    ``integer_order`` selects integer order variables instead of real ones. The program serves for
+    comparison: it is slower than :func:`~workbench.extraction.exact.ilp.pulp_problem` by orders of magnitude.
+    """
+    order = "integer" if integer_order else "real"
+    return pulp_model("tensat", tensat_program(Problem.of(egraph, costs), order))
+
+
+def solve_tensat(name: str, job: Job, link: Link = ALONE) -> Solved:
     """Solve Tensat's program in HiGHS in its original setting: no start selection and no reductions.
 
     Args:
         name: A method of :data:`ORDERS`.
-        problem: The problem; free of cycles if the method has no order variables.
-        seconds: Time limit.
-        tell: Callback for better selections and bounds.
+        job: The problem and its seconds; free of cycles if the method has no order variables.
+        link: The way to report better selections and bounds.
     """
     import highspy
 
-    until = time.perf_counter() + seconds
+    until, problem = time.perf_counter() + job.seconds, job.problem
     rows = tensat_program(problem, ORDERS[name])
-    solver = highspy.Highs()
-    for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 0), ("mip_rel_gap", 0.0)):
-        solver.setOptionValue(option, value)
     least = chain_bound(problem)
     scale = 1.0 / least if 0.0 < least < MIN_PATH_COST else 1.0
     rows.cost = [c * scale for c in rows.cost]
-    model = highs_model(rows)
-    solver.setOptionValue("time_limit", max(0.01, until - time.perf_counter()))
-    solver.passModel(model)
+    solver = highs_solver(rows, until, mip_rel_gap=0.0)
     best: dict[int, int] | None = None
     bound = 0.0
 
     def offer(values: Any) -> None:
         nonlocal best
         picked = rows.picked(values)
-        if not unfounded(problem, picked):
+        if not problem.loops(picked):
             best = picked
-            tell(best, bound, 0)
+            link.tell(best, bound, 0)
 
     def bounding(event: Any) -> None:
         nonlocal bound
         value = event.data_out.mip_dual_bound / scale
         if math.isfinite(value) and value > bound:
             bound = value
-            tell(None, bound, 0)
+            link.tell(None, bound, 0)
 
     solver.cbMipImprovingSolution += lambda event: offer(event.data_out.mip_solution)
     solver.cbMipInterrupt += bounding

@@ -1,3 +1,5 @@
+"""Integer programs of extractions as PuLP models."""
+
 import pulp
 import pytest
 

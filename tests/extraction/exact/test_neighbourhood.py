@@ -1,3 +1,5 @@
+"""Neighbourhoods of large-neighbourhood search."""
+
 import itertools
 import math
 import random

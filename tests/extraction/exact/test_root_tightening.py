@@ -1,3 +1,5 @@
+"""Parts of a problem are reduced once more before they are solved."""
+
 import math
 from dataclasses import replace
 

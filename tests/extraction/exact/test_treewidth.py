@@ -1,3 +1,5 @@
+"""Tree decompositions of extraction problems."""
+
 import itertools
 
 import networkx as nx

@@ -1,3 +1,5 @@
+"""Beam search in greedy extraction, against brute force."""
+
 import time
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Reductions by dominance between candidates, against brute force."""
+
 import math
 
 import numpy as np

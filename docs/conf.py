@@ -30,6 +30,7 @@ include_patterns = [
     "experiments/README.md",
     "results/README.md",
     "results/*/*.md",
+    "workbench/*/README.md",
 ]
 exclude_patterns = [
     ".venv*",
@@ -37,7 +38,6 @@ exclude_patterns = [
     "docs/generated/site",
     "out",
     "**/out",
-    "workbench",
     "tests",
     "**/runs",
     ".git",

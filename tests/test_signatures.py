@@ -20,6 +20,8 @@ OPEN = {
     "graph/graph.py": (1, "an attribute of a node: the operator's declaration says of which type"),
     "ops/typing.py": (3, "an attribute that one reading holds as a tuple and another as an expression"),
     "rules/interpret.py": (18, "values of an algebra: numbers, unknowns, expressions, or tuples of them"),
+    "support/pool.py": (1, "arguments of the caller's function"),
+    "faces/cli/options.py": (2, "a default of typer's, which stands for a value of any type"),
     "support/processes.py": (2, "a message of another process, which a pickle holds"),
     "laws/theorems/terms.py": (1, "parts of a factor: its head says of which types"),
     "laws/verification/instances/typings.py": (1, "a coordinate's value: its name says of which type"),

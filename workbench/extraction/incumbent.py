@@ -58,7 +58,14 @@ class Incumbent:
     def offer(
         self, choice: np.ndarray, kind: StepKind, solver: str = "", rules: tuple[RuleStep, ...] = ()
     ) -> StepKind:
-        """Keep a selection if it is the best so far; ``solver`` names the method of an incumbent."""
+        """Keep a selection if it is the best so far, and return the kind of the step.
+
+        Args:
+            choice: An e-node for each e-class, -1 for none.
+            kind: How it was found.
+            solver: The method of an incumbent; by default the kind's name.
+            rules: The work of the step by rule.
+        """
         method = solver or kind.value
         if not is_acyclic(self.egraph, choice):
             raise NoExtraction(f"{method} extraction chose a cyclic term: a defect")
@@ -79,7 +86,14 @@ class Incumbent:
         endings: tuple[Ending, ...] = (),
         counts: Mapping[str, int] | None = None,
     ) -> StepKind:
-        """Settle the bound of the best selection, and whether that is proved optimal."""
+        """Settle the bound of the best selection, and whether that is proved optimal.
+
+        Args:
+            bound: A bound on every selection's cost, before the offset.
+            proved: Whether a solver proved the best selection optimal.
+            endings: Why solvers ended.
+            counts: Figures for the note by name.
+        """
         best = self.solution
         bound = min(max(bound, best.bound), best.cost)
         closed = self._proves(bound) or (proved and best.cost - bound <= 1e-6 * best.cost)
@@ -102,7 +116,15 @@ class Incumbent:
         rules: tuple[RuleStep, ...] = (),
         counts: Mapping[str, int] | None = None,
     ) -> StepKind:
-        """Add a step to the trace, and return its kind."""
+        """Add a step to the trace, and return its kind.
+
+        Args:
+            kind: What happened.
+            bound: The bound on every selection's cost, before the offset.
+            note: What happened, in words.
+            rules: The work of the step by rule.
+            counts: Further figures by name.
+        """
         self.trace.add(
             Step(
                 len(self.trace),

@@ -230,7 +230,14 @@ class ProofGraph(Terms):
     def add(
         self, op: str, attrs: tuple[AttrValue, ...], inputs: tuple[int, ...], type: ValueType | None
     ) -> int:
-        """Return the number of a term, which is equal to others by congruence at once."""
+        """Return the number of a term, which is equal to others by congruence at once.
+
+        Args:
+            op: Its operator.
+            attrs: The values of the operator's attributes.
+            inputs: The numbers of its operands.
+            type: Its type, or None if it has none.
+        """
         before = len(self)
         number = super().add(op, attrs, inputs, type)
         if number < before:

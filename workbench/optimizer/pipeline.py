@@ -17,7 +17,7 @@ from workbench.frontends.model_file import open_model
 from workbench.graph import Graph
 from workbench.optimizer.candidates import Choice, first_certified, holds, ranked
 from workbench.optimizer.dynamic import fate_of
-from workbench.optimizer.job import Job, default_cost, job_of
+from workbench.optimizer.job import Job, check_timing, default_cost, job_of
 from workbench.optimizer.record import trace_meta
 from workbench.optimizer.result import Optimized
 from workbench.optimizer.rule_selection import Rules, rules_of
@@ -104,6 +104,7 @@ def optimize(
     priced_by = default_cost(model) if cost is None else cost
     cost_model = economical(cost_model_of(priced_by), named=cost)
     ruleset = rules_of(rules, keep_refuted=settings.keep_refuted)
+    check_timing(settings)
     with stages("import"):
         opened = open_model(model, dims, sizes, keep_inputs=keep_inputs)
         job = job_of(opened, ruleset, cost_model, settings, stages)

@@ -37,9 +37,13 @@ def processes(jobs: int | None = None) -> Iterator[ProcessPoolExecutor]:
 
 
 def mapped(function: Callable[[A], B], items: Sequence[A], jobs: int = 1, chunks: int = 0) -> Iterator[B]:
-    """Yield the results of a function in the order of the items; with one job they are computed in this process.
+    """Yield the results of a function in the order of the items.
 
-    With more, neighbouring items go to a process together if ``chunks`` is given: to each about that many groups.
+    Args:
+        function: The function, which a pickle can hold.
+        items: Its arguments.
+        jobs: The number of processes; with 1 this process computes the results.
+        chunks: About how many groups of neighbouring items each process gets; 0 for single items.
     """
     if jobs == 1:
         yield from map(function, items)

@@ -175,9 +175,14 @@ def say(ax: Axes, text: str) -> Axes:
 
 
 def name_axes(ax: Axes, title: str, x: str = "", y: str = "", *, columns: int = 4) -> None:
-    """Set the title and the names of the axes, and put a legend of at most this many columns below the title.
+    """Set the title and the names of the axes, and put a legend below the title.
 
-    An empty name and a legend of no columns are left out.
+    Args:
+        ax: The axes.
+        title: The title.
+        x: The name of the horizontal axis; empty for none.
+        y: The name of the vertical axis; empty for none.
+        columns: The most columns of the legend; 0 for no legend.
     """
     if x:
         ax.set_xlabel(x)
@@ -203,7 +208,15 @@ def name_columns(ax: Axes, names: Sequence[str]) -> None:
 
 
 def note(ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
-    """Write a text next to a point, at an offset in points."""
+    """Write a text next to a point.
+
+    Args:
+        ax: The axes.
+        text: The text.
+        at: The point, in data coordinates.
+        offset: The distance of the text from it, in points.
+        **style: The style of the text.
+    """
     ax.annotate(text, at, xytext=offset, textcoords="offset points", **style)
 
 

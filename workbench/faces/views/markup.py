@@ -53,7 +53,15 @@ def static_text(*names: str) -> str:
 
 
 def live_page(title: str, style: str, face: str, script: str, model: str) -> str:
-    """Return a page that a script draws, with a face for browsers without scripts; ``model`` is the script's."""
+    """Return a page that a script draws.
+
+    Args:
+        title: The title of the page.
+        style: Its style sheet.
+        face: HTML for browsers without scripts.
+        script: The script, a module with a function ``render``.
+        model: The script's model, an expression.
+    """
     return page_of(
         title,
         f'<style>{style}</style><div id="view"></div><noscript>{face}</noscript>\n'

@@ -240,7 +240,14 @@ def graph_html(graph: Graph) -> str:
 
 # -- traces -----------------------------------------------------------------------------------------
 def figure(plot: Callable[[Any, Axes], object], thing: object, size: tuple[float, float], text: str) -> str:
-    """Return a figure of a thing as a picture; ``size`` is in inches, ``text`` its alternative text."""
+    """Return a figure of a thing as a picture.
+
+    Args:
+        plot: Draws the thing on axes.
+        thing: The thing.
+        size: Width and height in inches.
+        text: The alternative text.
+    """
     from workbench.faces.plots import figure_svg
 
     return picture(figure_svg(lambda ax: plot(thing, ax), size), text, kind="svg")

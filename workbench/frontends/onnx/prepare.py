@@ -57,8 +57,11 @@ def prepare(
 ) -> Prepared:
     """Check a model, bind its symbolic dimensions, sort and inline it; raise :class:`ModelError`.
 
-    With ``keep_inputs`` an input that has an initial value stays an input. With ``open_dimensions`` a
-    dimension that is not bound gets an extent that stands for it.
+    Args:
+        file: The model as it was read.
+        dims: The extent of a symbolic dimension by its name.
+        keep_inputs: Whether an input that has an initial value stays an input.
+        open_dimensions: Whether a dimension that is not bound gets an extent that stands for it.
     """
     model, graph = file.model, file.model.graph
     nodes = all_nodes(model)
@@ -197,11 +200,15 @@ def bind_dimensions(
 ) -> tuple[Symbol, ...]:
     """Set every symbolic dimension of the inputs to its extent, in place.
 
-    ``dims`` maps a dimension's name to its extent. A dimension without a name is called ``input[axis]``; an
-    input without a shape takes a whole shape under its own name. The named dimensions of the ``others`` are
-    set too. A dimension that is not bound is left open if ``numbers`` of the model are given: its extent is a
-    prime far from them, and it is one of the symbols that are returned. Otherwise raise :class:`ModelError`
-    with the names of the unbound dimensions.
+    A dimension without a name is called ``input[axis]``; an input without a shape takes a whole shape under
+    its own name. A dimension that is not bound is left open if ``numbers`` are given, and it is one of the
+    symbols that are returned. Otherwise raise :class:`ModelError` with the names of the unbound dimensions.
+
+    Args:
+        inputs: The inputs of the model.
+        others: Other values, whose named dimensions are set too.
+        dims: The extent of a dimension by its name.
+        numbers: The numbers of the model; the extent of an open dimension is a prime far from them.
     """
     names = {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if d.dim_param}
     names |= {v.name for v in inputs}

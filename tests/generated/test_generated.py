@@ -1,0 +1,96 @@
+"""Generated models with symbolic dimensions: each result is equal to its original at every size."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from onnx import numpy_helper
+
+from tests.generated.draft import session
+from tests.generated.families import FAMILIES, draw
+from tests.generated.judge import compared, difference, judged, line, table
+
+#: Seeds of different families, of which every result is right.
+DOZEN = (0, 5, 8, 9, 12, 15, 16, 18, 19, 26, 30, 102)
+
+
+def test_every_family_makes_a_model_that_runs_at_several_sizes():
+    for seed, family in enumerate(FAMILIES):
+        name, draft, model, valid = draw(seed)
+        assert name == family
+        assert len(valid) >= 5
+        values = session(model).run(None, draft.feeds(valid[0]))
+        assert len(values) == len(model.graph.output)
+
+
+def test_a_seed_always_makes_the_same_model():
+    assert draw(7)[2].SerializeToString() == draw(7)[2].SerializeToString()
+    assert draw(7)[2] != draw(7 + len(FAMILIES))[2]
+
+
+def test_the_sizes_are_beside_the_constants_of_the_model():
+    _, draft, _, _ = draw(0)
+    for symbol, constants in draft.symbols.items():
+        used = {sizes[symbol] for sizes in draft.bindings()}
+        assert len(used) >= 12
+        assert {k + d for k in constants for d in (-1, 0, 1)} - {0} <= used
+
+
+def altered(model, change):
+    copy = type(model)()
+    copy.CopyFrom(model)
+    change(copy)
+    return copy
+
+
+def test_a_wrong_result_is_noticed():
+    _, draft, model, valid = draw(18)
+
+    def doubled(copy):
+        weight = next(w for w in copy.graph.initializer if w.data_type == 1 and np.prod(w.dims) > 1)
+        weight.CopyFrom(numpy_helper.from_array(2 * numpy_helper.to_array(weight), weight.name))
+
+    def fixed(copy):
+        for v in copy.graph.input:
+            v.type.tensor_type.shape.dim[0].dim_value = 2
+
+    def renamed(copy):
+        copy.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "another"
+
+    assert compared(draft, model, valid, model) == ("right", "")
+    assert compared(draft, model, valid, altered(model, doubled))[0] == "wrong"
+    assert compared(draft, model, valid, altered(model, fixed))[0] == "lost"
+    assert compared(draft, model, valid, altered(model, renamed))[0] == "interface"
+
+
+def test_differences_are_of_shape_type_or_value():
+    one = np.ones((2, 3), np.float32)
+    assert not difference(one, one + 1e-6)
+    assert difference(one, one[:1])
+    assert difference(one, one.astype(np.float64))
+    assert difference(one, one * 1.01)
+    assert difference(one, np.where(np.eye(2, 3), np.nan, one))
+    assert difference(np.arange(3), np.arange(3)[::-1])
+
+
+def check(seeds, kept):
+    """Judge seeds; at least a part must keep all symbols, and nothing else may be less than right."""
+    outcomes = list(judged(seeds))
+    counts = Counter(o["verdict"] for o in outcomes)
+    report = "\n".join(
+        [*table(outcomes), *(line(o) for o in outcomes if o["verdict"] not in ("right", "lost"))]
+    )
+    assert counts["right"] + counts["lost"] == len(outcomes), report
+    assert counts["right"] >= kept * len(outcomes), report
+    assert any(o["rewritten"] for o in outcomes)
+
+
+@pytest.mark.slow
+def test_a_dozen_generated_models_are_right():
+    check(DOZEN, kept=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
+def test_three_hundred_generated_models_are_right():
+    check(range(300), kept=0.75)

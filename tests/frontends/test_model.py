@@ -3,11 +3,13 @@
 import pytest
 
 import workbench
+from workbench.frontends.model import SymbolTable
 from workbench.frontends.model_file import fixed_model
 from workbench.frontends.onnx.file import ModelError
 from workbench.frontends.onnx.symbolic_dims import check_elements_at, check_names
 from workbench.graph import GraphBuilder
 from workbench.studies.benchmarks import benchmark
+from workbench.symbolic import Generic
 
 
 def test_a_model_that_is_a_graph_is_itself():
@@ -52,3 +54,13 @@ def test_what_are_no_rules_is_named():
     graph = b.graph({"y": b.op("relu", b.input("x", (2, 3)))})
     with pytest.raises(TypeError, match="rules must be names, files or rules, got 3"):
         workbench.optimize(graph, rules=3, cost="analytic", time=False)
+
+
+def test_extents_are_declared_by_the_names_of_symbols():
+    n, s = 14_489, 51_991
+    table = SymbolTable(Generic({"n": n, "s": s}), {("x", 0): "n", ("x", 1): "s"}, frozenset({"n"}))
+    assert table.dims((n, 4, n * s)) == ["n", 4, None]  # no name of the file stands for s
+    assert table.dims((2 * n, 4), "x") == ["n", 4]  # an axis of an input bears its own name
+    assert SymbolTable(table.generic, named=frozenset({"n", "s"})).dims((n, n * s)) == ["n", "n*s"]
+    assert table.sources == {"n": ("x", 0), "s": ("x", 1)}
+    assert SymbolTable().dims((n, 4)) == [n, 4]

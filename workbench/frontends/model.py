@@ -15,6 +15,7 @@ from workbench.egraph.at_sizes import egraph_at, graph_at
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
 from workbench.symbolic import Generic
+from workbench.symbolic.integers import symbols, written
 from workbench.symbolic.sizes import checked_sizes
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from workbench.frontends.coverage import Coverage
     from workbench.frontends.onnx.baseline import Cleaned
-    from workbench.frontends.onnx.symbolic_writer import SymbolTable
 
 #: What :func:`workbench.optimize` takes for a model.
 ModelLike: TypeAlias = "Graph | str | os.PathLike[str] | bytes | ModelProto"
@@ -45,6 +45,45 @@ class Symbol:
     kind: str
     named: bool
     marker: int
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolTable:
+    """The symbolic dimensions that the writer of files declares; without any, every extent is a number.
+
+    ``places`` maps an input's axis to its symbol; ``named`` are the symbols that have names in the model.
+    """
+
+    generic: Generic = field(default_factory=lambda: Generic({}))
+    places: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    named: frozenset[str] = frozenset()
+
+    @property
+    def sources(self) -> dict[str, tuple[str, int]]:
+        """Return for every symbol one input and axis that have its size; derived symbols are left out."""
+        found: dict[str, tuple[str, int]] = {}
+        for place, name in self.places.items():
+            if name not in self.generic.derived:
+                found.setdefault(name, place)
+        return found
+
+    def dims(self, shape: Sequence[int], source: str = "") -> list[int | str | None]:
+        """Return extents as they are declared: numbers, names, None for an extent with an unnamed symbol.
+
+        ``source`` is the name of the value if it is an input.
+        """
+        own = {size: name for name, size in self.generic.derived.items() if len(size.terms) > 1}
+        found: list[int | str | None] = []
+        for axis, extent in enumerate(shape):
+            size = self.generic.expression(extent)
+            symbol = self.places.get((source, axis))
+            if size.value is not None:
+                found.append(extent)
+            elif symbol in self.named:
+                found.append(symbol)
+            else:
+                found.append(own.get(size, written(size)) if symbols(size) <= self.named else None)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +139,6 @@ class Model:
     @property
     def table(self) -> SymbolTable:
         """Return the symbols in the form that the writer of files needs."""
-        from workbench.frontends.onnx.symbolic_writer import SymbolTable
-
         places = {place: s.name for s in self.symbols for place in s.places}
         return SymbolTable(self.generic, places, frozenset(s.name for s in self.symbols if s.named))
 

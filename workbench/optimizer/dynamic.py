@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
     from workbench.certification.regions import Correspondence
-    from workbench.frontends.model import Fixed
-    from workbench.frontends.onnx.symbolic_writer import SymbolTable
+    from workbench.frontends.model import Fixed, SymbolTable
 
 #: Most elements of the values of two graphs that are compared at another binding.
 _COMPARED: Final = 1 << 24

@@ -73,7 +73,7 @@ class Generic:
 
     # -- reading: a fraction is an integer and the number that divides it -------------------------------
     def _read(self, number: int) -> Int:
-        if number < 0 or number >= _UNBOUNDED:
+        if not self.primes or number < 0 or number >= _UNBOUNDED:
             return num(number)
         found = self._product(number) or self._affine(number) or self._sum(number)
         return num(number) if found is None else quotient(*found)

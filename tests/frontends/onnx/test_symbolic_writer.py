@@ -1,9 +1,11 @@
+"""Sizes that depend on symbolic dimensions are computed by nodes."""
+
 import numpy as np
 import onnx
 import pytest
 from onnx import helper
 
-from workbench.frontends.onnx.symbolic_writer import TO_THE_END, ShapeWriter, SymbolTable, symbolic_type
+from workbench.frontends.onnx.symbolic_writer import TO_THE_END, ShapeWriter
 from workbench.frontends.runtime import run_model
 from workbench.ops import TensorType
 from workbench.symbolic import Generic, Undecodable
@@ -98,15 +100,3 @@ def test_a_slice_to_the_end_of_a_symbolic_axis_says_so():
 def test_an_attribute_that_depends_on_a_size_cannot_be_written():
     with pytest.raises(Undecodable, match="kernel_shape"):
         ShapeWriter(Nodes(), GENERIC, SOURCES).check("AveragePool", {"kernel_shape": [S, S]})
-
-
-def test_types_name_what_is_symbolic():
-    kind = TensorType("float32", (N, 4, N * S))
-    table = SymbolTable(GENERIC, {("x", 0): "n", ("x", 1): "s"}, frozenset({"n"}))
-
-    def dims(proto):
-        return [d.dim_param or d.dim_value or None for d in proto.tensor_type.shape.dim]
-
-    assert dims(symbolic_type(kind, GENERIC)) == ["n", 4, "n*s"]
-    assert dims(table.type(kind)) == ["n", 4, None]
-    assert table.sources == {"n": ("x", 0), "s": ("x", 1)}

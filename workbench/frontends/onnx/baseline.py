@@ -17,13 +17,13 @@ from workbench.frontends.onnx.file import (
     Apart,
     Source,
     copied,
+    internalise_attributes,
     placeholder,
     read_model,
     tensor_array,
     weight_bytes,
     write_apart,
 )
-from workbench.frontends.onnx.nodes import internalise_attributes
 from workbench.ops.types import TensorType
 
 if TYPE_CHECKING:

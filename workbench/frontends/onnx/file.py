@@ -30,6 +30,7 @@ import onnx.shape_inference
 from google.protobuf.message import DecodeError, Message
 from onnx import ModelProto, SparseTensorProto, TensorProto
 
+from workbench.frontends.onnx.nodes import all_nodes, subgraphs
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType, TypeMismatch
 from workbench.support.files import atomic_file, check_writable, is_device
 from workbench.support.mmap import FileMap, checked, release
@@ -432,6 +433,35 @@ def _check_location(tensor: TensorProto, folder: Path | None) -> None:
         raise FileNotFoundError(f"{what}, and {target} does not exist (try copying it next to the model)")
     if not target.resolve().is_relative_to(folder.resolve()) or not target.is_file():
         raise ModelError(f"{what}, outside the model's folder (try copying the file next to the model)")
+
+
+def take_tensors(file: ModelFile) -> dict[str, np.ndarray]:
+    """Return the stored tensors of a model by name, and load external data of tensors inside attributes.
+
+    Raise :class:`ModelError` if two tensors have one name, or if one is malformed.
+    """
+    graph = file.model.graph
+    internalise_attributes(file.model, file.folder)
+    arrays: dict[str, np.ndarray] = {}
+    for tensor in graph.initializer:
+        if tensor.name in arrays:
+            raise ModelError(f"two initializers are called {tensor.name!r}")
+        mapped = file.arrays.get(tensor.name)
+        arrays[tensor.name] = mapped if mapped is not None else tensor_array(tensor, file.folder)
+    for sparse in graph.sparse_initializer:
+        arrays[sparse.values.name] = dense_array(sparse, file.folder)
+    return arrays
+
+
+def internalise_attributes(model: ModelProto, folder: Path | None) -> None:
+    """Load external data of tensors inside attributes and subgraphs, in place."""
+    for node in all_nodes(model):
+        inside = [t for a in node.attribute for t in ((a.t,) if a.type == a.TENSOR else a.tensors)]
+        inside += [t for graph in subgraphs(node) for t in graph.initializer]
+        for tensor in inside:
+            if tensor.data_location == TensorProto.EXTERNAL:
+                array, name = tensor_array(tensor, folder), tensor.name
+                tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
 
 
 def ir_version_for(opsets: Mapping[str, int], functions: bool = False) -> int:

@@ -16,8 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from workbench.frontends.onnx.file import ModelError, placeholder, read_model, tensor_array
-from workbench.frontends.onnx.nodes import internalise_attributes
+from workbench.frontends.onnx.file import (
+    ModelError,
+    internalise_attributes,
+    placeholder,
+    read_model,
+    tensor_array,
+)
 from workbench.frontends.runtime import RuntimeFailure, ort_value, session_options
 from workbench.ops.types import TensorType
 from workbench.support.mmap import ChangedFile, FileMap, checked, file_of, offset_of, release_all

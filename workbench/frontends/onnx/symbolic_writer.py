@@ -1,22 +1,15 @@
-"""Export of graphs with generic extents: symbolic dimensions are declared, dependent sizes computed at run time."""
+"""The writer of sizes that depend on symbolic dimensions: they are computed at run time, by nodes of the model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
-import onnx
-from onnx import TypeProto
 
-from workbench.frontends.onnx.writer import Writer
-from workbench.graph import Node
-from workbench.ops import spec_of
-from workbench.ops.types import DTYPE_CODES, TensorType
+from workbench.ops.types import TensorType
 from workbench.symbolic import Generic, Undecodable
-from workbench.symbolic.integers import Int, as_quotient, symbols, written
+from workbench.symbolic.integers import Int, as_quotient
 
 #: The end of a slice that reaches the end of its axis.
 TO_THE_END: Final = (1 << 63) - 1
@@ -32,57 +25,6 @@ class Destination(Protocol):
 
     def plain(self, array: np.ndarray) -> str:
         """Return the name of an initializer with the data ``array``, unchanged."""
-
-
-def symbolic_type(kind: TensorType, generic: Generic, named: Callable[[Int], str] = written) -> TypeProto:
-    """Return a type of generic extents in ONNX's form; ``named`` returns the name of a symbolic extent.
-
-    An extent with an empty name is left open.
-    """
-    dims: list[int | str | None] = []
-    for extent in kind.shape:
-        found = generic.expression(extent)
-        dims.append(extent if found.value is not None else named(found) or None)
-    return onnx.helper.make_tensor_type_proto(DTYPE_CODES[kind.dtype], dims)
-
-
-@dataclass(frozen=True, slots=True)
-class SymbolTable:
-    """The symbolic dimensions of a model, for the writer.
-
-    ``places`` maps an input's axis to its symbol; ``named`` are the symbols that have names in the model.
-    """
-
-    generic: Generic
-    places: Mapping[tuple[str, int], str]
-    named: frozenset[str]
-
-    @property
-    def sources(self) -> dict[str, tuple[str, int]]:
-        """Return for every symbol one input and axis that have its size; derived symbols are left out."""
-        found: dict[str, tuple[str, int]] = {}
-        for place, name in self.places.items():
-            if name not in self.generic.derived:
-                found.setdefault(name, place)
-        return found
-
-    def input_type(self, name: str, kind: TensorType) -> TypeProto:
-        """Return the type of an input, with its symbolic dimensions under their own names."""
-        proto = self.type(kind)
-        for axis, dim in enumerate(proto.tensor_type.shape.dim):
-            symbol = self.places.get((name, axis))
-            if symbol is not None and symbol in self.named:
-                dim.dim_param = symbol
-        return proto
-
-    def type(self, kind: TensorType) -> TypeProto:
-        """Return the type of any other value; an extent with an unnamed symbol is left open."""
-        own = {size: name for name, size in self.generic.derived.items() if len(size.terms) > 1}
-
-        def text(size: Int) -> str:
-            return own.get(size, written(size)) if symbols(size) <= self.named else ""
-
-        return symbolic_type(kind, self.generic, text)
 
 
 class ShapeWriter:
@@ -190,45 +132,3 @@ class ShapeWriter:
             return self._writer.node("Gather", [shape, self._number(axis)], axis=0)
 
         return self._once(("product", factors), write)
-
-
-def symbolic_writer(symbols: SymbolTable) -> Callable[..., Writer]:
-    """Return a factory of writers for graphs in which ``symbols`` have generic extents."""
-    return partial(_SymbolicWriter, symbols)
-
-
-class _SymbolicWriter(Writer):
-    """A writer for a graph of generic extents."""
-
-    def __init__(self, symbols: SymbolTable, *given: Any) -> None:
-        super().__init__(*given)
-        self.symbols = symbols
-        self.shapes = ShapeWriter(self, symbols.generic, symbols.sources)
-        self.operands: dict[str, TensorType] = {}
-
-    def _node(
-        self, op_type: str, inputs: Sequence[str], outputs: list[str], attrs: Mapping[str, Any]
-    ) -> list[str]:
-        self.shapes.check(op_type, attrs)
-        return super()._node(op_type, inputs, outputs, attrs)
-
-    def constant(self, array: np.ndarray) -> str:
-        """Return the name of a constant, computed if it depends on a symbolic dimension."""
-        if self.shapes.depends(array):
-            return self.shapes.vector(array.tolist())
-        return self.plain(array)
-
-    def reshape(self, name: str, shape: Sequence[int]) -> str:
-        """Return ``name`` in another shape, which may depend on symbolic dimensions."""
-        if name in self.arrays:
-            return super().reshape(name, shape)
-        return self.node("Reshape", [name, self.shapes.shape(self.operands.get(name), shape)])
-
-    def _modelled(self, i: int, node: Node) -> None:
-        reads = [self.graph.nodes[j].tensor for j in self.plan.reads[i]]
-        self.operands |= zip(map(self._name, self.plan.reads[i]), reads, strict=True)
-        attrs = spec_of(node.op).pack(self.shapes.slice_attrs(node.op, node.named_attrs(), reads))
-        super()._modelled(i, replace(node, attrs=attrs))
-
-    def _type(self, kind: TensorType, source: str = "") -> TypeProto:
-        return self.symbols.input_type(source, kind) if source else self.symbols.type(kind)

@@ -1,8 +1,11 @@
-"""The writer of graphs as ONNX models, node by node, and the operator sets and IR versions of models."""
+"""The writer of graphs as ONNX models, node by node.
+
+A symbolic dimension has a generic extent in the graph. Its name is declared in the file, and sizes that depend
+on it are computed at run time.
+"""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -11,113 +14,21 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from workbench._version import __version__
+from workbench.frontends.model import SymbolTable
 from workbench.frontends.onnx.file import Apart, ModelError, copied, ir_version_for, may_be_apart, placeholder
-from workbench.frontends.onnx.nodes import Fresh, check_model, inner_names, read_by
-from workbench.frontends.onnx.opaque import changed_operators, paste
-from workbench.frontends.onnx.shape_inference import type_proto
+from workbench.frontends.onnx.nodes import Fresh, inner_names, read_by
+from workbench.frontends.onnx.opaque import paste
+from workbench.frontends.onnx.prepare import check_model
+from workbench.frontends.onnx.symbolic_writer import ShapeWriter
 from workbench.frontends.onnx.write_plan import Plan, Product, plan
-from workbench.frontends.runtime import RuntimeFailure
 from workbench.graph import Graph, Node
 from workbench.ops import spec_of
 from workbench.ops.activations import export_activation
 from workbench.ops.inputs_and_opaque import NAMED
-from workbench.ops.onnx_form import OpsetTooOld
-from workbench.ops.types import TensorType
-
-#: The operator set for a graph that was not read from a file: old enough for every runtime in use.
-DEFAULT_OPSET: Final = 21
-#: The newest operator set that is tried if an operator cannot be written in an older one.
-NEWER_OPSET: Final = 22
-OLDEST_OPSET: Final = 9
-
-
-def default_opset(model: ModelProto) -> int | None:
-    """Return the version of the default operator set that a model uses, or None if it does not use one."""
-    return next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), None)
-
-
-def candidate_opsets(pieces: Sequence[ModelProto], asked: int | None, own: int | None) -> list[int]:
-    """Return the versions of the default operator set to try, best first.
-
-    ``pieces`` are written unchanged; ``asked`` is the version that the caller requires, if any; ``own`` is
-    the version of the file that the graph was read from, if any.
-    """
-    newest = onnx.defs.onnx_opset_version()
-    if asked is not None:
-        if not OLDEST_OPSET <= asked <= newest:
-            raise ModelError(f"opset must be from {OLDEST_OPSET} to {newest}, got {asked}")
-        return [asked]
-    if own is not None and (own <= NEWER_OPSET or _loads_version(own, ir_version_for({"": DEFAULT_OPSET}))):
-        first = max(own, OLDEST_OPSET)
-        return [*range(first, max(first, NEWER_OPSET) + 1), *([own] if own < first else [])]
-    known = (own, *(default_opset(piece) for piece in pieces))
-    theirs = {version for version in known if version is not None}
-    theirs |= {max(v, OLDEST_OPSET) for v in theirs}
-    return list(dict.fromkeys([DEFAULT_OPSET, NEWER_OPSET, *sorted(theirs, reverse=True)]))
-
-
-def opset_imports(payloads: Sequence[ModelProto], opset: int) -> dict[str, int]:
-    """Return the operator sets of a model with this version of the default one.
-
-    Raise :class:`OpsetTooOld` if an opaque operator has another meaning in that version.
-    """
-    imports: dict[str, int] = {}
-    for payload in payloads:
-        for entry in payload.opset_import:
-            known = imports.setdefault(entry.domain, entry.version)
-            if entry.domain and known != entry.version:
-                raise ModelError(
-                    f"opaque operators need {entry.domain} in versions {known} and {entry.version}"
-                )
-        changed = changed_operators(payload, opset)
-        if changed:
-            raise OpsetTooOld(
-                f"operator set {opset} defines {', '.join(changed)} differently from the model's"
-            )
-    return dict(sorted((imports | {"": opset}).items()))
-
-
-def loadable_ir(version: int) -> int:
-    """Return the newest IR version up to ``version`` that ONNX Runtime reads."""
-    known = ir_version_for({"": DEFAULT_OPSET})
-    return next(
-        (v for v in range(version, known, -1) if _loads_version(DEFAULT_OPSET, v)), min(version, known)
-    )
-
-
-@functools.cache
-def _loads_version(opset: int, ir_version: int) -> bool:
-    """Return whether ONNX Runtime reads models of these versions."""
-    kind = type_proto(TensorType("float32", (1,)))
-    given, made = (onnx.helper.make_value_info(name, kind) for name in "xy")
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "one", [given], [made])
-    opsets = [onnx.helper.make_opsetid("", opset)]
-    model = onnx.helper.make_model(graph, ir_version=ir_version, opset_imports=opsets)
-    return loads(Apart(model, {}))
-
-
-def loads(apart: Apart) -> bool:
-    """Return whether ONNX Runtime loads a model."""
-    from workbench.frontends.onnx.sessions import shared_session
-
-    model = copied(apart.model)  # loading modifies the model
-    try:
-        shared_session(model, apart.arrays, threads=1, optimise=False)
-    except RuntimeFailure:
-        return False
-    return True
-
+from workbench.ops.types import DTYPE_CODES, TensorType
 
 #: A weight that repeats one element is written as ConstantOfShape if it has at least this many elements.
 GENERATED_ELEMENTS: Final = 4096
-
-
-def shell_of(graph: Graph) -> ModelProto:
-    """Return the content of a graph's file except its nodes; an empty model for a graph without a file."""
-    shell = ModelProto()
-    if graph.info is not None:
-        shell.ParseFromString(graph.info.shell)
-    return shell
 
 
 class Writer:
@@ -128,8 +39,10 @@ class Writer:
         payloads: The models of opaque operators by name.
         imports: The operator sets by domain.
         shell: The file's content except its nodes.
+        ir_version: The IR version of the model, at least.
         tail: Nodes that follow the graph.
         whole: Whether all weights are stored in the file.
+        symbols: The symbolic dimensions of the generic extents.
     """
 
     def __init__(
@@ -138,10 +51,16 @@ class Writer:
         payloads: Mapping[str, ModelProto],
         imports: dict[str, int],
         shell: ModelProto,
+        ir_version: int,
         tail: ModelProto,
         whole: bool,
+        symbols: SymbolTable,
     ) -> None:
         self.graph = graph
+        self.ir_version = ir_version
+        self.symbols = symbols
+        self.sizes = ShapeWriter(self, symbols.generic, symbols.sources)
+        self.operands: dict[str, TensorType] = {}
         self.whole = whole
         self.shell = shell
         self.tail = tail
@@ -182,6 +101,7 @@ class Writer:
     def _node(
         self, op_type: str, inputs: Sequence[str], outputs: list[str], attrs: Mapping[str, Any]
     ) -> list[str]:
+        self.sizes.check(op_type, attrs)
         given = {k: list(v) if isinstance(v, tuple) else v for k, v in attrs.items() if v is not None}
         domain, _, name = op_type.rpartition("::")
         self.imports.setdefault(domain, 1)
@@ -189,8 +109,8 @@ class Writer:
         return outputs
 
     def constant(self, array: np.ndarray) -> str:
-        """Return the name of a constant: an initializer with the data ``array``."""
-        return self.plain(array)
+        """Return the name of a constant: an initializer, or computed if it depends on a symbolic dimension."""
+        return self.sizes.vector(array.tolist()) if self.sizes.depends(array) else self.plain(array)
 
     def plain(self, array: np.ndarray) -> str:
         """Return the name of an initializer with the data ``array``; equal small ones are shared."""
@@ -207,7 +127,7 @@ class Writer:
         """Return ``name`` in another shape; an initializer is rewritten instead of reshaped at run time."""
         if name in self.arrays:
             return self.plain(self.arrays[name].reshape(shape))
-        return self.node("Reshape", [name, self.constant(np.asarray(shape, dtype=np.int64))])
+        return self.node("Reshape", [name, self.sizes.shape(self.operands.get(name), shape)])
 
     def function(self, given: FunctionProto | str) -> None:
         """Let the model carry a function along: a FunctionProto, or ONNX's textual syntax; once is enough."""
@@ -278,11 +198,14 @@ class Writer:
         assert export is not None, node.op
         before = len(self.nodes)
         types = [self.graph.nodes[j].tensor for j in reads]
+        names = [self._name(j) for j in reads]
+        self.operands |= zip(names, types, strict=True)
         product = self.plan.products.get(i)
         if product is not None:
-            name = self._product(product, [self._name(j) for j in reads])
+            name = self._product(product, names)
         else:
-            name = export(self, [self._name(j) for j in reads], node.named_attrs(), types, node.tensor)
+            attrs = self.sizes.slice_attrs(node.op, node.named_attrs(), types)
+            name = export(self, names, attrs, types, node.tensor)
         if i in self.final:
             if len(self.nodes) > before and self.nodes[-1].output[0] == name:
                 self.nodes[-1].output[0] = self.final[i]
@@ -378,7 +301,7 @@ class Writer:
             producer_version=self.shell.producer_version if self.shell.producer_name else __version__,
             ir_version=max(
                 ir_version_for(self.imports, bool(self.functions)) if self._raised() else 4,
-                loadable_ir(self.shell.ir_version),
+                self.ir_version,
             ),
         )
         for field in ("domain", "model_version", "doc_string"):
@@ -407,7 +330,8 @@ class Writer:
 
     def _type(self, kind: TensorType, source: str = "") -> TypeProto:
         """Return the declared type of a value; ``source`` is its name if it is an input."""
-        return type_proto(kind)
+        dims = self.symbols.dims(kind.shape, source)
+        return onnx.helper.make_tensor_type_proto(DTYPE_CODES[kind.dtype], dims)
 
     def _raised(self) -> bool:
         """Return whether the model needs another IR version than the original file."""

@@ -156,7 +156,7 @@ def planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[C
         choice: The e-node of every e-class that is needed.
         choose: Makes an operator of a cluster.
     """
-    from workbench.frontends.onnx.writer import default_opset, shell_of
+    from workbench.frontends.onnx.exporter import default_opset, shell_of
 
     operators: list[Operator] = []
     opset = default_opset(shell_of(graph))

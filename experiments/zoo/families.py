@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import Any
 
 from workbench.graph import Graph
-from workbench.support.messages import unknown
+from workbench.support.plugins import Table
 
 
-class UnknownFamily(LookupError):
-    """Raised when no family has the given name; the message names the nearest one and lists all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Families(Mapping[str, Callable[..., Graph]]):
+class Families(Table[Callable[..., Graph]]):
     """A table of families; each function returns a network, with ``by_hand`` in the rewritten form."""
 
-    functions: Mapping[str, Callable[..., Graph]]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.functions)
-
-    def __len__(self) -> int:
-        return len(self.functions)
-
-    def __getitem__(self, family: str) -> Callable[..., Graph]:
-        """Return the function of a family; raise :class:`UnknownFamily` for an unknown name."""
-        if family not in self.functions:
-            raise UnknownFamily(unknown("family", family, self.functions))
-        return self.functions[family]
+    def __init__(self, functions: Mapping[str, Callable[..., Graph]]) -> None:
+        super().__init__("family", functions)
 
     def parameters(self, family: str) -> dict[str, Any]:
         """Return the parameters of a family with their defaults."""

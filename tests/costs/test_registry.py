@@ -6,8 +6,9 @@ from tests.packages import install
 from workbench.costs import CostModel
 from workbench.costs.analytic import AnalyticCost
 from workbench.costs.recorded import RecordedCost, save_table
-from workbench.costs.registry import NAMES, UnknownCostModel, cost_model
+from workbench.costs.registry import NAMES, cost_model
 from workbench.costs.store import Measurement
+from workbench.support.messages import UnknownName
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -47,7 +48,7 @@ def test_a_path_is_a_recorded_table(tmp_path):
 
 
 def test_unknown_names_and_missing_files():
-    with pytest.raises(UnknownCostModel, match="did you mean analytic"):
+    with pytest.raises(UnknownName, match="did you mean analytic"):
         cost_model("analytik")
     with pytest.raises(LookupError, match="h200"):
         cost_model("analytic:h20")
@@ -99,7 +100,7 @@ def test_other_things_and_names_are_refused():
         cost_model("seven")
     with pytest.raises(ValueError, match="must not be a built-in one, got 'cpu'"):
         cost_model.register("cpu", AnalyticCost())
-    with pytest.raises(UnknownCostModel, match="did you mean seven"):
+    with pytest.raises(UnknownName, match="did you mean seven"):
         cost_model("sevne")
 
 

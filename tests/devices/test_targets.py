@@ -7,10 +7,11 @@ from tests.devices.graphs import image, products
 from tests.packages import install
 from workbench.devices.device import DeviceMissing
 from workbench.devices.executor import NotExecutable, Skipped
-from workbench.devices.targets import OnnxRuntime, Torch, UnknownTarget, checked_target, target
+from workbench.devices.targets import OnnxRuntime, Torch, checked_target, target
 from workbench.frontends import to_onnx
 from workbench.graph import GraphBuilder, Opaque
 from workbench.ops import TensorType
+from workbench.support.messages import UnknownName
 
 
 def opaque():
@@ -85,7 +86,7 @@ def test_graphs_are_timed_on_a_gpu(gpu):
 
 @pytest.mark.parametrize("name", ["onxruntime", "torch+graph", "torch:cuda+fast", "tensorrt"])
 def test_other_targets_are_refused_with_the_nearest(cpu, name):
-    with pytest.raises(UnknownTarget, match="There are: onnxruntime, torch"):
+    with pytest.raises(UnknownName, match="There are: onnxruntime, torch"):
         target(name)
 
 
@@ -156,7 +157,7 @@ def test_other_things_and_names_are_refused():
     target.register("seven", 7)
     with pytest.raises(TypeError, match="'seven' must be a function or have a method timers, got 7"):
         target("seven")
-    with pytest.raises(UnknownTarget, match="did you mean seven"):
+    with pytest.raises(UnknownName, match="did you mean seven"):
         target("sevne")
     with pytest.raises(ValueError, match="must not be a built-in one"):
         target.register("torch")(counted)

@@ -4,8 +4,9 @@ import pytest
 
 import workbench
 from workbench.extraction import extract
-from workbench.extraction.api import UnknownExtractor, extractor
+from workbench.extraction.api import extractor
 from workbench.extraction.registry import METHODS
+from workbench.support.messages import UnknownName
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,7 @@ def found():
 
 
 def test_names_are_looked_up_before_anything_runs(found):
-    with pytest.raises(UnknownExtractor, match="did you mean exact"):
+    with pytest.raises(UnknownName, match="did you mean exact"):
         workbench.optimize(found.original, cost="analytic", extractor="exakt")
     with pytest.raises(ValueError, match="the extraction method must be one of exact"):
         extract(found.egraph, found.costs, "exakt")

@@ -8,7 +8,8 @@ from workbench.certification.half_precision import range_fault
 from workbench.laws.verification.admission import RefutedRuleKept, RefutedRules
 from workbench.optimizer.rule_selection import keeps_range, published, rules_for, rules_of, union
 from workbench.optimizer.summary import summary_rows
-from workbench.rules import RuleSet, UnknownRuleSet, parse_rules, rule_set
+from workbench.rules import RuleSet, parse_rules, rule_set
+from workbench.support.messages import UnknownName
 
 LAW = "my-own: add(x, y) => add(y, x)\n"
 
@@ -32,7 +33,7 @@ def test_names_sets_and_rules():
     assert (given.name, len(given.rules)) == ("given", 2)
     (law,) = parse_rules(LAW)
     assert rules_of(law).rules == (law,)
-    with pytest.raises(UnknownRuleSet, match="did you mean default"):
+    with pytest.raises(UnknownName, match="did you mean default"):
         rules_of("defualt")
 
 

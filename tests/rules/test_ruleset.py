@@ -3,13 +3,13 @@ import pytest
 from workbench.rules import (
     RuleSet,
     RuleSyntaxError,
-    UnknownRuleSet,
     load_rules,
     parse_rules,
     rule_set,
     rule_sets,
 )
 from workbench.rules.ruleset import read_rules, recognise
+from workbench.support.messages import UnknownName
 
 
 def test_the_librarys_sets():
@@ -85,7 +85,7 @@ def test_an_empty_file_is_not_a_set_of_rules(tmp_path):
 
 
 def test_unknown_sets():
-    with pytest.raises(UnknownRuleSet, match="did you mean default"):
+    with pytest.raises(UnknownName, match="did you mean default"):
         rule_set("defautl")
     with pytest.raises(FileNotFoundError):
         rule_set("nowhere.rules")

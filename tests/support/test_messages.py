@@ -1,12 +1,16 @@
+import pickle
+from importlib import import_module
+
 import pytest
 import yaml
 
 import workbench
 from workbench.devices.targets import target
+from workbench.kernels.accelerators import unit
 from workbench.studies.benchmarks import benchmark
 from workbench.studies.benchmarks.light import demonstration
 from workbench.studies.search.modes import mode_of
-from workbench.support.messages import nearest, unknown, yaml_reason
+from workbench.support.messages import UnknownName, nearest, unknown, yaml_reason
 from zoo.branches import branched
 from zoo.exports import architecture
 
@@ -17,10 +21,41 @@ def test_the_nearest_name_is_named_if_there_is_one():
     assert unknown("rule", "ab", ["abc"], listed=False) == "no rule is called 'ab'; did you mean abc?"
 
 
+def test_the_error_for_an_unknown_name_says_of_what_and_reaches_another_process():
+    with pytest.raises(UnknownName, match="did you mean bert") as error:
+        benchmark("brt")
+    sent = pickle.loads(pickle.dumps(error.value))
+    for one in (error.value, sent):
+        assert (one.kind, one.name) == ("benchmark", "brt")
+        assert "resnet50" in one.known
+    assert str(sent) == str(error.value)
+
+
+FORMER = {
+    "UnknownBenchmark": "studies.benchmarks",
+    "UnknownCostModel": "costs.registry",
+    "UnknownExtractor": "extraction.api",
+    "UnknownRuleSet": "rules",
+    "UnknownTarget": "devices.targets",
+    "UnknownUnit": "kernels.accelerators",
+}
+
+
+@pytest.mark.parametrize("former", FORMER)
+def test_the_former_names_of_the_error_still_catch_it(former):
+    module = import_module(f"workbench.{FORMER[former]}")
+    with pytest.warns(
+        DeprecationWarning, match=rf"{former} is now workbench\.support\.messages\.UnknownName"
+    ):
+        assert getattr(module, former) is UnknownName
+
+
 CALLS = {
     "rule set": lambda name: workbench.rule_set(name),
     "cost model": lambda name: workbench.cost_model(name),
     "device": lambda name: workbench.costs.analytic.AnalyticCost(name),
+    "extractor": workbench.extractor,
+    "accelerator": unit,
     "search mode": mode_of,
     "benchmark": benchmark,
     "family": branched,
@@ -33,7 +68,7 @@ CALLS = {
 @pytest.mark.parametrize("noun", CALLS)
 @pytest.mark.parametrize("name", ["zzzzz", "default_", "t44", "bertt", "repvgk", "resnet19"])
 def test_a_sentence_ends_before_the_list_of_names(noun, name):
-    with pytest.raises((LookupError, ValueError)) as error:
+    with pytest.raises(UnknownName) as error:
         CALLS[noun](name)
     before, there_are, names = str(error.value.args[0]).partition(" There are: ")
     assert there_are

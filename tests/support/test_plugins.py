@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from tests.packages import install
-from workbench.support.plugins import BrokenPlugin, Named, unpack
+from workbench.support.plugins import BrokenPlugin, Named, Table, unpack
 
 TABLE = Named("fruit", "workbench.fruits", "tests.support.test_plugins:TABLE", lambda: ["pear"])
 
@@ -31,6 +31,20 @@ def test_a_thing_is_found_by_its_name_and_replaced_by_another():
 def test_other_names_are_refused(name, message):
     with pytest.raises(ValueError, match=message):
         TABLE.register(name, 1)
+
+
+def test_the_error_for_an_unknown_name_lists_all():
+    TABLE.register("plum", 1)
+    assert str(TABLE.unknown("plam", ", or a path")).endswith(
+        "did you mean plum? There are: pear, plum, or a path"
+    )
+
+
+def test_a_fixed_table_is_a_mapping_that_survives_pickling():
+    table = pickle.loads(pickle.dumps(Table("fruit", {"fig": 1})))
+    assert {**table} == {"fig": 1}
+    with pytest.raises(LookupError, match="no fruit is called 'fog'; did you mean fig"):
+        table["fog"]
 
 
 def test_packages_offer_things(tmp_path, monkeypatch):

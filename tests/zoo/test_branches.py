@@ -9,8 +9,8 @@ import workbench
 from workbench.certification.inputs import random_inputs
 from workbench.frontends import import_onnx, to_onnx
 from workbench.graph import GraphBuilder, evaluate
+from workbench.support.messages import UnknownName
 from zoo.branches import BRANCHES, branched, hand_merged
-from zoo.families import UnknownFamily
 
 SMALL = {
     "lora": {"hidden": 16, "sequence": 6, "heads": 2, "rank": 2},
@@ -101,11 +101,11 @@ def test_variants_merged_by_hand_are_equal(family, parameters):
 def test_what_nobody_can_merge_is_reported():
     with pytest.raises(ValueError, match="after a bias"):
         hand_merged("dbb", border="biased", channels=4, size=5)
-    with pytest.raises(UnknownFamily, match="repvgg"):
+    with pytest.raises(UnknownName, match="repvgg"):
         branched("repvg")
     with pytest.raises(TypeError, match="channels"):
         branched("repvgg", width=3)
-    with pytest.raises(UnknownFamily, match="did you mean lora"):
+    with pytest.raises(UnknownName, match="did you mean lora"):
         BRANCHES.parameters("lor")
     with pytest.raises(ValueError, match="block"):
         branched("acnet", blocks=0)

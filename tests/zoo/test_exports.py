@@ -10,7 +10,8 @@ import pytest
 
 import zoo.exports as exports
 from workbench.studies.benchmarks.light import light_names
-from zoo.exports import Input, UnknownArchitecture, architecture, architectures, each
+from workbench.support.messages import UnknownName
+from zoo.exports import Input, architecture, architectures, each
 
 #: Quick to export, and of all kinds: convolutions, attention, recurrence, tables.
 QUICK = ("lenet5", "dcgan", "stories_260k", "gru_tagger", "lstm_tagger", "wide_and_deep")
@@ -47,7 +48,7 @@ def test_there_are_more_than_thirty_with_those_of_onnx():
 
 
 def test_a_misspelt_name_says_which_one_is_near():
-    with pytest.raises(UnknownArchitecture, match="did you mean resnet18"):
+    with pytest.raises(UnknownName, match="did you mean resnet18"):
         architecture("resnet-18")
 
 

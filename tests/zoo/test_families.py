@@ -3,7 +3,8 @@
 import pytest
 
 from workbench.graph import GraphBuilder
-from zoo.families import Families, UnknownFamily
+from workbench.support.messages import UnknownName
+from zoo.families import Families
 
 
 def scaled(*, blocks=2, size=3, by_hand=False):
@@ -24,7 +25,7 @@ def test_a_family_is_built_in_both_forms():
 
 
 def test_what_cannot_be_built_is_refused():
-    with pytest.raises(UnknownFamily, match="did you mean scaled"):
+    with pytest.raises(UnknownName, match="did you mean scaled"):
         TABLE.parameters("scaledd")
     with pytest.raises(TypeError, match=r"scaled has no parameter 'sizes'\. There are: blocks, size"):
         TABLE.build("scaled", {"sizes": 3}, by_hand=False)

@@ -11,17 +11,13 @@ import numpy as np
 
 from workbench.costs.analytic import DEVICES, AnalyticCost
 from workbench.costs.model import CostModel, OpInstance
-from workbench.support.messages import unknown
+from workbench.support.lazy import lazy_names
 from workbench.support.plugins import Named
 
 #: The cost models that are built in.
 NAMES: Final = ("analytic", *(f"analytic:{name}" for name in DEVICES), "cpu")
 #: A cost model, a class of cost models, or a function from an instance to microseconds.
 Given = CostModel | type[CostModel] | Callable[[OpInstance], float]
-
-
-class UnknownCostModel(LookupError):
-    """Raised when no cost model has the given name; the message lists the names and the nearest one."""
 
 
 class PriceOf(CostModel):
@@ -51,8 +47,8 @@ class _CostModels(Named[Given]):
         """Return a cost model: ``"analytic"``, ``"analytic:DEVICE"``, ``"cpu"``, or a registered name.
 
         A recorded table is named by its path, and a cost model is returned as it is. Raise
-        :class:`UnknownCostModel`, with the nearest name, for any other name, FileNotFoundError if a path does
-        not exist, and TypeError for anything that is neither a name nor a
+        :class:`~workbench.support.messages.UnknownName`, with the nearest name, for any other name,
+        FileNotFoundError if a path does not exist, and TypeError for anything that is neither a name nor a
         :class:`~workbench.costs.model.CostModel`.
         """
         if isinstance(cost, CostModel):
@@ -80,7 +76,7 @@ class _CostModels(Named[Given]):
             return RecordedCost.load(text)
         if os.sep in text or text.endswith((".parquet", ".jsonl")):
             raise FileNotFoundError(f"no recorded cost table at {text}")
-        raise UnknownCostModel(f"{unknown('cost model', text, self.names())}, or a path")
+        raise self.unknown(text, ", or a path")
 
     def _own_model(self, name: str) -> CostModel | None:
         """Return the user's cost model of this name, or None; raise TypeError if it is something else."""
@@ -100,3 +96,5 @@ class _CostModels(Named[Given]):
 cost_model: Final = _CostModels(
     "cost model", "workbench.cost_models", "workbench.costs.registry:cost_model", lambda: NAMES
 )
+
+__getattr__ = lazy_names(__name__, {}, moved={"UnknownCostModel": "workbench.support.messages:UnknownName"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from workbench.devices.device import open_device
 from workbench.devices.executor import Program, Skipped, check_executable, compiled, draw_inputs, run_graph
 from workbench.graph import Graph
+from workbench.support.lazy import lazy_names
 from workbench.support.plugins import Named
 from workbench.support.wings import offered
 
@@ -73,10 +73,6 @@ def _timer(run: Callable[[], object]) -> Callable[[], float]:
         return (time.perf_counter_ns() - began) / 1000
 
     return timed
-
-
-class UnknownTarget(LookupError):
-    """Raised when no target has the given name; the message lists the names and the nearest one."""
 
 
 class Target(Protocol):
@@ -250,9 +246,9 @@ class _Targets(Named[Any]):
 
         ``torch:cuda+graph`` is torch on a CUDA device, as CUDA graphs. ``c`` runs clusters of operators as
         kernels in C and the rest in ONNX Runtime; it raises CompilerMissing if there is no compiler.
-        ``threads`` limits the threads of an operator on the CPU. Raise :class:`UnknownTarget`, with the
-        nearest name, for an unknown name, and :class:`~workbench.devices.device.DeviceMissing` if torch or
-        the device is not available.
+        ``threads`` limits the threads of an operator on the CPU. Raise
+        :class:`~workbench.support.messages.UnknownName`, with the nearest name, for an unknown name, and
+        :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.
         """
         if name == "onnxruntime":
             return OnnxRuntime(threads)
@@ -266,10 +262,7 @@ class _Targets(Named[Any]):
         own = self._own_target(name)
         if own is not None:
             return own
-        known = self.names()
-        near = difflib.get_close_matches(name, known, 1) or [n for n in known if name and name in n][:1]
-        hint = f"; did you mean {near[0]}?" if near else "."
-        raise UnknownTarget(f"no target is called {name!r}{hint} There are: {', '.join(known)}")
+        raise self.unknown(name)
 
     def _own_target(self, name: str) -> Target | None:
         """Return the user's target of this name, or None; raise TypeError if it is something else.
@@ -288,3 +281,5 @@ class _Targets(Named[Any]):
 
 #: Return a target by name: ``target("onnxruntime")``.
 target: Final = _Targets("target", "workbench.targets", "workbench.devices.targets:target", lambda: NAMES)
+
+__getattr__ = lazy_names(__name__, {}, moved={"UnknownTarget": "workbench.support.messages:UnknownName"})

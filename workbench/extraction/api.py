@@ -18,7 +18,7 @@ from workbench.extraction.egglog_python import s_expressions
 from workbench.extraction.extract import extract as extract_columns
 from workbench.extraction.registry import METHODS, OWN, Extractor, methods
 from workbench.extraction.result import Solution, Status
-from workbench.support.messages import unknown
+from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     import egglog
@@ -160,20 +160,16 @@ def _extracted(
 E = TypeVar("E", bound=Extractor)
 
 
-class UnknownExtractor(LookupError, ValueError):
-    """Raised when no extractor has the given name; the message lists the names and the nearest one."""
-
-
 class _Extractors:
     """The lookup of extractors, and the registration of the user's own."""
 
     def __call__(self, name: str) -> Callable[..., Solution]:
         """Return an extraction ``(egraph, costs, seconds=…)`` by a method of this name.
 
-        Raise :class:`UnknownExtractor`, with the nearest name, for any other name.
+        Raise :class:`~workbench.support.messages.UnknownName`, with the nearest name, for any other name.
         """
         if name not in METHODS and OWN.find(name) is None:
-            raise UnknownExtractor(unknown("extractor", name, self.names()))
+            raise OWN.unknown(name)
         return partial(extract, method=name)
 
     def register(self, name: str) -> Callable[[E], E]:
@@ -197,3 +193,5 @@ class _Extractors:
 
 #: Return an extractor by name: ``extractor("exact")``.
 extractor = _Extractors()
+
+__getattr__ = lazy_names(__name__, {}, moved={"UnknownExtractor": "workbench.support.messages:UnknownName"})

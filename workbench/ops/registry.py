@@ -7,7 +7,7 @@ from typing import Final
 
 from workbench.ops.spec import OpSpec
 from workbench.ops.traits import Trait
-from workbench.support.messages import unknown
+from workbench.support.messages import UnknownName
 from workbench.support.plugins import Named
 from workbench.support.wings import OPERATORS, register_operator
 
@@ -77,12 +77,12 @@ def replacements() -> int:
 
 
 def spec_of(name: str) -> OpSpec:
-    """Return the operator called ``name``; the LookupError for an unknown name suggests the nearest one."""
+    """Return the operator called ``name``; the UnknownName for any other name suggests the nearest one."""
     spec = known(name)
     if spec is None and PLUGINS.find(name) is not None:  # loading it registers it
         spec = _TABLE.get(name)
     if spec is None:
-        raise LookupError(unknown("operator", name, _TABLE, listed=False))
+        raise UnknownName("operator", name, _TABLE, listed=False)
     return spec
 
 

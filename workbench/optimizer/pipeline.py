@@ -90,7 +90,7 @@ def optimize(
         TypeError: for an argument that is not a setting.
         ValueError: for a setting out of its bounds, for a model that cannot be read, and for refuted rules
             in a ``.rules`` file.
-        UnknownUnit: (a LookupError) if no accelerator has the name.
+        UnknownName: (a LookupError) if no accelerator has the name.
         DeviceMissing: if the target of ``measure`` or the timing is not there.
 
     """

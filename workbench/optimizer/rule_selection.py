@@ -31,7 +31,7 @@ def rules_of(rules: Rules, *, keep_refuted: bool = False) -> RuleSet:
         keep_refuted: Whether refuted rules of a ``.rules`` file are used nevertheless, with a warning.
 
     Raises:
-        UnknownRuleSet: (a LookupError) if there is no set of a name.
+        UnknownName: (a LookupError) if there is no set of a name.
         RefutedRules: (a ValueError) if a ``.rules`` file has refuted rules.
         ValueError: If two of the sets give one name to different laws.
     """

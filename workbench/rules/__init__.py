@@ -10,14 +10,13 @@ from workbench.support.lazy import lazy_names
 if TYPE_CHECKING:
     from workbench.rules.language import RuleSyntaxError, parse_rule, parse_rules
     from workbench.rules.pattern import Rule, format_rule
-    from workbench.rules.ruleset import RuleSet, UnknownRuleSet, load_rules, rule_set, rule_sets
+    from workbench.rules.ruleset import RuleSet, load_rules, rule_set, rule_sets
 
 
 __all__ = [
     "Rule",
     "RuleSet",
     "RuleSyntaxError",
-    "UnknownRuleSet",
     "format_rule",
     "load_rules",
     "parse_rule",
@@ -32,7 +31,6 @@ __getattr__ = lazy_names(
         "Rule": ".pattern",
         "RuleSet": ".ruleset",
         "RuleSyntaxError": ".language",
-        "UnknownRuleSet": ".ruleset",
         "format_rule": ".pattern",
         "load_rules": ".ruleset",
         "parse_rule": ".language",
@@ -40,4 +38,5 @@ __getattr__ = lazy_names(
         "rule_set": ".ruleset",
         "rule_sets": ".ruleset",
     },
+    moved={"UnknownRuleSet": "workbench.support.messages:UnknownName"},
 )

@@ -24,7 +24,7 @@ from workbench.rules.verdicts import (
 )
 from workbench.run.display import Face
 from workbench.support.disk_cache import remembered
-from workbench.support.messages import nearest, unknown
+from workbench.support.messages import UnknownName, nearest
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
@@ -311,10 +311,6 @@ LEFT_OUT: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-class UnknownRuleSet(LookupError):
-    """Raised for an unknown rule set; the message lists the known ones and suggests the nearest."""
-
-
 def rule_sets() -> list[str]:
     """Return the names of the library's rule sets: the named sets, then one set per file."""
     return [*SETS, *sorted(p.stem for p in library().glob("*.rules"))]
@@ -323,7 +319,8 @@ def rule_sets() -> list[str]:
 def rule_set(name: str) -> RuleSet:
     """Return a rule set of the library, or of a file if ``name`` ends in ``.rules``.
 
-    Raise :class:`UnknownRuleSet`, which suggests the nearest name, if there is no such set.
+    Raise :class:`~workbench.support.messages.UnknownName`, which suggests the nearest name, if there is no such
+    set.
 
     >>> len(rule_set("merge").single)
     0
@@ -338,9 +335,7 @@ def rule_set(name: str) -> RuleSet:
     file = library() / f"{name}.rules"
     if file.is_file():
         return load_rules(file)
-    raise UnknownRuleSet(
-        f"{unknown('rule set', name, rule_sets())}; a path that ends in .rules is read as a file"
-    )
+    raise UnknownName("rule set", name, rule_sets(), also="; a path that ends in .rules is read as a file")
 
 
 def _named(name: str, files: Iterable[Path]) -> tuple[Rule, ...]:

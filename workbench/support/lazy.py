@@ -26,7 +26,8 @@ def lazy_names(
         package: The name of the package.
         homes: The module of each name, relative to the package if it begins with a dot.
         modules: Submodules that are available as names of the package.
-        moved: The package from which a name is imported now; the former name works, with a warning.
+        moved: The package from which a name is imported now, with ``:NAME`` if it has another name there; the
+            former name works, with a warning.
         gone: What to use instead of a name that was removed.
 
     >>> lazy_names("workbench", {"Graph": "workbench.graph"})("Graph").__name__
@@ -37,8 +38,10 @@ def lazy_names(
         if name in modules:
             return import_module(f"{package}.{name}")
         if moved and name in moved:
-            warnings.warn(f"{package}.{name} is now {moved[name]}.{name}", DeprecationWarning, stacklevel=2)
-            return getattr(import_module(moved[name]), name)
+            home, _, present = moved[name].partition(":")
+            present = present or name
+            warnings.warn(f"{package}.{name} is now {home}.{present}", DeprecationWarning, stacklevel=2)
+            return getattr(import_module(home), present)
         if gone and name in gone:
             raise AttributeError(f"{package}.{name} was removed ({gone[name]})")
         if name not in homes:

@@ -24,8 +24,13 @@ def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str:
 
     >>> nearest("squezenet", ["squeezenet", "vgg19"])
     '; did you mean squeezenet?'
+    >>> nearest("cuda", ["torch", "torch:cuda+graph"])
+    '; did you mean torch:cuda+graph?'
     """
-    near = difflib.get_close_matches(str(name), [str(k) for k in known], 1, cutoff)
+    text, names = str(name), [str(k) for k in known]
+    near = difflib.get_close_matches(text, names, 1, cutoff) or [
+        k for k in names if len(text) > 2 and text in k
+    ]
     return f"; did you mean {near[0]}?" if near else ""
 
 
@@ -47,6 +52,27 @@ def unknown(noun: str, name: str, known: Iterable[str], *, listed: bool = True) 
     hint = nearest(name, names)
     text = f"no {noun} is called {name!r}{hint}"
     return f"{text}{'' if hint else '.'} There are: {', '.join(names)}" if listed else text
+
+
+class UnknownName(LookupError, ValueError):
+    """Raised when nothing of a kind has the given name; the message lists the known names and the nearest one.
+
+    Args:
+        kind: The kind of thing that the name is for.
+        name: The unknown name.
+        known: The known names.
+        listed: Whether the message lists all of them.
+        also: What else could have been given, at the end of the message.
+    """
+
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], *, listed: bool = True, also: str = ""
+    ) -> None:
+        self.kind, self.name, self.known = kind, name, tuple(known)
+        super().__init__(unknown(kind, name, self.known, listed=listed) + also)
+
+    def __reduce__(self) -> tuple[type[UnknownName], tuple[object, ...], dict[str, object]]:
+        return UnknownName, (self.kind, self.name, self.known), {"args": self.args}
 
 
 def yaml_reason(error: Exception) -> str:

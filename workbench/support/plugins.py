@@ -1,13 +1,15 @@
-"""Things by name: those that a notebook registers, and those that packages offer as entry points."""
+"""Things by name: fixed tables, things that a notebook registers, things that packages offer as entry points."""
 
 from __future__ import annotations
 
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+from workbench.support.messages import UnknownName
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -20,6 +22,22 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
 
 class BrokenPlugin(ImportError):
     """Raised when an entry point of an installed package cannot be loaded; the message names both."""
+
+
+class Table(dict[str, T]):
+    """A fixed table of things by name; looking up a name that it lacks raises UnknownName.
+
+    >>> Table("colour", {"red": 1})["rod"]
+    Traceback (most recent call last):
+    workbench.support.messages.UnknownName: no colour is called 'rod'; did you mean red? There are: red
+    """
+
+    def __init__(self, noun: str, things: Mapping[str, T]) -> None:
+        super().__init__(things)
+        self.noun = noun
+
+    def __missing__(self, name: str) -> T:
+        raise UnknownName(self.noun, name, self)
 
 
 class Named(Generic[T]):
@@ -70,6 +88,10 @@ class Named(Generic[T]):
                     found: T = _loaded(entry, self.noun)
                     return found
         return self._own.get(name)
+
+    def unknown(self, name: str, also: str = "") -> UnknownName:
+        """Return the error for a name that nothing has; ``also`` ends its message."""
+        return UnknownName(self.noun, name, self.names(), also=also)
 
     def load_all(self) -> None:
         """Load all entries that packages offer; warn of those that cannot be loaded."""

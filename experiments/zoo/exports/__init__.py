@@ -10,16 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from workbench.support.messages import unknown
+from workbench.support.plugins import Table
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Architecture", "Input", "UnknownArchitecture", "architecture", "architectures"]
-
-
-class UnknownArchitecture(LookupError):
-    """Raised when no architecture has the given name; the message names the nearest one and lists all."""
+__all__ = ["Architecture", "Input", "architecture", "architectures"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +182,7 @@ _KNOWN: Final = (
     Architecture("wide_and_deep", "ranking", 10_102_703, "the layers' definition", _FEATURES),
 )  # fmt: skip
 
-_BY_NAME: Final = {a.name: a for a in _KNOWN}
+_BY_NAME: Final = Table("architecture", {a.name: a for a in _KNOWN})
 
 
 def architectures() -> list[str]:
@@ -195,13 +191,11 @@ def architectures() -> list[str]:
 
 
 def architecture(name: str) -> Architecture:
-    """Return an architecture by name; raise :class:`UnknownArchitecture` for an unknown name.
+    """Return an architecture by name; raise :class:`~workbench.support.messages.UnknownName` for an unknown name.
 
     >>> architecture("resnet18").parameters
     11689512
     """
-    if name not in _BY_NAME:
-        raise UnknownArchitecture(unknown("architecture", name, _BY_NAME))
     return _BY_NAME[name]
 
 

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from workbench.kernels.accelerators import UnitError, UnknownUnit, parse_unit, read_unit, unit, units
+from workbench.kernels.accelerators import UnitError, parse_unit, read_unit, unit, units
 from workbench.kernels.accelerators.reading import folder
+from workbench.support.messages import UnknownName
 
 TEXT = (folder() / "systolic64.toml").read_text()
 
@@ -62,7 +63,7 @@ def test_a_missing_key_is_named_with_its_table():
 
 
 def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(UnknownUnit, match="did you mean systolic64"):
+    with pytest.raises(UnknownName, match="did you mean systolic64"):
         unit("systolic46")
     with pytest.raises(FileNotFoundError):
         unit("nowhere.toml")

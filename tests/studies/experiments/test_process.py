@@ -185,7 +185,7 @@ def test_the_process_of_a_job_knows_what_was_registered():
             ((_, outcome),) = run_jobs([Job("look", seen, ["three"], 60.0)])
         assert outcome.value == ([[3.0]], ["cube"])
         ((_, outcome),) = run_jobs([Job("look", seen, ["stays"], 60.0)])
-        assert "UnknownCostModel" in outcome.note
+        assert "UnknownName" in outcome.note
     finally:
         COSTS._own.clear()
 

@@ -201,13 +201,13 @@ def report(
     from workbench.studies.devices.report import DTYPES, markdown
     from workbench.studies.devices.report import report as reported
     from workbench.support.files import write_atomic
-    from workbench.support.messages import unknown
+    from workbench.support.messages import UnknownName
 
     known = [spec.name for spec in operators()]
     for noun, names, valid in (("operator", op, known), ("element type", dtype, DTYPES)):
         for name in names or []:
             if name not in valid:
-                raise ValueError(unknown(noun, name, valid))
+                raise UnknownName(noun, name, valid)
     if output is not None:
         check_writable(output)
     names = targets or ["onnxruntime", "torch", "c"]

@@ -13,7 +13,7 @@ import typer
 from workbench.faces.cli.console import FAILED, reporting_errors, show_table, stop
 from workbench.faces.cli.options import flag, option, writing
 from workbench.support.files import write_atomic
-from workbench.support.messages import unknown
+from workbench.support.messages import UnknownName
 
 if TYPE_CHECKING:
     from workbench.kernels.accelerators import Unit
@@ -110,7 +110,7 @@ def composite(
             raise ValueError("--debug and --graph need a composite (try --test NAME)")
         chosen = next(iter(found))
     if chosen not in found:
-        raise LookupError(unknown("composite", chosen, found))
+        raise UnknownName("composite", chosen, found)
     one = found[chosen]
     last = _show(one, debug, given)
     if graph is not None:

@@ -138,7 +138,7 @@ def check_results(results: Iterable[Path | None], *, keep: Iterable[Path] = ()) 
 
 
 def known_extractor(name: str) -> str:
-    """Return the name of an extractor; raise UnknownExtractor, with the nearest one, for any other name."""
+    """Return the name of an extractor; raise UnknownName, with the nearest one, for any other name."""
     from workbench.extraction.api import extractor
 
     extractor(name)

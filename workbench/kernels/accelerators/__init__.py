@@ -8,7 +8,6 @@ from workbench.kernels.accelerators.placement import Left as Left
 from workbench.kernels.accelerators.placement import Placement as Placement
 from workbench.kernels.accelerators.placement import placement as placement
 from workbench.kernels.accelerators.reading import UnitError as UnitError
-from workbench.kernels.accelerators.reading import UnknownUnit as UnknownUnit
 from workbench.kernels.accelerators.reading import parse_unit as parse_unit
 from workbench.kernels.accelerators.reading import read_unit as read_unit
 from workbench.kernels.accelerators.reading import unit as unit
@@ -20,3 +19,6 @@ from workbench.kernels.accelerators.simulator import Counts as Counts
 from workbench.kernels.accelerators.simulator import simulate as simulate
 from workbench.kernels.accelerators.unit import AccumulatorOverflow as AccumulatorOverflow
 from workbench.kernels.accelerators.unit import Unit as Unit
+from workbench.support.lazy import lazy_names
+
+__getattr__ = lazy_names(__name__, {}, moved={"UnknownUnit": "workbench.support.messages:UnknownName"})

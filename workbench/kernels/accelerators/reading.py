@@ -14,15 +14,11 @@ from workbench.kernels.accelerators.formula import Formula, FormulaError
 from workbench.kernels.accelerators.unit import EXTENTS, FUSED, Unit
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
 from workbench.support.files import data_folder
-from workbench.support.messages import unknown
+from workbench.support.messages import UnknownName, unknown
 
 
 class UnitError(ValueError):
     """Raised when a file does not describe a unit; the message names the file, the line and the reason."""
-
-
-class UnknownUnit(LookupError):
-    """Raised when no unit has the given name; the message lists the names and the nearest one."""
 
 
 def folder() -> Path:
@@ -38,8 +34,8 @@ def units() -> list[str]:
 def unit(name: str | os.PathLike[str] | Unit) -> Unit:
     """Return a unit by its name, or read it from a file that ends in ``.toml``.
 
-    Raise :class:`UnknownUnit` for an unknown name, FileNotFoundError for a missing file, and
-    :class:`UnitError` for a file that does not describe a unit.
+    Raise :class:`~workbench.support.messages.UnknownName` for an unknown name, FileNotFoundError for a missing
+    file, and :class:`UnitError` for a file that does not describe a unit.
 
     >>> unit("systolic64").inner
     64
@@ -51,7 +47,7 @@ def unit(name: str | os.PathLike[str] | Unit) -> Unit:
         return read_unit(text)
     place = folder() / f"{text}.toml"
     if not text or os.sep in text or not place.is_file():
-        raise UnknownUnit(f"{unknown('accelerator', text, units())}, or a path that ends in .toml")
+        raise UnknownName("accelerator", text, units(), also=", or a path that ends in .toml")
     return read_unit(place)
 
 

@@ -21,7 +21,7 @@ from workbench.kernels.composites.index import computed, extent_names
 from workbench.kernels.composites.onnx_function import session
 from workbench.ops.types import TensorType, TypeMismatch
 from workbench.support.machine import blas_threads
-from workbench.support.messages import unknown
+from workbench.support.messages import UnknownName
 
 #: The largest relative error of float32 results that a trial accepts.
 CLOSE: Final = 1e-4
@@ -126,7 +126,7 @@ def drawn_operands(
         elif name in known:
             extents[name] = int(_number(int, name, value))
         elif name not in _OPTIONS:
-            raise LookupError(unknown("extent or attribute", name, [*sorted(known), *attributes, "~"]))
+            raise UnknownName("extent or attribute", name, [*sorted(known), *attributes, "~"])
     extents |= {n: int(v) for n, v in attributes.items() if isinstance(v, int)}
     missing = sorted(known - set(extents))
     if missing:

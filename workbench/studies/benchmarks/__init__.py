@@ -17,26 +17,26 @@ from workbench.studies.benchmarks.convolutional import (
 )
 from workbench.studies.benchmarks.published import PUBLISHED, Published
 from workbench.studies.benchmarks.sequences import bert, nasrnn, transformer
-from workbench.support.messages import unknown
+from workbench.support.lazy import lazy_names
+from workbench.support.plugins import Table
 
 __all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks"]
 
-_NETWORKS: Final[dict[str, Callable[..., Graph]]] = {
-    "bert": bert,
-    "nasrnn": nasrnn,
-    "resnext50": resnext50,
-    "nasneta": nasneta,
-    "inceptionv3": inceptionv3,
-    "squeezenet": squeezenet,
-    "vgg19": vgg19,
-    "resnet50": resnet50,
-    "mobilenetv2": mobilenetv2,
-    "transformer": transformer,
-}
-
-
-class UnknownBenchmark(LookupError):
-    """Raised when no network has the given name; the message names the nearest one and lists all."""
+_NETWORKS: Final = Table[Callable[..., Graph]](
+    "benchmark",
+    {
+        "bert": bert,
+        "nasrnn": nasrnn,
+        "resnext50": resnext50,
+        "nasneta": nasneta,
+        "inceptionv3": inceptionv3,
+        "squeezenet": squeezenet,
+        "vgg19": vgg19,
+        "resnet50": resnet50,
+        "mobilenetv2": mobilenetv2,
+        "transformer": transformer,
+    },
+)
 
 
 def benchmarks() -> list[str]:
@@ -47,9 +47,12 @@ def benchmarks() -> list[str]:
 def benchmark(name: str, **parameters: Any) -> Graph:
     """Return a published network; ``parameters`` change its size from the published one.
 
+    Raise :class:`~workbench.support.messages.UnknownName`, with the nearest name, if there is none of the name.
+
     >>> benchmark("bert", layers=1).operators()["matmul"]
     6
     """
-    if name not in _NETWORKS:
-        raise UnknownBenchmark(unknown("benchmark", name, _NETWORKS))
     return _NETWORKS[name](**parameters)
+
+
+__getattr__ = lazy_names(__name__, {}, moved={"UnknownBenchmark": "workbench.support.messages:UnknownName"})

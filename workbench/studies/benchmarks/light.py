@@ -16,7 +16,7 @@ import onnx
 from onnx import ModelProto, NodeProto, numpy_helper
 
 from workbench.studies.zoo import find_zoo
-from workbench.support.messages import unknown
+from workbench.support.messages import UnknownName
 
 _PREFIX: Final = "light_"
 #: The role of each input of BatchNormalization, by position.
@@ -129,5 +129,5 @@ def demonstration(name: str) -> ModelProto:
         return to_onnx(getattr(networks, WHOLE[name])())
     names = [*WHOLE, *light_names()]
     if name not in names:
-        raise ValueError(unknown("architecture", name, names))
+        raise UnknownName("architecture", name, names)
     return light_model(name)

@@ -68,7 +68,7 @@ def report(
         seed: The seed of the operands.
 
     Raises:
-        UnknownTarget: No target has one of the names.
+        UnknownName: No target has one of the names.
     """
     wanted = None if ops is None else frozenset(ops)
     opened = [(name, target(name, threads=1)) for name in targets]

@@ -6,7 +6,6 @@ A module has the class of its ``SETTINGS``; ``make_plan`` lists the runs, ``outc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,19 +17,23 @@ from workbench.studies.experiments.config import Study
 from workbench.studies.experiments.config_loader import StudyError, check_names, parse, read_object, said
 from workbench.studies.experiments.plan import Plan, Record
 from workbench.studies.zoo import find_zoo
+from workbench.support.plugins import Table
 
 #: The kinds of studies and their modules; those in ``zoo`` come with the model zoo.
-KINDS: Final[Mapping[str, str]] = {
-    "extraction": "workbench.studies.experiments.extraction",
-    "optimisation": "workbench.studies.experiments.optimisation",
-    "ablation": "workbench.studies.experiments.ablation",
-    "verification": "workbench.studies.experiments.verification",
-    "branches": "zoo.studies.branches",
-    "deployment": "zoo.studies.deployment",
-    "synthesis": "workbench.studies.experiments.synthesis",
-    "blocking": "workbench.studies.experiments.blocking",
-    "kernels": "zoo.studies.kernels",
-}
+KINDS: Final = Table(
+    "kind of study",
+    {
+        "extraction": "workbench.studies.experiments.extraction",
+        "optimisation": "workbench.studies.experiments.optimisation",
+        "ablation": "workbench.studies.experiments.ablation",
+        "verification": "workbench.studies.experiments.verification",
+        "branches": "zoo.studies.branches",
+        "deployment": "zoo.studies.deployment",
+        "synthesis": "workbench.studies.experiments.synthesis",
+        "blocking": "workbench.studies.experiments.blocking",
+        "kernels": "zoo.studies.kernels",
+    },
+)
 
 
 def module_of(kind: str) -> ModuleType:

@@ -13,7 +13,7 @@ from workbench.saturation.limits import Limits
 from workbench.saturation.remote import RemoteEngine
 from workbench.saturation.saturation import Saturation
 from workbench.studies.guided.schedule import Policy, Progress
-from workbench.support.messages import unknown
+from workbench.support.messages import UnknownName
 
 
 class Guided(Saturation):
@@ -63,7 +63,7 @@ class Guided(Saturation):
             raise TypeError(f"a policy must choose a set of names of rules, got {choice!r}")
         names = frozenset(choice)
         if strange := sorted(map(str, names - self._usable - {r.name for r in self.rules})):
-            raise LookupError(unknown("rule", strange[0], sorted(self._usable), listed=False))
+            raise UnknownName("rule", strange[0], sorted(self._usable), listed=False)
         return names
 
     def _progress(self) -> Progress:

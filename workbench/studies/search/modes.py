@@ -10,7 +10,7 @@ from workbench.laws.foreign.translation import law
 from workbench.laws.foreign.vocabulary import SAME, Variable, make
 from workbench.rules.language import parse_rules
 from workbench.rules.pattern import AttrVar, Compare, Literal, Rule
-from workbench.support.messages import unknown
+from workbench.support.plugins import Table
 
 #: The epsilon that TASO uses for every folded batch normalisation, instead of the model's: cuDNN's smallest.
 _EPSILON: Final = "0.00001"
@@ -37,20 +37,21 @@ class Mode:
         return (_fusions() if self.handwritten == "all" else ()) + _merges()
 
 
-MODES: Final[dict[str, Mode]] = {
-    m.name: m
-    for m in (
-        Mode("sound", "", exclusive=False, ordered=False),
-        Mode("taso-release", "all", exclusive=True, ordered=True),
-        Mode("tensat-fork", "merges", exclusive=True, ordered=True),
-    )
-}
+MODES: Final = Table(
+    "search mode",
+    {
+        m.name: m
+        for m in (
+            Mode("sound", "", exclusive=False, ordered=False),
+            Mode("taso-release", "all", exclusive=True, ordered=True),
+            Mode("tensat-fork", "merges", exclusive=True, ordered=True),
+        )
+    },
+)
 
 
 def mode_of(name: str) -> Mode:
-    """Return a mode; raise ValueError with the nearest name if there is no such mode."""
-    if name not in MODES:
-        raise ValueError(unknown("search mode", name, MODES))
+    """Return a mode; raise UnknownName with the nearest name if there is no such mode."""
     return MODES[name]
 
 

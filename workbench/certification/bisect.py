@@ -16,9 +16,10 @@ from onnx import NodeProto
 
 from workbench.certification.inputs import inferred
 from workbench.certification.model import Model
-from workbench.certification.runner import RunFailure, Runner
+from workbench.certification.runner import Runner
 from workbench.certification.tolerance import Mismatch, mismatch, moved_model
 from workbench.frontends.onnx.nodes import read_by
+from workbench.frontends.runtime import RuntimeFailure
 from workbench.ops.types import TensorType
 
 #: The values of one model that are compared at once take at most this many bytes.
@@ -241,7 +242,7 @@ class _Search:
                     found.moved.append(
                         [self._exposed(with_noise, model, feeds, names) for feeds in side.feeds]
                     )
-                except RunFailure:
+                except RuntimeFailure:
                     break
         return found
 
@@ -378,7 +379,7 @@ class _Search:
             given = {**feeds, other: ours[name]}
             try:
                 draws.append(self._exposed(model.cut(names, given), model, given, names))
-            except RunFailure:
+            except RuntimeFailure:
                 return False
         b_of, _ = self._equal(draws)
         healed = [n for n in b_of if n in after and n not in self.b_of]

@@ -113,16 +113,16 @@ def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | 
 
 def first_run(loaded: InferenceSession, original: Graph, seed: int) -> Run:
     """Run a loaded model on inputs drawn for its graph until it accepts some."""
-    from workbench.frontends.runtime import RuntimeFailure, RuntimeTimeout, run_session
+    from workbench.frontends.runtime import RuntimeFailure, run_session
 
     failure = ""
     gentler = (gentle_inputs(original, seed, attempt) for attempt in range(3))
     for inputs in chain([random_inputs(original, seed, 0)], gentler):
         try:
             return Run(inputs, run_session(loaded, inputs, seconds=_seconds(original)))
-        except RuntimeTimeout as late:
-            return Run(failure=str(late))
         except RuntimeFailure as refusal:
+            if refusal.late:
+                return Run(failure=str(refusal))
             failure = failure or f"the original fails on drawn inputs ({one_line(refusal, 240)})"
     return Run(failure=failure)
 

@@ -18,7 +18,7 @@ from workbench.certification.inputs import GENTLER, KINDS, Draw, draw, index_lim
 from workbench.certification.interface import BINDINGS, Interface, bindings, bound, compare
 from workbench.certification.model import Model
 from workbench.certification.reducer import differing_weights, write_repro
-from workbench.certification.runner import RunFailure, Runner, RunTimeout, machine_memory
+from workbench.certification.runner import Runner, machine_memory
 from workbench.certification.tolerance import STATED, Mismatch, difference, mismatch, moved_model
 from workbench.certification.unrunnable_ops import (
     Apart,
@@ -28,6 +28,7 @@ from workbench.certification.unrunnable_ops import (
     unrunnable,
 )
 from workbench.frontends.onnx.file import MAP_BEYOND, ModelError, Source
+from workbench.frontends.runtime import RuntimeFailure
 from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType
 from workbench.support.deadline import OutOfTime
 from workbench.support.files import check_writable
@@ -167,7 +168,7 @@ class _Task:
         for label, model in (("A", self.a), ("B", self.b)):
             try:
                 operators |= unrunnable(model, self.runner)
-            except RunFailure as failure:
+            except RuntimeFailure as failure:
                 raise ModelError(f"{label} ({model.name}) does not load in ONNX Runtime: {failure}") from None
         return operators
 
@@ -214,9 +215,9 @@ class _Task:
                     self.say(f"running A on {drawn}")
                     try:
                         results.append(self.runner.run(loaded, self._fed(self.a, drawn)))
-                    except RunTimeout as failure:
-                        raise ModelError(f"A ({self.names[0]}) {failure} on {drawn}") from None
-                    except RunFailure as failure:
+                    except RuntimeFailure as failure:
+                        if failure.late:
+                            raise ModelError(f"A ({self.names[0]}) {failure} on {drawn}") from None
                         why = f"on {drawn}: {failure}"
                         continue
                     if attempt != kind:
@@ -260,7 +261,7 @@ class _Task:
                     self.say(f"measuring A's own rounding on {drawn}")
                     run.append(self.runner.run(loaded, self._fed(self.a, drawn)))
                 self.runner.drop(loaded)
-            except RunFailure as failure:
+            except RuntimeFailure as failure:
                 why = str(failure)
                 runs = [[] for _ in expected]
                 break
@@ -298,7 +299,7 @@ class _Task:
             self.say(f"running B on {drawn}")
             try:
                 found = self.runner.run(loaded, self._fed(self.b, drawn))
-            except RunFailure as failure:
+            except RuntimeFailure as failure:
                 return self._result(f"B ({self.names[1]}) fails on {drawn}, A does not: {failure}")
             for ours, theirs in self.watched:
                 values = [run[ours] for run in moved[number]]
@@ -320,7 +321,7 @@ class _Task:
         sides = self._sides([0], *(list(names) for names in zip(*self.watched, strict=True)))
         try:
             located = hidden(*sides, self.runner, types=self.types, seed=self.seed, progress=self.say)
-        except (RunFailure, OutOfTime) as failure:
+        except (RuntimeFailure, OutOfTime) as failure:
             self.notes.append(f"the values inside the models were not compared: {failure}")
             return self._result("")
         if located is None:
@@ -347,7 +348,7 @@ class _Task:
         located: Located | None = None
         try:
             located = locate(*sides, self.runner, types=self.types, seed=self.seed, progress=self.say)
-        except RunFailure as failure:
+        except RuntimeFailure as failure:
             self.notes.append(f"the values inside the models could not be compared: {failure}")
         outputs = tuple(dict.fromkeys(name for _, name, _, _ in shown))
         if located is None:

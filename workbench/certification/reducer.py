@@ -12,10 +12,11 @@ from onnx import ModelProto, TensorProto, helper
 
 from workbench.certification.bisect import Located, Region
 from workbench.certification.model import type_of
-from workbench.certification.runner import RunFailure, Runner
+from workbench.certification.runner import Runner
 from workbench.certification.tolerance import mismatch
 from workbench.frontends.onnx.file import write_model
 from workbench.frontends.onnx.nodes import read_by, rename
+from workbench.frontends.runtime import RuntimeFailure
 from workbench.ops.types import DTYPE_CODES, TensorType
 
 
@@ -41,7 +42,7 @@ def write_repro(located: Located, path: Path, runner: Runner) -> tuple[list[str]
         model = _model(pieces, located.values)
         try:
             found |= runner.once(model, None, {}, [o.name for o in model.graph.output])
-        except RunFailure as failure:
+        except RuntimeFailure as failure:
             found["failure"] = str(failure)
         write_model(model, target)
     if "failure" in found:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from onnx import ModelProto
 
+from workbench.frontends.runtime import RuntimeFailure
 from workbench.support.deadline import OutOfTime
 from workbench.support.processes import Child, out_of_memory
 
@@ -21,14 +22,6 @@ _NOISE: Final = re.compile(
 )
 #: Messages longer than this are truncated.
 _LONGEST: Final = 300
-
-
-class RunFailure(RuntimeError):
-    """Raised when a model cannot be loaded or run: it is refused, fails, or exceeds its time or memory."""
-
-
-class RunTimeout(RunFailure):
-    """Raised when a model did not finish within its time limit."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,7 +55,7 @@ class Runner:
         self.kill()
 
     def load(self, model: ModelProto, folder: Path | None = None) -> Loaded:
-        """Load a model; raise :class:`RunFailure` if ONNX Runtime refuses it."""
+        """Load a model; raise :class:`RuntimeFailure` if ONNX Runtime refuses it."""
         self._count += 1
         names = tuple(o.name for o in model.graph.output)
         loaded = Loaded(self._count, model.SerializeToString(), folder, names)
@@ -82,7 +75,7 @@ class Runner:
     ) -> dict[str, Any]:
         """Run a model and return its outputs by name; ``names`` selects some of them.
 
-        Raise :class:`RunFailure` if it fails, :class:`OutOfTime` if no time is left for the comparison.
+        Raise :class:`RuntimeFailure` if it fails, :class:`OutOfTime` if no time is left for the comparison.
         """
         self._ensure(loaded)
         found: dict[str, Any] = self._call("run", loaded.key, dict(feeds), list(names or loaded.outputs))
@@ -107,7 +100,7 @@ class Runner:
             The outputs by name.
 
         Raises:
-            RunFailure: The model cannot be loaded or run.
+            RuntimeFailure: The model cannot be loaded or run.
             OutOfTime: No time is left for the comparison.
         """
         loaded = self.load(model, folder)
@@ -157,7 +150,7 @@ class Runner:
                 self.kill()
                 if time.monotonic() >= self.deadline:
                     raise OutOfTime("the time for the comparison is up")
-                raise RunTimeout(f"did not finish within {self.seconds:g} s")
+                raise RuntimeFailure(f"did not finish within {self.seconds:g} s", late=True)
             kind, value = self._process.receive()
         except EOFError:
             self._lost()
@@ -166,9 +159,9 @@ class Runner:
             raise
         if kind == "memory":
             self.kill()
-            raise RunFailure(f"needs more than the {self.memory / 2**30:.1f} GiB of memory it may use")
+            raise RuntimeFailure(f"needs more than the {self.memory / 2**30:.1f} GiB of memory it may use")
         if kind == "error":
-            raise RunFailure(plain(value))
+            raise RuntimeFailure(plain(value))
         return value
 
     def _lost(self) -> None:
@@ -176,8 +169,8 @@ class Runner:
         code = process.wait() if process is not None else None
         self.kill()
         if out_of_memory(code):
-            raise RunFailure(f"needs more than the {self.memory / 2**30:.1f} GiB of memory it may use")
-        raise RunFailure(f"ended the process that ran it (exit code {code})")
+            raise RuntimeFailure(f"needs more than the {self.memory / 2**30:.1f} GiB of memory it may use")
+        raise RuntimeFailure(f"ended the process that ran it (exit code {code})")
 
 
 def plain(text: str) -> str:

@@ -18,8 +18,9 @@ from onnx import NodeProto
 from workbench.certification.inputs import inferred, tensor
 from workbench.certification.interface import shape_of
 from workbench.certification.model import Model
-from workbench.certification.runner import RunFailure, Runner
+from workbench.certification.runner import Runner
 from workbench.frontends.onnx.traits import draws_random_numbers
+from workbench.frontends.runtime import RuntimeFailure
 
 #: Messages with which ONNX Runtime reports that an operator, or a kernel for it, is missing.
 _MISSING: Final = (
@@ -72,7 +73,7 @@ def missing(message: str) -> tuple[str, str] | None:
 def unrunnable(model: Model, runner: Runner) -> set[tuple[str, str]]:
     """Return the operators of a model that ONNX Runtime cannot load.
 
-    Raise :class:`~workbench.certification.runner.RunFailure` if it refuses the model for another reason.
+    Raise :class:`~workbench.frontends.RuntimeFailure` if it refuses the model for another reason.
     """
     found: set[tuple[str, str]] = set()
     while True:
@@ -85,7 +86,7 @@ def unrunnable(model: Model, runner: Runner) -> set[tuple[str, str]]:
         }
         try:
             runner.drop(runner.load(model.cut(list(model.outputs), given), model.folder))
-        except RunFailure as refusal:
+        except RuntimeFailure as refusal:
             lacking = missing(str(refusal))
             named = [
                 (n.domain, n.op_type)

@@ -30,11 +30,11 @@ LOOP_SECONDS = 15.0
 
 
 class RuntimeFailure(RuntimeError):
-    """Raised when ONNX Runtime refuses a model or fails while running it."""
+    """Raised when ONNX Runtime refuses a model, or fails while running it; ``late`` if its time was up."""
 
-
-class RuntimeTimeout(RuntimeFailure, TimeoutError):
-    """Raised when ONNX Runtime does not finish a run within its time limit."""
+    def __init__(self, message: str, *, late: bool = False) -> None:
+        super().__init__(message)
+        self.late = late
 
 
 def session_options(
@@ -134,7 +134,7 @@ def run_session(
     """Run a loaded model and return its outputs by name.
 
     With ``seconds``, a run that takes longer is ended, and so is a run interrupted by Ctrl-C. Raise
-    :class:`RuntimeFailure` if the runtime fails, :class:`RuntimeTimeout` if the time limit is reached.
+    :class:`RuntimeFailure` if the runtime fails; it is ``late`` if the time limit is reached.
     """
     if seconds is not None:
         return _run_within(loaded, inputs, seconds)
@@ -176,7 +176,7 @@ def _run_within(
         options.terminate = True
         thread.join()
     if late:
-        raise RuntimeTimeout(f"ONNX Runtime did not finish within {seconds:g} s")
+        raise RuntimeFailure(f"ONNX Runtime did not finish within {seconds:g} s", late=True)
     if isinstance(outcome[0], BaseException):
         if isinstance(outcome[0], RuntimeFailure):
             raise outcome[0]

@@ -17,6 +17,7 @@ from workbench.laws.theorems.goals import Statement, statements
 from workbench.laws.theorems.prove import NotFound, Search, prove_case
 from workbench.laws.theorems.symbolic_typing import Axis
 from workbench.rules.pattern import Rule
+from workbench.support.deadline import OutOfTime
 from workbench.symbolic.integers import num, replaced
 
 #: The number of lists of conditions of which models are sought.
@@ -49,7 +50,7 @@ def models(rule: Rule, seconds: float = 4.0, effort: int = EFFORT) -> Iterator[M
         for statement in statements(rule):
             try:
                 prove_case(statement, search, effort)
-            except NotFound:
+            except (NotFound, OutOfTime):
                 yield from _models(statement, search, effort)
                 return
     except (NotCovered, Unavailable):

@@ -55,12 +55,6 @@ class NotFound(Exception):
     why = "open"
 
 
-class ProofOutOfTime(NotFound, OutOfTime):
-    """Raised when the time for a rule is spent."""
-
-    why = "time"
-
-
 class NeverApplies(NotFound):
     """Raised when the facts of every case of a rule contradict each other."""
 
@@ -81,9 +75,9 @@ class Search:
     doubts: list[tuple[Cond, ...]] = field(default_factory=list)
 
     def tick(self) -> None:
-        """Raise ProofOutOfTime if the time is spent."""
+        """Raise OutOfTime if the time is spent."""
         if time.perf_counter() - self.started > self.seconds:
-            raise ProofOutOfTime(self.stuck)
+            raise OutOfTime(self.stuck)
 
     def equal(
         self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
@@ -114,14 +108,9 @@ class Search:
         if splits == 0:
             raise NotFound(self.stuck)
         for condition in self.conditions(rest, facts):
-            try:
-                here, there = facts.plus(condition), facts.plus(negated(condition))
-                yes = self.equal(left, right, here, splits - 1)
-                no = self.equal(left, right, there, splits - 1)
-            except ProofOutOfTime:
-                raise
-            except NotFound:
-                raise
+            here, there = facts.plus(condition), facts.plus(negated(condition))
+            yes = self.equal(left, right, here, splits - 1)
+            no = self.equal(left, right, there, splits - 1)
             return ["split", write_condition(condition), yes, no]
         raise NotFound(self.stuck)
 
@@ -398,8 +387,6 @@ class Search:
                     [k, self.equal(v, g.args[1 + k], facts, quick=True)]
                     for v, k in zip(f.args[1:], order, strict=True)
                 ]
-            except ProofOutOfTime:
-                raise
             except NotFound:
                 continue
         return None
@@ -427,8 +414,6 @@ class Search:
             try:
                 inside = check_bijection(own, guards, others, other_guards, there, here, facts)
                 node = self.equal(value, in_value(other_value, by), inside, quick=True)
-            except ProofOutOfTime:
-                raise
             except (Rejected, NotFound):
                 continue
             return [there, here, node]
@@ -465,6 +450,8 @@ def attempt(rule: Rule, seconds: float = 20.0, effort: int = EFFORT) -> Attempt:
         proof, why, detail = {"cases": found}, "", ""
     except (NotCovered, NotFound, Unavailable) as error:
         proof, why, detail = None, error.why, str(error)
+    except OutOfTime as error:
+        proof, why, detail = None, "time", str(error)
     return Attempt(rule.name, proof, why, detail, time.perf_counter() - search.started)
 
 

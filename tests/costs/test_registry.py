@@ -1,3 +1,5 @@
+"""Cost models by name: built-in ones, registered ones, those that packages offer, and unknown names."""
+
 import numpy as np
 import pytest
 

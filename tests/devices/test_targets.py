@@ -1,3 +1,5 @@
+"""Targets by name, the runs and timings of each, and the errors for targets that are not there."""
+
 import contextlib
 
 import pytest

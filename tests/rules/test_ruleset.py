@@ -1,3 +1,5 @@
+"""Rule sets: by name, from files, their parts, and the errors of files that cannot be read."""
+
 import pytest
 
 from workbench.rules import (

@@ -1,3 +1,5 @@
+"""Messages on one line, the nearest known name, and the error for an unknown one."""
+
 import pickle
 from importlib import import_module
 

@@ -1,3 +1,5 @@
+"""Units read from TOML: the files that come with the workbench, and the line and reason of each error."""
+
 from pathlib import Path
 
 import pytest

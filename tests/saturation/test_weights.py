@@ -100,3 +100,15 @@ def test_results_stay_equal():
         choice[egraph.eclass[i]] = i
     found = evaluate(rebuild(graph, egraph, choice), inputs, precise=True)["y"]
     np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("number", [0.0, 0.5])
+def test_an_e_node_that_reads_its_own_e_class_is_not_multiplied(number):
+    # (x + 0)W = xW + 0W, and xW + 0W = (x + 0)W: without the exclusion every iteration adds a sum of weights.
+    b = GraphBuilder()
+    x, w = b.input("x", (4, 4)), b.weight((4, 4))
+    for _ in range(2):
+        x = b.op("matmul", b.op("add", x, b.weight(data=np.full((), number, np.float32))), w)
+    rules = "add-zero: add(x, 0) => x\nshifted: matmul(add(x, t), w) => add(matmul(x, w), matmul(t, w))"
+    egraph = grown(b.graph({"y": x}), rules, weights=False)
+    assert len(egraph) < 20

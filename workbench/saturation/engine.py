@@ -280,12 +280,12 @@ class Engine:
         Of e-nodes that turned out to be one, that one is kept.
         """
         if self.dependent:
-            self.run("(run-schedule (saturate depends_)) (run lost_ 1) (run found_ 1) (run duplicates_ 1)")
+            self.run("(run-schedule (saturate depends_)) (run lost_ 1) (run found_ 1) (run duplicates_ 1) (run loops_ 1)")
 
     def _bookkeeping(self, constructor: Constructor) -> list[str]:
         rules = constructor.dependence() if self.dependent else []
         rules += constructor.demand() if self.whole is not None else []
-        return rules if self.program.weights else rules + constructor.duplicates()
+        return rules if self.program.weights else rules + constructor.loops() + constructor.duplicates()
 
     def _undo(self, before: Record) -> None:
         """Go back to the e-graph that was copied last, and to the record of that time."""

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from workbench.laws.theorems.store import every_rule
+
 
 def test_rules_are_listed_with_law_and_status(run):
     code, out, _ = run("rules")
@@ -150,6 +152,8 @@ def test_verify_needs_a_file_or_the_library(run):
 def test_verify_checks_stored_proofs_and_writes_what_the_solver_showed(run, tmp_path):
     code, out, _ = run("verify", "--check", "--smt", tmp_path / "smt", "--quiet")
     assert code == 0
+    proofs, without = map(int, re.search(r"(\d+) stored proofs checked, (\d+) rules have none", out).groups())
+    assert proofs + without == len(every_rule())
     theorems, default = re.search(r"(\d+) of \d+ rules are theorems, (\d+) of the", out).groups()
     assert int(theorems) >= int(default) >= 405
     assert any((tmp_path / "smt").iterdir())

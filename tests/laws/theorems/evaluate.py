@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.laws.theorems.applications import ELEMENT, Call, Tensor
+from workbench.laws.theorems.applications import ELEMENT, PI, Call, Tensor
 from workbench.laws.theorems.definitions import DEFINITIONS
 from workbench.laws.theorems.symbolic_typing import Reading
 from workbench.laws.theorems.terms import Factor, Term, Value, factor, one, restart
@@ -71,7 +71,7 @@ def _factor(
         n = _number(replaced(f.args[0], by))
         return float(n) if f.head == "int" else 1 / n
     if f.head == "param":
-        return math.pi if f.args[0] == "pi" else reads(f.args[0], ())
+        return math.pi if one(f) == PI else reads(f.args[0], ())
     if f.head == "fn":
         values = [element(_put(v, by), reads, more) for v in f.args[1:]]
         return (more.get(f.args[0]) or FUNCTIONS[f.args[0]])(*values)
@@ -109,7 +109,9 @@ def _place(x: Int, reads: Reads) -> int:
     atom = single(x)
     if atom is None or not atom.head.startswith(ELEMENT):
         return _number(x)
-    return int(reads(atom.head.removeprefix(ELEMENT), [_number(i) for i in atom.args]))
+    *index, extent = (_number(i) for i in atom.args)
+    found = int(reads(atom.head.removeprefix(ELEMENT), index))
+    return found + extent if found < 0 else found
 
 
 def _number(x: Int) -> int:

@@ -10,8 +10,9 @@ import pytest
 
 import workbench
 from workbench.laws.theorems import check as checker
-from workbench.laws.theorems.check import Rejected, check, read_int
+from workbench.laws.theorems.check import check
 from workbench.laws.theorems.entailment import solver
+from workbench.laws.theorems.steps import Rejected, read_int
 from workbench.rules.ruleset import rule_set
 from workbench.rules.verdicts import is_theorem, proof_record
 
@@ -184,7 +185,7 @@ def test_a_sum_is_counted_only_by_its_extent_and_without_its_variable(proofs):
     text = json.dumps(record["cases"])
     assert '"count", "+x a"]' in text
     for wrong in ('"+x -1"', "0", "2", '"n"', '["+", "+x a", 1]', '["*", 2, "+x a"]', '"#0"'):
-        with pytest.raises(Rejected, match="constant sum"):
+        with pytest.raises(Rejected, match=r"constant sum|words"):
             check(rule, {"cases": json.loads(text.replace('"count", "+x a"]', f'"count", {wrong}]'))})
     law = "reduce_sum[axes=(-1)](x) => mul(reduce_max[axes=(-1)](x), 3.0) where dim(x, -1) = 3"
     (false,) = workbench.parse_rules(f"thrice: {law}")
@@ -198,6 +199,23 @@ def test_a_split_on_axes_without_a_name_is_rejected(proofs):
     node = ["split", ["eq", ["+", "+x *", -1]], record["cases"][0][0], record["cases"][0][0]]
     with pytest.raises(Rejected, match="without a name"):
         check(rule, {"cases": [[node]]})
+
+
+@pytest.mark.parametrize("law", ["sub(x, y) => sub(y, x)", "relu(x) => x", "matmul(x, y) => matmul(y, x)"])
+@pytest.mark.parametrize(
+    "condition",
+    [
+        ["ge", ["first x", 0, 0]],  # a place below 0, if the solver believes it
+        ["eq", "+x -1+-1*+y -1"],  # a name that reads like a difference
+        ["ge", ["sub", "+x -1", 1]],
+        ["ge", {"+": 1}],
+    ],
+)
+def test_a_step_speaks_of_what_its_statement_speaks_of(law, condition):
+    (false,) = workbench.parse_rules(f"wrong: {law}")
+    forged = ["split", condition, ["absurd"], ["absurd"]]
+    with pytest.raises(Rejected, match=r"words|no integer"):
+        check(false, {"cases": [[forged]], "typed": False})
 
 
 @pytest.mark.parametrize("data", [None, True, 1.5, {}, [], [1], ["div", 1, "n"]])

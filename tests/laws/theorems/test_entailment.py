@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.laws.theorems.entailment import Facts, follows, quotients, solver
-from workbench.symbolic.integers import at_least, div, equal, mul, num, sub, sym
+from workbench.symbolic.integers import at_least, call, div, equal, mul, num, sub, sym
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
 
@@ -35,3 +35,10 @@ def test_facts_that_contradict_each_other_prove_anything():
     assert facts.absurd()
     assert not Facts((below(X, J),)).absurd()
     assert not Facts((below(X, J),)).entail(equal(X, J))
+
+
+def test_no_place_lies_inside_an_axis_that_may_be_empty():
+    empty, some = call("first x", X, num(0)), call("first x", X, W)
+    assert not Facts((at_least(empty, num(0)),)).absurd()
+    assert not Facts((below(empty, num(0)),)).absurd()
+    assert Facts().entail(below(some, W))

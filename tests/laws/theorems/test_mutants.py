@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.sweep, no_solver]
 TESTS = Path(__file__).parents[2]
 WRONG = (
     *sorted((TESTS / "rules").glob("wrong*.rules")),
-    TESTS / "verification/wrong.rules",
-    TESTS / "verification/outside_menus.rules",
+    TESTS / "laws/verification/wrong.rules",
+    TESTS / "laws/verification/outside_menus.rules",
 )
 
 SWAPS = (

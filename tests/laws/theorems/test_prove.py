@@ -26,6 +26,10 @@ fused: swish(matmul[act=none](x, w)) => matmul[act=silu](x, w)
 neighbours: concat[axis=a](slice[axis=a, start=i, stop=j](x), slice[axis=a, start=k, stop=l](x)) => slice[axis=a, start=i, stop=l](x)
 blocks: conv2d[c, groups=g](x, w) => conv2d[c, groups=1](x, merge_gconv[count=g, groups=g](w))
 wider: relu(cast[to=d](x)) => cast[to=d](relu(x)) where dtype(x) <= d
+rows-of-sum: gather[axis=-2](add(m, b), i) => add(gather[axis=-2](m, i), b) where rank(m) = 2, rank(b) = 1
+quotient-as-product: div(x, mul(y, z)) => mul(div(x, y), reciprocal(z))
+part-of-quotient: slice[axis=-1, start=i, stop=j](div(x, y)) => div(slice[axis=-1, start=i, stop=j](x), slice[axis=-1, start=i, stop=j](y)) where dim(x, -1) = dim(y, -1)
+bound-as-bound: clip[low=a](x) => max(x, scalar[value=a]())
 unmoved: transpose[perm=p](x) => x where compose(p, p) = p
 unmoved-between: relu(transpose[perm=p](transpose[perm=q](x))) => transpose[perm=q](relu(x)) where p = compose(p, p)
 """  # noqa: E501
@@ -58,6 +62,18 @@ other-order: matmul(x, y) => matmul(y, x)
 half: relu(add(x, y)) => add(relu(x), relu(y))
 root: sqrt(add(x, y)) => add(sqrt(x), sqrt(y))
 nested: max(x, min(y, z)) => min(max(x, y), z)
+flag: sub(y, reduce_mean[axes=(-1), keepdims=k](x)) => sub(y, reduce_mean[axes=(-1)](x)) where rank(x) = 2, rank(y) = 2
+last-row-cut: gather[axis=-2](m, i) => gather[axis=-2](slice[axis=-2, start=0, stop=dim(m, -2) - 1](m), i) where rank(m) = 2
+first-part-of-rows: gather[axis=-2](concat[axis=-2](m, n), i) => gather[axis=-2](m, i) where rank(m) = 2, rank(n) = 2
+bound-without-end: clip[low=a](x) => add(clip[low=a](x), sub(scalar[value=a, dtype=dtype(x)](), scalar[value=a, dtype=dtype(x)]()))
+pi-by-name: mul(x, scalar[value=pi]()) => mul(x, pi[dtype=dtype(x)]())
+widths: add(conv2d[act=none, c](x, w), conv2d[act=none, c](x, v)) => conv2d[act=none, c](x, add(w, v)) where dim(w, -4) = dim(v, -4), dim(w, -2) = dim(v, -2)
+no-log: relu(x) => add(relu(x), mul(log(x), 0))
+no-reciprocal: mul(x, 0) => mul(reciprocal(x), 0)
+no-root: abs(x) => add(abs(x), sub(sqrt(x), sqrt(x)))
+no-quotient: mul(x, y) => add(mul(x, y), sub(div(x, y), div(x, y)))
+no-power: relu(x) => add(relu(x), mul(pow(x, x), 0))
+other-rows: log(slice[axis=-1, start=0, stop=2](x)) => log(add(slice[axis=-1, start=0, stop=2](x), sub(reduce_sum[axes=(-1)](log(x)), reduce_sum[axes=(-1)](log(x)))))
 borders: conv2d[pads=(1, 1, 1, 1), act=none, c](add(x, t), w) => add(conv2d[pads=(1, 1, 1, 1), act=none, c](x, w), conv2d[pads=(0, 0, 0, 0), act=none, c](x, w))
 biased: conv2d[c, act=none](x, add(w, v), b) => add(conv2d[c, act=none](x, w, b), conv2d[c, act=none](x, v, b))
 mean: avgpool[c, include_pad=0, ceil=0](x) => avgpool[c, include_pad=1, ceil=0](x)

@@ -1,11 +1,15 @@
 """Stored proofs are checked again, and what the solver showed is written."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
-from workbench.laws.theorems import entailment
+from workbench.laws.theorems import entailment, store
 from workbench.laws.theorems.entailment import solver
-from workbench.laws.theorems.store import check_library, obligations
+from workbench.laws.theorems.store import check_library, every_rule, obligations, unmatched
 from workbench.rules.ruleset import rule_set
+from workbench.rules.verdicts import proof_files
 
 
 @pytest.mark.skipif(solver() is None, reason="no z3")
@@ -42,6 +46,17 @@ def test_rules_share_the_solver_s_answers_and_each_keeps_its_obligations(monkeyp
     assert len(asked) == alone > 0
     assert first.checked == second.checked
     assert second.checked.obligations
+
+
+def test_every_rule_has_one_record_and_every_record_its_rule(monkeypatch):
+    rules = every_rule()
+    assert unmatched(rules) == []
+    assert unmatched([*rules, replace(rules[0], name="new")]) == ["new has no record of its law"]
+    assert unmatched(rules[1:]) == [f"a record of {rules[0].name} is of no law of the library"]
+    swapped = [replace(rules[0], name=rules[1].name), replace(rules[1], name=rules[0].name), *rules[2:]]
+    assert len(unmatched(swapped)) == 4
+    monkeypatch.setattr(store, "proof_files", lambda: proof_files()[1:])
+    assert len(unmatched(rules)) == sum(1 for r in json.loads(proof_files()[0].read_text()))
 
 
 @pytest.mark.slow

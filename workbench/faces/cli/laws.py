@@ -87,7 +87,7 @@ def _one_rule(rules: Any, name: str) -> Any:
 
 
 def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
-    """Check all stored proofs; exit with 1 if one is rejected.
+    """Check all stored proofs; exit with 1 if one is rejected, or if rules and records do not match.
 
     Args:
         smt: The folder for the obligations that the solver met, as SMT-LIB, or None.
@@ -96,12 +96,12 @@ def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
     """
     from workbench.laws.theorems.entailment import solver
     from workbench.laws.theorems.records import is_typed, why_no_theorem
-    from workbench.laws.theorems.store import check_library, obligations
+    from workbench.laws.theorems.store import check_library, every_rule, obligations, unmatched
     from workbench.rules.ruleset import rule_set
 
     if solver() is None:
         stop(BAD_INPUT, "proofs are checked with z3, which is not installed (try workbench[proofs])")
-    rules = list(rule_set("all"))
+    rules = every_rule()
     started = time.perf_counter()
     with Progress("proofs", quiet=quiet) as progress:
         found = check_library(rules, lambda r: progress("checked", r.rule), jobs=jobs)
@@ -119,15 +119,17 @@ def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
     default = {r.name for r in rule_set("default")}
     theorems = {r.rule for r in found if r.checked is not None}
     typer.echo(
-        f"\n{len(theorems)} of {len(rules)} rules are theorems, "
+        f"\n{len(found)} stored proofs checked, {len(without)} rules have none; "
+        f"{len(theorems)} of {len(rules)} rules are theorems, "
         f"{len(theorems & default)} of the {len(default)} default ones; "
         f"{sum(bool(r.checked.theorems) for r in found if r.checked)} by a chain of others; "
         f"{sum(is_typed(r) for r in rules if r.name in theorems)} right sides are typed if left ones are, "
         "the engine guards the others; "
         f"{sum(len(r.checked.obligations) for r in found if r.checked)} obligations, {seconds:.1f} s"
     )
-    if rejected:
-        stop(FAILED, "rejected: " + "; ".join(f"{r.rule}: {r.reason}" for r in rejected))
+    wrong = [f"{r.rule}: {r.reason}" for r in rejected] + unmatched(rules)
+    if wrong:
+        stop(FAILED, "rejected: " + "; ".join(wrong))
 
 
 @reporting_errors

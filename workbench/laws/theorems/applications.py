@@ -115,5 +115,5 @@ def bordered(guards: Sequence[Any], value: Value) -> Value:
 
 #: The beginning of the name of a function of integers: the element of a tensor whose name follows.
 ELEMENT: Final = "element of "
-#: The ratio of a circle's circumference to its diameter.
-PI: Final = one(factor("param", "pi"))
+#: The ratio of a circle's circumference to its diameter; no number that a rule binds has a space in its name.
+PI: Final = one(factor("param", "the number pi"))

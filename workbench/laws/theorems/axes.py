@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.symbolic.integers import Cond, Int, call, choose, equal, num, sym, truth
+from workbench.symbolic.integers import Cond, Int, atoms, call, choose, equal, num, sym, truth
 
 Key = Any
 REST: Final = "*"
 
 
-def is_rest(symbol: str) -> bool:
-    """Return whether a symbol is about axes without a name; there may be several."""
-    return "*" in symbol
+def on_rest(condition: Cond) -> bool:
+    """Return whether a condition is about axes without a name; there may be several."""
+    return any("*" in (a.args[0] if a.head == "sym" else a.head) for a in atoms(condition))
 
 
 class NotCovered(ValueError):

@@ -20,10 +20,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.laws.theorems.axes import NotCovered, is_rest
+from workbench.laws.theorems.axes import NotCovered, on_rest
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.goals import Statement, statements
 from workbench.laws.theorems.links import Chain, NoLink
+from workbench.laws.theorems.steps import Rejected, check_words, read_condition, read_int
 from workbench.laws.theorems.symbolic_typing import N
 from workbench.laws.theorems.terms import (
     Factor,
@@ -46,15 +47,6 @@ from workbench.symbolic.integers import (
     Cond,
     Int,
     at_least,
-    both,
-    broadcast,
-    call,
-    choose,
-    div,
-    either,
-    equal,
-    largest,
-    mul,
     negated,
     num,
     replaced,
@@ -62,7 +54,6 @@ from workbench.symbolic.integers import (
     sym,
     symbols,
 )
-from workbench.symbolic.integers import add as plus_int
 
 Node = list[Any]
 #: Answers and results of the solver, by the texts of the questions.
@@ -73,57 +64,6 @@ Obligations = dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]]
 COMMUTATIVE = ("max", "min")
 #: How deep the nodes of a proof may be.
 DEEPEST = 40
-
-
-class Rejected(ValueError):
-    """Raised when a step does not apply; the message says which."""
-
-
-# -- integers and conditions as data --------------------------------------------------------------------
-def read_int(data: object) -> Int:
-    """Return an integer from its data: a number, a symbol's name or an operation.
-
-    >>> read_int(["+", "+n", -1])
-    -1+1*+n
-    """
-    if isinstance(data, bool):
-        raise Rejected("a truth value is not an integer")
-    if isinstance(data, int):
-        return num(data)
-    if isinstance(data, str):
-        return sym(data)
-    if not isinstance(data, list) or not data or not isinstance(data[0], str):
-        raise Rejected(f"no integer: {data!r}")
-    head = data[0]
-    if head == "ite":
-        return choose(read_condition(data[1]), read_int(data[2]), read_int(data[3]))
-    args = [read_int(d) for d in data[1:]]
-    if head == "+":
-        return plus_int(*args)
-    if head == "*":
-        product = num(1)
-        for a in args:
-            product = mul(product, a)
-        return product
-    made = {"div": div, "bc": broadcast, "max": largest}.get(head)
-    return made(*args) if made is not None else call(head, *args)
-
-
-def read_condition(data: object) -> Cond:
-    """Return a condition from its data."""
-    if not isinstance(data, list) or not data:
-        raise Rejected(f"no condition: {data!r}")
-    head, *args = data
-    if head == "ge":
-        return at_least(read_int(args[0]), num(0))
-    if head == "eq":
-        return equal(read_int(args[0]), num(0))
-    parts = [read_condition(a) for a in args]
-    if head == "not":
-        return negated(parts[0])
-    if head not in ("and", "or"):
-        raise Rejected(f"no condition: {head!r}")
-    return both(*parts) if head == "and" else either(*parts)
 
 
 # -- nodes -----------------------------------------------------------------------------------------------
@@ -147,11 +87,7 @@ def check_equal(left: Value, right: Value, node: object, facts: Facts, depth: in
     elif law == "split" and len(node) == 4:
         condition = read_condition(node[1])
         # Axes without a name stand for several, of which each may be in another case.
-        _require(
-            not any(is_rest(n) for n in symbols(condition)),
-            "split",
-            "the condition is on axes without a name",
-        )
+        _require(not on_rest(condition), "split", "the condition is on axes without a name")
         check_equal(left, right, node[2], facts.plus(condition), depth + 1)
         check_equal(left, right, node[3], facts.plus(negated(condition)), depth + 1)
     elif law == "sum" and len(node) == 4:
@@ -489,6 +425,7 @@ def check(
     for statement, nodes in zip(made, cases, strict=True):
         facts = Facts(statement.facts, asked, obligations)
         try:
+            check_words(nodes, statement.facts, statement.pairs)
             check_statement(statement, nodes, facts)
         except (TypeError, KeyError, IndexError, AttributeError, ValueError) as error:
             if isinstance(error, Rejected):

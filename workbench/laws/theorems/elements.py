@@ -26,6 +26,7 @@ from workbench.laws.theorems.terms import (
     apply,
     guarded,
     negative,
+    note_risk,
     number,
     one,
     plus,
@@ -190,7 +191,8 @@ def _expand(c: Call, i: Index) -> Value:
 @defines("gather")
 def _gather(c: Call, i: Index) -> Value:
     # Row n of a matrix, where n is an element of the places at the other indices of the result. All axes
-    # without a number share one index, which stands for theirs. Nothing is known of n.
+    # without a number share one index, which stands for theirs. Nothing is known of n, not even that a shorter
+    # matrix has such a row, or that a negative number counts from the same end.
     def moved(key: Any) -> Int:
         return i(key - 1 if isinstance(key, int) and -key < c.types.literal else REST)
 
@@ -199,7 +201,9 @@ def _gather(c: Call, i: Index) -> Value:
     if len(read) != 1 or [f.head for f in read[0].factors] != ["read"] or read != one(*read[0].factors):
         raise NotCovered("places that are computed")
     name, *indices = read[0].factors[0].args
-    return matrix.at(put(i, {-2: call(ELEMENT + name, *indices)}))
+    row = call(ELEMENT + name, *indices, matrix.dim(-2))
+    note_risk(row.text)
+    return matrix.at(put(i, {-2: row}))
 
 
 @defines("repeat")

@@ -24,6 +24,7 @@ from workbench.symbolic.integers import (
     atoms,
     divided,
     equal,
+    is_positive,
     mul,
     negated,
     num,
@@ -270,7 +271,8 @@ class Question:
         else:
             f = z3.Function(a.head, *([z3.IntSort()] * (len(a.args) + 1)))
             self.made[text] = f(*(self.integer(i) for i in a.args))
-            if a.head.split(" ")[0] in PLACES:
+            # No number lies below an extent of 0, so such a function has a value for positive extents alone.
+            if a.head.split(" ")[0] in PLACES and is_positive(a.args[1]):
                 self.side += [self.made[text] >= 0, self.made[text] < self.integer(a.args[1])]
         return self.made[text]
 

@@ -29,7 +29,7 @@ def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
                     k == 1
                     and name[0] != "+"
                     and start.symbol is not None
-                    and not name.startswith(("place", "rank", "n."))
+                    and not name.startswith(("place", "rank"))
                 ):
                     return name, add(start, sym(f"+length {name}"))
         if c.head == "eq":

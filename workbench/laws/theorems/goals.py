@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from math import isinf
 from typing import Any, Final
 
 from workbench.laws.theorems import terms
 from workbench.laws.theorems.applications import Index
-from workbench.laws.theorems.axes import Key, NotCovered, Perm, is_rest, key_text, place_of
+from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text, on_rest, place_of
 from workbench.laws.theorems.axis_cases import cases, fixed_images, identities
 from workbench.laws.theorems.definitions import DEFINITIONS, Call, Tensor
 from workbench.laws.theorems.equations import solution
@@ -32,14 +34,16 @@ from workbench.laws.theorems.symbolic_typing import (
 )
 from workbench.laws.theorems.variadic import of_one_member
 from workbench.ops import Attr, AttrValue, Trait, TypeMismatch, spec_of
-from workbench.rules.interpret import RELATIONS, RowAttr, bound_term, compared, read_term, spread
+from workbench.rules.interpret import RELATIONS, RowAttr, attributes, bound_term, compared, read_term, spread
 from workbench.rules.pattern import (
     App,
+    AttrVar,
     Compare,
     Literal,
     RankOf,
     Rule,
     names_in,
+    subterms,
 )
 from workbench.symbolic.integers import (
     NONNEGATIVE,
@@ -68,6 +72,12 @@ ROUNDS: Final = 40
 LATER: Final = 1_000_000
 #: The number of conditions by which a case is divided.
 MOST_ASSUMED: Final = 3
+
+
+class NoValue(NotCovered):
+    """Raised when the right-hand side may have no value if the left has one."""
+
+    why = "partial"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +263,34 @@ def statements(rule: Rule) -> list[Statement]:
     """
     if rule.each:
         return statements(of_one_member(rule))
+    _bounds_stay_bounds(rule)
     found = [s for case in cases(rule) for s in _statements(rule, case, (), {})]
     if not found:
         raise NoCase
     return found
+
+
+def _bounds_stay_bounds(rule: Rule) -> None:
+    """Raise NotCovered if a bound that may be infinite is used as a number elsewhere than beside max and min."""
+
+    def unbounded(attr: Attr) -> bool:
+        return isinstance(attr.default, float) and isinf(attr.default)
+
+    sides = [t for side in (*rule.sources, *rule.targets) for t in subterms(side) if isinstance(t, App)]
+    pairs = [(term, attr, expr) for term in sides for attr, expr in attributes(term)]
+    bounds = {e.name for _, attr, e in pairs if unbounded(attr) and isinstance(e, AttrVar)}
+    beside = {id(x) for term in sides if term.op in ("max", "min") for x in term.args}
+    used = [n for c in rule.conditions for side in (c.left, c.right) for n in names_in(side)]
+    for term, attr, expr in pairs:
+        if (
+            not isinstance(expr, RowAttr | None)
+            and not unbounded(attr)
+            and not (term.op == "scalar" and id(term) in beside)
+        ):
+            used += names_in(expr)
+    found = sorted(name for kind, name in used if kind == "attr" and name in bounds)
+    if found:
+        raise NotCovered(f"{found[0]} as a number, which may be infinite")
 
 
 Case = tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]
@@ -350,7 +384,7 @@ def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
     for f in facts:
         named = {n for n in symbols(f) if n in reason}
         # Axes without a name stand for several, of which each may meet another alternative.
-        if f.head == "or" and named and not any(is_rest(n) for n in symbols(f)):
+        if f.head == "or" and named and not on_rest(f):
             return f.args
     return ()
 
@@ -416,7 +450,10 @@ def _values(
         def index(key: Key, at: Mapping[Key, Int] = at, n: int = n) -> Int:
             return at[key] if key in at else sym(f"i{n} {key_text(key)}")
 
-        values.append((x.at(index), y.at(index)))
+        (left, known), (right, risks) = (terms.with_risks(partial(t.at, index)) for t in (x, y))
+        if not risks <= known:
+            raise NoValue(min(risks - known))
+        values.append((left, right))
     terms.restart(LATER)
     kept = {f.text: f for f in (*facts, *more) if f != TRUE}
     return tuple(kept.values()), tuple(values)

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from workbench.laws.theorems.applications import DEFINITIONS, Call, Tensor
 from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text
@@ -25,16 +26,13 @@ from workbench.laws.theorems.axis_cases import literal_axes
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.goals import Reader, Statement
 from workbench.laws.theorems.symbolic_typing import Axis, Kind, N, RankOpen, Unordered, signature, whole
-from workbench.laws.theorems.terms import Value, factor, one
+from workbench.laws.theorems.terms import Value, factor, one, with_risks
 from workbench.ops import Attr, Trait, TypeMismatch, spec_of
 from workbench.rules.interpret import RELATIONS, RowAttr, attributes, compared, read_term, value
 from workbench.rules.pattern import App, AttrVar, Compare, Literal, Rule, Term, Var, Vector
 from workbench.symbolic.integers import Int, replaced_in, sym
 
 Link = tuple[str, bool, tuple[int, ...]]
-
-#: Functions that have no value for some numbers.
-PARTIAL: Final = frozenset({"reciprocal", "sqrt", "log", "pow"})
 
 
 class NoLink(ValueError):
@@ -258,14 +256,10 @@ class Chain:
     def _total(self, new: Tree, old: Tree) -> None:
         there = {part.text for _, part in old.parts()} | self.allowed
         for _, part in new.parts():
-            if part.text not in there and PARTIAL & set(self._functions(part)):
+            leaves = [Tensor(a.kind, _leaf(k)) for k, a in enumerate(part.args)]
+            call = Call(leaves, part.attrs, part.kind, self.reader.types)
+            if part.text not in there and with_risks(partial(DEFINITIONS[part.op], call, _index))[1]:
                 raise NoLink(f"{part.op} may have no value")
-
-    def _functions(self, tree: Tree) -> Iterator[str]:
-        """Yield the functions that an operator's definition applies."""
-        leaves = [Tensor(a.kind, _leaf(k)) for k, a in enumerate(tree.args)]
-        call = Call(leaves, tree.attrs, tree.kind, self.reader.types)
-        yield from _applied(DEFINITIONS[tree.op](call, _index))
 
 
 def _leaf(k: int) -> Callable[[Any], Value]:
@@ -274,20 +268,3 @@ def _leaf(k: int) -> Callable[[Any], Value]:
 
 def _index(key: Any) -> Int:
     return sym(f"index {key_text(key)}")
-
-
-def _applied(found: Value) -> Iterator[str]:
-    for f in (f for t in found for f in t.factors):
-        if f.head == "fn":
-            if f.args[0] != "reciprocal" or not _positive(f.args[1]):
-                yield str(f.args[0])
-            for v in f.args[1:]:
-                yield from _applied(v)
-        elif f.head == "top":
-            yield from _applied(f.args[2])
-
-
-def _positive(found: Value) -> bool:
-    """Return whether a value is a sum of exponentials."""
-    powers = [all(f.head == "fn" and f.args[0] == "exp" for f in t.factors) and t.coef > 0 for t in found]
-    return bool(powers) and all(powers)

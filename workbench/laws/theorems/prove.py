@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final
 
-from workbench.laws.theorems.axes import NotCovered, is_rest
+from workbench.laws.theorems.axes import NotCovered, on_rest
 from workbench.laws.theorems.check import (
     COMMUTATIVE,
     Node,
-    Rejected,
     check_bijection,
     check_equal,
     check_factor,
@@ -26,6 +25,7 @@ from workbench.laws.theorems.check import (
 )
 from workbench.laws.theorems.entailment import EFFORT, Facts, Unavailable
 from workbench.laws.theorems.goals import Statement, statements
+from workbench.laws.theorems.steps import Rejected
 from workbench.laws.theorems.terms import Factor, Term, Value, free_symbols, in_factor, in_value
 from workbench.laws.theorems.unify import pairings, solve, unknowns, write_condition, write_int
 from workbench.rules.pattern import Rule
@@ -118,7 +118,7 @@ class Search:
         """Yield conditions on free symbols on which terms depend, that the facts do not decide."""
         seen: set[str] = set()
         for c in self.candidates(rest):
-            if c.text in seen or any(s[0] in "#%" or is_rest(s) for s in symbols(c)):
+            if c.text in seen or on_rest(c) or any(s[0] in "#%" for s in symbols(c)):
                 continue
             seen |= {c.text, negated(c).text}
             if not facts.entail(c) and not facts.entail(negated(c)):
@@ -126,11 +126,7 @@ class Search:
         for c in facts.known:
             if c.head == "or":
                 for d in c.args:
-                    if (
-                        not any(is_rest(s) for s in symbols(d))
-                        and not facts.entail(d)
-                        and not facts.entail(negated(d))
-                    ):
+                    if not on_rest(d) and not facts.entail(d) and not facts.entail(negated(d)):
                         yield d
 
     def candidates(self, rest: Sequence[Term]) -> Iterator[Cond]:

@@ -27,6 +27,7 @@ REASONS: Final[Mapping[str, str]] = {
     "time": "the search ran out of time",
     "uncovered": "the kernel does not cover",
     "divisor": "something divides that is not known to be positive",
+    "partial": "the right side may have no value where the left has one:",
     "never": "the rule never applies",
     "rejected": "the checker rejected the proof that was found",
     "solver": "no SMT solver is installed",
@@ -62,7 +63,7 @@ def why_no_theorem(rule: Rule) -> str:
     why, detail = reason_of(rule)
     if not why:
         return ""
-    return f"{REASONS[why]} {detail}" if why == "uncovered" else REASONS[why]
+    return f"{REASONS[why]} {detail}" if why in ("uncovered", "partial") else REASONS[why]
 
 
 def without_proof(rule: Rule, why: str, detail: str) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
@@ -12,11 +14,12 @@ from functools import partial
 from typing import Any, Final
 
 from workbench.laws.theorems.axes import NotCovered
-from workbench.laws.theorems.check import Checked, Rejected, check
+from workbench.laws.theorems.check import Checked, check
 from workbench.laws.theorems.entailment import Unavailable, smt
+from workbench.laws.theorems.steps import Rejected
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import read_rules
-from workbench.rules.verdicts import has_proof, library, proof_record
+from workbench.rules.verdicts import has_proof, law_of, library, proof_files, proof_record
 
 #: The number of parts that each process checks of all proofs.
 CHUNKS: Final = 4
@@ -77,6 +80,22 @@ def _recheck(asked: dict[tuple[str, ...], bool], proved: tuple[Rule, dict[str, A
         return Recheck(rule.name, None, str(error), time.perf_counter() - started)
 
 
+def every_rule() -> list[Rule]:
+    """Return the rules of all files of the library, those that no set has too."""
+    return [rule for file in sorted(library().glob("*.rules")) for rule in rules_of(file.stem)]
+
+
+def unmatched(rules: Iterable[Rule]) -> list[str]:
+    """Return in words which rules have no record of a proof or of the lack of one, and which records no rule."""
+    laws = Counter((r.name, law_of(r)) for r in rules)
+    stored = (r for file in proof_files() for r in json.loads(file.read_text(encoding="utf-8")))
+    records = Counter((r["rule"], r["law"]) for r in stored)
+    return [
+        *(f"{name} has no record of its law" for name, _ in laws - records),
+        *(f"a record of {name} is of no law of the library" for name, _ in records - laws),
+    ]
+
+
 def rules_of(stem: str) -> list[Rule]:
     """Return the rules of one file of the library."""
     return list(read_rules(library() / f"{stem}.rules").rules)
@@ -84,9 +103,7 @@ def rules_of(stem: str) -> list[Rule]:
 
 def theorems() -> dict[str, Rule]:
     """Return by name the rules of the library with a stored proof from the definitions: links of chains."""
-    stems = sorted(p.stem for p in library().glob("*.rules"))
-    every = (rule for stem in stems for rule in rules_of(stem))
-    return {r.name: r for r in every if "cases" in (proof_record(r) or {})}
+    return {r.name: r for r in every_rule() if "cases" in (proof_record(r) or {})}
 
 
 def obligations(checked: Checked) -> Iterator[tuple[str, str]]:

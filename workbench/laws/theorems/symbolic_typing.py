@@ -61,6 +61,9 @@ class N:
 
     x: Int
 
+    def __bool__(self) -> bool:
+        raise NotCovered("a choice by a number that is a variable")
+
     def __add__(self, other: Any) -> N:
         return N(add(self.x, whole(other)))
 
@@ -268,7 +271,7 @@ class Reading:
     def permute(self, x: Kind, perm: Perm | tuple[int, ...]) -> Kind:
         if isinstance(perm, Perm):
             for name in perm.names:
-                self.note(equal(x.rank, sym(f"n.{name.rstrip('-')}")))
+                self.note(equal(x.rank, sym(f"rank of {name.rstrip('-')}")))
             return Kind(x.dtype, x.rank, lambda key: x.dim(perm.forth(key)))
         if sorted(perm) != list(range(len(perm))):
             raise TypeMismatch(f"{perm} is not a permutation")

@@ -9,7 +9,8 @@ side hold the laws of pointwise functions. ``rules/kernel.md`` lists the laws, e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
@@ -19,13 +20,16 @@ from workbench.symbolic.integers import (
     FALSE,
     RANGES,
     TRUE,
+    Atom,
     Cond,
     Int,
     at_least,
+    atoms,
     is_positive,
     num,
     replaced,
     replaced_in,
+    single,
     sub,
     sym,
     symbols,
@@ -276,6 +280,18 @@ def free_of(value: Value) -> frozenset[str]:
     return frozenset(found)
 
 
+def atoms_of(value: Value) -> Iterator[Atom]:
+    """Yield the atoms of all indices, numbers and guards in a value."""
+    for t in value:
+        yield from (a for g in t.guards for a in atoms(g))
+        for f in t.factors:
+            yield from (a for x in f.args if isinstance(x, Int) for a in atoms(x))
+            if f.head == "top":
+                yield from (a for g in f.args[1] for a in atoms(g))
+            for v in f.args[1:] if f.head == "fn" else f.args[2:] if f.head == "top" else ():
+                yield from atoms_of(v)
+
+
 # -- the ring -----------------------------------------------------------------------------------------
 def one(*factors: Factor) -> Value:
     """Return a product."""
@@ -401,10 +417,79 @@ def _only_factor(value: Value) -> Factor | None:
 LAWS: Final[dict[str, Callable[..., Value | None]]] = {}
 
 
+#: Functions that have no value for some numbers.
+PARTIAL: Final = frozenset({"reciprocal", "sqrt", "log", "pow"})
+#: Sets of risks: what has no value for some numbers, as text, while :func:`with_risks` makes a value.
+_NOTED: Final[list[set[str]]] = []
+
+
+def with_risks(make: Callable[[], Value]) -> tuple[Value, set[str]]:
+    """Return a value, and what may have no value in it or in what cancels while it is made."""
+    _NOTED.append(set())
+    try:
+        return make(), _NOTED[-1]
+    finally:
+        _NOTED.pop()
+
+
+def note_risk(text: str) -> None:
+    """Note something that has no value for some numbers; a variable of a sum is named by its extent."""
+    if _NOTED:
+        _NOTED[-1].add(_VARIABLE.sub(lambda m: f"<{RANGES[m[0]].text if m[0] in RANGES else m[0]}>", text))
+
+
+_VARIABLE: Final = re.compile(r"#\d+")
+
+
+def _outright(value: Value) -> Value:
+    """Return a value that reads tensors at plain places: inside an axis of one element a place is 0 anyway."""
+    return plus(*(term(t.coef, t.variables, t.guards, map(_outright_factor, t.factors)) for t in value))
+
+
+def _outright_factor(f: Factor) -> Factor:
+    if f.head == "fn":
+        return factor("fn", f.args[0], *map(_outright, f.args[1:]))
+    return factor("read", f.args[0], *(_plain(f.args[0], i) for i in f.args[1:])) if f.head == "read" else f
+
+
+def _plain(tensor: str, place: Int) -> Int:
+    atom = single(place)
+    if atom is None or atom.head != "bc" or not (atom.args[0].symbol or "").startswith(f"+{tensor} "):
+        return place
+    while atom is not None and atom.head == "bc":  # each has the extent to which the one around it broadcasts
+        place = atom.args[1]
+        atom = single(place)
+    return place
+
+
+def _note_risks(name: str, x: Value, y: Value) -> None:
+    global _fresh
+    first = next(_fresh)
+    x, y = _outright(x), _outright(y)
+    if name == "reciprocal" and len(x) == 1 and not x[0].variables and not x[0].guards:
+        for f in x[0].factors:  # a product is 0 if one of its factors is
+            if not _is_positive(f) and not (f.head == "fn" and f.args[0] == name):
+                note_risk(f"{name} {f.text}")
+    elif name == "reciprocal":
+        if not x or not all(t.coef > 0 and all(map(_is_positive, t.factors)) for t in x):
+            note_risk(factor("fn", name, x).text)
+    elif name == "pow" or (known := constant(x)) is None or known < 0 or (name == "log" and not known):
+        note_risk(factor("fn", name, *((x, y) if name == "pow" else (x,))).text)
+    _fresh = count(first)  # the steps of a proof name variables by their numbers
+
+
+def _is_positive(f: Factor) -> bool:
+    if f.head == "fn" and f.args[0] == "sqrt":
+        return (constant(f.args[1]) or 0) > 0
+    return (f.head == "fn" and f.args[0] == "exp") or (f.head in ("int", "over") and is_positive(f.args[0]))
+
+
 def apply(name: str, *values: Value) -> Value:
     """Return a function of values, by the laws of that function if there are some."""
     law = LAWS.get(name)
     found = law(*values) if law is not None else None
+    if _NOTED and name in PARTIAL and (name != "pow" or found is None):
+        _note_risks(name, values[0], values[-1])
     return one(factor("fn", name, *values)) if found is None else found
 
 

@@ -169,7 +169,7 @@ def _avgpool(c: Call, i: Index) -> Value:
             times(plus(number(1), negative(flag)), over_window(lambda _: number(1))),
         )
         return times(over_window(c.xs[0].at), inverse(count))
-    if c.attrs["include_pad"] or all(p == num(0) for p in c.numbers("pads")):
+    if all(p == num(0) for p in c.numbers("pads")) or c.attrs["include_pad"]:
         return times(over_window(c.xs[0].at), times(over(kernel[0]), over(kernel[1])))
     return times(over_window(c.xs[0].at), inverse(over_window(lambda _: number(1))))
 

@@ -1,0 +1,121 @@
+"""The steps of a proof as data: integers, conditions, and the words in which they may speak.
+
+A step speaks of the symbols and functions of its statement and of variables that sums bind, and of nothing else.
+Integers are compared by their texts, so a name such as ``a+1*b`` would be taken for a sum.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from workbench.laws.theorems.terms import Value, atoms_of
+from workbench.symbolic.integers import (
+    Cond,
+    Int,
+    at_least,
+    atoms,
+    both,
+    broadcast,
+    call,
+    choose,
+    div,
+    either,
+    equal,
+    largest,
+    mul,
+    negated,
+    num,
+    sym,
+)
+from workbench.symbolic.integers import add as plus_int
+
+#: The names of steps and of operations on integers and conditions.
+HEADS: Final = frozenset(
+    ("absurd", "split", "sum", "ge", "eq", "and", "or", "not", "ite", "+", "*", "div", "bc", "max")
+)
+#: The word of the step that counts the values of a variable.
+COUNT: Final = "count"
+#: The names of variables that a sum or a largest value binds.
+_BOUND: Final = re.compile(r"#\d+|%\d+\.\d+")
+
+
+class Rejected(ValueError):
+    """Raised when a step does not apply; the message says which."""
+
+
+# -- integers and conditions as data --------------------------------------------------------------------
+def read_int(data: object) -> Int:
+    """Return an integer from its data: a number, a symbol's name or an operation.
+
+    >>> read_int(["+", "+n", -1])
+    -1+1*+n
+    """
+    if isinstance(data, bool):
+        raise Rejected("a truth value is not an integer")
+    if isinstance(data, int):
+        return num(data)
+    if isinstance(data, str):
+        return sym(data)
+    if not isinstance(data, list) or not data or not isinstance(data[0], str):
+        raise Rejected(f"no integer: {data!r}")
+    head = data[0]
+    if head == "ite":
+        return choose(read_condition(data[1]), read_int(data[2]), read_int(data[3]))
+    args = [read_int(d) for d in data[1:]]
+    if head == "+":
+        return plus_int(*args)
+    if head == "*":
+        product = num(1)
+        for a in args:
+            product = mul(product, a)
+        return product
+    made = {"div": div, "bc": broadcast, "max": largest}.get(head)
+    return made(*args) if made is not None else call(head, *args)
+
+
+def read_condition(data: object) -> Cond:
+    """Return a condition from its data."""
+    if not isinstance(data, list) or not data:
+        raise Rejected(f"no condition: {data!r}")
+    head, *args = data
+    if head == "ge":
+        return at_least(read_int(args[0]), num(0))
+    if head == "eq":
+        return equal(read_int(args[0]), num(0))
+    parts = [read_condition(a) for a in args]
+    if head == "not":
+        return negated(parts[0])
+    if head not in ("and", "or"):
+        raise Rejected(f"no condition: {head!r}")
+    return both(*parts) if head == "and" else either(*parts)
+
+
+# -- words -----------------------------------------------------------------------------------------------
+def check_words(nodes: object, facts: Iterable[Cond], pairs: Iterable[tuple[Value, Value]]) -> None:
+    """Raise Rejected if steps name a symbol or a function of which their statement does not speak.
+
+    Args:
+        nodes: The steps, as data.
+        facts: The facts of the statement.
+        pairs: Its pairs of values.
+    """
+    spoken = [a for f in facts for a in atoms(f)] + [a for p in pairs for v in p for a in atoms_of(v)]
+    names = {a.args[0] for a in spoken if a.head == "sym"}
+    functions = {a.head for a in spoken if a.head != "sym"}
+    for word, is_head in _words(nodes):
+        known = word in HEADS | functions if is_head else word in names or word == COUNT
+        if not known and (is_head or not _BOUND.fullmatch(word)):
+            raise Rejected(f"words: the statement does not speak of {word!r}")
+
+
+def _words(data: object) -> Iterator[tuple[str, bool]]:
+    """Yield the words of steps, and whether each is the first of its list."""
+    if isinstance(data, dict):
+        data = [None, *data, *data.values()]
+    for k, part in enumerate(data if isinstance(data, list) else ()):
+        if isinstance(part, str):
+            yield part, k == 0
+        else:
+            yield from _words(part)

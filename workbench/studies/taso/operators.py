@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,65 @@ class PyTensor:
         return f"PyTensor({self._graph._builder.type(self._value)})"
 
 
+# -- methods of one form -----------------------------------------------------------------------------
+# A name in small letters is an operator of the core; any other is an ONNX operator, which the core lacks.
+def _unary(name: str, doc: str) -> Callable[[Operators, PyTensor], PyTensor]:
+    def method(self: Operators, input: PyTensor) -> PyTensor:
+        return self._named(name, input)
+
+    method.__doc__ = doc
+    return method
+
+
+def _binary(name: str, doc: str) -> Callable[[Operators, PyTensor, PyTensor], PyTensor]:
+    def method(self: Operators, x: PyTensor, y: PyTensor) -> PyTensor:
+        return self._named(name, x, y)
+
+    method.__doc__ = doc
+    return method
+
+
+def _reduction(name: str, doc: str) -> Callable[..., PyTensor]:
+    def method(self: Operators, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
+        given: dict[str, Any] = {"keepdims": int(keepdims)}
+        if name.islower():
+            return self._apply(name, input, axes=tuple(self._axis(input, a) for a in axes), **given)
+        given |= {"axis": _one(axes)} if name.startswith("Arg") else {"axes": list(axes)}
+        return self._onnx(name, [input], **given)[0]
+
+    method.__doc__ = doc
+    return method
+
+
+def _pooling(name: str, doc: str) -> Callable[..., PyTensor]:
+    def method(
+        self: Operators,
+        input: PyTensor,
+        kernels: Sequence[int],
+        strides: Sequence[int],
+        padding: str,
+        activation: str = "NONE",
+    ) -> PyTensor:
+        if input.nDim != 4:
+            raise TasoError(f"{name}: the input must have four axes, got {input.nDim}")
+        kernel = (int(kernels[0]), int(kernels[1]))
+        pads = self._pads(input, kernel, strides, padding)
+        out = self._apply(name, input, kernel=kernel, strides=tuple(strides), pads=pads)
+        act = self._act(activation)
+        return out if act == "none" else self._apply(act, out)
+
+    method.__doc__ = f"""{doc}
+
+        Args:
+            input: The input [N, C, H, W].
+            kernels: Height and width of the window.
+            strides: The vertical and the horizontal stride.
+            padding: ``"SAME"`` or ``"VALID"``.
+            activation: The name of an activation that follows, ``"NONE"`` for none.
+        """
+    return method
+
+
 class Operators:
     """A mixin with TASO's methods that add operators to a graph under construction.
 
@@ -83,6 +142,10 @@ class Operators:
             raise TasoError(f"{op_type}: {error}") from None
         return [PyTensor(self, v) for v in values]
 
+    def _named(self, name: str, *tensors: PyTensor) -> PyTensor:
+        """Add an operator of the core, or an ONNX operator if the name has capitals."""
+        return self._apply(name, *tensors) if name.islower() else self._onnx(name, tensors)[0]
+
     def _axis(self, tensor: PyTensor, axis: int) -> int:
         rank = tensor.nDim
         if not -rank <= axis < rank:
@@ -111,41 +174,21 @@ class Operators:
         return PyTensor(self, self._builder.weight(shape, data=array))
 
     # -- arithmetic -------------------------------------------------------------------------------
-    def add(self, x: PyTensor, y: PyTensor) -> PyTensor:
-        """Return x + y, broadcast."""
-        return self._apply("add", x, y)
-
-    def mul(self, x: PyTensor, y: PyTensor) -> PyTensor:
-        """Return x * y, broadcast."""
-        return self._apply("mul", x, y)
-
-    def sub(self, x: PyTensor, y: PyTensor) -> PyTensor:
-        """Return x - y, broadcast."""
-        return self._apply("sub", x, y)
-
-    def div(self, x: PyTensor, y: PyTensor) -> PyTensor:
-        """Return x / y, broadcast."""
-        return self._apply("div", x, y)
-
-    def max(self, x: PyTensor, y: PyTensor) -> PyTensor:
-        """Return the larger of x and y."""
-        return self._apply("max", x, y)
-
-    def min(self, x: PyTensor, y: PyTensor) -> PyTensor:
-        """Return the smaller of x and y."""
-        return self._apply("min", x, y)
-
-    def equal(self, x: PyTensor, y: PyTensor) -> PyTensor:
-        """Return a boolean tensor: whether x equals y."""
-        return self._onnx("Equal", [x, y])[0]
-
-    def greater(self, x: PyTensor, y: PyTensor) -> PyTensor:
-        """Return a boolean tensor: whether x is greater than y."""
-        return self._onnx("Greater", [x, y])[0]
-
-    def less(self, x: PyTensor, y: PyTensor) -> PyTensor:
-        """Return a boolean tensor: whether x is less than y."""
-        return self._onnx("Less", [x, y])[0]
+    add = _binary("add", "Return x + y, broadcast.")
+    mul = _binary("mul", "Return x * y, broadcast.")
+    sub = _binary("sub", "Return x - y, broadcast.")
+    div = _binary("div", "Return x / y, broadcast.")
+    max = _binary("max", "Return the larger of x and y.")
+    min = _binary("min", "Return the smaller of x and y.")
+    equal = _binary("Equal", "Return a boolean tensor: whether x equals y.")
+    greater = _binary("Greater", "Return a boolean tensor: whether x is greater than y.")
+    less = _binary("Less", "Return a boolean tensor: whether x is less than y.")
+    exp = _unary("exp", "Return e ** x.")
+    log = _unary("log", "Return the natural logarithm.")
+    sqrt = _unary("sqrt", "Return the square root.")
+    ceil = _unary("Ceil", "Return x rounded up.")
+    round = _unary("Round", "Return x rounded to the nearest integer.")
+    logical_not = _unary("Not", "Return the negation of a boolean tensor.")
 
     def prelu(self, x: PyTensor, slope: PyTensor) -> PyTensor:
         """Return x for positive elements, slope * x for the others."""
@@ -166,30 +209,6 @@ class Operators:
     def leakyrelu(self, input: PyTensor, alpha: float, inplace: bool = False) -> PyTensor:
         """Return x for positive elements, alpha * x for the others (TASO ignores alpha)."""
         return self._apply("leakyrelu", input, alpha=alpha)
-
-    def exp(self, input: PyTensor) -> PyTensor:
-        """Return e ** x."""
-        return self._apply("exp", input)
-
-    def log(self, input: PyTensor) -> PyTensor:
-        """Return the natural logarithm."""
-        return self._apply("log", input)
-
-    def sqrt(self, input: PyTensor) -> PyTensor:
-        """Return the square root."""
-        return self._apply("sqrt", input)
-
-    def ceil(self, input: PyTensor) -> PyTensor:
-        """Return x rounded up."""
-        return self._onnx("Ceil", [input])[0]
-
-    def round(self, input: PyTensor) -> PyTensor:
-        """Return x rounded to the nearest integer."""
-        return self._onnx("Round", [input])[0]
-
-    def logical_not(self, input: PyTensor) -> PyTensor:
-        """Return the negation of a boolean tensor."""
-        return self._onnx("Not", [input])[0]
 
     def cast(self, input: PyTensor, datatype: str) -> PyTensor:
         """Return the tensor in another data type."""
@@ -248,54 +267,10 @@ class Operators:
         """Return act(input @ weight)."""
         return self._apply("matmul", input, weight, act=self._act(activation))
 
-    def _pool(
-        self, op: str, input: PyTensor, kernels: Any, strides: Any, padding: str, activation: str
-    ) -> PyTensor:
-        if input.nDim != 4:
-            raise TasoError(f"{op}: the input must have four axes, got {input.nDim}")
-        kernel = (int(kernels[0]), int(kernels[1]))
-        pads = self._pads(input, kernel, strides, padding)
-        out = self._apply(op, input, kernel=kernel, strides=tuple(strides), pads=pads)
-        act = self._act(activation)
-        return out if act == "none" else self._apply(act, out)
-
-    def maxpool2d(
-        self,
-        input: PyTensor,
-        kernels: Sequence[int],
-        strides: Sequence[int],
-        padding: str,
-        activation: str = "NONE",
-    ) -> PyTensor:
-        """Return the maximum of each window.
-
-        Args:
-            input: The input [N, C, H, W].
-            kernels: Height and width of the window.
-            strides: The vertical and the horizontal stride.
-            padding: ``"SAME"`` or ``"VALID"``.
-            activation: The name of an activation that follows, ``"NONE"`` for none.
-        """
-        return self._pool("maxpool", input, kernels, strides, padding, activation)
-
-    def avgpool2d(
-        self,
-        input: PyTensor,
-        kernels: Sequence[int],
-        strides: Sequence[int],
-        padding: str,
-        activation: str = "NONE",
-    ) -> PyTensor:
-        """Return the mean of each window; padding does not count, as in TASO's runtime.
-
-        Args:
-            input: The input [N, C, H, W].
-            kernels: Height and width of the window.
-            strides: The vertical and the horizontal stride.
-            padding: ``"SAME"`` or ``"VALID"``.
-            activation: The name of an activation that follows, ``"NONE"`` for none.
-        """
-        return self._pool("avgpool", input, kernels, strides, padding, activation)
+    maxpool2d = _pooling("maxpool", "Return the maximum of each window.")
+    avgpool2d = _pooling(
+        "avgpool", "Return the mean of each window; padding does not count, as in TASO's runtime."
+    )
 
     def batchnorm(
         self,
@@ -322,9 +297,7 @@ class Operators:
         """Return the operand, because dropout has no effect at inference."""
         return self._apply("identity", input)
 
-    def identity(self, input: PyTensor) -> PyTensor:
-        """Return the operand."""
-        return self._apply("identity", input)
+    identity = _unary("identity", "Return the operand.")
 
     # -- layout -----------------------------------------------------------------------------------
     def concat(self, axis: int, inputs: Sequence[PyTensor]) -> PyTensor:
@@ -411,46 +384,17 @@ class Operators:
             out = self._apply("slice", out, axis=where, start=part.start, stop=part.stop, step=step)
         return out
 
-    def shape(self, input: PyTensor) -> PyTensor:
-        """Return the extents as a tensor."""
-        return self._onnx("Shape", [input])[0]
-
-    def size(self, input: PyTensor) -> PyTensor:
-        """Return the number of elements as a tensor."""
-        return self._onnx("Size", [input])[0]
+    shape = _unary("Shape", "Return the extents as a tensor.")
+    size = _unary("Size", "Return the number of elements as a tensor.")
 
     # -- reductions -------------------------------------------------------------------------------
-    def _reduce(self, op: str, input: PyTensor, axes: Sequence[int], keepdims: bool) -> PyTensor:
-        where = tuple(self._axis(input, a) for a in axes)
-        return self._apply(op, input, axes=where, keepdims=int(keepdims))
-
-    def reduce_sum(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
-        """Return the sum over axes."""
-        return self._reduce("reduce_sum", input, axes, keepdims)
-
-    def reduce_mean(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
-        """Return the mean over axes."""
-        return self._reduce("reduce_mean", input, axes, keepdims)
-
-    def reduce_max(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
-        """Return the maximum over axes."""
-        return self._reduce("reduce_max", input, axes, keepdims)
-
-    def reduce_min(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
-        """Return the minimum over axes."""
-        return self._onnx("ReduceMin", [input], axes=list(axes), keepdims=int(keepdims))[0]
-
-    def reduce_prod(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
-        """Return the product over axes."""
-        return self._onnx("ReduceProd", [input], axes=list(axes), keepdims=int(keepdims))[0]
-
-    def reduce_argmax(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
-        """Return the index of the maximum along an axis."""
-        return self._onnx("ArgMax", [input], axis=_one(axes), keepdims=int(keepdims))[0]
-
-    def reduce_argmin(self, input: PyTensor, axes: Sequence[int], keepdims: bool = True) -> PyTensor:
-        """Return the index of the minimum along an axis."""
-        return self._onnx("ArgMin", [input], axis=_one(axes), keepdims=int(keepdims))[0]
+    reduce_sum = _reduction("reduce_sum", "Return the sum over axes.")
+    reduce_mean = _reduction("reduce_mean", "Return the mean over axes.")
+    reduce_max = _reduction("reduce_max", "Return the maximum over axes.")
+    reduce_min = _reduction("ReduceMin", "Return the minimum over axes.")
+    reduce_prod = _reduction("ReduceProd", "Return the product over axes.")
+    reduce_argmax = _reduction("ArgMax", "Return the index of the maximum along an axis.")
+    reduce_argmin = _reduction("ArgMin", "Return the index of the minimum along an axis.")
 
 
 def _one(axes: Sequence[int]) -> int:

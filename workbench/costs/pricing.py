@@ -64,7 +64,7 @@ def deciding_instances(graph: Graph, egraph: EGraph, choice: np.ndarray) -> list
     An instance that both run equally often adds the same cost to both. A convolution counts as the kernel
     that is measured for it (:func:`~workbench.costs.keys.same_kernel`).
     """
-    runs = Counter(map(same_kernel, _instances(graph).values()))
+    runs = Counter(map(same_kernel, node_instances(graph).values()))
     runs.subtract(map(same_kernel, _egraph_instances(egraph, choice[choice >= 0].tolist()).values()))
     return [instance for instance, count in runs.items() if count]
 
@@ -74,7 +74,7 @@ def egraph_instances(egraph: EGraph) -> list[OpInstance]:
     return list(dict.fromkeys(_egraph_instances(egraph, range(len(egraph))).values()))
 
 
-def _instances(graph: Graph) -> dict[int, OpInstance]:
+def node_instances(graph: Graph) -> dict[int, OpInstance]:
     """Return the instance of every node that runs, by position."""
     constant, live = graph.constant(), graph.reachable()
     return {
@@ -92,17 +92,17 @@ def _instances(graph: Graph) -> dict[int, OpInstance]:
 
 def instances_of(graph: Graph) -> list[OpInstance]:
     """Return the distinct operator instances that run in a graph."""
-    return list(dict.fromkeys(_instances(graph).values()))
+    return list(dict.fromkeys(node_instances(graph).values()))
 
 
 def running_instances(graph: Graph) -> list[OpInstance]:
     """Return the operator instance of every node that runs, in order."""
-    return list(_instances(graph).values())
+    return list(node_instances(graph).values())
 
 
 def node_costs(graph: Graph, model: CostModel) -> np.ndarray:
     """Return the cost of every node in microseconds; folded and unreachable nodes cost 0."""
-    found = _instances(graph)
+    found = node_instances(graph)
     distinct = list(dict.fromkeys(found.values()))
     prices = dict(zip(distinct, model.price(distinct).tolist(), strict=True))
     costs = np.zeros(len(graph))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import graphlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,13 +12,20 @@ from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph, GraphBuilder
 from workbench.support.orders import topological
 
+#: Writes the result of an e-node in a graph that has its operands, or returns None for an operator of the graph:
+#: ``(builder, e-node, places by e-class) -> node``.
+Writing = Callable[[GraphBuilder, int, Mapping[int, int]], int | None]
 
-def rebuild(graph: Graph, egraph: EGraph, choice: Sequence[int] | np.ndarray) -> Graph:
+
+def rebuild(
+    graph: Graph, egraph: EGraph, choice: Sequence[int] | np.ndarray, writing: Writing | None = None
+) -> Graph:
     """Return the chosen term with the inputs, outputs, weights and opaque records of ``graph``.
 
     ``choice`` has an e-node for every needed e-class, -1 for others. Root ``i`` of the e-graph is output
-    ``i``. The new node for the e-class of a node of ``graph`` keeps that node's label. Raise ValueError if
-    the selection is incomplete or cyclic, or if it changes the type of an output.
+    ``i``. The new node for the e-class of a node of ``graph`` keeps that node's label. ``writing`` writes
+    e-nodes that are no operators of a graph. Raise ValueError if the selection is incomplete or cyclic, or if
+    it changes the type of an output.
     """
 
     def operands(c: int) -> list[int]:
@@ -36,8 +43,11 @@ def rebuild(graph: Graph, egraph: EGraph, choice: Sequence[int] | np.ndarray) ->
     place: dict[int, int] = {}
     for c in order:
         i = int(choice[c])
-        inputs = [place[d] for d in egraph.operands(i).tolist()]
-        place[c] = builder.apply(egraph.ops[i], inputs, egraph.attrs[i])
+        made = None if writing is None else writing(builder, i, place)
+        if made is None:
+            inputs = [place[d] for d in egraph.operands(i).tolist()]
+            made = builder.apply(egraph.ops[i], inputs, egraph.attrs[i])
+        place[c] = made
     outputs = [(name, place[root]) for (name, _), root in zip(graph.outputs, egraph.roots, strict=True)]
     for i, label in graph.labels.items():
         e_node = int(egraph.original[i]) if i < len(egraph.original) else -1

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from matplotlib.patheffects import withStroke
 
 from workbench.faces.plots.records import (
     Estimate,
@@ -104,6 +103,8 @@ def draw_bars(
         places: Decimal places of the values; by default three significant digits.
         floor: The least height of a bar, for logarithmic axes; 0 for none.
     """
+    from matplotlib.patheffects import withStroke
+
     width = FILLED / max(1, len(series))
     for k, (one, style) in enumerate(zip(series, bar_styles(series), strict=True)):
         at = [i - FILLED / 2 + (k + 0.5) * width for i in range(len(networks))]

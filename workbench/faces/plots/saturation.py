@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -26,17 +28,28 @@ from workbench.faces.plots.style import (
     set_title,
     whole_ticks,
 )
-from workbench.run.trace import StepKind, Trace, sizes
+from workbench.run.trace import RuleStep, Step, StepKind, Trace, sizes
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+N = TypeVar("N", int, float)
 
 #: A limit above this multiple of the size is named and not drawn: the curves would look flat.
 _FAR = 4
 #: Above this ratio of the last size to the first the axis is logarithmic: a linear one would hide the start.
 _LOG_RATIO = 30
+
+
+def by_rule(steps: Sequence[Step], figure: Callable[[RuleStep], N]) -> dict[str, list[N]]:
+    """Return a figure of each rule by step, the rule with the largest sum first; rules without any are left out."""
+    found: dict[str, list[Any]] = {}
+    for k, step in enumerate(steps):
+        for rule in step.rules:
+            if value := figure(rule):
+                found.setdefault(rule.rule, [0] * len(steps))[k] += value
+    return dict(sorted(found.items(), key=lambda item: (-sum(item[1]), item[0])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +189,11 @@ def iteration_time_data(trace: Trace, most: int = 6) -> IterationTime:
     if most < 1:
         raise ValueError(f"most must be at least 1, got {most}")
     steps = [s for s in trace if s.index > 0]
-    spent: dict[str, list[float]] = {}
-    for j, step in enumerate(steps):
-        for rule in step.rules:
-            if rule.seconds > 0:
-                spent.setdefault(rule.rule, [0.0] * len(steps))[j] += rule.seconds
-    order = sorted(spent, key=lambda rule: (-sum(spent[rule]), rule))
-    parts, rows = list(order[:most]), [tuple(spent[rule]) for rule in order[:most]]
-    if order[most:]:
-        parts.append(f"{len(order) - most} other rules")
-        rows.append(tuple(sum(spent[rule][j] for rule in order[most:]) for j in range(len(steps))))
+    spent = by_rule(steps, lambda rule: rule.seconds)
+    parts, rows = list(spent)[:most], [tuple(row) for row in spent.values()]
+    if rows[most:]:
+        parts.append(f"{len(rows) - most} other rules")
+        rows[most:] = [tuple(map(sum, zip(*rows[most:], strict=True)))]
     named = [sum(row[j] for row in rows) for j in range(len(steps))]
     total = sum(s.seconds for s in steps)
     parts.append(REST)
@@ -250,29 +258,15 @@ def firing_data(trace: Trace, measure: Measure = "e_nodes", most: int = 16) -> F
         raise ValueError(f"measure must be one of {', '.join(_MEASURES)}, got {measure!r}")
     if most < 1:
         raise ValueError(f"most must be at least 1, got {most}")
-    every = [s.index for s in trace if s.index > 0]
-    block = max(1, -(-len(every) // MOST_COLUMNS))
-    iterations = tuple(every[::block])
-    column = {index: j // block for j, index in enumerate(every)}
-    rows: dict[str, np.ndarray] = {}
-    for step in trace:
-        for record in step.rules:
-            count = record.matches if measure == "matches" else record.e_nodes
-            if count and step.index in column:
-                row = rows.setdefault(record.rule, np.zeros(len(iterations), dtype=np.int64))
-                row[column[step.index]] += count
-    order = sorted(rows, key=lambda rule: (-int(rows[rule].sum()), rule))
-    shown, rest = order[:most], order[most:]
-    counts = np.array([rows[rule] for rule in shown]) if shown else np.zeros((0, len(iterations)), np.int64)
-    return Firing(
-        tuple(shown),
-        iterations,
-        counts,
-        measure,
-        len(rest),
-        int(sum(int(rows[r].sum()) for r in rest)),
-        block,
-    )
+    steps = [s for s in trace if s.index > 0]
+    block = max(1, -(-len(steps) // MOST_COLUMNS))
+    iterations = tuple(s.index for s in steps)[::block]
+    rows = by_rule(steps, attrgetter(measure))
+    counts = np.array(list(rows.values()), np.int64).reshape(len(rows), len(steps))
+    if block > 1:
+        counts = np.add.reduceat(counts, range(0, len(steps), block), axis=1)
+    left = counts[most:]
+    return Firing(tuple(rows)[:most], iterations, counts[:most], measure, len(left), int(left.sum()), block)
 
 
 def firing_size(data: Firing) -> tuple[float, float]:

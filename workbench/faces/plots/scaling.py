@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from workbench.faces.plots.records import Estimate, Records, estimate, records_frame, refuse_mixed
 from workbench.faces.plots.style import (
@@ -264,6 +263,8 @@ def _draw(ax: Axes, trends: Sequence[Trend], measure: str) -> None:
     if measure != "speedup":
         ax.set_yscale("log")
         if measure == "nodes":
+            from matplotlib.ticker import FuncFormatter
+
             ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: thousands(v)))
         return
     tops = sorted(
@@ -276,6 +277,8 @@ def _draw(ax: Axes, trends: Sequence[Trend], measure: str) -> None:
 
 def _compress(ax: Axes, lowest: float, knee: float, top: float) -> None:
     """Compress the values above ``knee`` to a quarter of the height, and note this in the axis label."""
+    from matplotlib.ticker import MaxNLocator
+
     knee = 5.0 * math.ceil(1.1 * knee / 5)
     slope = (knee - lowest) / 3 / (1.08 * top - knee)
 

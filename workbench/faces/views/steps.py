@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from workbench.faces.plots.saturation import by_rule
 from workbench.run.trace import Step, StepKind, Trace, cost_unit, sizes
 from workbench.support.formatting import thousands
 
@@ -174,25 +175,19 @@ def _closing(steps: Sequence[Step], money: str) -> dict[str, Any]:
 def _firing(
     steps: Sequence[Step], unit: str, made_name: str, later: set[int], when: str
 ) -> dict[str, Any] | None:
-    made: dict[str, list[int]] = {}
     counted = any(r.e_nodes for s in steps for r in s.rules)
-    for k, step in enumerate(steps):
-        for record in step.rules:
-            value = record.e_nodes if counted else record.matches
-            if value:
-                made.setdefault(record.rule, [0] * len(steps))[k] += value
+    made = by_rule(steps, lambda rule: rule.e_nodes if counted else rule.matches)
     if not made:
         return None
-    order = sorted(made, key=lambda rule: (-sum(made[rule]), rule))
     what = made_name if counted else "matches"
-    more = f", {len(order) - MOST_RULES} more rules" if len(order) > MOST_RULES else ""
+    more = f", {len(made) - MOST_RULES} more rules" if len(made) > MOST_RULES else ""
     return {
         "kind": "heat",
         "title": f"Rules: {what} by {unit}{more}",
         "x": unit,
         "unit": what,
-        "rows": order[:MOST_RULES],
-        "values": [made[rule] for rule in order[:MOST_RULES]],
+        "rows": list(made)[:MOST_RULES],
+        "values": list(made.values())[:MOST_RULES],
         "later": sorted(later) if counted else [],
         "when": when,
     }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from workbench.costs.model import OpInstance
-from workbench.costs.pricing import FREE
+from workbench.costs.pricing import node_instances
 from workbench.graph import Graph, Node
 from workbench.kernels.accelerators.cost import AcceleratorCost, Price, Tiling
 from workbench.kernels.accelerators.unit import Unit
@@ -161,7 +160,8 @@ def placement(graph: Graph, unit: Unit) -> Placement:
     layers: list[Layer] = []
     left: dict[tuple[str, str], list[tuple[int, float]]] = {}
     vector = moved = 0.0
-    for i, node, instance in _running(graph):
+    for i, instance in node_instances(graph).items():
+        node = graph.nodes[i]
         price = cost.cycles(instance)
         vector += price.vector
         moved += price.memory
@@ -179,19 +179,6 @@ def placement(graph: Graph, unit: Unit) -> Placement:
     ]
     rest.sort(key=lambda one: -one.products)
     return Placement(unit, tuple(layers), tuple(rest), vector, moved)
-
-
-def _running(graph: Graph) -> Iterator[tuple[int, Node, OpInstance]]:
-    constant, live = graph.constant(), graph.reachable()
-    for i, node in enumerate(graph.nodes):
-        if node.op in FREE or constant[i] or not live[i]:
-            continue
-        kinds = tuple(graph.nodes[j].type for j in node.inputs)
-        yield (
-            i,
-            node,
-            OpInstance(node.op, node.attrs, kinds, node.type, tuple(constant[j] for j in node.inputs)),
-        )
 
 
 def _kind(node: Node, kinds: Iterable[TensorType]) -> str:

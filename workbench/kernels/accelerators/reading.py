@@ -6,7 +6,6 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,22 +60,10 @@ def read_unit(path: str | os.PathLike[str]) -> Unit:
     return parse_unit(text, file.name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    """A key of a file: the field of the unit that it gives, how a value is read, whether it must be there."""
-
-    field: str
-    read: Callable[[Any], Any]
-    needed: bool = False
-
-
-def _whole(least: int) -> Callable[[Any], int]:
-    def read(value: object) -> int:
-        if type(value) is not int or value < least:
-            raise ValueError(f"must be a whole number of at least {least}, got {value!r}")
-        return value
-
-    return read
+def _whole(value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"must be a whole number of at least 1, got {value!r}")
+    return value
 
 
 def _number(value: Any) -> float:
@@ -142,35 +129,25 @@ def _activations(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value))
 
 
-_KEYS: Final[Mapping[str, Mapping[str, _Key]]] = {
+#: The tables of a file, and how the value of each key is read, which is a field of the unit.
+_KEYS: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = {
     "unit": {
-        "name": _Key("name", _name, needed=True),
-        "doc": _Key("doc", _text),
-        "rows": _Key("rows", _rows, needed=True),
-        "padded_rows": _Key("padded_rows", _flag),
-        "inner": _Key("inner", _whole(1), needed=True),
-        "columns": _Key("columns", _whole(1), needed=True),
+        "name": _name, "doc": _text, "rows": _rows, "padded_rows": _flag, "inner": _whole, "columns": _whole,
     },
     "types": {
-        "streamed": _Key("streamed", _dtype, needed=True),
-        "stationary": _Key("stationary", _dtype, needed=True),
-        "accumulator": _Key("accumulator", _dtype, needed=True),
-        "streamed_range": _Key("streamed_range", _range),
-        "stationary_range": _Key("stationary_range", _range),
+        "streamed": _dtype, "stationary": _dtype, "accumulator": _dtype, "streamed_range": _range,
+        "stationary_range": _range,
     },
-    "time": {
-        "clock": _Key("clock", _number, needed=True),
-        "cycles": _Key("cycles", _formula, needed=True),
-        "load": _Key("load", _formula, needed=True),
-    },
-    "memory": {
-        "bytes_per_cycle": _Key("bytes_per_cycle", _number, needed=True),
-        "strided": _Key("strided", _flag),
-        "unfolds": _Key("unfolds", _flag),
-    },
-    "vector": {"lanes": _Key("lanes", _whole(1), needed=True), "issue": _Key("issue", _cost)},
-    "fuses": {"bias": _Key("bias", _flag), "activations": _Key("activations", _activations)},
-}
+    "time": {"clock": _number, "cycles": _formula, "load": _formula},
+    "memory": {"bytes_per_cycle": _number, "strided": _flag, "unfolds": _flag},
+    "vector": {"lanes": _whole, "issue": _cost},
+    "fuses": {"bias": _flag, "activations": _activations},
+}  # fmt: skip
+#: The keys that a file may lack.
+_OPTIONAL: Final = frozenset({
+    "doc", "padded_rows", "streamed_range", "stationary_range", "strided", "unfolds", "issue", "bias",
+    "activations",
+})  # fmt: skip
 
 
 def parse_unit(text: str, source: str) -> Unit:
@@ -199,14 +176,14 @@ def parse_unit(text: str, source: str) -> Unit:
             if key not in _KEYS[table]:
                 raise fail(table, key, f"[{table}] {unknown('key', key, list(_KEYS[table]))}")
             try:
-                fields[_KEYS[table][key].field] = _KEYS[table][key].read(value)
+                fields[key] = _KEYS[table][key](value)
             except ValueError as error:
                 said = ": " if isinstance(error, FormulaError) else " "
                 raise fail(table, key, f"{key}{said}{error}") from None
             places[key] = table, key
     for table, keys in _KEYS.items():
-        for key, entry in keys.items():
-            if entry.needed and entry.field not in fields:
+        for key in keys:
+            if key not in _OPTIONAL and key not in fields:
                 raise fail(table, "", f"[{table}] must have {key}")
     try:
         return Unit(**fields)

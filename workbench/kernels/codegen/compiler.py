@@ -180,8 +180,7 @@ def _opened(text: str, build: Build, chosen: Path, name: str) -> ctypes.CDLL:
         except OSError:  # a broken file: compiled again
             place.unlink(missing_ok=True)
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        _compile(text, build, chosen, place)
+        compiled(text, build)
     except PermissionError:  # nothing can be kept: the library lives as long as the process
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
             place = Path(folder) / place.name

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from workbench.egraph import EGraph
+from workbench.egraph.rebuild import Writing, rebuild
 from workbench.extraction import Solution
 from workbench.extraction.extract import extract
 from workbench.graph import Graph, GraphBuilder
@@ -29,7 +30,7 @@ from workbench.kernels.codegen.tuning import kept_times, measured_schedules
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
-from workbench.support.orders import postorder, topological
+from workbench.support.orders import topological
 
 #: The operator of a cluster's e-node.
 FUSED: Final = "fused"
@@ -320,10 +321,6 @@ def numbers_of(graph: Graph) -> dict[int, float]:
     return found
 
 
-#: Writes a cluster's result in a graph that has its operands: ``(builder, e-node, places) -> node``.
-Writing = Callable[[GraphBuilder, int, Mapping[int, int]], int]
-
-
 def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
     """Return the graph of a selection with the operators of its clusters in their place.
 
@@ -356,19 +353,13 @@ def written(graph: Graph, fusion: Fusion, choice: np.ndarray, cluster: Writing) 
         choice: The e-node of every e-class that is needed.
         cluster: Writes the result of a cluster.
     """
-    egraph = fusion.egraph
-    builder = GraphBuilder.of(graph)
-    place: dict[int, int] = {}
-    for c in postorder(egraph.roots, lambda c: egraph.operands(int(choice[c])).tolist()[::-1]):
-        node = int(choice[c])
+
+    def writing(builder: GraphBuilder, node: int, place: Mapping[int, int]) -> int | None:
         if node in fusion.clusters:
-            place[c] = cluster(builder, node, place)
-        elif node in fusion.together:
-            place[c] = _apart(builder, fusion, node, place)
-        else:
-            operands = [place[j] for j in egraph.operands(node).tolist()]
-            place[c] = builder.apply(egraph.ops[node], operands, egraph.attrs[node])
-    return builder.graph([(name, place[r]) for (name, _), r in zip(graph.outputs, egraph.roots, strict=True)])
+            return cluster(builder, node, place)
+        return _apart(builder, fusion, node, place) if node in fusion.together else None
+
+    return rebuild(graph, fusion.egraph, choice, writing)
 
 
 def measured(build: Build, threads: int = 1, seconds: float = 0.1) -> Measure:

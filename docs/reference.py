@@ -29,7 +29,7 @@ MODULES: Final = {
     "workbench.studies.search": "TASO's backtracking search, the baseline",
     "workbench.run.trace": "Traces: the steps of a run as data",
     "workbench.faces.plots": "Figures",
-    "workbench.faces.plots.records": "The records that figures are drawn from",
+    "workbench.studies.experiments.records": "The records that figures are drawn from",
     "workbench.results": "Stored runs",
 }
 

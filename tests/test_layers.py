@@ -21,8 +21,8 @@ WINGS = (
     "laws", "laws.explain", "laws.foreign", "laws.theorems", "laws.verification", "laws.synthesis",
     "kernels", "kernels.composites", "kernels.codegen", "kernels.accelerators",
     "studies", "studies.guided", "studies.search", "studies.analysis", "studies.taso", "taso", "studies.devices",
-    "studies.benchmarks",
-    "faces", "faces.plots", "studies.experiments", "results", "faces.views", "faces.cli",
+    "studies.benchmarks", "studies.experiments", "results",
+    "faces", "faces.plots", "faces.views", "faces.cli",
 )  # fmt: skip
 
 FLOORS = CORE + WINGS

@@ -5,15 +5,17 @@ from __future__ import annotations
 import enum
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from workbench.run.display import Face
 
 if TYPE_CHECKING:
     import pandas as pd
+
+N = TypeVar("N", int, float)
 
 
 class StepKind(enum.Enum):
@@ -272,6 +274,16 @@ def _step(record: dict[str, Any]) -> Step:
 def cost_unit(trace: Trace) -> str:
     """Return the unit of a trace's costs: microseconds if a cost model priced them, otherwise none."""
     return "µs" if "cost_source" in trace.meta else ""
+
+
+def by_rule(steps: Sequence[Step], figure: Callable[[RuleStep], N]) -> dict[str, list[N]]:
+    """Return a figure of each rule by step, the rule with the largest sum first; rules without any are left out."""
+    found: dict[str, list[Any]] = {}
+    for k, step in enumerate(steps):
+        for rule in step.rules:
+            if value := figure(rule):
+                found.setdefault(rule.rule, [0] * len(steps))[k] += value
+    return dict(sorted(found.items(), key=lambda item: (-sum(item[1]), item[0])))
 
 
 def sizes(trace: Trace) -> tuple[str, str]:

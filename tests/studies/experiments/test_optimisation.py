@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.studies.experiments.studies import METHODS, figures, write_optimisation
-from workbench.faces.plots.records import COLUMNS
 from workbench.results import load
 from workbench.run.trace import Trace
 from workbench.studies.experiments import optimisation as optimisation_study
 from workbench.studies.experiments.optimisation import markdown, table
 from workbench.studies.experiments.plan import sweep
+from workbench.studies.experiments.records import COLUMNS
 from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.tables import render, write_tables
 

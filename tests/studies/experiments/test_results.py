@@ -7,8 +7,8 @@ import sys
 import pandas as pd
 import pytest
 
-from workbench.faces.plots.records import COLUMNS
 from workbench.results import MORE, compare, load, table, with_published
+from workbench.studies.experiments.records import COLUMNS
 from workbench.studies.experiments.store import save_record
 
 

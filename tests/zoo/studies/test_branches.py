@@ -6,9 +6,9 @@ import sys
 import pandas as pd
 import pytest
 
+from workbench.faces.plots.reports import RunReport, StudyReport
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.registry import make_plan, read_study
-from workbench.studies.experiments.reports import RunReport, StudyReport
 from workbench.studies.experiments.results import latency, load
 from workbench.studies.experiments.tables import render, write_tables
 from zoo.studies import branches as branches_study

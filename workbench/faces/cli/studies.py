@@ -224,7 +224,7 @@ def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:
 
     A report that fails is reported on stderr with its reason; the others are still rendered.
     """
-    from workbench.studies.experiments.reports import ReportError, render_run, render_study
+    from workbench.faces.plots.reports import ReportError, render_run, render_study
 
     failures: dict[str, list[str]] = {}
     wanted = [(run.name, partial(render_run, plan.place(run))) for run in runs]

@@ -1,7 +1,7 @@
 """Matplotlib figures of a trace or of records of runs; each has a function that returns its data.
 
 A figure of records takes a pandas frame, a file of records, or results of :func:`workbench.optimize`.
-:data:`~workbench.faces.plots.records.COLUMNS` describes the columns.
+:data:`~workbench.studies.experiments.records.COLUMNS` describes the columns.
 """
 
 from workbench.faces.plots.accelerator import (
@@ -46,7 +46,6 @@ from workbench.faces.plots.laws import (
     plot_verification_seconds,
     rounds_data,
 )
-from workbench.faces.plots.records import COLUMNS, published_records, record, records_frame
 from workbench.faces.plots.saturation import (
     Firing,
     Growth,
@@ -70,6 +69,7 @@ from workbench.faces.plots.scaling import (
     trajectory_data,
 )
 from workbench.faces.plots.style import figure_png, figure_svg, paper_style
+from workbench.studies.experiments.records import COLUMNS, published_records, record, records_frame
 
 __all__ = [
     "COLUMNS",

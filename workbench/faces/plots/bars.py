@@ -9,16 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.faces.plots.records import (
-    Estimate,
-    Records,
-    Series,
-    estimate,
-    records_frame,
-    refuse_mixed,
-    series_of,
-    sources,
-)
 from workbench.faces.plots.style import (
     BLUE,
     COLOURS,
@@ -40,6 +30,16 @@ from workbench.faces.plots.style import (
     note,
     say,
     wrapped,
+)
+from workbench.studies.experiments.records import (
+    Estimate,
+    Records,
+    Series,
+    estimate,
+    records_frame,
+    refuse_mixed,
+    series_of,
+    sources,
 )
 from workbench.support.formatting import thousands
 
@@ -154,7 +154,7 @@ class Speedups:
 def speedup_data(records: Records) -> Speedups:
     """Return the mean speed-ups of records and their standard errors over repeats.
 
-    Raise ValueError if the columns (:data:`~workbench.faces.plots.records.COLUMNS`) contain neither costs nor
+    Raise ValueError if the columns (:data:`~workbench.studies.experiments.records.COLUMNS`) contain neither costs nor
     speed-ups, or if repeats come from several machines or cost sources.
     """
     frame = records_frame(records, "network", "speedup")

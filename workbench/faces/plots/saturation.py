@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -28,28 +27,17 @@ from workbench.faces.plots.style import (
     set_title,
     whole_ticks,
 )
-from workbench.run.trace import RuleStep, Step, StepKind, Trace, sizes
+from workbench.run.trace import StepKind, Trace, by_rule, sizes
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-N = TypeVar("N", int, float)
 
 #: A limit above this multiple of the size is named and not drawn: the curves would look flat.
 _FAR = 4
 #: Above this ratio of the last size to the first the axis is logarithmic: a linear one would hide the start.
 _LOG_RATIO = 30
-
-
-def by_rule(steps: Sequence[Step], figure: Callable[[RuleStep], N]) -> dict[str, list[N]]:
-    """Return a figure of each rule by step, the rule with the largest sum first; rules without any are left out."""
-    found: dict[str, list[Any]] = {}
-    for k, step in enumerate(steps):
-        for rule in step.rules:
-            if value := figure(rule):
-                found.setdefault(rule.rule, [0] * len(steps))[k] += value
-    return dict(sorted(found.items(), key=lambda item: (-sum(item[1]), item[0])))
 
 
 @dataclass(frozen=True, slots=True)

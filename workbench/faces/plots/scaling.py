@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from workbench.faces.plots.records import Estimate, Records, estimate, records_frame, refuse_mixed
 from workbench.faces.plots.style import (
     DASHES,
     GREY,
@@ -26,6 +25,7 @@ from workbench.faces.plots.style import (
     whole_ticks,
     wrapped,
 )
+from workbench.studies.experiments.records import Estimate, Records, estimate, records_frame, refuse_mixed
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:

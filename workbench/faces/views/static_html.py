@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from workbench.faces.views.compare import comparison_html
 from workbench.faces.views.egraphs import Known, egraph_html
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from workbench.run.trace import Trace
     from workbench.saturation import Saturation
     from workbench.studies.analysis.ablation import Ablation
+    from workbench.studies.experiments.stored_runs import StoredRuns
     from workbench.studies.search import BacktrackingSearch
     from workbench.studies.search.optimize import Searched
 
@@ -218,7 +219,11 @@ def static_html(thing: object) -> str:
 
 
 def page(thing: object) -> str:
-    """Return the static face of an object as a complete HTML page."""
+    """Return an object as a complete HTML page: its static face, or all data of stored runs."""
+    if type(thing).__name__ == "StoredRuns":
+        from workbench.faces.views.runs import runs_page
+
+        return runs_page(cast("StoredRuns", thing))
     title = f"{type(thing).__name__} {getattr(thing, 'name', '')}".strip()
     return page_of(title, static_html(thing))
 
@@ -433,6 +438,12 @@ def _searched(result: Searched) -> str:
     )
 
 
+def _stored_runs(stored: StoredRuns) -> str:
+    from workbench.faces.views.runs import runs_html
+
+    return runs_html(stored)
+
+
 #: Faces by the name of the class, so that a look-up imports nothing.
 _FACES: dict[str, Callable[[Any], str]] = {
     "Graph": graph_html,
@@ -456,4 +467,5 @@ _FACES: dict[str, Callable[[Any], str]] = {
     "Searched": _searched,
     "WhyNot": why_not_html,
     "Explanation": explanation_html,
+    "StoredRuns": _stored_runs,
 }

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from workbench.faces.plots.saturation import by_rule
-from workbench.run.trace import Step, StepKind, Trace, cost_unit, sizes
+from workbench.run.trace import Step, StepKind, Trace, by_rule, cost_unit, sizes
 from workbench.support.formatting import thousands
 
 #: Limit on rules in the heat map and in the table of a step; the others are counted.

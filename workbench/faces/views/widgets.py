@@ -18,7 +18,7 @@ from workbench.faces.views.egraphs import MOST_E_NODES, Known, Part, attribute_t
 from workbench.faces.views.graphs import cost_notes, graph_pane, viewer_data
 from workbench.faces.views.markup import EXPORT, live_page, paragraph, static_text
 from workbench.faces.views.rules import rules_data, table_of
-from workbench.faces.views.runs import first_choice, runs_data, runs_html, runs_page, runs_script, runs_style
+from workbench.faces.views.runs import first_choice, runs_data, runs_page, runs_script, runs_style
 from workbench.faces.views.static_html import static_html
 from workbench.faces.views.steps import stepper_data, uncounted
 from workbench.run.stepper import Stepwise
@@ -258,10 +258,6 @@ class RunsBrowser(View):
             stored.only(study)
         data = runs_data(stored)
         super().__init__(stored, data=data, **first_choice(data, study))
-
-    def face(self) -> str:
-        """Return the static face for pages without scripts."""
-        return runs_html(self._subject)
 
     def page(self) -> str:
         """Return the view as a complete page."""
@@ -513,4 +509,5 @@ _VIEWS: dict[str, Callable[..., View]] = {
     "Graph": graph_view,
     "Comparison": comparison_view,
     "EGraph": egraph_view,
+    "StoredRuns": RunsBrowser,
 }

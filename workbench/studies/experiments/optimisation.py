@@ -13,6 +13,7 @@ from workbench.run.trace import StopReason
 from workbench.studies.experiments.config import Method, SaturationMethod, SearchMethod, Study, check_networks
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Cell, Plan, Record, Run, cells
+from workbench.studies.experiments.records import estimate, record
 from workbench.studies.experiments.results import (
     NOTHING,
     frame_of,
@@ -142,7 +143,6 @@ def optimise_one(order: Order) -> Record:
 def run_figures(done: Result) -> Record:
     """Return the row of a result, why its run ended, the seconds by stage, and its origin."""
     from workbench.extraction.result import Status
-    from workbench.faces.plots.records import record
     from workbench.optimizer.record import SaturationFigures, to_json
 
     found = done.record()
@@ -244,8 +244,6 @@ def _costs(frame: pd.DataFrame) -> str:
 
 
 def _gain(rows: pd.DataFrame) -> str:
-    from workbench.faces.plots.records import estimate
-
     done = rows[rows["speedup"].notna()]
     if done.empty:
         return NOTHING if rows.empty else f"† {rows.iloc[0]['status']}"
@@ -274,8 +272,6 @@ def _seconds(frame: pd.DataFrame, column: str) -> str:
 
 
 def _spent(rows: pd.DataFrame, column: str) -> str:
-    from workbench.faces.plots.records import estimate
-
     spent = estimate(rows[column])
     if not spent.count:
         return NOTHING if rows.empty else f"† {rows.iloc[0]['status']}"

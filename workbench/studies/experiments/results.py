@@ -9,16 +9,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.studies.experiments.records import (
+    COLUMNS,
+    OPTIONAL,
+    Estimate,
+    estimate,
+    published_records,
+    records_frame,
+)
 from workbench.studies.experiments.store import RECORD, load_record, repetition
 from workbench.studies.zoo import find_zoo
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.faces.plots.records import Estimate
 
-
-#: Columns of :func:`load` in addition to those of :data:`workbench.faces.plots.records.COLUMNS`.
+#: Columns of :func:`load` in addition to those of :data:`workbench.studies.experiments.records.COLUMNS`.
 MORE: Final[Mapping[str, str]] = {
     "study": "the kind of study",
     "by": "saturation or search; in other studies extraction, ablation, verification or synthesis",
@@ -62,8 +68,8 @@ def load(path: str | os.PathLike[str]) -> pd.DataFrame:
     """Return all runs below a folder as a frame, one row per run.
 
     The folder may belong to a single run, a study or several studies. The columns are those of
-    :data:`workbench.faces.plots.records.COLUMNS` (the first eight are Tensat's) and ``OPTIONAL`` there, then those
-    of :data:`MORE`; ``speedup`` is in percent. Networks are in the order of the papers. Raise
+    :data:`workbench.studies.experiments.records.COLUMNS` (the first eight are Tensat's) and ``OPTIONAL``
+    there, then those of :data:`MORE`; ``speedup`` is in percent. Networks are in the order of the papers. Raise
     FileNotFoundError if there is no run, and ValueError if a record cannot be read.
     """
     return _ordered(frame_of(row_of(record) | {"folder": record["folder"]} for record in records(path)))
@@ -180,8 +186,6 @@ def frame_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Return rows as a frame with all columns; counts stay whole numbers even if some are missing."""
     import pandas as pd
 
-    from workbench.faces.plots.records import COLUMNS, OPTIONAL, records_frame
-
     columns = [*COLUMNS, *OPTIONAL, *MORE]
     frame = records_frame(pd.DataFrame(list(rows)).reindex(columns=columns))[columns]
     operators = ("operators", "operators_original", "operators_by_hand")
@@ -212,8 +216,6 @@ def _in_order(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 def with_published(frame: pd.DataFrame) -> pd.DataFrame:
     """Return runs and, below them, the figures of TASO's and Tensat's papers for the same networks."""
-    from workbench.faces.plots.records import published_records
-
     networks = dict.fromkeys(str(n) for n in frame["network"])
     rows = frame.to_dict("records") + published_records(networks).to_dict("records")
     return frame_of({str(k): v for k, v in row.items()} for row in rows)
@@ -234,8 +236,6 @@ def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
     ['11.0 ± 1.0', '1.00 ± 0.00', '2']
     """
     import pandas as pd
-
-    from workbench.faces.plots.records import records_frame
 
     if by not in ("network", "method"):
         raise ValueError(f"by must be 'network' or 'method', got {by!r}")
@@ -271,8 +271,6 @@ def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
 
 def labels(frame: pd.DataFrame) -> list[str]:
     """Return the method's label in tables for every row; published ones are marked, with the hardware."""
-    from workbench.faces.plots.records import records_frame
-
     return [
         f"{row['method']}, published" + (f" ({row['hardware']})" if row["hardware"] else "")
         if row["published"]
@@ -289,8 +287,6 @@ def compare(frame_a: pd.DataFrame, frame_b: pd.DataFrame) -> pd.DataFrame:
     Published rows are left out. Raise ValueError if the costs come from different sources.
     """
     import pandas as pd
-
-    from workbench.faces.plots.records import records_frame
 
     means, sources = [], []
     for frame in (frame_a, frame_b):
@@ -330,8 +326,6 @@ def geometric_mean(values: Iterable[float]) -> float | None:
 
 
 def _estimates(rows: pd.DataFrame) -> tuple[Estimate, Estimate, int]:
-    from workbench.faces.plots.records import estimate
-
     speedup, seconds = estimate(rows["speedup"]), estimate(rows["seconds"])
     return speedup, seconds, max(speedup.count, seconds.count)
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
@@ -15,12 +14,12 @@ from workbench.run.trace import Trace
 from workbench.studies.experiments.results import frame_of, row_of
 from workbench.studies.experiments.store import RECORD, TRACE, load_record, stored_folder
 from workbench.support.messages import one_line
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
-    from anywidget import AnyWidget
 
 #: The folder in a study's folder that holds a folder for each run.
 RUNS: Final = "runs"
@@ -122,29 +121,9 @@ class StoredRuns(Face):
             lines.append(f"  {study}: {len(runs)} runs" + (f", {failed} failed" if failed else ""))
         return "\n".join([*lines, *(f"  skipped: {line}" for line in self.skipped)])
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": _views().runs_html(self)}
-
-    def view(self, **options: Any) -> AnyWidget:
-        """Return the runs as a widget: pick studies, compare two sets, plot, and step through a trace.
-
-        Raise ImportError, which names the packages to install, if widgets are not available.
-        """
-        try:
-            module = import_module("workbench.faces.views.widgets")
-        except ImportError as error:
-            raise ImportError(f"{error}; for widgets, pip install 'tamago-workbench[notebook]'") from None
-        return module.RunsBrowser(self, **options)
-
     def page(self) -> str:
         """Return the runs as one page of HTML with all data, which needs no network and no server."""
-        return str(_views().runs_page(self))
-
-    def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write the page of the runs to a file."""
-        from workbench.support.files import write_atomic
-
-        write_atomic(path, self.page())
+        return str(offered("page")(self))
 
 
 def browse(folder: str | os.PathLike[str] = "") -> StoredRuns:
@@ -213,8 +192,3 @@ def _study(root: Path, folder: Path) -> str:
     if home.is_relative_to(root) and home != root:
         return home.relative_to(root).as_posix()
     return home.resolve().name or "runs"
-
-
-def _views() -> Any:
-    # Imported by name, like every view, because stored runs must not depend on views.
-    return import_module("workbench.faces.views.runs")

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.faces import plots
 from workbench.studies.experiments.store import RECORD, load_record
 from workbench.studies.experiments.tables import machines
 from workbench.support.files import write_atomic
@@ -132,8 +133,6 @@ class RunReport:
 
     def draw(self) -> Picture | Text:
         """Return the figure of the run's trace, or a text with the reason why there is none."""
-        from workbench.faces import plots
-
         if self.trace is None:
             return Text("*The trace is missing; running the study with `--force` makes it again.*")
         study, by = self.record["config"]["study"], self.record["row"].get("by")
@@ -172,7 +171,6 @@ class StudyReport:
         Branches have their latencies and scaling; other studies have the trend over ``k_multi`` if it takes
         more than two values, and otherwise speed-up and seconds by network.
         """
-        from workbench.faces import plots
         from workbench.studies.experiments.results import load
 
         frame = load(self.folder)
@@ -195,7 +193,6 @@ class StudyReport:
         )
 
     def _branches(self, frame: pd.DataFrame) -> Picture | Text:
-        from workbench.faces import plots
         from workbench.studies.experiments.results import latency
 
         timed = latency(self.folder)
@@ -263,10 +260,8 @@ def _drawn(*draws: Callable[[Axes], object], stacked: bool = False) -> Picture:
     """Return a picture of plots next to each other, or below each other if ``stacked``."""
     from matplotlib.figure import Figure
 
-    from workbench.faces.plots import paper_style
-
     rows, columns = (len(draws), 1) if stacked else (1, len(draws))
-    with paper_style():
+    with plots.paper_style():
         figure = Figure(figsize=(11.0 if stacked else 6.4 * columns, 4.4 * rows), layout="constrained")
         for number, draw in enumerate(draws, 1):
             draw(figure.add_subplot(rows, columns, number))

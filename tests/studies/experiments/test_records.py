@@ -6,7 +6,7 @@ import pytest
 import workbench
 from tests.faces.plots.runs import runs, with_k
 from workbench.faces.plots import COLUMNS, published_records, record, records_frame
-from workbench.faces.plots.records import estimate, series_of
+from workbench.studies.experiments.records import estimate, series_of
 
 
 def small_result(**settings):

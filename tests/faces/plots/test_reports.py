@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from workbench.studies.experiments import reports
-from workbench.studies.experiments.plan import sweep
-from workbench.studies.experiments.registry import make_plan, read_study
-from workbench.studies.experiments.reports import (
+from workbench.faces.plots.reports import (
     ReportError,
     RunReport,
     StudyReport,
     render_run,
     render_study,
 )
+from workbench.studies.experiments import reports
+from workbench.studies.experiments.plan import sweep
+from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.tables import write_tables
 
 STUDY = """

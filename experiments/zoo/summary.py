@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.faces.plots.latency import CALLED, LatencySeries, latency_data
 from workbench.studies.experiments.plan import Record
-from workbench.studies.experiments.results import MEAN, NOTHING, geometric_mean, latency_frame, row_of
+from workbench.studies.experiments.records import geometric_mean
+from workbench.studies.experiments.results import MEAN, NOTHING, latency_frame, row_of
 from workbench.studies.experiments.tables import distinct
 from zoo.studies.branches import BY_HAND, ORIGINAL, OURS
 

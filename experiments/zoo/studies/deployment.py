@@ -24,7 +24,8 @@ from workbench.studies.experiments.config_loader import (
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.optimisation import outcome as outcome
 from workbench.studies.experiments.plan import Plan, Record, Run
-from workbench.studies.experiments.results import NOTHING, frame_of, geometric_mean, latency_frame, row_of
+from workbench.studies.experiments.records import geometric_mean
+from workbench.studies.experiments.results import NOTHING, frame_of, latency_frame, row_of
 from workbench.studies.experiments.tables import (
     about,
     distinct,

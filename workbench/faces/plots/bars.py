@@ -36,6 +36,7 @@ from workbench.studies.experiments.records import (
     Records,
     Series,
     estimate,
+    geometric_mean,
     records_frame,
     refuse_mixed,
     series_of,
@@ -239,8 +240,7 @@ class OptimiserTimes:
     @property
     def mean_ratio(self) -> float:
         """Return the geometric mean of the known ratios, or NaN if none is known."""
-        known = [r for r in self.ratios if r == r]
-        return math.exp(sum(math.log(r) for r in known) / len(known)) if known else math.nan
+        return geometric_mean(self.ratios) or math.nan
 
 
 def optimiser_time_data(records: Records, reference: str = "TASO") -> OptimiserTimes:

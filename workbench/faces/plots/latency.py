@@ -22,6 +22,7 @@ from workbench.faces.plots.style import (
     note,
     say,
 )
+from workbench.studies.experiments.records import geometric_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,10 +81,7 @@ class LatencySeries:
     @property
     def speedups(self) -> tuple[float, ...]:
         """Return the geometric means of the runs by network, or NaN for a network without runs."""
-        return tuple(
-            math.exp(sum(math.log(r.speedup) for r in runs) / len(runs)) if runs else math.nan
-            for runs in self.runs
-        )
+        return tuple(geometric_mean(r.speedup for r in runs) or math.nan for runs in self.runs)
 
     @property
     def lows(self) -> tuple[float, ...]:
@@ -102,8 +100,7 @@ class LatencySeries:
 
     def mean(self) -> float:
         """Return the geometric mean over the networks, or NaN if there are none."""
-        found = [math.log(v) for v in self.speedups if v == v]
-        return math.exp(sum(found) / len(found)) if found else math.nan
+        return geometric_mean(self.speedups) or math.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from workbench.faces.views.static_html import (
     certificate_lead,
     certificate_words,
     figure,
+    growth_figures,
     steps_html,
     summary_html,
 )
@@ -48,7 +49,7 @@ def report_html(result: Result, *, title: str | None = None) -> str:
         *([section("Accelerator", _accelerator(placed))] if placed is not None else []),
         section("Certificate", _certificate(record)),
         section("Cost", _cost_figures(trace)),
-        section(grown, _growth_figures(trace) + steps_html(trace)),
+        section(grown, growth_figures(trace, 3.6) + steps_html(trace)),
         section("Stages", summary_html(result)),
         section("Coverage", _coverage(record)),
         section("Settings", _pairs(record.settings.items())),
@@ -139,16 +140,6 @@ def _cost_figures(trace: Trace) -> str:
     bars = figure(plot_cost_bars, trace, (7.0, 4.2), "cost before and after by operator")
     curve = "cost by iteration: greedy estimates, and the result"
     return bars + figure(plot_cost_curve, trace, (7.0, 3.6), curve)
-
-
-def _growth_figures(trace: Trace) -> str:
-    from workbench.faces.plots import firing_data, plot_firing, plot_growth
-    from workbench.faces.plots.saturation import firing_size
-
-    made, kept = sizes(trace)
-    grown = figure(plot_growth, trace, (7.0, 3.6), f"{made} and {kept} by step")
-    size = firing_size(firing_data(trace))
-    return grown + figure(plot_firing, trace, size, f"{made} by rule and step")
 
 
 def _rules(result: Result, record: RunRecord) -> str:

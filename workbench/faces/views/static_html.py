@@ -21,6 +21,7 @@ from workbench.faces.views.markup import (
 )
 from workbench.faces.views.rules import rule_html, rule_set_html, rule_table_html
 from workbench.graph.text import format_attr
+from workbench.run.trace import sizes
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
@@ -258,21 +259,27 @@ def figure(plot: Callable[[Any, Axes], object], thing: object, size: tuple[float
     return picture(figure_svg(lambda ax: plot(thing, ax), size), text, kind="svg")
 
 
-def _trace(trace: Trace) -> str:
-    from workbench.faces.plots import plot_cost_curve, plot_firing, plot_gap, plot_growth
+def growth_figures(trace: Trace, height: float) -> str:
+    """Return the figures of the sizes, in a height in inches, and of the rules, if any fired."""
+    from workbench.faces.plots import plot_firing, plot_growth
     from workbench.faces.plots.saturation import firing_data, firing_size
-    from workbench.run.trace import sizes
+
+    made, kept = sizes(trace)
+    grown = figure(plot_growth, trace, (7.0, height), f"{made} and {kept} by step")
+    if not any(step.rules for step in trace):
+        return grown
+    return grown + figure(plot_firing, trace, firing_size(firing_data(trace)), f"{made} by rule and step")
+
+
+def _trace(trace: Trace) -> str:
+    from workbench.faces.plots import plot_cost_curve, plot_gap
 
     kind = str(trace.meta.get("kind", "saturation"))
     parts = [heading(f"Trace of {kind}", f"{len(trace)} steps")]
     if kind == "extraction":
         parts.append(figure(plot_gap, trace, (7.0, 3.4), "cost and bound over time"))
     else:
-        made, kept = sizes(trace)
-        parts.append(figure(plot_growth, trace, (7.0, 3.4), f"{made} and {kept} by step"))
-        if any(step.rules for step in trace):
-            size = firing_size(firing_data(trace))
-            parts.append(figure(plot_firing, trace, size, f"{made} by rule and step"))
+        parts.append(growth_figures(trace, 3.4))
         if any(step.cost is not None for step in trace):
             parts.append(figure(plot_cost_curve, trace, (7.0, 3.2), "best cost by step"))
     parts += [steps_html(trace), details("settings", pairs((k, v) for k, v in trace.meta.items()))]
@@ -293,8 +300,6 @@ def steps_html(trace: Trace) -> str:
         )
         for s in trace
     ]
-    from workbench.run.trace import sizes
-
     headings = ("step", "seconds", *sizes(trace), "cost", "bound", "")
     return details("steps", table(headings, rows, most=100))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel
@@ -174,31 +174,13 @@ class Ablation(Stepwise):
         import pandas as pd
 
         rows = [
-            (
-                row.rule,
-                row.cost,
-                100 * self.loss(row),
-                row.bound,
-                ", ".join(row.instead),
-                row.e_nodes,
-                row.stop_reason.value,
-                row.complete,
-                row.seconds,
-            )
+            asdict(row)
+            | {"loss": 100 * self.loss(row), "instead": ", ".join(row.instead)}
+            | {"stop_reason": row.stop_reason.value}
             for row in sorted(self.rows, key=lambda r: (-r.cost, r.rule))
         ]
-        columns = [
-            "rule",
-            "cost",
-            "loss",
-            "bound",
-            "instead",
-            "e_nodes",
-            "stop_reason",
-            "complete",
-            "seconds",
-        ]
-        return pd.DataFrame(rows, columns=columns)
+        rule, cost, *others = (f.name for f in fields(Without))
+        return pd.DataFrame(rows, columns=[rule, cost, "loss", *others])
 
     def __repr__(self) -> str:
         name = self.graph.name

@@ -13,11 +13,10 @@ from workbench.run.trace import StopReason
 from workbench.studies.experiments.config import Method, SaturationMethod, SearchMethod, Study, check_networks
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Cell, Plan, Record, Run, cells
-from workbench.studies.experiments.records import estimate, record
+from workbench.studies.experiments.records import estimate, geometric_mean, record
 from workbench.studies.experiments.results import (
     NOTHING,
     frame_of,
-    geometric_mean,
     labels,
     row_of,
     with_published,

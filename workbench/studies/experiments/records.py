@@ -220,6 +220,14 @@ def estimate(values: Iterable[float]) -> Estimate:
     return Estimate(float(known.mean()), error, int(known.size))
 
 
+def geometric_mean(values: Iterable[float]) -> float | None:
+    """Return the geometric mean of the values, ignoring NaN; None if none is left or one is not positive."""
+    known = [v for v in values if v == v]
+    if not known or min(known) <= 0:
+        return None
+    return math.exp(sum(map(math.log, known)) / len(known))
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """The estimates of one method: ``values[i]`` belongs to the figure's network ``i``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from workbench.studies.experiments.records import (
     OPTIONAL,
     Estimate,
     estimate,
+    geometric_mean,
     published_records,
     records_frame,
 )
@@ -315,14 +315,6 @@ def compare(frame_a: pd.DataFrame, frame_b: pd.DataFrame) -> pd.DataFrame:
             "n_b": b["n"].fillna(0).astype(int),
         }
     ).reset_index()
-
-
-def geometric_mean(values: Iterable[float]) -> float | None:
-    """Return the geometric mean of the values, ignoring NaN; None if none is left or one is not positive."""
-    known = [v for v in values if v == v]
-    if not known or min(known) <= 0:
-        return None
-    return math.exp(sum(map(math.log, known)) / len(known))
 
 
 def _estimates(rows: pd.DataFrame) -> tuple[Estimate, Estimate, int]:

@@ -22,10 +22,17 @@ def rebuild(
 ) -> Graph:
     """Return the chosen term with the inputs, outputs, weights and opaque records of ``graph``.
 
-    ``choice`` has an e-node for every needed e-class, -1 for others. Root ``i`` of the e-graph is output
-    ``i``. The new node for the e-class of a node of ``graph`` keeps that node's label. ``writing`` writes
-    e-nodes that are no operators of a graph. Raise ValueError if the selection is incomplete or cyclic, or if
-    it changes the type of an output.
+    Root ``i`` of the e-graph is output ``i``. The new node for the e-class of a node of ``graph`` keeps that
+    node's label.
+
+    Args:
+        graph: The graph that the e-graph grew from.
+        egraph: The e-graph.
+        choice: An e-node for every needed e-class, -1 for others.
+        writing: Writes the e-nodes that are no operators of a graph.
+
+    Raises:
+        ValueError: The selection is incomplete or cyclic, or changes the type of an output.
     """
 
     def operands(c: int) -> list[int]:

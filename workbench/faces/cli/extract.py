@@ -133,11 +133,8 @@ def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, An
 
     E-classes and e-nodes carry the names of the file they were read from.
     """
-    return {
-        "cost": solution.cost,
-        "bound": solution.bound,
+    return chosen(egraph, solution) | {
         "gap": solution.gap,
-        "status": solution.status.value,
         "seconds": round(solution.seconds, 6),
         "method": run.method,
         "found_by": solution.method,
@@ -147,7 +144,6 @@ def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, An
         "e_nodes": len(egraph),
         "e_classes": egraph.n_classes,
         "roots": [egraph.class_name(r) for r in egraph.roots],
-        "choice": chosen(egraph, solution)["choice"],
         "trace": [
             {
                 "seconds": round(s.seconds, 6),

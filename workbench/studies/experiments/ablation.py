@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from workbench.studies.experiments.config import SaturationMethod, Study, check_networks
 from workbench.studies.experiments.config_loader import check_double
@@ -45,19 +45,8 @@ class AblationStudy(Study):
 SETTINGS: Final = AblationStudy
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The argument of one run's process; ``rules`` and ``cost`` are names or paths.
-
-    ``seconds`` is the time after which the run stops before the next rule.
-    """
-
-    network: str
-    method: SaturationMethod
-    rules: str
-    cost: str
-    candidates: tuple[str, ...]
-    seconds: float
+#: The argument of one run's process.
+Order: TypeAlias = tuple[AblationStudy, Cell[SaturationMethod]]
 
 
 def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
@@ -70,10 +59,9 @@ def _run(study: AblationStudy, cell: Cell[SaturationMethod]) -> tuple[Run, Call]
     own = {"candidates": list(study.candidates), "seconds": study.seconds, "seed": study.seed}
     config = {**cell.config, **own}
     run = Run(cell.network, cell.name, config, study.seconds, study.seed, absent=cell.absent)
-    order = Order(cell.network, cell.method, cell.rules, cell.cost, study.candidates, study.seconds)
     columns = {"network": cell.network, "by": "ablation", "published": False}
     # When the time is up, the optimisation without the current rule is still finished.
-    return run, Call(order, columns, cell.method.limit + study.grace)
+    return run, Call((study, cell), columns, cell.method.limit + study.grace)
 
 
 def outcome(record: Record) -> str:
@@ -89,17 +77,18 @@ def ablate_one(order: Order) -> Record:
     from workbench.studies.analysis.ablation import Ablation
     from workbench.studies.benchmarks import benchmark
 
+    study, cell = order
     run = Ablation(
-        benchmark(order.network),
-        candidates=order.candidates or None,
-        cost=cost_model(order.cost),
+        benchmark(cell.network),
+        candidates=study.candidates or None,
+        cost=cost_model(cell.cost),
         certify=False,
-        **(asdict(order.method) | {"rules": order.rules}),
+        **(asdict(cell.method) | {"rules": cell.rules}),
     )
     spent = 0.0
     for step in run:
         spent += step.seconds
-        if spent > order.seconds:
+        if spent > study.seconds:
             break
     reason = "time limit" if run.left else "finished"
     return _figures(run, spent) | {"stop_reason": reason, "trace": run.trace}

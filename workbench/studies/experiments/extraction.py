@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import math
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,7 +24,7 @@ from workbench.studies.experiments.config_loader import (
 )
 from workbench.studies.experiments.plan import Plan, Record, Run, Task, Tell
 from workbench.studies.experiments.process import Job, Outcome, run_jobs
-from workbench.studies.experiments.store import load_record, repetition
+from workbench.studies.experiments.store import finite, load_record, repetition
 from workbench.studies.experiments.tables import about, lines, missing, seconds_text
 
 if TYPE_CHECKING:
@@ -328,9 +327,9 @@ def extract_one(argument: tuple[bytes, str, float]) -> Record:
 
 def _figures(solution: Solution, trace: Trace) -> dict[str, Any]:
     return {
-        "cost": _finite(solution.cost),
-        "bound": _finite(solution.bound),
-        "gap": _finite(solution.gap),
+        "cost": finite(float(solution.cost)),
+        "bound": finite(float(solution.bound)),
+        "gap": finite(float(solution.gap)),
         "status": solution.status.value,
         "scope": solution.scope,
         "seconds": round(solution.seconds, 4),
@@ -338,10 +337,6 @@ def _figures(solution: Solution, trace: Trace) -> dict[str, Any]:
         "notes": solution.notes,
         "trace": trace,
     }
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from workbench.run.trace import StopReason
 from workbench.studies.experiments.config import Method, SaturationMethod, SearchMethod, Study, check_networks
@@ -21,6 +20,7 @@ from workbench.studies.experiments.results import (
     row_of,
     with_published,
 )
+from workbench.studies.experiments.store import finite
 from workbench.studies.experiments.tables import about, distinct, lines, missing, repeat_text, seconds_text
 from workbench.support.formatting import gain
 
@@ -78,16 +78,8 @@ class OptimisationStudy(Study):
 SETTINGS: Final = OptimisationStudy
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The argument of one run's process; ``rules`` and ``cost`` are names or paths."""
-
-    network: str
-    method: Method
-    rules: str
-    cost: str
-    certify: bool
-    seed: int
+#: The argument of one run's process: the study, the network with its method, and the seed.
+Order: TypeAlias = tuple[OptimisationStudy, Cell[Method], int]
 
 
 def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
@@ -101,14 +93,13 @@ def _runs(study: OptimisationStudy, found: Sequence[Cell[Method]]) -> Iterator[t
     for cell, (repeat, seed) in product(found, repeats(study.repeats, study.seed)):
         config = {**cell.config, "certify": study.certify, "seed": seed}
         run = Run(cell.network, cell.name, config, cell.method.limit, seed, repeat, cell.absent)
-        order = Order(cell.network, cell.method, cell.rules, cell.cost, study.certify, seed)
         columns = {
             "network": cell.network,
             "by": cell.method.BY,
             "k_multi": cell.method.k_multi if isinstance(cell.method, SaturationMethod) else None,
             "published": False,
         }
-        yield run, Call(order, columns, study.grace)
+        yield run, Call((study, cell, seed), columns, study.grace)
 
 
 def outcome(record: Record) -> str:
@@ -128,15 +119,12 @@ def optimise_one(order: Order) -> Record:
     from workbench.studies.benchmarks import benchmark
     from workbench.studies.search.optimize import search_optimize
 
-    graph, model, method = benchmark(order.network), cost_model(order.cost), order.method
-    settings = asdict(method) | {"rules": order.rules}
-    if isinstance(method, SearchMethod):
-        searched = search_optimize(graph, cost=model, seed=order.seed, certify=order.certify, **settings)
-        found = run_figures(searched)
-    else:
-        done = optimize(graph, cost=model, seed=order.seed, certify=order.certify, **settings)
-        found = run_figures(done)
-    return found | {"device": model.device}
+    study, cell, seed = order
+    graph, model = benchmark(cell.network), cost_model(cell.cost)
+    way: Callable[..., Result] = search_optimize if isinstance(cell.method, SearchMethod) else optimize
+    settings = asdict(cell.method) | {"rules": cell.rules}
+    done = way(graph, cost=model, seed=seed, certify=study.certify, **settings)
+    return run_figures(done) | {"device": model.device}
 
 
 def run_figures(done: Result) -> Record:
@@ -161,7 +149,7 @@ def run_figures(done: Result) -> Record:
         made = {"substitutions": {rule: way.history.count(rule) for rule in found.rules}}
     kept = ("rules", "offending_rules", "certificate", "operators_before", "operators_after")
     return {
-        "row": {key: _finite(value) for key, value in record(done).items() if key not in ELSEWHERE},
+        "row": {key: finite(value) for key, value in record(done).items() if key not in ELSEWHERE},
         "status": status,
         "stop_reason": reason,
         "limits_hit": limits,
@@ -169,10 +157,6 @@ def run_figures(done: Result) -> Record:
         "result": {key: data[key] for key in kept} | made,
         "trace": done.trace,
     }
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 COLUMNS: Final = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import subprocess
@@ -121,6 +122,11 @@ def commit() -> str | None:
     head = git("rev-parse", "--short=12", "HEAD")
     changed = git("status", "--porcelain", "--", ".", "../rules")
     return head and head + ("+" if changed else "")
+
+
+def finite(value: object) -> object:
+    """Return a value, or None for a number that is not finite, which JSON lacks."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _memory() -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from workbench.studies.experiments.config import Study
 from workbench.studies.experiments.config_loader import (
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.laws.verification import Verification
-    from workbench.rules.pattern import Rule
 
 
 #: The modes of verification: all rules in one e-graph, or each rule in its own e-graph.
@@ -74,16 +73,8 @@ class VerificationStudy(Study):
 SETTINGS: Final = VerificationStudy
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The argument of one run's process; ``rules`` is a name or a path."""
-
-    rules: str
-    one_by_one: bool
-    seconds: float
-    e_nodes: int
-    rounds: int
-    seed: int
+#: The argument of one run's process: the study, the name or the path of the rules, the mode and the seed.
+Order: TypeAlias = tuple[VerificationStudy, str, str, int]
 
 
 def make_plan(study: VerificationStudy, home: Path, folder: Path) -> Plan:
@@ -108,8 +99,7 @@ def _runs(study: VerificationStudy, home: Path, skipped: dict[str, None]) -> Ite
                 "seed": seed,
             }
             run = Run(subject(text), mode, config, study.seconds, seed, repeat, absent)
-            order = Order(where, mode == "one-by-one", study.seconds, study.e_nodes, study.rounds, seed)
-            yield run, Call(order, {"rules": run.subject}, study.grace)
+            yield run, Call((study, where, mode, seed), {"rules": run.subject}, study.grace)
 
 
 def subject(rules: str) -> str:
@@ -138,17 +128,17 @@ def verify_one(order: Order) -> Record:
     """Decide rules once and return the figures with the trace."""
     from workbench.laws.verification import Effort, Verification
 
-    effort = Effort(seconds=order.seconds, e_nodes=order.e_nodes, rounds=order.rounds)
-    options: dict[str, Any] = {"effort": effort, "seed": order.seed, "one_by_one": order.one_by_one}
-    if is_file_name(order.rules):
+    study, rules, mode, seed = order
+    effort = Effort(seconds=study.seconds, e_nodes=study.e_nodes, rounds=study.rounds)
+    options: dict[str, Any] = {"effort": effort, "seed": seed, "one_by_one": mode == "one-by-one"}
+    if is_file_name(rules):
         from workbench.rules.ruleset import read_rules
 
-        run = Verification.of(read_rules(order.rules), **options)
+        run = Verification.of(read_rules(rules), **options)
     else:
         from workbench.rules import rule_set
 
-        rules: Sequence[Rule] = tuple(rule_set(order.rules))
-        run = Verification(rules, name=order.rules, **options)
+        run = Verification(tuple(rule_set(rules)), name=rules, **options)
     with contextlib.closing(run):
         reason = run.run()
     return {

@@ -1,3 +1,5 @@
+"""Kernels: their numbers under every schedule, the arrays that they take, the text, and what has none."""
+
 from fractions import Fraction
 
 import numpy as np
@@ -92,6 +94,15 @@ def test_rows_are_reduced_once(dtype, shape, kept):
     r, s = draw(*shape, dtype=dtype, seed=1), draw(shape[-1], dtype=dtype, seed=2)
     (y,) = kernel(NORMED, types(x, r, s))(x, r, s, threads=2)
     np.testing.assert_allclose(y, normed(x, r, s), atol=20 * near)
+
+
+@compiler
+def test_a_stage_does_not_overwrite_a_value_that_is_read_again():
+    twice = parse("twice", "x{T}[~] -> y{T}[~]", "y = tanh(exp(x)) * exp(x)")
+    x = draw(4, 1000)
+    built = kernel(twice, types(x))
+    assert built.schedule.staged
+    np.testing.assert_allclose(built(x)[0], np.tanh(np.exp(x)) * np.exp(x), rtol=1e-5)
 
 
 @compiler

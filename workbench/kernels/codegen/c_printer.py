@@ -24,7 +24,7 @@ from workbench.kernels.codegen.c_expressions import (
     value,
     whole,
 )
-from workbench.kernels.codegen.program import Array, Program, Step
+from workbench.kernels.codegen.program import Program
 from workbench.kernels.codegen.schedule import (
     STRIP,
     Contraction,
@@ -37,6 +37,7 @@ from workbench.kernels.codegen.schedule import (
     packable,
     staging,
 )
+from workbench.kernels.composites.composite import Equation, Tensor
 from workbench.kernels.composites.index import IndexName, product
 from workbench.kernels.composites.scalar import (
     NEUTRAL,
@@ -136,7 +137,7 @@ class _Writer:
         if "threads" not in "\n".join(self.lines[1:]):
             self.lines.insert(1, "  (void)threads;")
 
-    def allocate(self, name: str, array: Array, scope: Scope, depth: int = 0) -> None:
+    def allocate(self, name: str, array: Tensor, scope: Scope, depth: int = 0) -> None:
         kind = c_type(array.dtype)
         self.line(
             f"{kind} *restrict {named(name)} = storage({size(array.dims[depth:], scope)}, sizeof({kind}));"
@@ -206,7 +207,7 @@ class _Writer:
         return min((level for level in needed if level > start), default=nest.depth)
 
     def strips(
-        self, nest: Nest, arrays: Sequence[Array], bounds: Sequence[Bound], scope: Scope, *, threaded: bool
+        self, nest: Nest, arrays: Sequence[Tensor], bounds: Sequence[Bound], scope: Scope, *, threaded: bool
     ) -> None:
         """Write steps of single elements as one short loop each, over strips of the last index."""
         name, extent = named(bounds[-1].name), whole(bounds[-1].extent, scope)
@@ -230,9 +231,9 @@ class _Writer:
                     for step in stage:
                         self.store(step, scope)
 
-    def stages(self, steps: Sequence[Step]) -> list[list[Step]]:
+    def stages(self, steps: Sequence[Equation]) -> list[list[Equation]]:
         """Return steps in groups with at most one long function each; rounding to 16 bits is one."""
-        found: list[list[Step]] = []
+        found: list[list[Equation]] = []
         count = 0
         for step in steps:
             rounded = self.program.array(step.target).dtype != self.program.computed
@@ -244,7 +245,7 @@ class _Writer:
             count += more
         return found
 
-    def _place_in_row(self, array: Array, depth: int, scope: Scope) -> Callable[[Read], str]:
+    def _place_in_row(self, array: Tensor, depth: int, scope: Scope) -> Callable[[Read], str]:
         def place(e: Read) -> str:
             if not array.dims[depth:]:
                 return named(array.name)
@@ -254,7 +255,7 @@ class _Writer:
         return place
 
     # -- plain loops ------------------------------------------------------------------------------
-    def loops(self, step: Step, depth: int, scope: Scope, *, outermost: bool = False) -> None:
+    def loops(self, step: Equation, depth: int, scope: Scope, *, outermost: bool = False) -> None:
         """Write the loops of a step from its index number ``depth`` on."""
         bound = step.names[:depth]
         self.hoist(step.value, bound, scope)
@@ -271,7 +272,7 @@ class _Writer:
         with self.loop(step.indices[depth], scope):
             self.loops(step, depth + 1, scope.inside())
 
-    def store(self, step: Step, scope: Scope) -> None:
+    def store(self, step: Equation, scope: Scope) -> None:
         target = self.program.array(step.target)
         place = read(Read(step.target, False, tuple(IndexName(n) for n in step.names)), scope)
         found = value(step.value, scope)
@@ -309,7 +310,7 @@ class _Writer:
         return literal(NEUTRAL[e.function], self.program.computed)
 
     # -- tiles ------------------------------------------------------------------------------------
-    def tiles(self, step: Step, found: Contraction, scope: Scope) -> None:
+    def tiles(self, step: Equation, found: Contraction, scope: Scope) -> None:
         """Write a step whose sums are computed in tiles that stay in registers."""
         schedule, row, column = self.schedule, self.schedule.row, found.column
         width = schedule.columns
@@ -361,7 +362,7 @@ class _Writer:
             for panel in panels.values():
                 self.line(f"free({panel});")
 
-    def hoist_others(self, step: Step, found: Contraction, bound: Sequence[str], scope: Scope) -> None:
+    def hoist_others(self, step: Equation, found: Contraction, bound: Sequence[str], scope: Scope) -> None:
         """Write the reductions next to the tiled one that depend on the outer loops alone."""
         for total in _open(step.value, scope):
             if total != found.total and free_indices(total) <= set(bound):
@@ -380,7 +381,13 @@ class _Writer:
             self.line(f"for (int64_t c = width; c < {width}; c++) {there} = 0;")
 
     def tile(
-        self, step: Step, found: Contraction, rows: int, across: str, panels: dict[Read, str], scope: Scope
+        self,
+        step: Equation,
+        found: Contraction,
+        rows: int,
+        across: str,
+        panels: dict[Read, str],
+        scope: Scope,
     ) -> None:
         width, inner = self.schedule.columns, scope.inside()
         row, column, over = self.schedule.row, found.column, found.total.over

@@ -6,14 +6,14 @@ broadcast, is part of the program; the extents are arguments of the kernel.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from workbench.kernels.composites.composite import Composite, Tensor
+from workbench.kernels.composites.composite import Composite, Equation, Tensor
 from workbench.kernels.composites.index import ExtentName, IndexExpr, IndexName, extent_names
 from workbench.kernels.composites.scalar import (
     Bound,
-    Parameter,
+    IndexValue,
     Read,
     Reduce,
     Scalar,
@@ -24,31 +24,8 @@ from workbench.kernels.composites.scalar import (
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
-    """A dense array with the extents of its axes."""
-
-    name: str
-    dtype: str
-    dims: tuple[IndexExpr, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The computation of an array: for all ``indices``, ``target[indices] = value``."""
-
-    target: str
-    indices: tuple[Bound, ...]
-    value: Scalar
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the indices."""
-        return tuple(b.name for b in self.indices)
-
-
-@dataclass(frozen=True, slots=True)
 class Program:
-    """Steps over arrays: the work of a kernel, before the order of its loops is chosen.
+    """Equations over dense tensors without leading axes: a kernel's work, before the order of its loops is chosen.
 
     ``extents`` are the names of the whole numbers that the kernel takes as arguments, ``parameters`` those of
     its floating-point numbers, ``leading`` those of the merged leading axes.
@@ -56,10 +33,10 @@ class Program:
 
     name: str
     dtype: str
-    inputs: tuple[Array, ...]
-    outputs: tuple[Array, ...]
-    inner: tuple[Array, ...]
-    steps: tuple[Step, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    inner: tuple[Tensor, ...]
+    steps: tuple[Equation, ...]
     extents: tuple[str, ...]
     parameters: tuple[str, ...]
     leading: tuple[str, ...] = ()
@@ -69,7 +46,7 @@ class Program:
         """Return the element type in which values are computed."""
         return computed_in(self.dtype)
 
-    def array(self, name: str) -> Array:
+    def array(self, name: str) -> Tensor:
         """Return an array by name; raise LookupError if there is none."""
         for array in (*self.inputs, *self.outputs, *self.inner):
             if array.name == name:
@@ -141,9 +118,9 @@ def program_of(
     def has(name: str) -> Sequence[bool]:
         return present.get(name, everywhere)
 
-    def array(t: Tensor) -> Array:
+    def array(t: Tensor) -> Tensor:
         own = [b.extent for b, there in zip(loops, has(t.name), strict=True) if there] if t.leading else []
-        return Array(t.name, dtypes.get(t.dtype, t.dtype), (*own, *t.dims))
+        return Tensor(t.name, dtypes.get(t.dtype, t.dtype), False, (*own, *t.dims))
 
     def explicit(e: IndexExpr) -> IndexExpr | None:
         if isinstance(e, Read):
@@ -162,7 +139,7 @@ def program_of(
         return rebuilt(e, value)
 
     steps = tuple(
-        Step(e.target, (*(loops if e.leading else ()), *e.indices), value(e.value))
+        Equation(e.target, False, (*(loops if e.leading else ()), *e.indices), value(e.value))
         for e in composite.equations
     )
     outputs = {t.name for t in composite.outputs}
@@ -179,26 +156,26 @@ def program_of(
         tuple(a.name for a in composite.attributes if not a.whole),
         tuple(str(b.extent) for b in loops),
     )
-    whole = dict.fromkeys(name for name in _extents(program))
-    return replace(program, extents=tuple(whole))
+    return replace(program, extents=tuple(dict.fromkeys(_extents(program))))
 
 
-def _extents(program: Program) -> list[str]:
-    found: list[str] = []
+def _extents(program: Program) -> Iterator[str]:
+    """Yield the names of extents in the order of the program, repeated ones too."""
     for a in (*program.inputs, *program.outputs, *program.inner):
-        found += [name for d in a.dims for name in sorted(extent_names(d))]
+        for d in a.dims:
+            yield from sorted(extent_names(d))
     for step in program.steps:
-        found += [name for b in step.indices for name in sorted(extent_names(b.extent))]
+        found = [b.extent for b in step.indices]
         for e in walk(step.value):
-            if isinstance(e, Reduce):
-                found += [name for b in e.over for name in sorted(extent_names(b.extent))]
-            elif isinstance(e, Read):
-                found += [name for i in e.indices for name in sorted(extent_names(i))]
-            elif (
-                not isinstance(e, Parameter) and hasattr(e, "value") and not isinstance(e.value, float | int)
-            ):
-                found += sorted(extent_names(e.value))
-    return found
+            match e:
+                case Reduce(_, over, _):
+                    found += [b.extent for b in over]
+                case Read(_, _, indices):
+                    found += indices
+                case IndexValue(index):
+                    found.append(index)
+        for d in found:
+            yield from sorted(extent_names(d))
 
 
 def _names(composite: Composite) -> set[str]:

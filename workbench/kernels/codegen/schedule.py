@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from workbench.kernels.codegen.program import Array, Program, Step
+from workbench.kernels.codegen.program import Program
 from workbench.kernels.composites.binding import guarded
+from workbench.kernels.composites.composite import Equation, Tensor
 from workbench.kernels.composites.index import IndexName
 from workbench.kernels.composites.scalar import (
     Apply,
@@ -158,7 +159,7 @@ def keeping(program: Program) -> Program:
         name = _unused(program, f"kept{len(program.inner)}")
         last = step.indices[-1]
 
-        def stored(e: Scalar, index: str, value: Scalar, step: Step = step, name: str = name) -> Scalar:
+        def stored(e: Scalar, index: str, value: Scalar, step: Equation = step, name: str = name) -> Scalar:
             if e == value:
                 return Read(name, False, (*(IndexName(n) for n in step.names[:-1]), IndexName(index)))
             return rebuilt(e, lambda child: stored(child, index, value, step, name))
@@ -170,11 +171,18 @@ def keeping(program: Program) -> Program:
         def swapped(e: Scalar, total: Scalar = total, fewer: Scalar = fewer) -> Scalar:
             return fewer if e == total else rebuilt(e, swapped)
 
-        array = Array(name, program.computed, tuple(b.extent for b in step.indices))
+        tensor, own, _ = _apart(program, name, step, outside)
         new = replace(step, value=swapped(stored(step.value, last.name, outside)))
-        steps = (*program.steps[:place], Step(name, step.indices, outside), new, *program.steps[place + 1 :])
-        return keeping(replace(program, steps=steps, inner=(*program.inner, array)))
+        steps = (*program.steps[:place], own, new, *program.steps[place + 1 :])
+        return keeping(replace(program, steps=steps, inner=(*program.inner, tensor)))
     return program
+
+
+def _apart(program: Program, name: str, step: Equation, value: Scalar) -> tuple[Tensor, Equation, Read]:
+    """Return a value of each element of a step as a step of its own: its tensor, the step, and its element."""
+    tensor = Tensor(name, program.computed, False, tuple(b.extent for b in step.indices))
+    there = Read(name, False, tuple(map(IndexName, step.names)))
+    return tensor, Equation(name, False, step.indices, value), there
 
 
 def rounds(program: Program) -> bool:
@@ -191,7 +199,7 @@ def _unused(program: Program, name: str) -> str:
     return name
 
 
-def long_functions(step: Step) -> int:
+def long_functions(step: Equation) -> int:
     """Return the number of functions in an element of a step whose instructions wait for each other."""
     return len({e for e in _outside(step.value) if isinstance(e, Apply) and e.function in _LONG})
 
@@ -203,39 +211,40 @@ def staging(program: Program) -> Program:
     program itself is returned if no value contains two such functions.
     """
     halves = {a.name for a in program.outputs if a.dtype != program.computed} if rounds(program) else set()
-    steps: list[Step] = []
+    steps: list[Equation] = []
     inner = list(program.inner)
+
+    def own(step: Equation, value: Scalar) -> Read:
+        tensor, made, there = _apart(program, _unused(program, f"stage{len(inner)}"), step, value)
+        inner.append(tensor)
+        steps.append(made)
+        return there
+
     for step in program.steps:
         rounded = step.target in halves
         if long_functions(step) + rounded > 1 and step.indices:
             known: dict[Scalar, Read] = {}
 
-            def stored(e: Scalar, step: Step = step, known: dict[Scalar, Read] = known) -> Scalar:
+            def stored(e: Scalar, step: Equation = step, known: dict[Scalar, Read] = known) -> Scalar:
                 if isinstance(e, Reduce):
                     return e
                 if not isinstance(e, Apply) or e.function not in _LONG:
                     return rebuilt(e, stored)
                 if e not in known:
-                    name = _unused(program, f"stage{len(inner)}")
                     value = rebuilt(e, stored)
-                    inner.append(Array(name, program.computed, tuple(b.extent for b in step.indices)))
-                    steps.append(Step(name, step.indices, value))
-                    known[e] = Read(name, False, tuple(IndexName(n) for n in step.names))
+                    known[e] = own(step, value)
                 return known[e]
 
             step = replace(step, value=stored(step.value))
             if rounded and not isinstance(step.value, Read):
-                name = _unused(program, f"stage{len(inner)}")
-                inner.append(Array(name, program.computed, tuple(b.extent for b in step.indices)))
-                steps.append(Step(name, step.indices, step.value))
-                step = replace(step, value=Read(name, False, tuple(IndexName(n) for n in step.names)))
+                step = replace(step, value=own(step, step.value))
         steps.append(step)
     if len(steps) == len(program.steps):
         return program
     return replace(program, steps=tuple(steps), inner=tuple(inner))
 
 
-def _shared(step: Step) -> tuple[Reduce, Scalar, Scalar] | None:
+def _shared(step: Equation) -> tuple[Reduce, Scalar, Scalar] | None:
     """Return a reduction, an expensive value in it, and the same value at the step's last index."""
     if not step.indices:
         return None
@@ -273,12 +282,12 @@ def _outside(e: Scalar) -> Iterator[Scalar]:
 class Nest:
     """Steps that share their first ``depth`` loops; ``own`` are the arrays that only this nest reads."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Equation, ...]
     depth: int
     own: frozenset[str]
 
 
-def nests_of(program: Program, steps: Sequence[Step] | None = None, depth: int = 0) -> list[Nest]:
+def nests_of(program: Program, steps: Sequence[Equation] | None = None, depth: int = 0) -> list[Nest]:
     """Return the nests of steps, in order; a step joins the nest before it if another loop can be shared.
 
     A loop can be shared if all steps have it in the same place, with the same extent, and every array that
@@ -290,7 +299,7 @@ def nests_of(program: Program, steps: Sequence[Step] | None = None, depth: int =
         depth: The number of loops that are shared already.
     """
     inner = {a.name for a in program.inner}
-    groups: list[list[Step]] = []
+    groups: list[list[Equation]] = []
     for step in program.steps if steps is None else steps:
         if groups and _depth([*groups[-1], step]) > depth:
             groups[-1].append(step)
@@ -306,7 +315,7 @@ def nests_of(program: Program, steps: Sequence[Step] | None = None, depth: int =
     return found
 
 
-def _depth(steps: Sequence[Step]) -> int:
+def _depth(steps: Sequence[Equation]) -> int:
     """Return the number of outer loops that steps can share."""
     first = steps[0].indices
     depth = min(len(s.indices) for s in steps)

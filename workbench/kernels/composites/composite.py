@@ -83,8 +83,13 @@ class Equation:
     indices: tuple[Bound, ...]
     value: Scalar
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the indices."""
+        return tuple(b.name for b in self.indices)
+
     def __str__(self) -> str:
-        places = " ".join(["~"] * self.leading + [b.name for b in self.indices])
+        places = " ".join(["~"] * self.leading + [*self.names])
         return f"{self.target}[{places}] = {self.value}"
 
 

@@ -1,7 +1,13 @@
+"""Names imported on first use, and modules and names under their former names."""
+
+from importlib import import_module
+from importlib.util import find_spec
+
 import pytest
 
 import workbench
 from workbench.support.lazy import lazy_names
+from workbench.support.messages import UnknownName
 
 
 def test_a_name_is_imported_on_first_use_and_kept():
@@ -21,3 +27,35 @@ def test_other_names_are_attribute_errors():
 def test_public_modules_are_attributes():
     assert workbench.results.__name__ == "workbench.results"
     assert workbench.taso.__name__ == "workbench.taso"
+
+
+def test_a_moved_name_may_have_another_name_there():
+    attribute = lazy_names("workbench", {}, moved={"Unknown": "workbench.support.messages:UnknownName"})
+    with pytest.warns(
+        DeprecationWarning, match=r"workbench.Unknown is now workbench.support.messages.UnknownName"
+    ):
+        assert attribute("Unknown") is UnknownName
+
+
+@pytest.mark.parametrize(
+    "former",
+    [
+        "certifying.files.runner",
+        "certification.files.bisect",
+        "plots.growth",
+        "views.stepper",
+        "composites.parsing",
+        "kernels.codegen.loaded_program",
+        "experiments.grid",
+        "experiments.reports",
+        "plots.records",
+    ],
+)
+def test_a_module_is_found_by_its_former_name(former):
+    with pytest.warns(DeprecationWarning, match=f"workbench.{former} is now workbench."):
+        assert import_module(f"workbench.{former}").__name__ != f"workbench.{former}"
+
+
+def test_every_present_name_of_a_moved_module_is_one():
+    for former, home in workbench._MOVED.items():
+        assert find_spec(f"workbench.{home}"), former

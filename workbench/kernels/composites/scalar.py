@@ -53,7 +53,7 @@ class IndexValue:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """A function of :data:`workbench.kernels.composites.composite.FUNCTIONS`, applied to scalars."""
+    """A function of :data:`FUNCTIONS`, applied to scalars."""
 
     function: str
     operands: tuple[Scalar, ...]

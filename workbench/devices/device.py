@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import platform
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import ModuleType
 from typing import Any, Final
+
+from workbench.support.machine import microseconds
 
 #: The fields queried from nvidia-smi, with their names in a record.
 _QUERIED: Final = {
@@ -80,8 +83,7 @@ class Device:
     def time(self, run: Callable[[], object], times: int = 1) -> float:
         """Return the microseconds per run, for ``times`` consecutive runs.
 
-        A GPU is timed by device events, the CPU by the clock. With one thread, the thread's processor time is
-        used if it is shorter; it excludes the time that other processes use the core.
+        A GPU is timed by device events, the CPU by :func:`~workbench.support.machine.microseconds`.
         """
         if self.cuda:
             event = self.torch.cuda.Event
@@ -92,13 +94,16 @@ class Device:
             end.record()
             end.synchronize()
             return float(start.elapsed_time(end)) * 1e3 / times
-        own, began = time.thread_time_ns(), time.perf_counter_ns()
-        for _ in range(times):
-            run()
-        taken = time.perf_counter_ns() - began
-        if self.torch.get_num_threads() == 1:
-            taken = min(taken, time.thread_time_ns() - own)
-        return taken / 1e3 / times
+        return microseconds(run, self.torch.get_num_threads(), times)
+
+    def timer(self, run: Callable[[], object]) -> Callable[[], float]:
+        """Return a function that times a run, after one to warm up.
+
+        On a GPU it times as many runs in a row as take two milliseconds, at most 100.
+        """
+        run()
+        times = max(1, min(100, math.ceil(2000 / max(1.0, self.time(run, 3))))) if self.cuda else 1
+        return partial(self.time, run, times)
 
     def times_back_to_back(self, replays: Sequence[Callable[[], object]]) -> list[float]:
         """Return the microseconds of each of several runs on a GPU, submitted without a pause.

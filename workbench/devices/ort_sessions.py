@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.graph import Graph
+from workbench.support.machine import microseconds
 from workbench.support.mmap import give_back, kept_small
 
 if TYPE_CHECKING:
@@ -104,15 +104,7 @@ class Loaded:
     def __call__(self) -> float:
         """Run the model once and return the microseconds that it took."""
         session = self.load()
-        return self._timed(lambda: session.run(None, self._inputs))
-
-    def _timed(self, run: Callable[[], object]) -> float:
-        own, began = time.thread_time_ns(), time.perf_counter_ns()
-        run()
-        taken = time.perf_counter_ns() - began
-        if self._threads == 1:
-            taken = min(taken, time.thread_time_ns() - own)
-        return taken / 1e3
+        return microseconds(lambda: session.run(None, self._inputs), self._threads)
 
     def _recorded(self, session: InferenceSession) -> None:
         self._kernels = _executed(session, self._inputs)
@@ -144,7 +136,7 @@ class Loaded:
                 if not self._long:
                     session.run(None, self._inputs)
             else:
-                self._long = self._timed(partial(self._recorded, session)) > 1e6 * LONG
+                self._long = microseconds(partial(self._recorded, session), self._threads) > 1e6 * LONG
         return session
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +14,7 @@ from workbench.devices.device import open_device
 from workbench.devices.executor import Program, Skipped, check_executable, compiled, draw_inputs, run_graph
 from workbench.graph import Graph
 from workbench.support.lazy import lazy_names
+from workbench.support.machine import microseconds
 from workbench.support.plugins import Named
 from workbench.support.wings import offered
 
@@ -63,16 +62,7 @@ class Loading:
         runs = [self.load(to_onnx(m) if isinstance(m, Graph) else m, inputs) for m in models]
         for run in runs:
             run()
-        yield [_timer(run) for run in runs]
-
-
-def _timer(run: Callable[[], object]) -> Callable[[], float]:
-    def timed() -> float:
-        began = time.perf_counter_ns()
-        run()
-        return (time.perf_counter_ns() - began) / 1000
-
-    return timed
+        yield [partial(microseconds, run) for run in runs]
 
 
 class Target(Protocol):
@@ -206,7 +196,7 @@ class Torch:
         with self.device.settings():
             inputs = draw_inputs(graphs[0], self.device, seed)
             runs = self._all_loaded(graphs, inputs)
-            yield [partial(self.device.time, run, self._times(run)) for run in runs]
+            yield [self.device.timer(run) for run in runs]
 
     def _all_loaded(self, graphs: Sequence[Graph], inputs: Sequence[Any]) -> list[Callable[[], object]]:
         self.patterns = True
@@ -224,13 +214,6 @@ class Torch:
         if self.compile:
             return compiled(graph, inputs, self.device, patterns=self.patterns)
         return Program(graph, self.device).bound(inputs, graph=self.graph)
-
-    def _times(self, run: Callable[[], object]) -> int:
-        """Return the number of runs per sample: on a GPU as many as take two milliseconds, at most 100."""
-        run()
-        if not self.device.cuda:
-            return 1
-        return max(1, min(100, math.ceil(2000 / max(1.0, self.device.time(run, 3)))))
 
 
 class _Targets(Named[Any]):

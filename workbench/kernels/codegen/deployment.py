@@ -26,8 +26,8 @@ from workbench.kernels.codegen.clusters import Cluster
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
 from workbench.kernels.codegen.fusion import Beside, Measure, measured, numbers_of
 from workbench.kernels.codegen.partitioned import Basis, Mixed, Plan, basis_of, plan_of
-from workbench.kernels.codegen.tuning import timer
 from workbench.support.formatting import gain
+from workbench.support.machine import microseconds
 
 if TYPE_CHECKING:
     from workbench.optimizer.result import Optimized
@@ -327,7 +327,7 @@ def _times(
     models = [to_onnx(g) for g in (graph, graph, *others.values())]
     loaded = [session(model, threads=threads, spin=False) for model in models]
     runs: list[Callable[[], object]] = [*(partial(s.run, None, feeds) for s in loaded), *programs]
-    timers = [timer(run, threads) for run in runs]
+    timers = [partial(microseconds, run, threads) for run in runs]
     taken = rounds(timers, seconds=seconds, least=_LEAST, most=_MOST)
     _, apart = paired_speedup(taken[0], taken[1])
     noise = max(abs(1 - edge) for edge in apart)

@@ -39,11 +39,10 @@ from workbench.kernels.codegen.fusion import (
     written,
 )
 from workbench.kernels.codegen.kernel import kernel_at
-from workbench.kernels.codegen.tuning import timer
 from workbench.kernels.composites.binding import bind
 from workbench.ops import spec_of
 from workbench.support.files import write_atomic
-from workbench.support.machine import machine
+from workbench.support.machine import machine, microseconds
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -404,4 +403,4 @@ class CTarget:
                 plan = plan_of(graph, self.cost, threads=self.threads, build=self.build)
                 programs[id(graph)] = Mixed(plan, threads=self.threads, build=self.build)
                 programs[id(graph)].load(inputs)
-        yield [timer(programs[id(g)], self.threads) for g in graphs]
+        yield [partial(microseconds, programs[id(g)], self.threads) for g in graphs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from textwrap import shorten
 from typing import Any, Final
 
@@ -13,14 +14,13 @@ from workbench.devices.timing import rounds
 from workbench.kernels.codegen.c_expressions import NoKernel
 from workbench.kernels.codegen.compiler import CompilationFailed, CompilerMissing, build_from
 from workbench.kernels.codegen.kernel import emitted, kernel
-from workbench.kernels.codegen.tuning import timer
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.composite import Composite
 from workbench.kernels.composites.evaluate import evaluate, operations
 from workbench.kernels.composites.index import computed, extent_names
 from workbench.kernels.composites.onnx_function import session
 from workbench.ops.types import TensorType, TypeMismatch
-from workbench.support.machine import blas_threads
+from workbench.support.machine import blas_threads, microseconds
 from workbench.support.messages import UnknownName
 
 #: The largest relative error of float32 results that a trial accepts.
@@ -90,7 +90,8 @@ def trial(one: Composite, given: Mapping[str, str]) -> Trial:
             fits = found.shape == wanted.shape
             errors[way] = float(np.max(np.abs(found - wanted), initial=0.0)) / scale if fits else np.inf
     with blas_threads(1):
-        taken = rounds([timer(run, 0) for run in runs.values()], seconds=1e-9, least=_ROUNDS, most=_ROUNDS)
+        timers = [partial(microseconds, run) for run in runs.values()]
+        taken = rounds(timers, seconds=1e-9, least=_ROUNDS, most=_ROUNDS)
     seconds = {way: min(times) / 1e6 for way, times in zip(runs, taken, strict=True)}
     shapes = {t.name: list(x.shape) for t, x in zip(one.inputs, operands, strict=True)}
     made = (

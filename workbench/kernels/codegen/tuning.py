@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite
 from workbench.ops.types import FLOAT_DTYPES, TensorType
 from workbench.support.files import cache_folder
-from workbench.support.machine import machine
+from workbench.support.machine import machine, microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +109,15 @@ def kept_times(
     store = Store(cache_folder(), f"{about}, {runtime}" if runtime else about)
     known = store.read()
     if not all(key in known for key in keys):
-        taken = rounds([timer(run, threads) for run in runs()], seconds=seconds, least=least, most=most)
+        taken = rounds(
+            [partial(microseconds, run, threads) for run in runs()], seconds=seconds, least=least, most=most
+        )
         known = {
             key: Measurement(median(t), float(np.subtract(*np.percentile(t, [75, 25]))), len(t))
             for key, t in zip(keys, taken, strict=True)
         }
         store.write(known)
     return [known[key].median for key in keys]
-
-
-def timer(run: Callable[[], object], threads: int = 1) -> Callable[[], float]:
-    """Return a function that runs another one once and returns the microseconds that it took.
-
-    With one thread, that thread's processor time is taken if it is shorter than the clock's: it leaves out
-    the time that other processes take of the core.
-    """
-    return partial(_timed, run, threads)
-
-
-def _timed(run: Callable[[], object], threads: int) -> float:
-    own, began = time.thread_time_ns(), time.perf_counter_ns()
-    run()
-    taken = time.perf_counter_ns() - began
-    return (min(taken, time.thread_time_ns() - own) if threads == 1 else taken) / 1e3
 
 
 def drawn(binding: Binding, seed: int = 0) -> list[np.ndarray]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -20,13 +18,11 @@ from workbench.devices.timing import paired_speedup, rounds
 from workbench.graph import Graph
 from workbench.studies.devices.operators import STANDARD, Protocol, measure_instances
 from workbench.studies.devices.spec_io import GraphEntry, Results
+from workbench.support.machine import microseconds
 
 #: The ways to run a graph: torch call by call; one recorded CUDA graph; torch.compile, call by call and
 #: recorded; ONNX Runtime with its own optimiser on.
 MODES: Final = ("eager", "cuda-graph", "compile", "compile+cuda-graph", "onnxruntime")
-
-#: The least length of one sample on a GPU in µs; a short graph runs several times in a sample.
-_SAMPLE: Final = 2000.0
 
 
 def measure_group(
@@ -141,11 +137,7 @@ def _timer(
             run = device.capture(run)  # type: ignore[assignment]
         except RuntimeError as error:
             raise Skipped(f"it cannot be recorded: {first_line(error)}") from None
-    run()
-    times = 1
-    if device.cuda:
-        times = max(1, min(100, math.ceil(_SAMPLE / max(1.0, device.time(run, 3)))))
-    return lambda: device.time(run, times)
+    return device.timer(run)
 
 
 def _onnxruntime(graph: Graph, inputs: Sequence[Any], device: Device) -> Callable[[], float]:
@@ -163,12 +155,7 @@ def _onnxruntime(graph: Graph, inputs: Sequence[Any], device: Device) -> Callabl
     feeds: Mapping[str, np.ndarray] = {
         name: to_array(x) for name, x in zip(graph.input_types, inputs, strict=True)
     }
-
-    def timer() -> float:
-        began = time.perf_counter()
-        loaded.run(None, feeds)
-        return (time.perf_counter() - began) * 1e6
-
+    timer = partial(microseconds, partial(loaded.run, None, feeds))
     timer()
     return timer
 

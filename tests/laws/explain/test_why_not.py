@@ -3,8 +3,8 @@
 import pytest
 
 from workbench.graph import GraphBuilder
+from workbench.laws.explain.api import TargetError
 from workbench.laws.explain.report import Cause, Outcome
-from workbench.laws.explain.targets import TargetError
 from workbench.rules import parse_rules, rule_set
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation

@@ -2,7 +2,8 @@
 
 import pytest
 
-from workbench.laws.synthesis.derivation import Derivation, backwards, both_ways
+from workbench.laws.synthesis.coverage import Coverage
+from workbench.laws.synthesis.derivation import Derivation, backwards, both_ways, derived_at_samples
 from workbench.ops import TensorType
 from workbench.rules import parse_rules
 from workbench.rules.language import parse_term
@@ -40,3 +41,33 @@ def test_a_law_that_forgets_a_variable_is_not_read_backwards():
 def test_conditions_are_kept_if_the_other_side_binds_their_variables():
     (rule,) = parse_rules("pad: add(x, y) => add(y, x) where dim(x, -1) = dim(y, -1)")
     assert backwards(rule).conditions == rule.conditions
+
+
+MERGED = (
+    "merged: reshape[shape=(n, m)](reshape[shape=(n, a, b)](relu(x))) => relu(reshape[shape=(n, m)](x)) "
+    "where rank(x) = 2, dim(x, -2) = n"
+)
+LAWS = parse_rules(
+    "of-relu: reshape[shape=n](relu(x)) => relu(reshape[shape=n](x))\n"
+    "twice: reshape[shape=m](reshape[shape=n](x)) => reshape[shape=m](x)"
+)
+
+
+@pytest.mark.slow
+def test_a_rule_with_a_product_of_unknowns_is_derived_at_instances():
+    (rule,) = parse_rules(MERGED)
+    assert derived_at_samples(rule, LAWS) >= 3
+    assert derived_at_samples(rule, LAWS[1:]) == 0
+
+
+@pytest.mark.slow
+def test_a_rule_with_a_generic_instance_is_not_drawn():
+    (rule,) = parse_rules("twice: relu(relu(x)) => relu(x)")
+    assert derived_at_samples(rule, [rule]) == 0
+
+
+@pytest.mark.slow
+def test_coverage_says_at_how_many_instances():
+    coverage = Coverage(parse_rules(MERGED), LAWS)
+    assert coverage.derived == ["merged"]
+    assert "drawn instances" in coverage.frame()["evidence"][0]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from workbench.laws.synthesis import Coverage, Synthesis, known_to, read_grammar
-from workbench.laws.synthesis.samples import derived_at_samples
+from workbench.laws.synthesis.derivation import derived_at_samples
 from workbench.laws.verification.evidence import Effort
 from workbench.rules import parse_rules, rule_set
 

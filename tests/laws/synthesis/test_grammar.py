@@ -2,7 +2,8 @@
 
 import pytest
 
-from workbench.laws.synthesis.grammar import Grammar, GrammarError, read_grammar
+from workbench.laws.synthesis.grammar import Grammar, GrammarError, known_to, read_grammar
+from workbench.rules import rule_set
 
 
 def test_a_line_gives_operators_with_settings_and_operands_of_a_kind():
@@ -81,3 +82,13 @@ def test_an_operand_may_have_an_element_type_and_sizes_more_extents_than_operand
         ("float32", ()),
     ]
     assert g.forms[0].values(g.sizes[0]) == ((3, 4),)
+
+
+def test_rules_of_other_operators_and_of_files_left_out_are_not_known():
+    grammar = Grammar.of("softmax[axis=-1] add", "matrix: 2")
+    every = {r.name for r in known_to(grammar, rule_set("default"))}
+    assert "softmax-of-shifted" in every
+    fewer = known_to(grammar, rule_set("default"), without={"movement"})
+    assert every > {r.name for r in fewer}
+    assert "softmax-of-shifted" not in {r.name for r in fewer}
+    assert {r.phase for r in fewer} == {"any"}

@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.laws.synthesis import Grammar, Synthesis
-from workbench.laws.synthesis.writing import rules_text
+from workbench.laws.synthesis.synthesis import rules_text
 from workbench.laws.verification.evidence import Effort
 from workbench.rules import parse_rules
 from workbench.rules.pattern import format_rule

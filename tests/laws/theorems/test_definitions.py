@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.laws.theorems.evaluate import elements
-from workbench.laws.theorems.definitions import DEFINITIONS
+from workbench.laws.theorems.goals import DEFINITIONS
 from workbench.ops import spec_of
 from workbench.ops.spec import ACTIVATIONS
 

@@ -5,7 +5,7 @@ import pytest
 import workbench
 from workbench.laws.theorems.entailment import solver
 from workbench.laws.theorems.prove import attempt
-from workbench.laws.theorems.records import REASONS
+from workbench.laws.theorems.store import REASONS
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
 

@@ -95,8 +95,14 @@ def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
         quiet: Whether nothing is shown while it works.
     """
     from workbench.laws.theorems.entailment import solver
-    from workbench.laws.theorems.records import is_typed, why_no_theorem
-    from workbench.laws.theorems.store import check_library, every_rule, obligations, unmatched
+    from workbench.laws.theorems.store import (
+        check_library,
+        every_rule,
+        is_typed,
+        obligations,
+        unmatched,
+        why_no_theorem,
+    )
     from workbench.rules.ruleset import rule_set
 
     if solver() is None:

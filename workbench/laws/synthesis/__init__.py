@@ -9,8 +9,7 @@ from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     from workbench.laws.synthesis.coverage import Coverage
-    from workbench.laws.synthesis.grammar import Grammar, read_grammar
-    from workbench.laws.synthesis.known import known_to
+    from workbench.laws.synthesis.grammar import Grammar, known_to, read_grammar
     from workbench.laws.synthesis.synthesis import Synthesis
 
 __all__ = ["Coverage", "Grammar", "Synthesis", "known_to", "read_grammar"]
@@ -21,7 +20,7 @@ __getattr__ = lazy_names(
         "Coverage": ".coverage",
         "Grammar": ".grammar",
         "Synthesis": ".synthesis",
-        "known_to": ".known",
+        "known_to": ".grammar",
         "read_grammar": ".grammar",
     },
 )

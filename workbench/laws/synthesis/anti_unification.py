@@ -15,7 +15,7 @@ from typing import Any, Final
 from workbench.laws.synthesis.candidates import operators_in
 from workbench.laws.synthesis.conditions import bound_extents, expression, extents_of, ranks
 from workbench.laws.synthesis.enumeration import Equation
-from workbench.laws.synthesis.tidying import fresh_names
+from workbench.laws.synthesis.naming import fresh_names
 from workbench.ops import spec_of
 from workbench.rules.pattern import (
     App,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from workbench.laws.synthesis.derivation import both_ways
-from workbench.laws.synthesis.samples import derived_at_samples
+from workbench.laws.synthesis.derivation import both_ways, derived_at_samples
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.verdict import Verdict
 from workbench.laws.verification.verify import Verification

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.graph import GraphBuilder
-from workbench.laws.verification.proving.prove import warm_engine
-from workbench.ops import TensorType
+from workbench.laws.verification.proving.prove import Cases, Prover, generic_cases, warm_engine
+from workbench.laws.verification.refuting.refute import search
+from workbench.ops import TensorType, TypeMismatch
 from workbench.rules.pattern import (
     App,
     AttrVar,
@@ -134,3 +135,36 @@ def _node(builder: GraphBuilder, leaves: Mapping[str, int], term: Term) -> int:
         return leaves[term.name]
     attrs = {name: expr.value for name, expr in term.attrs if isinstance(expr, Fixed)}
     return builder.op(term.op, *(_node(builder, leaves, a) for a in term.args), **attrs)
+
+
+# -- derivations at drawn instances ----------------------------------------------------------------------
+#: Instances at which a rule is derived.
+INSTANCES: Final = 6
+#: The bounds of the e-graph.
+INSTANCE_BOUNDS: Final = Limits(e_nodes=20_000, seconds=20.0, iterations=6, k_multi=0)
+
+
+def derived_at_samples(rule: Rule, laws: Sequence[Rule], *, seed: int = 0) -> int:
+    """Return the number of drawn instances of a rule if laws imply it at each of them, 0 otherwise.
+
+    A rule with a generic instance is derived there, not here: the result is 0.
+
+    The laws are read in both directions; ``seed`` is the seed of the instances.
+    """
+    if generic_cases(rule, broadcast=False).instances:
+        return 0
+    drawn = tuple(search(rule, INSTANCES, seed=seed, broadcast=False, corners=()).passed)
+    if not drawn:
+        return 0
+    prover = Prover([rule], both_ways(laws), INSTANCE_BOUNDS, broadcast=False)
+    prover.cases[0] = Cases(drawn, False, sampled=len(drawn))
+    try:
+        if not prover.begin():
+            return 0
+        while not prover.pass_over:
+            prover.step()
+    except (TypeMismatch, ValueError):
+        return 0
+    finally:
+        prover.close()
+    return len(drawn) if prover.proof(0) is not None else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +13,17 @@ from workbench.ops import TensorType, spec_of
 from workbench.ops.types import NUMBER_DTYPES
 from workbench.rules.expressions import evaluate
 from workbench.rules.language import RuleSyntaxError, parse_term
-from workbench.rules.pattern import App, AttrExpr, Literal, Term, Var, format_term, names_in
+from workbench.rules.pattern import (
+    App,
+    AttrExpr,
+    Literal,
+    Rule,
+    Term,
+    Var,
+    format_term,
+    names_in,
+    operators_of,
+)
 from workbench.support.messages import unknown, yaml_reason
 
 #: Operand kinds by name: the symbolic extents and the names of the operands.
@@ -297,3 +307,24 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
         )
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise GrammarError(f"{file}: {error}") from None
+
+
+def known_to(grammar: Grammar, rules: Iterable[Rule], without: Collection[str] = ()) -> list[Rule]:
+    r"""Return the rules whose operators are all in a grammar, in any phase.
+
+    Args:
+        grammar: The grammar.
+        rules: The rules.
+        without: Names of rule files, without their suffix, whose rules are left out.
+
+    >>> from workbench.rules import parse_rules
+    >>> rules = parse_rules("twice: relu(relu(x)) => relu(x)\ncommutes: add(x, y) => add(y, x)")
+    >>> [r.name for r in known_to(Grammar.of("relu", "matrix: 1"), rules)]
+    ['twice']
+    """
+    operators = {form.op for form in grammar.forms}
+    return [
+        replace(r, phase="any")
+        for r in rules
+        if operators_of(r) <= operators and Path(r.file).stem not in without
+    ]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from workbench.laws.synthesis.derivation import both_ways
-from workbench.laws.verification.proving.needed import axioms_needed
+from workbench.laws.verification.proving.chain import axioms_needed
 from workbench.laws.verification.proving.prove import Cases, Prover
 from workbench.laws.verification.refuting.refute import search
 from workbench.ops import TypeMismatch

@@ -18,11 +18,10 @@ from workbench.laws.synthesis.enumeration import Enumeration, Equation
 from workbench.laws.synthesis.grammar import Grammar, Operand
 from workbench.laws.synthesis.instantiation import instances, readable
 from workbench.laws.synthesis.judge import HOLDS, Judged, judge
-from workbench.laws.synthesis.naming import joint_name, proposed_name, unique_name
+from workbench.laws.synthesis.naming import joint_name, proposed_name, tidied, unique_name
 from workbench.laws.synthesis.outputs import Parts, parts_of, variants_of_parts
 from workbench.laws.synthesis.rewriting import Pair, Rewriting
 from workbench.laws.synthesis.shards import Mapper
-from workbench.laws.synthesis.tidying import tidied
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.verdict import Verdict
 from workbench.ops import TensorType
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.laws.synthesis.coverage import Coverage
+
+from workbench.laws.synthesis.derivation import backwards
+from workbench.rules.pattern import format_rule
 
 #: Candidates verified in one step: those that the first of them imply are found only afterwards.
 JUDGED: Final = 6
@@ -476,3 +478,38 @@ class Synthesis(Stepwise):
             f"{len(self.laws)} laws ({', '.join(verdicts) or 'none'}), "
             f"{len(self.refuted)} candidates refuted, {self.seconds:.1f} s"
         )
+
+
+def rules_text(synthesis: Synthesis) -> str:
+    """Return the laws as the text of a rule file: a header, then the laws, each with its evidence.
+
+    A law that can be read in both directions is written with ``<=>``.
+    """
+    grammar, made = synthesis.grammar, synthesis.trace.meta
+    levels = synthesis.enumeration.levels[1:]
+    stop = synthesis.stop_reason.value if synthesis.stop_reason else "not finished"
+    lines = [
+        f"# Laws of {', '.join(map(str, grammar.forms))}",
+        f"# over {', '.join(made['operands'])},",
+        f"# found among {sum(level.terms for level in levels)} terms of at most {synthesis.size} operators; "
+        f"synthesis {stop}, seed {synthesis.seed}, workbench {made['versions']['workbench']}.",
+    ]
+    if synthesis.known:
+        lines.append(f"# Not repeated here: what {len(synthesis.known)} known laws imply.")
+    by_rule = {law.rule: law for law in synthesis.laws}
+    for rule in synthesis.law_rules:
+        lines += ["", f"# {_evidence(by_rule[rule])}", _line(by_rule[rule])]
+    if synthesis.joint:
+        lines += ["", "# Laws of several outputs; those above imply each of their equations."]
+    for law in synthesis.joint:
+        lines += ["", f"# {_evidence(law)}", format_rule(law.rule)]
+    return "\n".join(lines) + "\n"
+
+
+def _evidence(law: Law) -> str:
+    return f"{law.verdict.verdict}: {law.verdict.reason()}"
+
+
+def _line(law: Law) -> str:
+    text = format_rule(law.rule)
+    return text.replace(" => ", " <=> ", 1) if backwards(law.rule) is not None else text

@@ -1,4 +1,10 @@
-"""An application of an operator in a proof, and the table of definitions that families of operators fill."""
+"""An application of an operator in a proof, and the table of definitions that families of operators fill.
+
+A definition is the element of an operator's result at an index, as a comprehension over its operands. It reads
+operands at integer expressions of the index, and no more: sums, largest elements, guards for borders and pointwise
+functions make the rest. Types come from the operators' own type rules. ``tests/laws/theorems/test_definitions.py``
+compares every definition with the operator's reference semantics.
+"""
 
 from __future__ import annotations
 

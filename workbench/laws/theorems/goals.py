@@ -14,12 +14,10 @@ from functools import partial
 from math import isinf
 from typing import Any, Final
 
-from workbench.laws.theorems import terms
-from workbench.laws.theorems.applications import Index
+from workbench.laws.theorems import elements, functions, terms, windows
+from workbench.laws.theorems.applications import DEFINITIONS, Call, Index, Tensor
 from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text, on_rest, place_of
 from workbench.laws.theorems.axis_cases import cases, fixed_images, identities
-from workbench.laws.theorems.definitions import DEFINITIONS, Call, Tensor
-from workbench.laws.theorems.equations import solution
 from workbench.laws.theorems.symbolic_typing import (
     Axis,
     Kind,
@@ -52,20 +50,26 @@ from workbench.symbolic.integers import (
     Cond,
     Int,
     NotPositive,
+    add,
     at_least,
     either,
     equal,
+    is_positive,
     largest,
+    mul,
     neg,
     num,
     replaced,
     replaced_in,
     single,
+    sub,
     sym,
     symbols,
 )
 from workbench.symbolic.integers import add as plus_int
 
+#: The modules that fill the tables of definitions and of the laws of functions.
+FAMILIES: Final = (elements, functions, windows)
 #: The number of rounds in which equations are solved.
 ROUNDS: Final = 40
 #: Variables made after a statement are numbered from here on, apart from those of the statement.
@@ -457,3 +461,96 @@ def _values(
     terms.restart(LATER)
     kept = {f.text: f for f in (*facts, *more) if f != TRUE}
     return tuple(kept.values()), tuple(values)
+
+
+# -- equations among the facts, solved for symbols -------------------------------------------------------
+def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
+    """Return a symbol and its value according to one of the facts, or None if no fact gives a symbol."""
+    for c in facts:
+        if c.head == "ge":
+            name = add_one(c.args[0]).symbol
+            if name is not None and name[0] != "+" and not name.startswith("place"):
+                return name, sym("+" + name)
+    for c in facts:
+        if c.head == "ge":
+            (x,) = c.args
+            for m, k in x.terms:
+                name = m[0].args[0] if len(m) == 1 and m[0].head == "sym" else None
+                if name is None:
+                    continue
+                rest = sub(x, mul(num(k), sym(name)))
+                if k == -1 and rest == num(1) and name[0] == "+":
+                    return name, num(1)
+                start = neg(add_one(rest))
+                if (
+                    k == 1
+                    and name[0] != "+"
+                    and start.symbol is not None
+                    and not name.startswith(("place", "rank"))
+                ):
+                    return name, add(start, sym(f"+length {name}"))
+        if c.head == "eq":
+            found = _ones(c.args[0]) or _solved(c.args[0])
+            if found is not None:
+                return found
+    return None
+
+
+def add_one(x: Int) -> Int:
+    """Return the next integer."""
+    return add(x, num(1))
+
+
+def _solved(x: Int) -> tuple[str, Int] | None:
+    candidates = []
+    for m, k in x.terms:
+        if len(m) == 1 and m[0].head == "sym" and abs(k) == 1:
+            name = str(m[0].args[0])
+            rest = sub(x, mul(num(k), sym(name)))
+            value = neg(rest) if k == 1 else rest
+            if name in symbols(rest) or name.startswith("place"):
+                continue
+            if name[0] != "+" or is_positive(value):
+                simple = 0 if value.value is not None else 1 if name[0] == "+" and value.symbol else 2
+                candidates.append((simple, name[0] != "+", name, value))
+    if candidates:
+        _, _, name, value = min(candidates, key=lambda c: (c[0], c[1], _order(c[2])))
+        return name, value
+    return _divided(x)
+
+
+def _ones(x: Int) -> tuple[str, Int] | None:
+    """Return a symbol as 1, if the equation says that a product of positive symbols is 1."""
+    found = dict(x.terms)
+    products = [m for m in found if m]
+    is_one = len(products) == 1 and found.get((), 0) * found[products[0]] == -1
+    if is_one and all(a.positive and a.head == "sym" for a in products[0]):
+        return str(products[0][0].args[0]), num(1)
+    return None
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (-len(name), name)
+
+
+def _divided(x: Int) -> tuple[str, Int] | None:
+    """Return a symbol as a multiple, if the equation says that a remainder is 0."""
+    for m, _ in x.terms:
+        for a in m:
+            if a.head != "div":
+                continue
+            top, below = a.args
+            quotient = Int((((a,), 1),), f"1*{a.text}")
+            if sub(top, mul(below, quotient)) not in (x, neg(x)):
+                continue
+            for n, k in top.terms:
+                if len(n) == 1 and n[0].head == "sym" and k == 1:
+                    name = str(n[0].args[0])
+                    rest = sub(top, sym(name))
+                    if name in symbols(rest) or name in symbols(below):
+                        continue
+                    if name[0] == "+" and rest != num(0):
+                        continue
+                    fresh = sym(("+" if name[0] == "+" else "") + f"quotient {name.lstrip('+')}")
+                    return name, sub(mul(below, fresh), rest)
+    return None

@@ -10,10 +10,9 @@ from typing import Any, Final
 from workbench.laws.theorems.check import check
 from workbench.laws.theorems.entailment import EFFORT, Facts
 from workbench.laws.theorems.prove import attempt
-from workbench.laws.theorems.records import REASONS, without_proof, write_proofs
 from workbench.laws.theorems.rewrite_chains import find_chain
 from workbench.laws.theorems.steps import Rejected
-from workbench.laws.theorems.store import rules_of, theorems
+from workbench.laws.theorems.store import REASONS, rules_of, theorems, without_proof, write_proofs
 from workbench.laws.theorems.typability import why_guarded
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import has_proof, law_of, library, proofs

@@ -426,7 +426,7 @@ def _changed(g: Factor, by: Mapping[str, Int]) -> Factor | None:
 class Attempt:
     """The result of a search: the proof, or the name and detail of the reason why there is none; its seconds.
 
-    ``workbench.laws.theorems.records.REASONS`` has the names of reasons.
+    ``workbench.laws.theorems.store.REASONS`` has the names of reasons.
     """
 
     rule: str

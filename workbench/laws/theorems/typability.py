@@ -13,8 +13,7 @@ from workbench.laws.theorems import terms
 from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.axis_cases import cases, fixed_images, identities
 from workbench.laws.theorems.entailment import Facts
-from workbench.laws.theorems.equations import solution
-from workbench.laws.theorems.goals import ROUNDS, Reader, hold, hold_ranks, note_places
+from workbench.laws.theorems.goals import ROUNDS, Reader, hold, hold_ranks, note_places, solution
 from workbench.laws.theorems.symbolic_typing import RankOpen, Reading, Unordered
 from workbench.ops import TypeMismatch
 from workbench.rules.interpret import bound_term, read_term

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from workbench.laws.verification.admission import Sound, sound_rules
     from workbench.laws.verification.evidence import Effort
     from workbench.laws.verification.refuting.cases import Counterexample
-    from workbench.laws.verification.sound import Sound, sound_rules
     from workbench.laws.verification.verdict import Verdict
     from workbench.laws.verification.verify import Verification
 

@@ -15,8 +15,7 @@ from typing import Any, Final
 from workbench.laws.verification.instances.boundary_values import OPEN, Corner, decisions_of
 from workbench.laws.verification.instances.ground import Instance, broadcasting_mismatch
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.proving.chain import find_chain, replay
-from workbench.laws.verification.proving.needed import axioms_needed
+from workbench.laws.verification.proving.chain import axioms_needed, find_chain, replay
 from workbench.laws.verification.proving.prove import Cases, Proof, axioms, generic_cases, spreads
 from workbench.laws.verification.refuting.cases import replays
 from workbench.laws.verification.refuting.exact_arithmetic import NEAR

@@ -26,7 +26,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final
 
-from workbench.laws.theorems.records import why_no_theorem
+from workbench.laws.theorems.store import why_no_theorem
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.half_precision import range_record
 from workbench.laws.verification.instances.ground import all_values, instance_of, options

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workbench.laws.theorems.records import chain_of, is_typed, why_no_theorem
+from workbench.laws.theorems.store import chain_of, is_typed, why_no_theorem
 from workbench.rules.pattern import Rule, format_condition
 from workbench.rules.ruleset import RuleSet
 from workbench.rules.verdicts import THEOREM, law_of, statuses, verdict_of

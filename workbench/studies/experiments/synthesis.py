@@ -150,7 +150,7 @@ def synthesise_one(order: Order) -> Record:
     import resource as usage
 
     from workbench.laws.synthesis import Coverage, Synthesis, read_grammar
-    from workbench.laws.synthesis.known import known_to
+    from workbench.laws.synthesis.grammar import known_to
     from workbench.rules import rule_set
     from workbench.rules.ruleset import load_rules, read_rules
 
@@ -217,7 +217,7 @@ def _processor() -> float:
 
 def _rechecks(run: Synthesis, instances: int) -> Record:
     """Return the instances of each law that is not proved: how many passed, whether one failed."""
-    from workbench.laws.synthesis.rechecks import recheck
+    from workbench.laws.synthesis.judge import recheck
 
     open_laws = [law.rule for law in (*run.laws, *run.joint) if law.verdict.verdict != "proved"]
     found = recheck(open_laws, instances) if instances else ()

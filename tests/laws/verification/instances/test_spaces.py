@@ -8,12 +8,11 @@ import pytest
 from workbench.laws.verification.instances.ground import Ground, Instance, all_values, instance_of, sample
 from workbench.laws.verification.instances.linear import Inconsistent, Linear, NotLinear
 from workbench.laws.verification.instances.nondeterminism import Enumeration, RandomChoices
-from workbench.laws.verification.instances.spaces import open_space
+from workbench.laws.verification.instances.spaces import allowed, open_space
 from workbench.laws.verification.instances.typings import SMALL, Menu, known
 from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.ops import TensorType, TypeMismatch
-from workbench.rules import load_rules, rule_set
-from workbench.rules.language import parse_rule
+from workbench.rules import load_rules, parse_rule, rule_set
 from workbench.rules.verdicts import library
 
 LIBRARY = [*rule_set("all"), *load_rules(library() / "axioms.rules")]
@@ -332,3 +331,24 @@ def test_odd_kernels_follow_from_an_identity_kernel():
         assert instance.attrs["k"] == 2 * instance.attrs["t"] + 1
         assert instance.types["x"].shape[1] == instance.attrs["n"]
         assert instance.attrs["n"] % instance.attrs["g"] == 0
+
+
+def conditions(text):
+    (rule,) = parse_rule(f"r: transpose[perm=p](x) => transpose[perm=p](x) where {text}")
+    return rule.conditions
+
+
+def test_conditions_on_a_permutation_alone_are_met():
+    last = conditions("p[-1] = -1, p[-2] = -2, p[-3] = -3")
+    assert allowed("p", 4, last) == ((0, 1, 2, 3),)
+    assert allowed("p", 5, last) == ((0, 1, 2, 3, 4), (1, 0, 2, 3, 4))
+    assert len(allowed("p", 6, last)) == 6
+
+
+def test_other_conditions_are_left_out():
+    assert len(allowed("p", 3, conditions("dim(x, -1) = 3"))) == 6
+    assert len(allowed("q", 3, conditions("p[-1] = -1"))) == 6
+
+
+def test_an_axis_that_a_permutation_lacks_allows_none():
+    assert allowed("p", 2, conditions("p[-3] = -3")) == ()

@@ -7,18 +7,19 @@ sequence of decisions therefore gives a family of instances with some free exten
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from workbench.laws.verification.instances.boundary_values import MEMBERS, axes_of, coordinate_of
 from workbench.laws.verification.instances.elements import Element
 from workbench.laws.verification.instances.linear import LEAST, Inconsistent, Linear, NotLinear, System
 from workbench.laws.verification.instances.nondeterminism import Choices
-from workbench.laws.verification.instances.permutations import allowed
 from workbench.laws.verification.instances.typings import AXES, Extent, Menu, SpaceType, SpaceTyping, known
 from workbench.ops import Attr, AttrValue, TensorType, Trait, TypeMismatch, spec_of
-from workbench.rules.expressions import inverted
+from workbench.rules.expressions import holds, inverted
 from workbench.rules.interpret import (
     ARITHMETIC,
     RELATIONS,
@@ -406,3 +407,35 @@ def plain(x: object, values: dict[int, int]) -> object:
     if isinstance(x, Element):
         return x.name
     return int(x.value(values)) if isinstance(x, Linear) else x
+
+
+# -- permutations ----------------------------------------------------------------------------------------
+@lru_cache(maxsize=256)
+def allowed(name: str, rank: int, conditions: tuple[Compare, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the permutations of a rank that satisfy the conditions on one attribute variable alone.
+
+    Args:
+        name: The name of the variable.
+        rank: The number of axes.
+        conditions: The conditions of a rule; those that name something else are left out.
+    """
+    alone = [c for c in conditions if set(_names(c)) == {("attr", name)}]
+    return tuple(p for p in itertools.permutations(range(rank)) if all(_holds(c, p) for c in alone))
+
+
+def _names(condition: Compare) -> Iterator[tuple[str, str]]:
+    yield from names_in(condition.left)
+    yield from names_in(condition.right)
+
+
+def _holds(condition: Compare, perm: tuple[int, ...]) -> bool:
+    def no_tensor(name: str) -> TensorType:
+        raise KeyError(name)
+
+    def value(_: str) -> Any:
+        return perm
+
+    try:
+        return holds(condition, value, no_tensor)
+    except (TypeMismatch, IndexError):
+        return False

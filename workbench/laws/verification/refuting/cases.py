@@ -15,13 +15,14 @@ from workbench.laws.verification.instances.ground import Ground, Instance
 from workbench.laws.verification.refuting.exact_arithmetic import (
     ARITHMETICS,
     MACHINE,
+    ROUNDED_BY,
     arithmetic_for,
     differs,
     filled,
     live_nodes,
+    rounded,
     run,
 )
-from workbench.laws.verification.refuting.literals import ROUNDED_BY, rounded
 from workbench.ops import TensorType
 from workbench.rules.pattern import Rule, starred
 

@@ -24,12 +24,12 @@ from workbench.laws.verification.instances.nondeterminism import Enumeration, Ra
 from workbench.laws.verification.instances.spaces import Space, open_space
 from workbench.laws.verification.instances.typings import AXES, Menu
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of
-from workbench.laws.verification.refuting.element_types import retyped
 from workbench.laws.verification.refuting.exact_arithmetic import PRIME, degree, draw_values
 from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.laws.verification.refuting.shrinking import small
-from workbench.ops import TypeMismatch
+from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.exact import Inexact
+from workbench.ops.types import DTYPE_CODES
 from workbench.rules.pattern import Rule, measured, operators_of
 from workbench.rules.symmetry import canonical
 from workbench.support import deadline
@@ -330,3 +330,33 @@ def typed(rule: Rule, menu: Menu, limit: int = 3000) -> bool | None:
         if not walk.advance():
             return None if limited else False
     return None
+
+
+# -- random element types --------------------------------------------------------------------------------
+#: The element types of instances.
+DTYPES: Final = (
+    "float16", "bfloat16", "float32", "float64", "bool", "int8", "uint8", "int16", "uint16", "int32", "int64",
+)  # fmt: skip
+#: Part of the instances in which all variables have one element type.
+_ALIKE: Final = 0.7
+
+
+def retyped(instance: Instance, rng: random.Random) -> Instance:
+    """Return an instance with random element types of its variables and attributes."""
+    one = rng.choice(DTYPES)
+    alike = rng.random() < _ALIKE
+    types = {
+        name: TensorType(one if alike else rng.choice(DTYPES), kind.shape)
+        for name, kind in instance.types.items()
+    }
+    attrs = {name: _other(value, rng) for name, value in instance.attrs.items()}
+    rows = {
+        row: {name: _other(value, rng) for name, value in given.items()}
+        for row, given in instance.rows.items()
+    }
+    return replace(instance, types=types, attrs=attrs, rows=rows)
+
+
+def _other(value: object, rng: random.Random) -> object:
+    """Return a random element type in place of an element type, and any other attribute as it is."""
+    return rng.choice(DTYPES) if isinstance(value, str) and value in DTYPE_CODES else value

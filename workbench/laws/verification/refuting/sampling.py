@@ -17,7 +17,7 @@ from typing import Any
 from workbench.laws.verification.instances.boundary_values import coordinate_of
 from workbench.laws.verification.instances.elements import WHOLE
 from workbench.laws.verification.instances.ground import Instance
-from workbench.laws.verification.instances.permutations import allowed
+from workbench.laws.verification.instances.spaces import allowed
 from workbench.laws.verification.instances.typings import AXES, Coordinate
 from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.rules.expressions import holds

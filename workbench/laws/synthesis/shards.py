@@ -7,9 +7,8 @@ the terms, their classes and the laws are the same however they are distributed.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol
@@ -21,6 +20,7 @@ from workbench.laws.synthesis.grammar import Form
 from workbench.ops import TensorType, Trait, with_trait
 from workbench.ops.exact import Arithmetic
 from workbench.ops.serialization import install, packed
+from workbench.support import pool
 
 #: Shards that wait for each worker, so that none is idle while results are put together.
 AHEAD: Final = 3
@@ -150,7 +150,7 @@ class Here:
 class Processes:
     """The mapper that evaluates shards in processes on this machine."""
 
-    pool: ProcessPoolExecutor
+    pool: Executor
     workers: int
 
     def __call__(self, function: Callable[[Shard], Evaluated], shards: Sequence[Shard]) -> list[Evaluated]:
@@ -171,8 +171,5 @@ def processes(jobs: int) -> Iterator[Mapper]:
     if jobs == 1:
         yield Here()
         return
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        try:
-            yield Processes(pool, jobs)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    with pool.processes(jobs) as executor:
+        yield Processes(executor, jobs)

@@ -10,12 +10,9 @@ whenever the left has one. A proof counts for a rule only if it has the rule's l
 from __future__ import annotations
 
 import json
-import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +26,7 @@ from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import read_rules
 from workbench.rules.verdicts import has_proof, law_of, library, proof_files, proof_record
 from workbench.support.files import write_atomic
+from workbench.support.pool import mapped
 
 #: Characters of a detail that are kept.
 LONGEST_DETAIL: Final = 200
@@ -124,17 +122,10 @@ def check_library(
     found = []
     # Rules that are alike ask the same questions, and are neighbours: each process answers them once.
     check_one = partial(_recheck, {})
-    with ExitStack() as stack:
-        results: Iterator[Recheck] = map(check_one, proved)
-        if jobs > 1:
-            pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"))
-            results = stack.enter_context(pool).map(
-                check_one, proved, chunksize=max(1, len(proved) // (CHUNKS * jobs))
-            )
-        for result in results:
-            found.append(result)
-            if progress is not None:
-                progress(result)
+    for result in mapped(check_one, proved, jobs, CHUNKS):
+        found.append(result)
+        if progress is not None:
+            progress(result)
     return found
 
 

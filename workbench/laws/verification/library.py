@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import os
 import platform
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import prod
@@ -48,6 +46,7 @@ from workbench.rules.verdicts import VERDICTS, as_verdict, combined, is_theorem,
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits
 from workbench.support.files import write_atomic
+from workbench.support.pool import processes
 
 #: Number of instances of an axiom after which its enumeration ends.
 EXHAUSTING: Final = 6000
@@ -194,7 +193,7 @@ def _is_recorded(rule: Rule) -> bool:
     return known is not None and known["law"] == law_of(rule) and known["status"] == "tested"
 
 
-def judge_ranges(rules: Sequence[Rule], pool: ProcessPoolExecutor, *, new: bool = False) -> dict[str, Any]:
+def judge_ranges(rules: Sequence[Rule], pool: Executor, *, new: bool = False) -> dict[str, Any]:
     """Return by rule name the effect on the range of 16-bit floats; with ``new`` recorded ones are reused."""
     known = statuses()
     found = {
@@ -283,7 +282,7 @@ def _evidence(rule: Rule, known: dict[str, Any]) -> str:
 
 
 def _tested(
-    how: Callable[[Rule], LawTest], rules: Sequence[Rule], pool: ProcessPoolExecutor, new: bool
+    how: Callable[[Rule], LawTest], rules: Sequence[Rule], pool: Executor, new: bool
 ) -> list[LawTest]:
     """Return the tests of rules in their order; with ``new`` recorded tests are reused."""
     tests = {r.name: recorded(r) if new else None for r in rules}
@@ -303,7 +302,7 @@ def main() -> None:
         for name, index in redundant_axioms().items():
             print(f"{name}: follows from the others in round {index}")
     elif chosen.ranges:
-        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+        with processes() as pool:
             ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
         write_ranges(ranges, library())
         for name, found in ranges.items():
@@ -316,7 +315,7 @@ def main() -> None:
             sys.exit(
                 f"{verification!r}\nNothing is written: every rule must be judged (try a quieter machine)."
             )
-        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+        with processes() as pool:
             tested = [v.rule for v in verification.verdicts if v.verdict == "tested" and v.rule is not None]
             unproved = [rule for rule in tested if not is_theorem(rule)]
             tests = _tested(exhaust, list(axioms()), pool, chosen.new) + _tested(

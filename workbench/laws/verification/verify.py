@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import signal
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
+from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,8 +33,11 @@ from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation import Limits
 from workbench.support import deadline
+from workbench.support.pool import kill, process_pool
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
     import pandas as pd
 
     from workbench.rules.ruleset import Contents, Rejected
@@ -47,8 +49,6 @@ T = TypeVar("T")
 CROWDED: Final = 12_000
 #: Number of rules screened or decided in one step.
 BATCH: Final = 24
-#: Largest number of milliseconds until the end of a killed process is noted.
-NOTICE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,17 +226,7 @@ class Verification(Stepwise):
         self._prover.close()
         pool, self._pool = self._pool, None
         if pool is not None:
-            # A pool waits for the work of its processes, which may have no end in sight.
-            working = list((pool._processes or {}).values())
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in working:
-                process.kill()
-                process.join()
-                # If the pool's thread learns first how the process ended, join returns before that is noted.
-                for _ in range(NOTICE):
-                    if process.exitcode is not None:
-                        break
-                    time.sleep(0.001)
+            kill(pool)
 
     def _map(self, job: Callable[[Settings, Any], T], items: Sequence[Any]) -> list[T | None]:
         """Apply a job to every item, in several processes if there are enough items and processes.
@@ -247,11 +237,8 @@ class Verification(Stepwise):
         if self.jobs < 2 or len(items) < 4:
             return [_in_time(work, item) for item in items]
         if self._pool is None:
-            # Processes are spawned, because a forked one would inherit the engine's pipes.
-            context = multiprocessing.get_context("spawn")
             used = frozenset[str]().union(*map(operators_of, (*self.rules, *self.settings.axioms)))
-            own = packed(used & with_trait(Trait.OWN))
-            self._pool = ProcessPoolExecutor(self.jobs, context, _begin, (own,))
+            self._pool = process_pool(self.jobs, _begin, packed(used & with_trait(Trait.OWN)))
         try:
             futures = [self._pool.submit(work, item) for item in items]
             wait(futures, None if deadline.until() == math.inf else max(0.0, deadline.left()))

@@ -1,3 +1,5 @@
+"""Open instances: the numbers that type rules and conditions leave to choose, and the permutations allowed."""
+
 import operator
 import random
 import zlib

@@ -1,15 +1,17 @@
-"""Derivability of equations: both sides in one e-graph, which given laws make equal or not."""
+"""Derivability of equations: both sides in one proof graph, in which given laws make them equal or not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from workbench.graph import GraphBuilder
-from workbench.laws.verification.proving.prove import Cases, Prover, generic_cases, warm_engine
+from workbench.laws.proof_graph import ProofGraph
+from workbench.laws.verification.proving.chain import find_chain
+from workbench.laws.verification.proving.prove import generic_cases
 from workbench.laws.verification.refuting.refute import search
-from workbench.ops import TensorType, TypeMismatch
+from workbench.ops import TensorType
 from workbench.rules.pattern import (
     App,
     AttrVar,
@@ -22,11 +24,13 @@ from workbench.rules.pattern import (
     tensor_variables,
 )
 from workbench.rules.pattern import Literal as Fixed
-from workbench.saturation import Limits, Saturation
-from workbench.saturation.remote import RemoteEngine
 
-#: The bounds of one attempt; an equation that is not derived within them counts as not derivable.
-BOUNDS: Final = Limits(e_nodes=20_000, seconds=20.0, iterations=4, k_multi=0, weights=True)
+#: Limits on the rounds and the terms of one attempt; an equation that is not derived within them counts as not
+#: derivable.
+ROUNDS: Final = 4
+MOST_TERMS: Final = 20_000
+#: Instances at which a rule without a generic one is derived.
+INSTANCES: Final = 6
 
 
 def backwards(rule: Rule) -> Rule | None:
@@ -78,56 +82,29 @@ def both_ways(rules: Sequence[Rule], *, distinct: bool = True) -> list[Rule]:
     return found
 
 
-@dataclass(slots=True)
-class Derivation:
-    """An engine that finds which equations are implied by laws, within bounds.
+def derivable(
+    pairs: Sequence[tuple[Term, Term]],
+    types: Mapping[str, TensorType],
+    laws: Sequence[Rule],
+    *,
+    rounds: int = ROUNDS,
+) -> list[bool]:
+    """Return for each pair of terms whether laws, read both ways, make them equal within the bounds.
 
-    ``types`` are the types of the variables. The engine's process is started once.
+    Args:
+        pairs: Terms over variables, with fixed attributes.
+        types: The types of the variables.
+        laws: The laws.
+        rounds: Limit on the rounds in which they are applied.
     """
-
-    types: Mapping[str, TensorType]
-    bounds: Limits = BOUNDS
-    engine: RemoteEngine | None = None
-
-    def derived(
-        self,
-        pairs: Sequence[tuple[Term, Term]],
-        laws: Sequence[Rule],
-        halt: Callable[[], bool] = lambda: False,
-    ) -> list[bool]:
-        """Return for each pair of terms whether the laws make them equal; laws are read both ways.
-
-        Args:
-            pairs: Terms over the variables, with fixed attributes.
-            laws: The laws.
-            halt: Whether to stop before the next iteration.
-        """
-        if not laws or not pairs:
-            return [False] * len(pairs)
-        builder = GraphBuilder()
-        leaves = {name: builder.input(name, t.shape, t.dtype) for name, t in self.types.items()}
-        ids = [(_node(builder, leaves, a), _node(builder, leaves, b)) for a, b in pairs]
-        roots = sorted({i for pair in ids for i in pair})
-        graph = builder.graph([(f"r{i}", i) for i in roots])
-        place = dict(zip(roots, graph.output_ids, strict=True))
-        if self.engine is None:
-            self.engine = warm_engine(self.bounds.memory)
-        saturation = Saturation(graph, both_ways(laws), self.bounds, engine=self.engine, keep=0)
-        self.engine = saturation.engine
-        saturation.start_engine()
-        met = [False] * len(pairs)
-        while True:
-            classes = saturation.classes()
-            met = [classes[place[a]] == classes[place[b]] for a, b in ids]
-            if all(met) or saturation.stop_reason is not None or halt():
-                return met
-            saturation.step()
-
-    def close(self) -> None:
-        """End the engine's process; it starts again when needed."""
-        if self.engine is not None:
-            self.engine.kill()
-            self.engine = None
+    builder = GraphBuilder()
+    leaves = {name: builder.input(name, t.shape, t.dtype) for name, t in types.items()}
+    ids = [(_node(builder, leaves, a), _node(builder, leaves, b)) for a, b in pairs]
+    graph = ProofGraph(most=MOST_TERMS)
+    place = graph.enter(builder.nodes)
+    goals = [(place[a], place[b]) for a, b in ids]
+    graph.run(laws, goals, rounds=rounds)
+    return [graph.equal([goal]) for goal in goals]
 
 
 def _node(builder: GraphBuilder, leaves: Mapping[str, int], term: Term) -> int:
@@ -135,13 +112,6 @@ def _node(builder: GraphBuilder, leaves: Mapping[str, int], term: Term) -> int:
         return leaves[term.name]
     attrs = {name: expr.value for name, expr in term.attrs if isinstance(expr, Fixed)}
     return builder.op(term.op, *(_node(builder, leaves, a) for a in term.args), **attrs)
-
-
-# -- derivations at drawn instances ----------------------------------------------------------------------
-#: Instances at which a rule is derived.
-INSTANCES: Final = 6
-#: The bounds of the e-graph.
-INSTANCE_BOUNDS: Final = Limits(e_nodes=20_000, seconds=20.0, iterations=6, k_multi=0)
 
 
 def derived_at_samples(rule: Rule, laws: Sequence[Rule], *, seed: int = 0) -> int:
@@ -153,18 +123,5 @@ def derived_at_samples(rule: Rule, laws: Sequence[Rule], *, seed: int = 0) -> in
     """
     if generic_cases(rule, broadcast=False).instances:
         return 0
-    drawn = tuple(search(rule, INSTANCES, seed=seed, broadcast=False, corners=()).passed)
-    if not drawn:
-        return 0
-    prover = Prover([rule], both_ways(laws), INSTANCE_BOUNDS, broadcast=False)
-    prover.cases[0] = Cases(drawn, False, sampled=len(drawn))
-    try:
-        if not prover.begin():
-            return 0
-        while not prover.pass_over:
-            prover.step()
-    except (TypeMismatch, ValueError):
-        return 0
-    finally:
-        prover.close()
-    return len(drawn) if prover.proof(0) is not None else 0
+    drawn = search(rule, INSTANCES, seed=seed, broadcast=False, corners=()).passed
+    return len(drawn) if all(find_chain(i, laws) is not None for i in drawn) else 0

@@ -13,7 +13,7 @@ from workbench._version import __version__
 from workbench.laws.synthesis.anti_unification import Variants, repeats, variants_of
 from workbench.laws.synthesis.candidates import candidates, generality
 from workbench.laws.synthesis.checkpoint import Journal
-from workbench.laws.synthesis.derivation import BOUNDS, Derivation
+from workbench.laws.synthesis.derivation import derivable
 from workbench.laws.synthesis.enumeration import Enumeration, Equation
 from workbench.laws.synthesis.grammar import Grammar, Operand
 from workbench.laws.synthesis.instantiation import instances, readable
@@ -43,8 +43,8 @@ from workbench.rules.pattern import format_rule
 JUDGED: Final = 6
 #: The limits of a verification of a few candidates.
 EFFORT: Final = Effort(chain=0, seconds=20.0)
-#: The bounds within which a law is derived from the others; its e-graph has the instances of one law only.
-REDUCING: Final = replace(BOUNDS, iterations=6)
+#: Rounds in which a law is derived from the others; its proof graph has the instances of one law only.
+REDUCING: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,6 @@ class Synthesis(Stepwise):
                 "versions": {"workbench": __version__},
             }
         )
-        self._derivation = Derivation({o.name: o.type(grammar.sizes[0]) for o in grammar.operands})
         self._rewriting = Rewriting(self.enumeration)
         self._pending: list[Equation] = []
         #: Equations of this size that the laws imply, found in an e-graph.
@@ -179,17 +178,11 @@ class Synthesis(Stepwise):
             self.stop_reason = StopReason.FINISHED
         elif self.seconds > self.limit:
             self.stop_reason = StopReason.TIME_LIMIT
-        if self.stop_reason is not None:
-            self.close()
         return step
 
     def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
         """Step until all sizes are done or a limit is reached; Ctrl-C stops and keeps the laws."""
         return self.drive(progress)
-
-    def close(self) -> None:
-        """End the engine's process; it starts again when needed."""
-        self._derivation.close()
 
     def _late(self) -> bool:
         return self.seconds + time.perf_counter() - self._began > self.limit or self._halt.is_set()
@@ -237,7 +230,8 @@ class Synthesis(Stepwise):
         special = self._leave_out_special()
         turn = self._turn()
         pairs = [_pair(e) for e in turn]
-        met = self._derivation.derived(pairs, self._both_ways(self.law_rules), self._late)
+        types = {o.name: o.type(self.grammar.sizes[0]) for o in self.grammar.operands}
+        met = derivable(pairs, types, self._both_ways(self.law_rules))
         implied = {e for e, known in zip(turn, met, strict=True) if known}
         self._lemmas += [_pair(e) for e in turn if e in implied]
         derived += len(implied)
@@ -413,11 +407,7 @@ class Synthesis(Stepwise):
     def _implied(self, law: Law, laws: Sequence[Rule]) -> bool:
         """Return whether laws imply all instances of a law in the settings of the grammar."""
         pairs = instances(law.rule, self.grammar, law.types)
-        derivation = replace(self._derivation, types=law.types, bounds=REDUCING)
-        try:
-            return bool(pairs) and all(derivation.derived(pairs, laws, self._late))
-        finally:
-            self._derivation.engine = derivation.engine
+        return bool(pairs) and all(derivable(pairs, law.types, laws, rounds=REDUCING))
 
     # -- results ------------------------------------------------------------------------------------
     @property

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
+from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.check import check
-from workbench.laws.theorems.entailment import EFFORT, Facts
+from workbench.laws.theorems.entailment import EFFORT, Facts, Unavailable
 from workbench.laws.theorems.prove import attempt
-from workbench.laws.theorems.rewrite_chains import find_chain
 from workbench.laws.theorems.steps import Rejected
 from workbench.laws.theorems.store import REASONS, rules_of, theorems, without_proof, write_proofs
 from workbench.laws.theorems.typability import why_guarded
-from workbench.rules.pattern import Rule
+from workbench.laws.verification.proving.chain import find_chain as chain_at
+from workbench.laws.verification.proving.prove import generic_cases
+from workbench.laws.verification.refuting.refute import search
+from workbench.rules.pattern import Rule, operators_of
 from workbench.rules.verdicts import has_proof, law_of, library, proofs
+from workbench.support import deadline
 
 #: The part of the checker's work with which a type must be shown: the solver's work varies from run to run.
 SPARE: Final = 8
+#: Drawn instances at which a chain is sought if a rule has no generic one.
+INSTANCES: Final = 4
 
 
 def prove_all(stems: Sequence[str], seconds: float, *, new: bool) -> Iterator[tuple[str, str]]:
@@ -69,6 +77,36 @@ def judged(rule: Rule, seconds: float) -> tuple[dict[str, Any], str]:
         else:
             return {"rule": rule.name, "law": law_of(rule)} | stored, how
     return without_proof(rule, why, detail), f"{REASONS[why]}: {detail}"
+
+
+def find_chain(rule: Rule, theorems: Mapping[str, Rule], seconds: float) -> list[Any] | None:
+    """Return the links of a proof by chain that the checker accepts, or None if none is found.
+
+    The proof graph finds a chain at an instance of the rule; the checker follows it for all types.
+
+    Args:
+        rule: The rule.
+        theorems: The rules that links may use, by name.
+        seconds: The limit on the time of the search.
+    """
+    if rule.each:
+        return None
+    own = operators_of(rule)
+    laws = [t for t in theorems.values() if t.name != rule.name and not t.each and operators_of(t) <= own]
+    try:
+        with deadline.ending(time.time() + seconds):
+            generic = generic_cases(rule, broadcast=False).instances
+            for instance in generic or search(rule, INSTANCES).passed:
+                links = [
+                    [[[step.law, int(not step.forwards), list(step.place)] for step in chain.steps], []]
+                    for chain in chain_at(instance, laws) or ()
+                ]
+                with suppress(Rejected, NotCovered):
+                    check(rule, {"chain": links}, theorems=theorems)
+                    return links
+    except (deadline.OutOfTime, Unavailable):
+        pass
+    return None
 
 
 def main() -> None:

@@ -163,8 +163,7 @@ def synthesise_one(order: Order) -> Record:
         known = known_to(grammar, named, order.without)
     began = _processor()
     run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed, journal=order.journal)
-    with contextlib.closing(run):
-        reason = run.run()
+    reason = run.run()
     _done_with(Path(order.journal))
     figures = {
         "memory": round(

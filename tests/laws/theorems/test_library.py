@@ -9,8 +9,8 @@ import workbench
 from workbench.laws.theorems import library
 from workbench.laws.theorems.check import Rejected, check
 from workbench.laws.theorems.entailment import solver
+from workbench.laws.theorems.library import find_chain
 from workbench.laws.theorems.prove import Attempt, attempt
-from workbench.laws.theorems.rewrite_chains import find_chain
 from workbench.laws.theorems.store import chain_of, check_library, theorems
 from workbench.rules.ruleset import rule_set
 from workbench.rules.verdicts import proof_record

@@ -1,3 +1,5 @@
+"""Chains of terms that explain a proof, and the axioms that a deeper proof needs."""
+
 from dataclasses import replace
 
 import pytest

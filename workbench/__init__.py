@@ -100,6 +100,7 @@ _MOVED = {
     "laws.synthesis.known": "laws.synthesis.grammar",
     "laws.synthesis.writing": "laws.synthesis.synthesis",
     "laws.theorems.definitions": "laws.theorems.goals",
+    "laws.theorems.library": "laws.verification.proofs",
     "laws.theorems.records": "laws.theorems.store",
     "laws.verification.sound": "laws.verification.admission",
     "ops.blocked": "kernels.accelerators.blocked",

@@ -2,7 +2,7 @@
 
 Run as ``python -m workbench.laws.verification.library`` it writes its results to the folder of the rules: a record
 (``status.json``) and a table for readers (``README.md``). The batch prover decides no rule of the library: a rule is
-a theorem by its stored proof (:mod:`workbench.laws.theorems.library` seeks it and runs first), or it is tested.
+a theorem by its stored proof (:mod:`workbench.laws.verification.proofs` seeks it and runs first), or it is tested.
 ``--new`` tests only laws that are new or have changed since the record. ``--redundant`` instead lists the axioms that
 follow from the others.
 """

@@ -1,4 +1,4 @@
-"""Prove the library's rules for all types and store the proofs: ``python -m workbench.laws.theorems.library``."""
+"""Prove the library's rules for all types and store the proofs: ``python -m workbench.laws.verification.proofs``."""
 
 from __future__ import annotations
 

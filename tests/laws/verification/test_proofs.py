@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 import workbench
-from workbench.laws.theorems import library
 from workbench.laws.theorems.check import Rejected, check
 from workbench.laws.theorems.entailment import solver
-from workbench.laws.theorems.library import find_chain
 from workbench.laws.theorems.prove import Attempt, attempt
 from workbench.laws.theorems.store import chain_of, check_library, theorems
+from workbench.laws.verification import proofs
+from workbench.laws.verification.proofs import find_chain
 from workbench.rules.ruleset import rule_set
 from workbench.rules.verdicts import proof_record
 
@@ -53,8 +53,8 @@ def test_a_rule_of_one_s_own_is_a_theorem_by_a_chain_if_the_search_from_definiti
     chain = find_chain(rule, known, 60)
     assert chain == [[[["conv-of-all-groups", 0, [0]]], []]]
     assert check(rule, {"chain": chain}, theorems=known).theorems == ("conv-of-all-groups",)
-    monkeypatch.setattr(library, "attempt", lambda r, _: Attempt(r.name, None, "open", "terms are left", 0.0))
-    record, words = library.judged(rule, 60)
+    monkeypatch.setattr(proofs, "attempt", lambda r, _: Attempt(r.name, None, "open", "terms are left", 0.0))
+    record, words = proofs.judged(rule, 60)
     assert (record["chain"], words) == (chain, "theorem by a chain")
     assert set(record) == {"rule", "law", "chain", "typed"}
 

@@ -40,10 +40,6 @@ def test_the_defaults():
     assert (model.analytic, model.measured) == (False, False)
     model.bind(graph)
     assert model.measure([]) == 0
-    other = AnalyticCost()
-    assert model.with_model(other) is other
-    costs = np.ones(3)
-    assert model.settle(None, costs) is costs
 
 
 def test_a_model_that_measures_says_so():

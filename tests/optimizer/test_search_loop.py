@@ -7,24 +7,31 @@ import numpy as np
 import workbench
 from workbench.extraction import Status
 from workbench.extraction.extract import extract
+from workbench.frontends.model import Model, Symbol
+from workbench.graph import GraphBuilder
 from workbench.optimizer import search_loop
-from workbench.optimizer.search_loop import ROUNDS, explore
+from workbench.optimizer.job import Job
+from workbench.optimizer.search_loop import ROUNDS, explore, prices
+from workbench.optimizer.settings import Settings
 from workbench.rules import rule_set
 from workbench.run.progress import Stages
 from workbench.run.trace import StepKind
 from workbench.saturation import Limits, Saturation
 from workbench.studies.benchmarks import benchmark
+from workbench.symbolic import Generic
+
+
+def job_on(network, told=None):
+    model, cost = Model(network, network), workbench.cost_model("analytic")
+    return Job(model, rule_set("default"), cost, Settings(), Stages(told))
 
 
 def run(network, **limits):
-    rules = rule_set("default")
     said = []
-    stages = Stages(lambda stage, detail: said.append(stage))
-    saturation = Saturation(network, rules, Limits(weights=rules.weights, **limits))
-    with saturation:
-        cost = workbench.cost_model("analytic")
-        best = explore(saturation, cost, extract, 60.0, stages)
-    return saturation, best, best.stop, stages, said
+    job = job_on(network, lambda stage, detail: said.append(stage))
+    with Saturation(network, job.rules, Limits(weights=job.rules.weights, **limits)) as saturation:
+        best = explore(job, saturation, 60.0)
+    return saturation, best, best.stop, job.stages, said
 
 
 def test_what_is_merged_once_more_is_cheaper_and_the_rest_is_reported():
@@ -53,10 +60,10 @@ def test_what_a_greedy_extraction_takes_is_merged_before_an_exact_one(monkeypatc
         return extract(egraph, costs, seconds=seconds)
 
     monkeypatch.setattr(Saturation, "merge_among", merged)
-    rules = rule_set("default")
-    network = benchmark("transformer", layers=2)
-    with Saturation(network, rules, Limits(weights=rules.weights)) as saturation:
-        best = explore(saturation, workbench.cost_model("analytic"), exactly, 60.0, Stages())
+    monkeypatch.setattr(Job, "extractor", lambda self: exactly)
+    job = job_on(benchmark("transformer", layers=2))
+    with Saturation(job.model.graph, job.rules, Limits(weights=job.rules.weights)) as saturation:
+        best = explore(job, saturation, 60.0)
     assert order[0] == "merged"
     assert "exact" in order
     assert best.solution.status is Status.OPTIMAL
@@ -80,11 +87,37 @@ def test_all_extractions_together_have_the_seconds(monkeypatch):
         time.sleep(min(seconds, 0.6))
         return extract(egraph, costs, "dag")
 
-    rules = rule_set("default")
-    with Saturation(benchmark("transformer", layers=2), rules, Limits()) as saturation:
-        cost = workbench.cost_model("analytic")
-        explore(saturation, cost, slow, 1.0, Stages())
+    monkeypatch.setattr(Job, "extractor", lambda self: slow)
+    job = job_on(benchmark("transformer", layers=2))
+    with Saturation(job.model.graph, job.rules, Limits()) as saturation:
+        explore(job, saturation, 1.0)
     assert given[0] == 1.0
     assert len(given) > 1
     assert given == sorted(given, reverse=True)
     assert given[-1] < 0.5
+
+
+def test_operators_have_the_price_of_the_chosen_size_and_weights_of_symbolic_size_are_not_extracted():
+    def expanded(rows):
+        b = GraphBuilder("ones")
+        x, w = b.input("x", (rows, 4)), b.weight((1, 4))
+        wide = b.op("expand", w, shape=(rows, 4))
+        return b.graph({"y": b.op("add", x, wide), "z": b.op("mul", x, b.op("relu", w))})
+
+    def prices_of(model):
+        job = Job(model, rule_set("default"), workbench.cost_model("analytic"), Settings(), Stages())
+        with Saturation(model.searched, [], Limits(iterations=1)) as saturation:
+            saturation.start_engine()
+            egraph = saturation.egraph()
+        return job, dict(zip(egraph.ops, prices(job, egraph).tolist(), strict=True))
+
+    small = expanded(2)
+    symbol = Symbol("n", (("x", 0),), "batch", True, 14_489)
+    generic = Generic({"n": 14_489})
+    symbolic = Model(small, expanded(14_489), symbols=(symbol,), sizes={"n": 2}, generic=generic)
+    job, found = prices_of(symbolic)
+    plain, known = prices_of(Model(small, small))
+    assert job.cost_source == f"{plain.cost_source}, at n=2"
+    assert found.pop("expand") > 1e9
+    assert known.pop("expand") == 0.0
+    assert found == known

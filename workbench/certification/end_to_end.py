@@ -135,7 +135,6 @@ def run_whole(
     seed: int = 0,
     memo: Memo | None = None,
     known: Run | None = None,
-    earlier: Run | None = None,
 ) -> WholeRun:
     """Export both graphs, load and run them once, and compare their outputs.
 
@@ -150,7 +149,6 @@ def run_whole(
         seed: The seed of the inputs.
         memo: A cache of values that depend only on weights.
         known: An earlier run of the original as it would be exported.
-        earlier: An earlier run of ``given``.
     """
     import onnxruntime as ort
 
@@ -170,8 +168,6 @@ def run_whole(
     first: InferenceSession | None = None
     if given is None and known is not None and known.outputs:
         run = known
-    elif given is not None and earlier is not None:
-        run = earlier
     else:
         try:
             first = load()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
@@ -13,17 +15,61 @@ import numpy as np
 from workbench.certification.certificate import Certificate, Evidence
 from workbench.certification.end_to_end import Run, WholeRun, probe, run_whole
 from workbench.certification.inputs import Range, random_inputs
-from workbench.certification.prefetch import EarlyRuns
 from workbench.certification.region_check import Difference, Outcome, compare, short_fault, work
 from workbench.certification.regions import Correspondence, Merged, Region, Task, matched
 from workbench.certification.tolerance import EXACT, difference, tolerance_of
 from workbench.graph import Graph, Opaque, evaluate
 from workbench.graph.evaluate import Memo, OpaqueRunner
+from workbench.ops import TensorType
 from workbench.support.messages import one_line
 
 #: Rounding is measured against the original in float64 if evaluating it takes at most this many operations.
 MEASURED: Final = 4e9
 _NUMBERS: Final = ", numbers within their rounding"
+
+
+#: Operations, and elements of all values together, of the largest model that runs in the background.
+MOST_WORK: Final = 1e9
+MOST_ELEMENTS: Final = 1 << 25
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Early:
+    """What an original computes whatever the result is: a run as it is saved, and its outputs in float64.
+
+    The run has the ranges of the nodes that are ``shown``. ``generated`` are the generated weights, which are
+    generated once as long as they are held.
+    """
+
+    run: Run
+    shown: frozenset[int]
+    exact: Mapping[str, np.ndarray] = field(repr=False)
+    generated: tuple[np.ndarray, ...] = field(repr=False)
+
+
+def begin_early(original: Graph, seed: int = 0) -> Future[Early] | None:
+    """Begin to run a small graph in the background, while the engine works; return None for any other graph.
+
+    Its certificate finds the runs made. A graph with a loop might never end, so it is not begun.
+    """
+    if original.opaques or (original.info is not None and original.info.tail):
+        return None
+    elements = sum(n.type.elements for n in original.nodes if isinstance(n.type, TensorType))
+    if elements > MOST_ELEMENTS or work(original) > MOST_WORK:
+        return None
+    # No daemon: the process must not end while native code of another thread runs.
+    pool = ThreadPoolExecutor(1, "early run")
+    begun = pool.submit(_early, original, seed)
+    pool.shutdown(wait=False)
+    return begun
+
+
+def _early(original: Graph, seed: int) -> Early:
+    generated = tuple(w.value() for w in original.weights.values() if w.data is None)
+    inner = [i for i, constant in enumerate(original.constant()) if not constant]
+    run = probe(original, inner, seed=seed)
+    shown = frozenset((*inner, *original.output_ids, *original.inputs))
+    return Early(run, shown, evaluate(original, run.inputs, precise=True), generated)
 
 
 def certify_graphs(
@@ -36,7 +82,7 @@ def certify_graphs(
     known: Correspondence | None = None,
     given: object = None,
     whole: bool = True,
-    early: EarlyRuns | None = None,
+    early: Future[Early] | None = None,
 ) -> Certificate:
     """Compare two graphs on random inputs and return a certificate of the outcome.
 
@@ -55,7 +101,7 @@ def certify_graphs(
             a whole, and values found equal are the boundaries.
         given: The model from which the original was imported.
         whole: Whether both models also run as a whole.
-        early: Runs of the original, with the same ``given`` and ``seed``, that may have been made already.
+        early: What the original computes with the same ``seed``, if it was begun before (:func:`begin_early`).
 
     Returns:
         A certificate, which has passed if no difference beyond its tolerances was found.
@@ -64,7 +110,11 @@ def certify_graphs(
         from workbench.frontends import opaque_runner
 
         opaque = opaque_runner()
-    return _Certifier(original, optimised, draws, seed, opaque, early).run(known, given, whole)
+    made = None
+    if early is not None:
+        with contextlib.suppress(Exception):  # the certificate repeats the run and meets the error itself
+            made = early.result()
+    return _Certifier(original, optimised, draws, seed, opaque, made).run(known, given, whole)
 
 
 class _Certifier:
@@ -77,7 +127,7 @@ class _Certifier:
         draws: int,
         seed: int,
         opaque: OpaqueRunner | None,
-        early: EarlyRuns | None,
+        early: Early | None,
     ) -> None:
         self.began = time.perf_counter()
         self.early = early
@@ -133,7 +183,8 @@ class _Certifier:
         if whole and tasks:
             node = {m: i for i, m in reversed(list(enumerate(merged.place)))}
             shown = [node[i] for t in _distinct(tasks) for i in t.leaves]
-            made = None if self.early is None else self.early.probe(shown)
+            early = self.early
+            made = early.run if early is not None and early.shown.issuperset(shown) else None
             self.probe = made or probe(self.original, shown, seed=self.found.seed, memo=self.memo)
             self.ranges = {merged.place[i]: seen for i, seen in self.probe.ranges.items()}
         why, evidence = self._compare_tasks(merged, tasks)
@@ -201,7 +252,6 @@ class _Certifier:
             seed=self.found.seed,
             memo=self.memo,
             known=self.probe,
-            earlier=None if self.early is None else self.early.first(),
         )
         self.found = replace(
             self.found,
@@ -224,8 +274,9 @@ class _Certifier:
         """Measure the distance of both models' outputs, as they ran, from the original in float64."""
         if not run.outputs or self.original.opaques or work(self.original) > MEASURED:
             return
-        exact = None if self.early is None else self.early.exact(run.inputs)
-        if exact is None:
+        if self.early is not None and self.early.run.inputs is run.inputs:
+            exact = self.early.exact
+        else:
             exact = evaluate(self.original, run.inputs, precise=True)
         self.found = replace(
             self.found, rounding=_off(exact, run.found), own_rounding=_off(exact, run.outputs)

@@ -12,7 +12,6 @@ import numpy as np
 from workbench.ops import AttrValue, ValueType
 
 if TYPE_CHECKING:
-    from workbench.egraph.egraph import EGraph
     from workbench.graph import Graph
 
 
@@ -92,14 +91,6 @@ class CostModel(ABC):
     def measure(self, instances: Sequence[OpInstance]) -> int:
         """Measure the instances that are estimated so far; return the number of new measurements."""
         return 0
-
-    def settle(self, egraph: EGraph, costs: np.ndarray) -> np.ndarray:
-        """Return the costs of e-nodes in microseconds, with those changed that no result may contain."""
-        return costs
-
-    def with_model(self, model: CostModel) -> CostModel:
-        """Return another model's prices, adapted as this model adapts prices."""
-        return model
 
 
 #: Descriptions of the analytic devices.

@@ -12,10 +12,16 @@ from workbench.costs.keys import same_kernel
 from workbench.costs.model import CostModel, OpInstance
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
-from workbench.ops import TensorType, Trait, with_trait
+from workbench.ops import AttrValue, TensorType, Trait, with_trait
+from workbench.ops.inputs_and_opaque import SIZE_KEY
 
 #: Operators that cost nothing in every model: they do not run.
 FREE: Final = with_trait(Trait.FREE)
+
+
+def _free(op: str, attrs: tuple[AttrValue, ...]) -> bool:
+    """Return whether an operator costs nothing: it does not run, or reads the shape of an input alone."""
+    return op in FREE or (op == "opaque" and str(attrs[0]).startswith(SIZE_KEY))
 
 
 def _egraph_instances(egraph: EGraph, nodes: Iterable[int]) -> dict[int, OpInstance]:
@@ -27,7 +33,7 @@ def _egraph_instances(egraph: EGraph, nodes: Iterable[int]) -> dict[int, OpInsta
     for i in nodes:
         operands = children[start[i] : start[i + 1]]
         op = ops[i]
-        if op in FREE or (op != "opaque" and all(constant[c] for c in operands)):
+        if _free(op, egraph.attrs[i]) or (op != "opaque" and all(constant[c] for c in operands)):
             continue
         found[i] = OpInstance(
             op,
@@ -86,7 +92,7 @@ def node_instances(graph: Graph) -> dict[int, OpInstance]:
             tuple(constant[j] for j in node.inputs),
         )
         for i, node in enumerate(graph.nodes)
-        if node.op not in FREE and not constant[i] and live[i]
+        if not _free(node.op, node.attrs) and not constant[i] and live[i]
     }
 
 

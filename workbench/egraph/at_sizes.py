@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph, Node, Opaque
 from workbench.ops import AttrValue, TensorType, TupleType, ValueType, spec_of
+from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.symbolic.generic import Generic
 
 #: A type, or None for a value without one.
@@ -127,3 +128,19 @@ def egraph_at(egraph: EGraph, generic: Generic, sizes: Mapping[str, int]) -> EGr
         for op, a in zip(egraph.ops, egraph.attrs, strict=True)
     )
     return replace(egraph, types=types, attrs=attrs)
+
+
+def symbolic_weights(egraph: EGraph, generic: Generic) -> list[int]:
+    """Return the e-nodes that would be weights of symbolic size, which cannot be computed once and stored."""
+    if not generic.primes:
+        return []
+    constant, eclass = egraph.constant_classes().tolist(), egraph.eclass.tolist()
+    symbolic = [depends(k, generic) for k in egraph.types]
+    return [
+        i
+        for i, (op, attrs) in enumerate(zip(egraph.ops, egraph.attrs, strict=True))
+        if op not in RUNTIME
+        and constant[eclass[i]]
+        and all(constant[c] for c in egraph.operands(i).tolist())
+        and (symbolic[eclass[i]] or attrs_depend(op, attrs, generic))
+    ]

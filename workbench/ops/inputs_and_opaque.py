@@ -31,6 +31,8 @@ register(
     _untyped("project", (1, 1), _INDEX, _PART, "one result of an opaque operator that has several"),
 )
 
+#: The beginning of the key of an opaque operator that computes a size that depends on symbolic dimensions.
+SIZE_KEY: Final = "size_"
 #: The operators whose values exist only when the model runs.
 RUNTIME: Final = with_trait(Trait.RUNTIME)
 #: The operators that refer to a value made elsewhere.

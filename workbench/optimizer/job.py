@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench.costs import CostModel
 from workbench.costs.lazy_measured import Economical
 from workbench.costs.model import is_this_machine
-from workbench.costs.symbolic import PricedAt
 from workbench.extraction import Solution
 from workbench.frontends.model import Model
 from workbench.graph import Graph
@@ -24,9 +23,12 @@ from workbench.optimizer.search_loop import hurried
 from workbench.optimizer.settings import Settings
 from workbench.rules import RuleSet
 from workbench.run.progress import Stages
+from workbench.symbolic.sizes import named
 
 if TYPE_CHECKING:
-    from workbench.certification.prefetch import EarlyRuns
+    from concurrent.futures import Future
+
+    from workbench.certification.graphs import Early
     from workbench.devices.targets import Target
 
 #: The cost source of a model that is given as a file, as bytes or as a ``ModelProto``, and of a graph.
@@ -93,7 +95,7 @@ class Job:
         trial: how results are timed, or None.
         left_out: rules that do not hold in the model's arithmetic.
         reference: the model that runs as a whole beside the result, or None.
-        early: runs of the original, if the certificate may find them made.
+        early: what the original computes, evaluated in the background for the certificate, or None.
         notes: remarks on the symbolic dimensions.
 
     """
@@ -106,14 +108,14 @@ class Job:
     trial: Trial | None = None
     left_out: tuple[str, ...] = ()
     reference: Any = None
-    early: EarlyRuns | None = None
+    early: Future[Early] | None = None
     notes: tuple[str, ...] = ()
 
     @property
-    def pricer(self) -> CostModel:
-        """Return the costs of operators of the graph that is searched."""
-        model = self.model
-        return PricedAt(self.cost_model, model.generic, model.sizes) if model.symbols else self.cost_model
+    def cost_source(self) -> str:
+        """Return the source of the costs, with the sizes of symbolic dimensions that they are at."""
+        sizes = self.model.sizes
+        return f"{self.cost_model.source}, at {named(sizes)}" if sizes else self.cost_model.source
 
     @property
     def extraction_seconds(self) -> float:
@@ -184,8 +186,9 @@ def job_of(
         from workbench.certification.end_to_end import given_of
 
         job = replace(job, reference=given_of(model.source))
-    if settings.certify and trial is None and cost_model.analytic:  # nothing is timed while the original runs
-        from workbench.certification.prefetch import EarlyRuns
+    # Nothing is timed while the original runs.
+    if settings.certify and trial is None and cost_model.analytic and job.reference is None:
+        from workbench.certification.graphs import begin_early
 
-        job = replace(job, early=EarlyRuns(model.graph, job.reference, settings.seed))
+        job = replace(job, early=begin_early(model.graph, settings.seed))
     return job

@@ -139,10 +139,11 @@ def blame(job: Job, run: Run) -> tuple[str, ...]:
 
     job.stages.tell("blame")
     searched, seed = job.model.searched, job.settings.seed
+    quiet = replace(job, stages=Stages())
 
     def reproduce(names: Sequence[str]) -> Graph:
         with Saturation(searched, job.only(names), job.settings.limits(), keep=0) as saturation:
-            again = explore(saturation, job.pricer, job.extractor(), _BLAME_SECONDS, Stages())
+            again = explore(quiet, saturation, _BLAME_SECONDS)
         return rebuild(searched, again.egraph, again.solution.choice)
 
     # Every rule that matched: a wrong one may unite e-classes without making an e-node.
@@ -172,7 +173,7 @@ def _result(
         graph=choice.graph,
         cost_before=run.before,
         cost_after=after,
-        cost_source=job.pricer.source,
+        cost_source=job.cost_source,
         trace=run.trace,
         egraph=model.shown(run.egraph),
         solution=solution,

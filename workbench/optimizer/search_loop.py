@@ -6,18 +6,18 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from workbench.costs import CostModel, node_costs, price_egraph
+from workbench.costs import price_egraph
 from workbench.costs.analytic import AnalyticCost
-from workbench.costs.pricing import deciding_instances
+from workbench.costs.pricing import deciding_instances, graph_cost
 from workbench.egraph import EGraph
+from workbench.egraph.at_sizes import symbolic_weights
 from workbench.extraction import Solution
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.tie_breaking import gathered
-from workbench.run.progress import Stages
 from workbench.run.trace import StepKind, StopReason, Trace
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Times that the extracted operators are merged once more, and a graph is extracted again.
 ROUNDS = 3
+
+#: Cost of a term that cannot be used: more than any graph costs.
+_FORBIDDEN: Final = 1e12
 
 #: Least seconds of an extraction, even if others have used up the time.
 _LEAST = 0.1
@@ -75,7 +78,6 @@ def saturate(job: Job) -> Run:
     from workbench.saturation import Saturation
 
     settings, stages = job.settings, job.stages
-    background = [begin_loading] if job.early is None else [job.early.begin, begin_loading]
     stages.tell("saturation")
     with Saturation(
         job.model.searched,
@@ -83,43 +85,31 @@ def saturate(job: Job) -> Run:
         settings.limits(),
         profile=settings.profile,
         keep=0,
-        background=background,
+        background=[begin_loading],
     ) as saturation:
-        run = explore(saturation, job.pricer, job.extractor(), job.extraction_seconds, stages)
+        run = explore(job, saturation, job.extraction_seconds)
         stages.add("engine", saturation.engine_seconds)
         stages.add("saturation", saturation.seconds)
     return run
 
 
-def explore(
-    saturation: Saturation,
-    cost_model: CostModel,
-    cheapest: Callable[..., Solution],
-    seconds: float,
-    stages: Stages,
-) -> Run:
+def explore(job: Job, saturation: Saturation, seconds: float) -> Run:
     """Run a saturation, then extract the cheapest term and merge its operators as long as that helps.
 
-    Ctrl-C ends the running step; the result so far is kept.
-
-    Args:
-        saturation: The saturation to run.
-        cost_model: The source of costs.
-        cheapest: The extraction, called as ``cheapest(egraph, costs, seconds=…)``.
-        seconds: The time limit of all extractions together.
-        stages: Reports and times the stages.
+    Ctrl-C ends the running step; the result so far is kept. All extractions together take at most ``seconds``.
     """
+    stages = job.stages
     saturation.start_engine()
     stop = saturation.run(lambda step: stages.tell("saturation", step))
     began = stages.seconds.get("extraction", 0.0)
-    roofline = cost_model if cost_model.analytic else cost_model.with_model(AnalyticCost())
-    _merging_greedily(saturation, roofline, seconds / 4, stages)
-    if not cost_model.analytic:
+    roofline = job if job.cost_model.analytic else replace(job, cost_model=AnalyticCost())
+    _merging_greedily(roofline, saturation, seconds / 4)
+    if not job.cost_model.analytic:
         # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and
         # merges of operators that other costs do not choose are not found otherwise.
-        _merging(saturation, roofline, cheapest, seconds / 4, stages)
+        _merging(roofline, saturation, seconds / 4)
     spent = stages.seconds.get("extraction", 0.0) - began
-    best = _merging(saturation, cost_model, cheapest, seconds - spent, stages)
+    best = _merging(job, saturation, seconds - spent)
     return replace(
         best,
         stop=saturation.stop_reason or stop,
@@ -128,13 +118,26 @@ def explore(
     )
 
 
-def _merging_greedily(saturation: Saturation, cost_model: CostModel, seconds: float, stages: Stages) -> None:
+def prices(job: Job, egraph: EGraph) -> np.ndarray:
+    """Return the cost of every e-node in microseconds, at the sizes of the symbolic dimensions.
+
+    A weight whose extents depend on a symbol could not be computed once and stored, so it is too expensive to
+    be extracted.
+    """
+    model = job.model
+    costs = price_egraph(model.shown(egraph), job.cost_model)
+    costs[symbolic_weights(egraph, model.generic)] = _FORBIDDEN
+    return costs
+
+
+def _merging_greedily(job: Job, saturation: Saturation, seconds: float) -> None:
     """Merge the operators of greedy extractions in turn, as long as each is cheaper than the one before.
 
     An optimum is one of many terms of nearly equal cost, and a greedy one may have more operators to merge.
     """
     from workbench.extraction.extract import Extraction
 
+    stages = job.stages
     until = time.perf_counter() + seconds
     best = math.inf
     for _ in range(ROUNDS):
@@ -144,7 +147,7 @@ def _merging_greedily(saturation: Saturation, cost_model: CostModel, seconds: fl
         with stages("snapshot", quiet=True):
             egraph = saturation.egraph()
         with stages("pricing", quiet=True):
-            costs = price_egraph(egraph, cost_model)
+            costs = prices(job, egraph)
         with stages("extraction", quiet=True):
             extraction = Extraction(egraph, costs, "dag", seconds=left)
             for step in extraction:
@@ -159,16 +162,11 @@ def _merging_greedily(saturation: Saturation, cost_model: CostModel, seconds: fl
             break
 
 
-def _merging(
-    saturation: Saturation,
-    cost_model: CostModel,
-    cheapest: Callable[..., Solution],
-    seconds: float,
-    stages: Stages,
-) -> Run:
+def _merging(job: Job, saturation: Saturation, seconds: float) -> Run:
     """Extract and merge the extracted operators in turn; return the best extraction."""
     from workbench.extraction.exact.solve import load_solver
 
+    stages = job.stages
     began = stages.seconds.get("extraction", 0.0)
 
     def left() -> float:
@@ -180,7 +178,7 @@ def _merging(
             egraph = saturation.egraph()
         with stages("engine", quiet=True):
             load_solver()
-        found = _extracted(saturation, egraph, cost_model, cheapest, left, stages)
+        found = _extracted(job, saturation, egraph, left)
         if best is not None and found.solution.cost >= best.solution.cost * (1 - 1e-9):
             break
         best = found
@@ -192,30 +190,24 @@ def _merging(
     return best
 
 
-def _extracted(
-    saturation: Saturation,
-    egraph: EGraph,
-    cost_model: CostModel,
-    cheapest: Callable[..., Solution],
-    left: Callable[[], float],
-    stages: Stages,
-) -> Run:
+def _extracted(job: Job, saturation: Saturation, egraph: EGraph, left: Callable[[], float]) -> Run:
     """Price an e-graph and extract the cheapest term in the seconds that are ``left``.
 
     A measured model estimates operators that it has not run. If solution and graph differ in such operators,
     they are measured, and the extraction is repeated.
     """
-    graph = saturation.graph
+    graph, cost_model, stages, cheapest = job.model.graph, job.cost_model, job.stages, job.extractor()
     for _ in range(9):
         with stages("pricing"):
-            costs = cost_model.settle(egraph, price_egraph(egraph, cost_model))
-            before = float(node_costs(graph, cost_model).sum())
+            costs = prices(job, egraph)
+            before = graph_cost(graph, cost_model)
         with stages("extraction"):
             solution = cheapest(egraph, costs, seconds=max(_LEAST, left()))
         with stages("pricing", quiet=True):
             if not cost_model.measured:
                 break
-            if not cost_model.measure(deciding_instances(graph, egraph, solution.choice)):
+            chosen = deciding_instances(graph, job.model.shown(egraph), solution.choice)
+            if not cost_model.measure(chosen):
                 break
     return Run(
         egraph,

@@ -1,3 +1,5 @@
+"""Values that depend on symbolic sizes: which are computed at run time, and from what."""
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,9 @@ from workbench.frontends import ModelError
 from workbench.frontends.onnx.file import any_extent
 from workbench.frontends.onnx.shape_inference import static_type, type_proto
 from workbench.frontends.onnx.symbolic_dims import open_onnx
-from workbench.frontends.onnx.symbolic_values import SIZE_KEY
 from workbench.graph import Graph
 from workbench.ops import TensorType
+from workbench.ops.inputs_and_opaque import SIZE_KEY
 
 
 def sizes_in(graph: Graph) -> list[str]:

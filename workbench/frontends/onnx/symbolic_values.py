@@ -19,6 +19,7 @@ from workbench.frontends.onnx.nodes import label
 from workbench.frontends.onnx.shape_inference import NodeView, Values, static_type, type_proto
 from workbench.frontends.onnx.symbolic_writer import ShapeWriter
 from workbench.graph import Opaque
+from workbench.ops.inputs_and_opaque import SIZE_KEY
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.symbolic import Generic, Undecodable
 from workbench.symbolic.integers import symbols as symbols_in
@@ -26,9 +27,6 @@ from workbench.symbolic.integers import written
 
 #: Sizes are computed for values of at most this many elements; larger values keep their operators.
 COMPUTED_ELEMENTS: Final = 64
-
-#: The prefix of the key of a record that computes a size.
-SIZE_KEY: Final = "size_"
 
 
 class TooLong(Undecodable):

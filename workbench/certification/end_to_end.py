@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -19,7 +18,6 @@ from workbench.certification.tolerance import (
     rounded_otherwise,
     tolerance_of,
 )
-from workbench.frontends.onnx.file import copied
 from workbench.graph import Graph, evaluate, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
 from workbench.ops.onnx_form import without_kernel
@@ -367,16 +365,3 @@ def _rounded_model(original: Graph, given: Any) -> ModelProto | None:
         model = onnx.load(given)
     round_weights_otherwise(model)
     return model
-
-
-def given_of(model: object) -> ModelProto | str | os.PathLike[str] | None:
-    """Return the ONNX model that a user gave, as a path or a message, or None for any other object."""
-    import onnx
-
-    if isinstance(model, bytes):
-        return onnx.load_from_string(model)
-    if isinstance(model, onnx.ModelProto):
-        return copied(model)
-    if isinstance(model, str | os.PathLike) and not str(model).endswith(".model"):
-        return model
-    return None

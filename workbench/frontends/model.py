@@ -112,7 +112,7 @@ class Model:
         multiples: divisors of symbols in the model.
         bounds: sizes that a symbol cannot exceed, because a stored table is not longer.
         fixed: dimensions that could not be kept, with the reasons.
-        source: the ONNX model as it was given, or None for another source.
+        source: the ONNX model as it was given, a path or a message, or None for another source.
         dims: dimensions that were fixed on purpose.
         keep_inputs: whether initialisers that are also inputs stay inputs.
 

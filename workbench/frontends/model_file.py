@@ -50,8 +50,10 @@ def fixed_model(model: ModelLike, dims: Mapping[str, int] | None = None) -> Mode
     """Read a model with all of its dimensions fixed; ``dims`` are sizes of symbolic ones."""
     if isinstance(model, Graph) or is_taso_model(model):
         return open_model(model, dims)
+    from workbench.frontends.onnx.file import as_given
+
     imported = import_model(model, dims=dims)
-    return Model(imported.graph, imported.graph, imported.coverage, source=model, dims=dims)
+    return Model(imported.graph, imported.graph, imported.coverage, source=as_given(model), dims=dims)
 
 
 def _refuse(asked: Mapping[str, int] | None, argument: str) -> None:

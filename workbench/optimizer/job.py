@@ -6,20 +6,16 @@ Saturation and TASO's search differ in how they find graphs. Both begin with :fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.costs import CostModel
-from workbench.costs.lazy_measured import Economical
 from workbench.costs.model import is_this_machine
-from workbench.extraction import Solution
 from workbench.frontends.model import Model
 from workbench.graph import Graph
 from workbench.optimizer.record import versions
 from workbench.optimizer.rule_selection import rules_for
-from workbench.optimizer.search_loop import hurried
 from workbench.optimizer.settings import Settings
 from workbench.rules import RuleSet
 from workbench.run.progress import Stages
@@ -123,14 +119,6 @@ class Job:
         settings = self.settings
         return settings.seconds if settings.extraction_seconds is None else settings.extraction_seconds
 
-    def extractor(self) -> Callable[..., Solution]:
-        """Return the extraction that the settings ask for."""
-        from workbench.extraction.api import extractor
-
-        chosen = partial(extractor(self.settings.extractor), memory=self.settings.extraction_memory)
-        measured = self.settings.extraction_seconds is None and isinstance(self.cost_model, Economical)
-        return hurried(chosen) if measured else chosen
-
     def only(self, names: Sequence[str]) -> RuleSet:
         """Return the rules of these names."""
         return replace(self.rules, rules=tuple(r for r in self.rules if r.name in set(names)))
@@ -173,22 +161,16 @@ def job_of(
         DeviceMissing: if the target of the timing is not there.
 
     """
-    rules, left_out = (rules, ()) if as_published else rules_for(model.searched, rules)
+    chosen, left_out = (rules, ()) if as_published else rules_for(model.searched, rules)
     cost_model.bind(model.graph)
-    job = Job(model, rules, cost_model, settings, stages, left_out=left_out)
-    if not whole:
-        return job
-    trial = trial_of(settings, cost_model.source, is_file=model.coverage is not None)
+    trial = early = None
+    if whole:
+        trial = trial_of(settings, cost_model.source, is_file=model.coverage is not None)
     if trial is not None:
         trial.target.check(model.graph)
-        job = replace(job, trial=trial)
-    if settings.certify and model.source is not None:
-        from workbench.certification.end_to_end import given_of
-
-        job = replace(job, reference=given_of(model.source))
-    # Nothing is timed while the original runs.
-    if settings.certify and trial is None and cost_model.analytic and job.reference is None:
+    elif whole and settings.certify and cost_model.analytic and model.source is None:
         from workbench.certification.graphs import begin_early
 
-        job = replace(job, early=begin_early(model.graph, settings.seed))
-    return job
+        early = begin_early(model.graph, settings.seed)  # nothing is timed while the original runs
+    reference = model.source if whole else None
+    return Job(model, chosen, cost_model, settings, stages, trial, left_out, reference, early)

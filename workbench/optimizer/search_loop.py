@@ -6,12 +6,14 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from workbench.costs import price_egraph
 from workbench.costs.analytic import AnalyticCost
+from workbench.costs.lazy_measured import Economical
 from workbench.costs.pricing import deciding_instances, graph_cost
 from workbench.egraph import EGraph
 from workbench.egraph.at_sizes import symbolic_weights
@@ -38,15 +40,6 @@ _LEAST = 0.1
 #: point on every machine; HURRY, in seconds, only stops solves that would take far too long.
 QUICK = Effort(gap=0.005, nodes=100)
 HURRY = 10.0
-
-
-def hurried(cheapest: Callable[..., Solution]) -> Callable[..., Solution]:
-    """Return an extraction of the effort :data:`QUICK`, which has at most :data:`HURRY` seconds."""
-
-    def quick(egraph: EGraph, costs: np.ndarray, *, seconds: float) -> Solution:
-        return cheapest(egraph, costs, seconds=min(seconds, HURRY), effort=QUICK)
-
-    return quick
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +109,25 @@ def explore(job: Job, saturation: Saturation, seconds: float) -> Run:
         e_nodes=saturation.e_nodes,
         e_classes=saturation.e_classes,
     )
+
+
+def hurried(cheapest: Callable[..., Solution]) -> Callable[..., Solution]:
+    """Return an extraction of the effort :data:`QUICK`, which has at most :data:`HURRY` seconds."""
+
+    def quick(egraph: EGraph, costs: np.ndarray, *, seconds: float) -> Solution:
+        return cheapest(egraph, costs, seconds=min(seconds, HURRY), effort=QUICK)
+
+    return quick
+
+
+def extraction_of(job: Job) -> Callable[..., Solution]:
+    """Return the extraction that the settings ask for."""
+    from workbench.extraction.api import extractor
+
+    settings = job.settings
+    chosen = partial(extractor(settings.extractor), memory=settings.extraction_memory)
+    measured = settings.extraction_seconds is None and isinstance(job.cost_model, Economical)
+    return hurried(chosen) if measured else chosen
 
 
 def prices(job: Job, egraph: EGraph) -> np.ndarray:
@@ -196,7 +208,7 @@ def _extracted(job: Job, saturation: Saturation, egraph: EGraph, left: Callable[
     A measured model estimates operators that it has not run. If solution and graph differ in such operators,
     they are measured, and the extraction is repeated.
     """
-    graph, cost_model, stages, cheapest = job.model.graph, job.cost_model, job.stages, job.extractor()
+    graph, cost_model, stages, cheapest = job.model.graph, job.cost_model, job.stages, extraction_of(job)
     for _ in range(9):
         with stages("pricing"):
             costs = prices(job, egraph)

@@ -280,7 +280,9 @@ class Engine:
         Of e-nodes that turned out to be one, that one is kept.
         """
         if self.dependent:
-            self.run("(run-schedule (saturate depends_)) (run lost_ 1) (run found_ 1) (run duplicates_ 1) (run loops_ 1)")
+            self.run(
+                "(run-schedule (saturate depends_)) (run lost_ 1) (run found_ 1) (run duplicates_ 1) (run loops_ 1)"
+            )
 
     def _bookkeeping(self, constructor: Constructor) -> list[str]:
         rules = constructor.dependence() if self.dependent else []

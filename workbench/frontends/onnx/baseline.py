@@ -24,6 +24,7 @@ from workbench.frontends.onnx.file import (
     weight_bytes,
     write_apart,
 )
+from workbench.frontends.onnx.nodes import all_nodes
 from workbench.ops.types import TensorType
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs:
 
     file = read_model(source)
     model, arrays = file.model, dict(file.arrays)
-    internalise_attributes(model, file.folder)
+    internalise_attributes(all_nodes(model), file.folder)
     graph = model.graph
     for tensor in graph.initializer:
         if tensor.name not in arrays and tensor.data_location == TensorProto.EXTERNAL:

@@ -16,7 +16,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -28,9 +28,8 @@ import onnx.checker
 import onnx.external_data_helper
 import onnx.shape_inference
 from google.protobuf.message import DecodeError, Message
-from onnx import ModelProto, SparseTensorProto, TensorProto
+from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto
 
-from workbench.frontends.onnx.nodes import all_nodes, subgraphs
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType, TypeMismatch
 from workbench.support.files import atomic_file, check_writable, is_device
 from workbench.support.mmap import FileMap, checked, release
@@ -293,6 +292,13 @@ def read_model(source: Source) -> ModelFile:
     return ModelFile(_parse(path.read_bytes(), str(path)), path.parent, str(path))
 
 
+def as_given(source: Source) -> ModelProto | str | os.PathLike[str]:
+    """Return a model for later, as it was given: its path, or a message that nobody else modifies."""
+    if isinstance(source, bytes):
+        return _parse(source, "the bytes given")
+    return copied(source) if isinstance(source, ModelProto) else source
+
+
 def copied(message: M) -> M:
     """Return a copy of a model or of a part of one, for functions that may modify it."""
     copy = type(message)()
@@ -435,13 +441,13 @@ def _check_location(tensor: TensorProto, folder: Path | None) -> None:
         raise ModelError(f"{what}, outside the model's folder (try copying the file next to the model)")
 
 
-def take_tensors(file: ModelFile) -> dict[str, np.ndarray]:
+def take_tensors(file: ModelFile, nodes: Iterable[NodeProto]) -> dict[str, np.ndarray]:
     """Return the stored tensors of a model by name, and load external data of tensors inside attributes.
 
     Raise :class:`ModelError` if two tensors have one name, or if one is malformed.
     """
     graph = file.model.graph
-    internalise_attributes(file.model, file.folder)
+    internalise_attributes(nodes, file.folder)
     arrays: dict[str, np.ndarray] = {}
     for tensor in graph.initializer:
         if tensor.name in arrays:
@@ -453,12 +459,11 @@ def take_tensors(file: ModelFile) -> dict[str, np.ndarray]:
     return arrays
 
 
-def internalise_attributes(model: ModelProto, folder: Path | None) -> None:
-    """Load external data of tensors inside attributes and subgraphs, in place."""
-    for node in all_nodes(model):
-        inside = [t for a in node.attribute for t in ((a.t,) if a.type == a.TENSOR else a.tensors)]
-        inside += [t for graph in subgraphs(node) for t in graph.initializer]
-        for tensor in inside:
+def internalise_attributes(nodes: Iterable[NodeProto], folder: Path | None) -> None:
+    """Load external data of tensors inside attributes of nodes and inside their subgraphs, in place."""
+    for attr in (attr for node in nodes for attr in node.attribute):
+        inside = [t for graph in (attr.g, *attr.graphs) for t in graph.initializer]
+        for tensor in [attr.t, *attr.tensors, *inside]:
             if tensor.data_location == TensorProto.EXTERNAL:
                 array, name = tensor_array(tensor, folder), tensor.name
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))

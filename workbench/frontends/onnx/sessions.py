@@ -23,6 +23,7 @@ from workbench.frontends.onnx.file import (
     read_model,
     tensor_array,
 )
+from workbench.frontends.onnx.nodes import all_nodes
 from workbench.frontends.runtime import RuntimeFailure, ort_value, session_options
 from workbench.ops.types import TensorType
 from workbench.support.mmap import ChangedFile, FileMap, checked, file_of, offset_of, release_all
@@ -123,7 +124,7 @@ def _source(
     for tensor in file.model.graph.initializer:
         if tensor.name in arrays:
             tensor.CopyFrom(placeholder(tensor.name, TensorType.of(arrays[tensor.name])))
-    internalise_attributes(file.model, file.folder)
+    internalise_attributes(all_nodes(file.model), file.folder)
     return file.model, arrays
 
 

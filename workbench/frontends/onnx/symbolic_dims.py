@@ -19,6 +19,7 @@ from workbench.frontends.onnx.file import (
     ModelError,
     Source,
     any_extent,
+    as_given,
     check_elements,
     copied,
     read_model,
@@ -57,12 +58,12 @@ def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inpu
         OSError: The model cannot be read.
     """
     try:
-        file = read_model(source)
+        file, given = read_model(source), as_given(source)
         prepared = prepare(file, dims, keep_inputs=keep_inputs, open_dimensions=True)
         found = _Opening(prepared, sizes).run() if prepared.symbols else _model(import_prepared(prepared))
     except UnicodeDecodeError as error:
         raise ModelError(f"the model contains a name that is not text ({error})") from None
-    return replace(priced_at(found, sizes), source=source, dims=dims, keep_inputs=keep_inputs)
+    return replace(priced_at(found, sizes), source=given, dims=dims, keep_inputs=keep_inputs)
 
 
 def _model(imported: Imported, **symbols: Any) -> Model:

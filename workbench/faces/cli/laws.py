@@ -277,7 +277,7 @@ def synthesise(
         check_input(file)
     check_results([output, trace, json, journal], keep=[grammar, *(against or ())])
     from workbench.laws.synthesis.grammar import read_grammar
-    from workbench.laws.synthesis.writing import rules_text
+    from workbench.laws.synthesis.synthesis import rules_text
     from workbench.rules.ruleset import read_rules
 
     whole = read_grammar(grammar)

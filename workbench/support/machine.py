@@ -1,4 +1,4 @@
-"""Facts about this machine that figures name, a clock, and two knobs: threads of numpy's products, the garbage collector."""
+"""Facts about this machine that figures name, its clock, and two knobs: threads of numpy, the garbage collector."""
 
 from __future__ import annotations
 

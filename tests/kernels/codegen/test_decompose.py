@@ -7,7 +7,6 @@ from tests.kernels.codegen.needs import compiler
 from workbench.graph import evaluate
 from workbench.graph.graph import result_type
 from workbench.kernels.codegen.clusters import (
-    FUNCTION_OF,
     REDUCTION_OF,
     Member,
     as_graph,
@@ -17,6 +16,7 @@ from workbench.kernels.codegen.clusters import (
     split,
 )
 from workbench.kernels.codegen.kernel import kernel
+from workbench.kernels.composites.lowering import OPERATORS
 from workbench.ops import TensorType, spec_of
 from workbench.rules.verdicts import verdict_of
 
@@ -71,7 +71,9 @@ ATTRS = {
 }
 OPERANDS = {"layernorm": (2, 3), "rmsnorm": (2,)}
 SPLIT = sorted({rule.sources[0].op for rule in laws()})
-OPS = [*((op, 2 if op in ("add", "sub", "mul", "div", "max", "min", "pow") else 1) for op in FUNCTION_OF)]
+OPS = [
+    *((op, 2 if op in ("add", "sub", "mul", "div", "max", "min", "pow") else 1) for op in sorted(OPERATORS))
+]
 OPS += [(op, 1) for op in REDUCTION_OF] + [(op, n) for op in SPLIT for n in OPERANDS.get(op, (1,))]
 CASES = [(op, n, attrs) for op, n in OPS for attrs in ATTRS.get(op, [{}])]
 

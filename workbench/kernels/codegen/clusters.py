@@ -51,9 +51,6 @@ from workbench.rules.verdicts import TRUSTED, library, verdict_of
 from workbench.saturation import Limits, Saturation
 
 # -- formulas of operators -----------------------------------------------------------------------------
-#: Functions of index notation by the operator of graphs.
-FUNCTION_OF: Final = {op: function for function, op in OPERATORS.items()}
-
 #: Reductions of index notation by the operator of graphs.
 REDUCTION_OF: Final = {f"reduce_{name}": name for name in ("sum", "mean", "max")}
 
@@ -140,7 +137,7 @@ def _cost(egraph: EGraph, node: int) -> float:
         return 1e-3
     if op in REDUCTION_OF:
         return float(elements)
-    return float(elements * COSTS.get(FUNCTION_OF[op], 1)) if op in FUNCTION_OF else np.inf
+    return float(elements * COSTS.get(op, 1)) if op in OPERATORS else np.inf
 
 
 def _composite(name: str, graph: Graph, operands: int, by_rows: bool) -> Composite:
@@ -165,7 +162,7 @@ def _value(graph: Graph, i: int, place: IndexName | None) -> Scalar:
         total = "sum" if function == "mean" else function
         found = Reduce(total, (Bound(index, _D),), _value(graph, node.inputs[0], IndexName(index)))
         return Apply("div", (found, IndexValue(_D))) if function == "mean" else found
-    return _folded(FUNCTION_OF[node.op], [_value(graph, j, place) for j in node.inputs])
+    return _folded(node.op, [_value(graph, j, place) for j in node.inputs])
 
 
 def _folded(function: str, operands: Sequence[Scalar]) -> Scalar:
@@ -208,11 +205,10 @@ def declared(op: str) -> Composite | None:
 
 @cache
 def _function(op: str, operands: int) -> Composite | None:
-    function = FUNCTION_OF.get(op)
-    if function is None or FUNCTIONS[function].arity != operands:
+    if op not in OPERATORS or FUNCTIONS[op].arity != operands:
         return None
     inputs = tuple(Tensor(f"x{k}", "T", True, ()) for k in range(operands))
-    value = Apply(function, tuple(Read(t.name, True, ()) for t in inputs))
+    value = Apply(op, tuple(Read(t.name, True, ()) for t in inputs))
     output = Tensor("y", "T", True, ())
     return Composite(op, inputs, (output,), (), (Equation("y", True, (), value),))
 

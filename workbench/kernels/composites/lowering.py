@@ -14,27 +14,13 @@ from workbench.kernels.composites.binding import plain
 from workbench.kernels.composites.composite import Composite, Equation
 from workbench.kernels.composites.index import ExtentName, IndexArith, IndexExpr, Whole, product
 from workbench.kernels.composites.scalar import Number
-from workbench.kernels.composites.vectorised import Value, run
+from workbench.kernels.composites.vectorised import Value, matrix_product, run
 
-#: The operators of graphs that are scalar functions of index notation.
-OPERATORS: Final = {
-    "add": "add",
-    "sub": "sub",
-    "mul": "mul",
-    "div": "div",
-    "pow": "pow",
-    "max": "max",
-    "min": "min",
-    "neg": "neg",
-    "abs": "abs",
-    "sqrt": "sqrt",
-    "exp": "exp",
-    "log": "log",
-    "tanh": "tanh",
-    "erf": "erf",
-    "sin": "sin",
-    "cos": "cos",
-}
+#: The scalar functions of index notation that are operators of graphs, by the same names.
+OPERATORS: Final = frozenset({
+    "add", "sub", "mul", "div", "pow", "max", "min", "neg", "abs", "sqrt", "exp", "log", "tanh", "erf", "sin",
+    "cos",
+})  # fmt: skip
 #: The number of leading axes for which laws that move axes are written.
 LEADING: Final = (0, 1, 2)
 
@@ -195,14 +181,15 @@ class _RuleArrays:
         if function == "div" and first.summed and operands[1].whole == product(list(first.summed[2])):
             kept, gone = self._reduced("reduce_mean", *first.summed[:2])
             return replace(first, kept=kept, gone=gone, summed=None)
-        name = OPERATORS[function]
         dims = max((x.dims for x in operands), key=len)
-        made = _Term(self._written(name, [x.gone for x in operands]), dims, any(x.leading for x in operands))
+        made = _Term(
+            self._written(function, [x.gone for x in operands]), dims, any(x.leading for x in operands)
+        )
         # A function of reductions over the same axes keeps the choice between both forms.
         main = next((x for x in operands if x.ghosts), None)
         if main is None or not all(main.same_ghosts(x) for x in operands):
             return made
-        kept = self._written(name, [x.kept or x.gone for x in operands])
+        kept = self._written(function, [x.kept or x.gone for x in operands])
         return replace(made, kept=kept, ghosts=main.ghosts)
 
     def _written(self, name: str, operands: Sequence[str]) -> str:
@@ -266,18 +253,10 @@ class _RuleArrays:
 
     def contract(self, a: Value[_Term], b: Value[_Term], out: Sequence[str]) -> _Term:
         """Write a matrix product; its operands are transposed if their axes are in another order."""
-        for one, two in ((a, b), (b, a)):
-            shared = [n for n in one.axes if n in two.axes and n not in out]
-            rows = [n for n in one.axes if n not in two.axes]
-            columns = [n for n in two.axes if n not in one.axes]
-            fits = len(shared) == len(columns) == 1 and len(two.axes) == 2
-            if not fits or len(one.axes) != 1 + len(rows) or list(out) != rows + columns or len(rows) > 1:
-                continue
-            if two.leading and not rows:
-                continue
-            x, y = self._turned(one, rows + shared), self._turned(two, shared + columns)
-            dims = (*x.dims[:-1], y.dims[-1])
-            return _Term(f"matmul({x.gone}, {y.gone})", dims, one.leading or two.leading)
+        sides = matrix_product(a, b, out)
+        if sides is not None:
+            x, y = (self._turned(v, order) for v, order in sides)
+            return _Term(f"matmul({x.gone}, {y.gone})", (*x.dims[:-1], y.dims[-1]), a.leading or b.leading)
         raise NoLaw(f"{self.composite.name} has no law: a sum of products is not a matrix product")
 
     def _turned(self, v: Value[_Term], order: Sequence[str]) -> _Term:

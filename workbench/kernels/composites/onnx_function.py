@@ -17,7 +17,7 @@ from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.composite import Composite, Equation
 from workbench.kernels.composites.index import ExtentName, IndexArith, IndexExpr, Whole, extent_names
 from workbench.kernels.composites.scalar import FUNCTIONS, Read, reads
-from workbench.kernels.composites.vectorised import Value, run
+from workbench.kernels.composites.vectorised import Value, matrix_product, run
 from workbench.ops.onnx_form import Emitter, OpsetTooOld
 from workbench.ops.types import DTYPE_CODES, TensorType
 
@@ -265,27 +265,19 @@ class OnnxArrays:
         return self.node("Gather", x, places, axis=-1)
 
     def contract(self, a: Value[str], b: Value[str], out: Sequence[str]) -> str:
-        made = self._matmul(a, b, out) or self._matmul(b, a, out)
-        if made is not None:
-            return made
+        sides = matrix_product(a, b, out)
+        if sides is not None:
+            return self.node("MatMul", *(self._turned(v, order) for v, order in sides))
         letters = dict(zip(dict.fromkeys((*a.axes, *b.axes)), _LETTERS, strict=False))
-        sides = [(a.leading, a.axes), (b.leading, b.axes), (a.leading or b.leading, out)]
-        terms = ["..." * dots + "".join(letters[n] for n in axes) for dots, axes in sides]
+        forms = [(a.leading, a.axes), (b.leading, b.axes), (a.leading or b.leading, out)]
+        terms = ["..." * dots + "".join(letters[n] for n in axes) for dots, axes in forms]
         return self.node("Einsum", a.handle, b.handle, equation=f"{terms[0]},{terms[1]}->{terms[2]}")
 
-    def _matmul(self, a: Value[str], b: Value[str], out: Sequence[str]) -> str | None:
-        """Return a product of matrices, or of rows and a matrix, as one node with transposed operands."""
-        shared = [n for n in a.axes if n in b.axes and n not in out]
-        rows, columns = [n for n in a.axes if n not in b.axes], [n for n in b.axes if n not in a.axes]
-        plain = len(shared) == len(columns) == 1 and len(a.axes) == 1 + len(rows) and len(b.axes) == 2
-        if not plain or len(rows) > 1 or list(out) != rows + columns or (b.leading and not rows):
-            return None
-        sides = []
-        for v, order in ((a, rows + shared), (b, shared + columns)):
-            turned = list(v.axes) != order
-            places = [v.axes.index(n) for n in order]
-            sides.append(self.permute(v.handle, places, v.leading) if turned else v.handle)
-        return self.node("MatMul", *sides)
+    def _turned(self, v: Value[str], order: Sequence[str]) -> str:
+        """Return an operand with its axes in an order."""
+        if list(v.axes) == order:
+            return v.handle
+        return self.permute(v.handle, [v.axes.index(n) for n in order], v.leading)
 
     def spread(self, x: str, e: Equation, full: bool) -> str:
         if full and self._leads(e):

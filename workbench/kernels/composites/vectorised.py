@@ -289,6 +289,22 @@ class _Walk(Generic[H]):
                 return Value(self.arrays.integer(op, *handles), axes, WHOLE, leading)
 
 
+def matrix_product(
+    a: Value[H], b: Value[H], out: Sequence[str]
+) -> tuple[tuple[Value[H], list[str]], tuple[Value[H], list[str]]] | None:
+    """Return the operands of a product of matrices, or of rows and a matrix, each with the order of its axes.
+
+    The result is None if the sum of products of two values over the axes that ``out`` lacks is none.
+    """
+    for one, two in ((a, b), (b, a)):
+        shared = [n for n in one.axes if n in two.axes and n not in out]
+        rows, columns = [n for n in one.axes if n not in two.axes], [n for n in two.axes if n not in one.axes]
+        plain = len(shared) == len(columns) == 1 and len(one.axes) == 1 + len(rows) and len(two.axes) == 2
+        if plain and len(rows) <= 1 and list(out) == rows + columns and (rows or not two.leading):
+            return (one, rows + shared), (two, shared + columns)
+    return None
+
+
 def _factors(e: Scalar, over: frozenset[str]) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
     """Return the factors that depend on indices, those that do not, and divisors that do not."""
     match e:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
-from workbench.studies.experiments.config import SaturationMethod, Study, check_networks
+from workbench.studies.experiments.config import NetworkStudy, SaturationMethod
 from workbench.studies.experiments.config_loader import check_double
 from workbench.studies.experiments.isolated_runs import Call, plan_apart
 from workbench.studies.experiments.plan import Cell, Plan, Record, Run, cells
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AblationStudy(Study):
+class AblationStudy(NetworkStudy):
     """A study that optimises every network by every method, then again without each rule in turn.
 
     The rules left out are the ``candidates`` if any are named, otherwise the rules that made the result. One
@@ -30,14 +30,12 @@ class AblationStudy(Study):
 
     KIND: ClassVar[str] = "ablation"
 
-    networks: tuple[str, ...]
     methods: Mapping[str, SaturationMethod]
     candidates: tuple[str, ...] = ()
-    cost: str = "analytic"
     seconds: float = 600.0
 
     def __post_init__(self) -> None:
-        check_networks(self.networks, self.methods, self.cost)
+        self.check_networks()
         check_double("candidates", self.candidates)
         self.check_limits(seconds=self.seconds)
 
@@ -46,7 +44,7 @@ SETTINGS: Final = AblationStudy
 
 
 #: The argument of one run's process.
-Order: TypeAlias = tuple[AblationStudy, Cell[SaturationMethod]]
+Order: TypeAlias = tuple[AblationStudy, Cell]
 
 
 def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
@@ -55,7 +53,7 @@ def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
     return plan_apart(study, folder, ablate_one, (_run(study, cell) for cell in found), skipped=skipped)
 
 
-def _run(study: AblationStudy, cell: Cell[SaturationMethod]) -> tuple[Run, Call]:
+def _run(study: AblationStudy, cell: Cell) -> tuple[Run, Call]:
     own = {"candidates": list(study.candidates), "seconds": study.seconds, "seed": study.seed}
     config = {**cell.config, **own}
     run = Run(cell.network, cell.name, config, study.seconds, study.seed, absent=cell.absent)

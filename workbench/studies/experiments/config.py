@@ -117,16 +117,24 @@ class SearchMethod:
 Method: TypeAlias = SaturationMethod | SearchMethod
 
 
-def check_networks(networks: tuple[str, ...], methods: Mapping[str, object], cost: str) -> None:
-    """Raise StudyError unless a study names networks, methods, and a source of costs."""
-    from workbench.costs.registry import cost_model
-    from workbench.studies.benchmarks import benchmarks
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkStudy(Study):
+    """The settings of every study of networks by methods, under one source of costs."""
 
-    check_names("networks", "network", networks, benchmarks())
-    check_given(networks=networks, methods=methods)
-    check_keys("methods", methods)
-    if not is_file_name(cost):
-        cost_model(cost)
+    networks: tuple[str, ...]
+    methods: Mapping[str, Method]
+    cost: str = "analytic"
+
+    def check_networks(self) -> None:
+        """Raise StudyError unless the study names networks, methods, and a source of costs."""
+        from workbench.costs.registry import cost_model
+        from workbench.studies.benchmarks import benchmarks
+
+        check_names("networks", "network", self.networks, benchmarks())
+        check_given(networks=self.networks, methods=self.methods)
+        check_keys("methods", self.methods)
+        if not is_file_name(self.cost):
+            cost_model(self.cost)
 
 
 __getattr__ = lazy_names(__name__, {}, moved={"read_study": "workbench.studies"})

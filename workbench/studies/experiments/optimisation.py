@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from workbench.run.trace import StopReason
-from workbench.studies.experiments.config import Method, SaturationMethod, SearchMethod, Study, check_networks
+from workbench.studies.experiments.config import NetworkStudy, SaturationMethod, SearchMethod
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.plan import Cell, Plan, Record, Run, cells
 from workbench.studies.experiments.records import estimate, geometric_mean, record
@@ -49,7 +49,7 @@ ELSEWHERE: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptimisationStudy(Study):
+class OptimisationStudy(NetworkStudy):
     """A study that optimises every network by every method, under one source of costs.
 
     ``rules`` and ``cost`` may name files, relative to the study's own folder; ``${NAME}`` is replaced by the
@@ -60,14 +60,11 @@ class OptimisationStudy(Study):
 
     KIND: ClassVar[str] = "optimisation"
 
-    networks: tuple[str, ...]
-    methods: Mapping[str, SaturationMethod | SearchMethod]
-    cost: str = "analytic"
     certify: bool = True
     repeats: int = 1
 
     def __post_init__(self) -> None:
-        check_networks(self.networks, self.methods, self.cost)
+        self.check_networks()
         self.check_limits(repeats=self.repeats)
 
     def limit(self, method: str) -> float:
@@ -79,7 +76,7 @@ SETTINGS: Final = OptimisationStudy
 
 
 #: The argument of one run's process: the study, the network with its method, and the seed.
-Order: TypeAlias = tuple[OptimisationStudy, Cell[Method], int]
+Order: TypeAlias = tuple[OptimisationStudy, Cell, int]
 
 
 def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
@@ -89,7 +86,7 @@ def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
     return plan_apart(study, folder, optimise_one, _runs(study, found), blank=blank, skipped=skipped)
 
 
-def _runs(study: OptimisationStudy, found: Sequence[Cell[Method]]) -> Iterator[tuple[Run, Call]]:
+def _runs(study: OptimisationStudy, found: Sequence[Cell]) -> Iterator[tuple[Run, Call]]:
     for cell, (repeat, seed) in product(found, repeats(study.repeats, study.seed)):
         config = {**cell.config, "certify": study.certify, "seed": seed}
         run = Run(cell.network, cell.name, config, cell.method.limit, seed, repeat, cell.absent)

@@ -7,9 +7,9 @@ import fnmatch
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from workbench.studies.experiments.config import Method
+from workbench.studies.experiments.config import Method, NetworkStudy
 from workbench.studies.experiments.config_loader import resource
 from workbench.studies.experiments.pool import Pool, local_pool
 from workbench.studies.experiments.process import Job, Outcome
@@ -150,29 +150,8 @@ def without_digests(config: object) -> object:
     return {key: without_digests(value) for key, value in config.items() if key != "sha256"}
 
 
-M_co = TypeVar("M_co", bound=Method, covariant=True)
-
-
-class Crossed(Protocol[M_co]):
-    """A study of networks and methods."""
-
-    KIND: ClassVar[str]
-
-    @property
-    def networks(self) -> Sequence[str]:
-        """Return the names of the networks."""
-
-    @property
-    def methods(self) -> Mapping[str, M_co]:
-        """Return the methods by name."""
-
-    @property
-    def cost(self) -> str:
-        """Return the source of costs."""
-
-
 @dataclass(frozen=True, slots=True)
-class Cell(Generic[M_co]):
+class Cell:
     """One method on one network; ``rules`` and ``cost`` are names or paths.
 
     ``config`` is the beginning of a run's settings. ``absent`` says which file is missing, if any.
@@ -180,21 +159,21 @@ class Cell(Generic[M_co]):
 
     network: str
     name: str
-    method: M_co
+    method: Method
     rules: str
     cost: str
     config: Record
     absent: str
 
 
-def cells(study: Crossed[M_co], home: Path) -> tuple[list[Cell[M_co]], tuple[str, ...]]:
+def cells(study: NetworkStudy, home: Path) -> tuple[list[Cell], tuple[str, ...]]:
     """Return every method on every network, network by network, and the reasons why some are skipped.
 
     The study's paths are relative to ``home``.
     """
     cost, cost_config, no_costs = resource(study.cost, home)
     skipped = {no_costs: None} if no_costs else {}
-    found: list[Cell[M_co]] = []
+    found: list[Cell] = []
     for network in study.networks:
         for name, method in study.methods.items():
             rules, rules_config, no_rules = resource(method.rules, home)

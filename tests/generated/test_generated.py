@@ -8,8 +8,9 @@ from onnx import numpy_helper
 
 from tests.frontends.fuzz import draw as random_model
 from tests.generated import static
+from tests.generated.architectures import FAMILIES as ARCHITECTURES
 from tests.generated.draft import session
-from tests.generated.families import FAMILIES, draw
+from tests.generated.families import FAMILIES, LARGER, draw
 from tests.generated.judge import compared, difference, judge, judged, line, table
 
 #: Seeds of different families, of which every result is right.
@@ -17,7 +18,7 @@ DOZEN = (0, 5, 8, 9, 12, 15, 16, 18, 19, 26, 30, 102)
 
 
 def test_every_family_makes_a_model_that_runs_at_several_sizes():
-    for seed, family in enumerate(FAMILIES):
+    for seed, family in (*enumerate(FAMILIES), *enumerate(ARCHITECTURES, LARGER)):
         name, draft, model, valid = draw(seed)
         assert name == family
         assert len(valid) >= 5
@@ -110,6 +111,12 @@ def test_a_dozen_generated_models_are_right():
 @pytest.mark.sweep
 def test_three_hundred_generated_models_are_right():
     check(range(300), kept=0.75)
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
+def test_blocks_of_architectures_are_right():
+    check(range(LARGER, LARGER + 5 * len(ARCHITECTURES)), kept=0.75)
 
 
 @pytest.mark.slow

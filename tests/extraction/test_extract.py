@@ -1,7 +1,8 @@
+"""Extraction as a whole: the optimum, its bound, limits, interrupts and the reasons for an early end."""
+
 import math
 import os
 import signal
-import sys
 import time
 
 import numpy as np
@@ -10,21 +11,21 @@ import pytest
 from tests.extraction.egraphs import brute_force, egraph_of, random_egraph, selection_cost
 from tests.extraction.problems import cost_of, problem_of, tangle
 from workbench.egraph import load_json
-from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract
+from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract, methods
 from workbench.extraction.exact.race import Race
 from workbench.extraction.exact.types import Effort
-from workbench.extraction.extract import (
+from workbench.extraction.greedy.dag import greedy
+from workbench.extraction.incumbent import Incumbent
+from workbench.extraction.methods import (
     IDLE_SECONDS,
     PROGRESS_SHARE,
     Idling,
-    Reduced,
+    Search,
     bound_by_parts,
     early_bound,
     in_blocks,
 )
-from workbench.extraction.greedy.dag import greedy
-from workbench.extraction.incumbent import Incumbent
-from workbench.extraction.problem import is_acyclic
+from workbench.extraction.problem import Terms, is_acyclic
 from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS
 from workbench.run.trace import StepKind, StopReason, Trace
 
@@ -206,10 +207,8 @@ def test_an_interrupt_without_cycles_says_what_the_bound_is_of():
 
 @pytest.mark.slow
 def test_auto_stops_when_nothing_moves(monkeypatch):
-    monkeypatch.setattr(sys.modules[Extraction.__module__], "IDLE_SECONDS", 0.5)
-    monkeypatch.setattr(
-        sys.modules[Extraction.__module__], "PROGRESS_SHARE", 10.0
-    )  # no solver moves cost or bound so far
+    monkeypatch.setattr(methods, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(methods, "PROGRESS_SHARE", 10.0)  # no solver moves cost or bound so far
     egraph, costs = shuffled()
     solution = extract(egraph, costs, "auto", seconds=600.0)
     assert solution.notes == ("no progress worth waiting for",)
@@ -340,9 +339,9 @@ def test_large_problems_against_brute_force(monkeypatch):
         seen.append(in_blocks(problem, until))
         return seen[-1]
 
-    monkeypatch.setattr(sys.modules[Extraction.__module__], "in_blocks", blocks)
-    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_LOCAL_SIZE", 3)
-    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_WHOLE_SIZE", 3)
+    monkeypatch.setattr(methods, "in_blocks", blocks)
+    monkeypatch.setattr(methods, "MIN_LOCAL_SIZE", 3)
+    monkeypatch.setattr(methods, "MIN_WHOLE_SIZE", 3)
     for seed in range(400):
         egraph, costs = random_egraph(seed)
         best = brute_force(egraph, costs)
@@ -361,27 +360,30 @@ def test_a_large_problem_has_the_bound_of_an_ascent_before_its_reductions(monkey
     egraph, costs = tangle(300, seed=2)
     problem = problem_of(egraph, costs)
     optimum = extract(egraph, costs).cost
-    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_LOCAL_SIZE", 10)
+    monkeypatch.setattr(methods, "MIN_LOCAL_SIZE", 10)
     assert 0.0 < early_bound(problem, math.inf) <= optimum * (1 + 1e-9)
     assert early_bound(problem, time.perf_counter() - 1) == 0.0
-    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_LOCAL_SIZE", 10**9)
+    monkeypatch.setattr(methods, "MIN_LOCAL_SIZE", 10**9)
     assert early_bound(problem, math.inf) == 0.0
 
 
 def test_effects_of_further_reductions_are_added_to_earlier_ones(monkeypatch):
     egraph, costs = tangle(300, seed=2)
-    given = Reduced.none(problem_of(egraph, costs))
-    cost = extract(egraph, costs, "tree").cost
-    once = given.further(cost, math.inf, once=True)
-    assert {e.name for e in once.effects} == {one.__name__ for one in QUICK}
-    assert once.effects[0].before == once.before == len(given.problem.nodes)
-    both = once.further(cost, math.inf)
-    assert [e.name for e in both.effects] == [e.name for e in once.effects]
-    assert sum(e.before - e.after for e in both.effects) == both.before - len(both.problem.nodes)
-    assert len(both.problem.nodes) < len(once.problem.nodes) < both.before
-    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_WHOLE_SIZE", 10)
-    whole = given.further(cost, math.inf)
-    assert {e.name for e in whole.effects} == {one.__name__ for one in REDUCTIONS}
+    tree = extract(egraph, costs, "tree")
+    kept = Incumbent(egraph, costs, 0.0, Trace({}), tree)
+    search = Search(kept, problem_of(egraph, costs), Terms.of(egraph, costs), costs, "exact", math.inf)
+    search.reduce(1.0, once=True)
+    assert {e.name for e in search.effects} == {one.__name__ for one in QUICK}
+    assert search.effects[0].before == search.before == len(search.problem.nodes)
+    names, once = [e.name for e in search.effects], len(search.left.nodes)
+    search.reduce(1.0)
+    assert [e.name for e in search.effects] == names
+    assert sum(e.before - e.after for e in search.effects) == search.before - len(search.left.nodes)
+    assert len(search.left.nodes) < once < search.before
+    monkeypatch.setattr(methods, "MIN_WHOLE_SIZE", 10)
+    search.restart(search.problem)
+    search.reduce(1.0)
+    assert {e.name for e in search.effects} == {one.__name__ for one in REDUCTIONS}
 
 
 def test_the_bounds_of_independent_parts_add_up_to_a_bound():
@@ -403,9 +405,9 @@ def test_a_problem_is_in_blocks_if_its_largest_part_is_small(monkeypatch):
     for first in (1, 4):
         nodes += [(first, [first + 1]), (first, [first + 2]), (first + 1, []), (first + 2, [])]
     problem = problem_of(egraph_of(nodes), np.array([1.0, *[1.0, 2, 4, 3] * 2]))
-    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_WHOLE_SIZE", 5)
+    monkeypatch.setattr(methods, "MIN_WHOLE_SIZE", 5)
     assert in_blocks(problem, math.inf)
-    monkeypatch.setattr(sys.modules[Extraction.__module__], "MIN_WHOLE_SIZE", 4)
+    monkeypatch.setattr(methods, "MIN_WHOLE_SIZE", 4)
     assert not in_blocks(problem, math.inf)
 
 

@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import random
-import sys
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 
 from tests.extraction.egraphs import egraph_of
 from workbench.egraph import load_json
-from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract
+from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract, methods
 from workbench.extraction.exact.solve import Exact
 from workbench.extraction.problem import is_acyclic
 from workbench.extraction.reduce.dominators import must_sets
@@ -63,7 +62,7 @@ def test_a_stage_without_a_clock_is_ended_from_outside(monkeypatch):
             if n < 0:
                 break
 
-    monkeypatch.setattr(sys.modules["workbench.extraction.extract"].Reduced, "further", stuck)
+    monkeypatch.setattr(methods.Search, "reduce", stuck)
     rng = random.Random(0)
     rows = [(c, [rng.randrange(c + 1, min(c + 9, 300)) for _ in range(3)]) for c in range(299) for _ in "abc"]
     egraph = egraph_of([*rows, (299, [])])
@@ -175,9 +174,8 @@ def test_a_bound_that_a_solver_has_proved_survives_the_deadline(monkeypatch):
         yield Exact(None, least - 0.1)
         raise deadlines.TimeUp
 
-    module = sys.modules["workbench.extraction.extract"]
-    monkeypatch.setattr(module, "solve", stopped)
-    monkeypatch.setattr(module, "bound_by_parts", lambda *arguments: 0.0)  # it would already be met
+    monkeypatch.setattr(methods, "solve", stopped)
+    monkeypatch.setattr(methods, "bound_by_parts", lambda *arguments: 0.0)  # it would already be met
     run = Extraction(egraph, costs, "highs", seconds=1e5)
     solution = run.run()
     assert solution.bound == pytest.approx(least - 0.1)
@@ -196,7 +194,7 @@ def test_without_a_report_of_a_solver_the_status_stays_greedy(monkeypatch):
     rows = [(c, [rng.randrange(c + 1, min(c + 9, 300)) for _ in range(3)]) for c in range(299) for _ in "abc"]
     egraph = egraph_of([*rows, (299, [])])
     costs = np.array([rng.randint(1, 50) for _ in range(len(egraph))], dtype=float)
-    monkeypatch.setattr(sys.modules["workbench.extraction.extract"], "solve", stopped)
+    monkeypatch.setattr(methods, "solve", stopped)
     solution = extract(egraph, costs, seconds=1e5)
     assert solution.status is Status.GREEDY
     assert solution.limits == {Limit.TIME}

@@ -93,14 +93,8 @@ def _one_free_term(problem: Problem, terms: Terms) -> Problem:
 
     The free terms of an e-class from which such a term can be reached all stay: they break different cycles.
     """
-    readers = problem.readers()
-    paying = {c for c, cost in zip(problem.eclass, problem.cost, strict=True) if cost > 0.0}
-    stack = list(paying)
-    while stack:
-        for i in readers.get(stack.pop(), ()):
-            if problem.eclass[i] not in paying:
-                paying.add(problem.eclass[i])
-                stack.append(problem.eclass[i])
+    above = problem.above(i for i, cost in enumerate(problem.cost) if cost > 0.0)
+    paying = {problem.eclass[i] for i in above}
     alive = [
         node == terms.choice[c] or terms.best[c] > 0.0 or c in paying
         for node, c in zip(problem.nodes, problem.eclass, strict=True)
@@ -148,15 +142,7 @@ def _used(problem: Problem, picked: Mapping[int, int]) -> tuple[int, ...]:
 
 def _paid(problem: Problem, taken: Sequence[int]) -> frozenset[int]:
     """Return those candidates of a selection whose terms cost something."""
-    readers, used = problem.readers(), set(taken)
-    stack = [i for i in taken if problem.cost[i] > 0.0]
-    seen = set(stack)
-    while stack:
-        for j in readers.get(problem.eclass[stack.pop()], ()):
-            if j in used and j not in seen:
-                seen.add(j)
-                stack.append(j)
-    return frozenset(seen)
+    return frozenset(problem.above((i for i in taken if problem.cost[i] > 0.0), set(taken)))
 
 
 def _neighbour(

@@ -22,7 +22,8 @@ class Incumbent:
 
     ``costs`` are those by which selections compare; their true cost is higher by ``offset``. ``bound`` is the
     bound that the first selection gets, ``scope`` the part of the e-graph to which bounds apply, and ``core`` the
-    problem whose sure costs do not count when a bound is compared with a cost.
+    problem whose sure costs do not count when a bound is compared with a cost. It is ``settled`` once nothing is left
+    to find out.
     """
 
     egraph: EGraph
@@ -33,6 +34,7 @@ class Incumbent:
     bound: float = 0.0
     scope: str = "e-graph"
     core: Problem | None = None
+    settled: bool = False
 
     @property
     def solution(self) -> Solution:
@@ -94,7 +96,7 @@ class Incumbent:
             endings: Why solvers ended.
             counts: Figures for the note by name.
         """
-        best = self.solution
+        self.settled, best = True, self.solution
         bound = min(max(bound, best.bound), best.cost)
         closed = self._proves(bound) or (proved and best.cost - bound <= 1e-6 * best.cost)
         status = Status.OPTIMAL if closed else best.status

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from typing import Any, Final
 
@@ -20,6 +20,9 @@ from workbench.support.orders import postorder, strong_components
 BULK: Final = 5_000
 #: From this number of e-nodes, those that are too expensive for any better selection are left out at once.
 VAST: Final = 50_000
+
+#: The fields of a problem that have an entry for each candidate.
+_COLUMNS: Final = ("nodes", "eclass", "cost", "children")
 
 
 class NoExtraction(ValueError):
@@ -95,6 +98,29 @@ class Problem:
     def picked(self, nodes: Container[int]) -> dict[int, int]:
         """Return the candidates (by e-class) whose e-nodes are among ``nodes``."""
         return {c: i for i, (c, n) in enumerate(zip(self.eclass, self.nodes, strict=True)) if n in nodes}
+
+    def selected(self, nodes: Container[int]) -> dict[int, int] | None:
+        """Return the candidates whose e-nodes are among ``nodes``, or None unless they are a selection."""
+        picked = self.picked(nodes)
+        return picked if self.cost_of(picked) < math.inf and not self.loops(picked) else None
+
+    def least(self) -> dict[int, float]:
+        """Return the least cost of a candidate of each e-class."""
+        least: dict[int, float] = {}
+        for c, cost in zip(self.eclass, self.cost, strict=True):
+            least[c] = min(cost, least.get(c, math.inf))
+        return least
+
+    def above(self, start: Iterable[int], among: Container[int] | None = None) -> set[int]:
+        """Return candidates and those that lead to them; ``among`` leaves others out."""
+        readers, stack = self.readers(), list(start)
+        found = set(stack)
+        while stack:
+            for j in readers.get(self.eclass[stack.pop()], ()):
+                if j not in found and (among is None or j in among):
+                    found.add(j)
+                    stack.append(j)
+        return found
 
     def needed(self, picked: Mapping[int, int]) -> dict[int, int]:
         """Return the part of a selection (e-class → candidate) that the roots need.
@@ -186,17 +212,12 @@ class Problem:
                         stack.append(c)
         if len(kept) == len(self.nodes) and not always:
             return self
-        kept.sort()
-        return Problem(
-            [self.nodes[i] for i in kept],
-            [self.eclass[i] for i in kept],
-            [self.cost[i] for i in kept],
-            [self.children[i] for i in kept],
-            self.roots,
-            self.n_classes,
-            self.fixed,
-            self.egraph,
-        )
+        return self.at(sorted(kept))
+
+    def at(self, positions: Sequence[int], **changes: Any) -> Problem:
+        """Return the problem of the candidates at some positions, with other fields changed."""
+        kept = {name: [getattr(self, name)[i] for i in positions] for name in _COLUMNS}
+        return replace(self, **(kept | changes))
 
 
 def table_of(problem: Problem, price: Sequence[float] | None = None) -> Table:
@@ -232,7 +253,7 @@ def settle(problem: Problem, price: Sequence[float], *, highest: bool = False) -
         found = _settle_in_bulk(table_of(problem, price), highest=highest)
         if found is not None:
             return found
-    return _settle_by_heap(problem.eclass, problem.children, price, problem.n_classes, highest=highest)
+    return _settle_rows(problem.eclass, problem.children, price, problem.n_classes, highest=highest)
 
 
 def tree_costs(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> tuple[list[float], list[int]]:
@@ -249,7 +270,7 @@ def tree_costs(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> tu
         start, children = egraph.child_start.tolist(), egraph.children.tolist()
         rows = [children[a:b] for a, b in pairwise(start)]
         price = np.where(np.isfinite(costs), np.minimum(costs, CEILING), costs).tolist()
-        found = _settle_by_heap(egraph.eclass.tolist(), rows, price, egraph.n_classes)
+        found = _settle_rows(egraph.eclass.tolist(), rows, price, egraph.n_classes)
     return found.best, found.choice
 
 
@@ -261,25 +282,43 @@ def _settle_in_bulk(table: Table, **options: Any) -> Settled | None:
     return Settled(found.best.tolist(), choice, found.rank.tolist())
 
 
-def _settle_by_heap(
+def _settle_rows(
     eclass: Sequence[int],
     rows: Sequence[Sequence[int]],
     price: Sequence[float],
-    n_classes: int,
+    n: int,
+    *,
+    highest: bool = False,
+) -> Settled:
+    readers: list[list[int]] = [[] for _ in range(n)]
+    for i, row in enumerate(rows):
+        for d in row:
+            readers[d].append(i)
+    return settle_by_heap(eclass, rows, readers, price, highest=highest)
+
+
+def settle_by_heap(
+    eclass: Sequence[int],
+    rows: Sequence[Sequence[int]],
+    readers: Sequence[Sequence[int]],
+    price: Sequence[float],
     *,
     highest: bool = False,
 ) -> Settled:
     """Settle e-classes in order of cost: Knuth's generalisation of Dijkstra's algorithm.
 
     In a deep term sums double with every level. Above the ceiling all count as equal.
+
+    Args:
+        eclass: The e-class of every candidate.
+        rows: The e-classes that every candidate reads.
+        readers: The candidates that read every e-class.
+        price: The cost of every candidate, 0 or more.
+        highest: Whether a candidate costs its price and that of its costliest child alone.
     """
-    readers: list[list[int]] = [[] for _ in range(n_classes)]
-    for i, row in enumerate(rows):
-        for d in row:
-            readers[d].append(i)
     total, waiting = list(price), [len(row) for row in rows]
-    best = [math.inf] * n_classes
-    choice, rank = [-1] * n_classes, [-1] * n_classes
+    best = [math.inf] * len(readers)
+    choice, rank = [-1] * len(readers), [-1] * len(readers)
     heap = [(total[i], i) for i, count in enumerate(waiting) if not count and total[i] < math.inf]
     heapq.heapify(heap)
     settled = 0

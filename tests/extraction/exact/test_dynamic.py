@@ -1,3 +1,5 @@
+"""Exact extraction by dynamic programming over tree decompositions, against brute force."""
+
 import math
 
 import numpy as np
@@ -8,7 +10,7 @@ from tests.extraction.problems import chain
 from workbench.extraction.exact.dynamic import MAX_WIDTH, Sparse, by_width, decomposition, solve_dynamic
 from workbench.extraction.exact.highs import solve_highs
 from workbench.extraction.exact.types import Job
-from workbench.extraction.extract import treewidth
+from workbench.extraction.methods import treewidth
 from workbench.extraction.problem import NoExtraction
 
 

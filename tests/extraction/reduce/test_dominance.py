@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from tests.extraction.egraphs import brute_force, egraph_of, least, problem_of, random_egraph
+from workbench.extraction.reduce.cycles import Loops
 from workbench.extraction.reduce.dominators import must_sets
-from workbench.extraction.reduce.presolve import Knowledge, Surroundings, drop_dominated, drop_replaceable
+from workbench.extraction.reduce.presolve import Knowledge, drop_dominated, drop_replaceable
 
 
 def after(reduction, nodes, costs):
@@ -62,7 +63,7 @@ def test_the_component_of_an_e_class():
     nodes = [(0, [1, 2]), (1, [2]), (1, []), (2, [1]), (2, [])]
     problem = problem_of(egraph_of(nodes), np.ones(5))
     must = must_sets(problem)
-    around = Surroundings.of(problem, must)
+    around = Loops.of(problem, must)
     both = 1 << must.position[1] | 1 << must.position[2]
     assert around.loop(1) == around.loop(2) == both
     assert around.given(1) == 1 << must.position[0]

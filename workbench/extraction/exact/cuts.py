@@ -348,8 +348,11 @@ class _Cutting:
 
 
 def solve_by_cuts(job: Job, link: Link = ALONE) -> Solved:
-    """Solve a problem by cutting planes, then by branch and bound, which begins at once without a start."""
-    if job.start is None:
+    """Solve a problem by cutting planes, then by branch and bound.
+
+    Branch and bound begins at once without a start, or if selections are forbidden.
+    """
+    if job.start is None or job.forbidden:
         return solve_highs(job, link)
     until = time.perf_counter() + job.seconds
     last = time.perf_counter() + TIME_SHARE * job.seconds
@@ -412,6 +415,4 @@ def _whole(problem: Problem, part: Problem, picked: Mapping[int, int]) -> dict[i
 def _inside(best: Best, part: Problem) -> dict[int, int] | None:
     """Return the best selection within a reduced part, or None if it has an e-node that the part lacks."""
     assert best.picked is not None
-    picked = part.picked(set(best.problem.taken(best.picked).values()))
-    whole = part.cost_of(picked) < math.inf and not part.loops(picked)
-    return picked if whole else None
+    return part.selected(set(best.problem.taken(best.picked).values()))

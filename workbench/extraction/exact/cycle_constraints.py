@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from workbench.extraction.problem import Problem
-from workbench.extraction.reduce.cycles import components, cyclic
+from workbench.extraction.reduce.cycles import Loops, components, cyclic
 from workbench.extraction.reduce.dominators import Must
 
 #: Violations below this are rounding.
@@ -53,17 +53,12 @@ def pair_formulas(problem: Problem, must: Must, most: int = 20_000) -> Iterator[
     They are stronger than the formulas of cycles of length two: if ``d`` is always below a candidate of
     ``c``, then ``d`` cannot take a candidate below which ``c`` always occurs.
     """
-    component = components(problem)
-    members = problem.members()
-    loops = cyclic(problem, component)
-    masks: dict[int, int] = {}
-    for c in loops:
-        masks[component[c]] = masks.get(component[c], 0) | 1 << must.position[c]
+    members, loops = problem.members(), Loops.of(problem, must)
     below: dict[int, dict[int, list[int]]] = {}
-    for c in loops:
+    for c in cyclic(problem, loops.number):
         rows: dict[int, list[int]] = {}
         for i in members[c]:
-            for d in must.members(must.of_node[i] & masks[component[c]]):
+            for d in must.members(must.of_node[i] & loops.loop(c)):
                 rows.setdefault(d, []).append(i)
         below[c] = rows
     count = 0

@@ -14,14 +14,13 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from workbench.extraction.exact.types import Solved
 from workbench.extraction.problem import Problem
-from workbench.support.orders import strong_components
+from workbench.extraction.reduce.cycles import components, cyclic
 
 #: A width above this is not determined.
 MAX_WIDTH: Final = 30
@@ -71,13 +70,10 @@ class Sparse:
     @classmethod
     def of(cls, problem: Problem) -> Sparse:
         """Return a problem with its candidates split into chains, without those that read themselves."""
+        component = components(problem)
         number = {c: k for k, c in enumerate(dict.fromkeys(problem.eclass))}
-        below: list[list[int]] = [[] for _ in number]
-        for c, row in zip(problem.eclass, problem.children, strict=True):
-            below[number[c]] += [number[d] for d in row]
-        component = strong_components(below)
-        sizes = Counter(component)
-        loops = [k if sizes[k] > 1 else -1 for k in component]
+        rings = cyclic(problem, component)
+        loops = [component[c] if c in rings else -1 for c in number]
         pieces: list[Piece] = []
         for i, (c, row) in enumerate(zip(problem.eclass, problem.children, strict=True)):
             if c in row:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.extraction.exact.highs import solve_highs
-from workbench.extraction.exact.types import ALONE, Job, Link, Solved
+from workbench.extraction.exact.types import ALONE, Best, Job, Link, Solved
 from workbench.extraction.greedy.dag import TOLERANCE
 from workbench.extraction.problem import Problem, settle
 from workbench.extraction.reduce.cycles import components
@@ -104,7 +104,7 @@ def solve_lns(job: Job, link: Link = ALONE, *, turns: int | None = None, seed: i
     surroundings = Surroundings.of(problem)
     component = components(problem)
     choices = {c for c, m in surroundings.members.items() if len(m) > 1}
-    picked, cost = dict(job.start), problem.cost_of(job.start)
+    best, picked = Best.of(job, link), dict(job.start)
     others: list[int] = []
     size = float(START_SIZE)
     turn = 0
@@ -112,9 +112,8 @@ def solve_lns(job: Job, link: Link = ALONE, *, turns: int | None = None, seed: i
         if time.perf_counter() > until:
             break
         turn += 1
-        heard = link.hear()
-        if heard is not None and problem.cost_of(heard) < cost:
-            picked, cost, others = dict(heard), problem.cost_of(heard), []
+        if best.listen() and best.picked is not None:
+            picked, others = best.picked, []
         if not others:
             picked = problem.needed(picked)
             others = _others(problem, picked)
@@ -131,14 +130,13 @@ def solve_lns(job: Job, link: Link = ALONE, *, turns: int | None = None, seed: i
         spent = time.perf_counter() - began
         if found is not None:
             better = picked | found
-            price = problem.cost_of(better)
-            if price <= cost * (1 + TOLERANCE) and not problem.loops(better):
-                if price < cost * (1 - TOLERANCE):
-                    cost, others = price, []
-                    link.tell(problem.needed(better), 0.0, 0)
+            price, before = problem.cost_of(better), best.cost
+            if price <= before * (1 + TOLERANCE) and not problem.loops(better):
                 picked = problem.needed(better)
+                if price < before * (1 - TOLERANCE) and best.offer(picked):
+                    others = []
         if proved and whole:
-            return Solved(problem.needed(picked), cost, proved=True)
+            return Solved(problem.needed(picked), best.cost, proved=True)
         if not proved:
             size = max(MIN_SIZE, size * SHRINK_FACTOR)
         elif spent < GROWTH_TIME_SHARE * NEIGHBOURHOOD_SECONDS:
@@ -164,9 +162,7 @@ def _solved(
         seconds = until - time.perf_counter()
         if seconds <= 0:
             return None, False
-        begin = reduced.picked(kept)
-        known = reduced.cost_of(begin) < math.inf and not reduced.loops(begin)
-        found = solve_highs(Job(reduced, must_sets(reduced, until), begin if known else None, seconds))
+        found = solve_highs(Job(reduced, must_sets(reduced, until), reduced.selected(kept), seconds))
         if found.picked is None:
             return None, found.proved
         chosen += reduced.taken(found.picked).values()

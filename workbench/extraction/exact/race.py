@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from workbench.extraction.exact.types import Job, Solved, met
+from workbench.extraction.exact.types import Best, Job, Solved
 from workbench.extraction.result import Ending, Limit
 from workbench.support.processes import SOLVER_MEMORY, Child, frame
 
@@ -92,13 +92,13 @@ class Race:
     names: Sequence[str]
     memory: int = SOLVER_MEMORY
     late: Sequence[str] = ()
-    best: dict[int, int] | None = None
-    cost: float = float("inf")
-    bound: float = 0.0
     proved: bool = False
-    cuts: int = 0
+    best: Best = field(init=False)
     endings: list[Ending] = field(default_factory=list)
     runners: list[Runner] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.best = Best.of(self.job)
 
     def run(self, patience: Patience | None = None) -> Iterator[None]:
         """Run to the end; yield at every improvement of cost or bound.
@@ -107,20 +107,18 @@ class Race:
         the iteration ends, all processes end with it.
         """
         began = time.perf_counter()
-        until = began + self.job.seconds
-        if self.job.start is not None:
-            self.best, self.cost = dict(self.job.start), self.job.problem.cost_of(self.job.start)
+        until, best = began + self.job.seconds, self.best
         try:
             for name in self.names:
                 self.runners.append(Runner.start(name, self.memory))
             for runner in self.runners:
                 runner.begin(self.job)
-            known = self.cost, self.bound
+            known = best.cost, best.bound
             late = list(self.late)
             while not self.proved and not all(r.done for r in self.runners):
                 left = until - time.perf_counter()
                 if late and time.perf_counter() - began > LATE_START_SECONDS:
-                    job = replace(self.job, start=self.best, seconds=left)
+                    job = replace(self.job, start=best.picked, seconds=left)
                     self.runners += [Runner.start(name, self.memory) for name in late]
                     for runner in self.runners[-len(late) :]:
                         runner.begin(job)
@@ -129,10 +127,10 @@ class Race:
                     self.endings.append(Ending(Limit.TIME))
                     break
                 self._listen(min(left, 0.2))
-                if (self.cost, self.bound) != known:
-                    known = self.cost, self.bound
+                if (best.cost, best.bound) != known:
+                    known = best.cost, best.bound
                     yield
-                if patience and not patience(time.perf_counter() - began, self.cost, self.bound):
+                if patience and not patience(time.perf_counter() - began, best.cost, best.bound):
                     self.endings.append(Ending(Limit.PATIENCE))
                     break
         finally:
@@ -145,7 +143,7 @@ class Race:
     @property
     def solved(self) -> Solved:
         """Return the best selection and bound found so far."""
-        return Solved(self.best, self.bound, self.proved, tuple(self.endings))
+        return Solved(self.best.picked, self.best.bound, self.proved, tuple(self.endings))
 
     def _listen(self, seconds: float) -> None:
         incoming = {r.child.outlet: r for r in self.runners if not r.done}
@@ -170,22 +168,15 @@ class Race:
             )
             return
         picked, bound = message[1], message[2]
-        if picked is not None:
-            self._offer(runner, picked)
-        self.bound = max(self.bound, min(bound, self.cost))
+        # Cost and acyclicity are checked here, as a solver may err.
+        if picked is not None and self.best.offer(picked):
+            for other in self.runners:
+                if other is not runner and not other.done:
+                    other.post(picked)
+        self.best.raise_bound(min(bound, self.best.cost))
         if kind == "done":
             runner.done = True
             self.proved |= message[3]
         else:
-            self.cuts = max(self.cuts, message[3])
-        self.proved |= met(self.cost, self.bound)
-
-    def _offer(self, runner: Runner, picked: dict[int, int]) -> None:
-        """Keep a better selection, but check cost and acyclicity here instead of trusting the solver."""
-        cost = self.job.problem.cost_of(picked)
-        if cost >= self.cost or self.job.problem.loops(picked):
-            return
-        self.best, self.cost = picked, cost
-        for other in self.runners:
-            if other is not runner and not other.done:
-                other.post(picked)
+            self.best.formulas = max(self.best.formulas, message[3])
+        self.proved |= self.best.met

@@ -158,9 +158,9 @@ def solve(
             joins = solver == "portfolio" and len(part.nodes) >= MIN_LNS_SIZE and job.start is not None
             race = Race(job, SOLVERS[solver], memory, ("lns",) if joins else ())
             for _ in race.run(patience):
-                picks[k], bounds[k] = race.best, max(bounds[k], race.bound)
-                yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.cuts)
-            cuts += race.cuts
+                picks[k], bounds[k] = race.best.picked, max(bounds[k], race.best.bound)
+                yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.best.formulas)
+            cuts += race.best.formulas
             found = race.solved
         if found.proved or effort.nodes is not None:
             solved[kind[k]] = found
@@ -184,10 +184,8 @@ def _without_fixed_costs(parts: Sequence[Problem]) -> tuple[float, list[Problem]
     paid: list[float] = []
     rest: list[Problem] = []
     for part in parts:
-        least: dict[int, float] = dict.fromkeys(part.roots, math.inf)
-        for c, cost in zip(part.eclass, part.cost, strict=True):
-            if cost < least.get(c, -math.inf):
-                least[c] = cost
+        roots = set(part.roots)
+        least = {c: cost for c, cost in part.least().items() if c in roots}
         paid += least.values()
         costs = [cost - least.get(c, 0.0) for c, cost in zip(part.eclass, part.cost, strict=True)]
         rest.append(replace(part, cost=costs))
@@ -252,7 +250,7 @@ def solve_whole(job: Job) -> Solved:
     race = Race(job, ("highs",))
     for _ in race.run():
         pass
-    return replace(race.solved, bound=race.bound + paid)
+    return replace(race.solved, bound=race.best.bound + paid)
 
 
 def _enumerate(problem: Problem, members: dict[int, list[int]]) -> Solved:
@@ -327,12 +325,10 @@ def start_of(part: Problem, incumbent: Mapping[int, int] | None, until: float) -
     """
     found = []
     if incumbent is not None:
-        picked = part.picked(set(incumbent.values()))
-        if part.cost_of(picked) < math.inf and not part.loops(picked):
+        kept = set(incumbent.values())
+        if (picked := part.selected(kept)) is not None:
             return picked
-        price = list(part.cost)
-        for i in picked.values():
-            price[i] = 0.0
+        price = [0.0 if node in kept else cost for node, cost in zip(part.nodes, part.cost, strict=True)]
         found.append({c: i for c, i in enumerate(settle(part, price).choice) if i >= 0})
     found.insert(0, part.picked(set(greedy(part, until).taken.values())))
     whole = [picked for picked in found if part.cost_of(picked) < math.inf]

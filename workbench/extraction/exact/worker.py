@@ -44,11 +44,7 @@ def serve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
 
     link = Link(tell, hear)
     # A process imports its own solver only: HiGHS and CP-SAT cannot be loaded into the same one.
-    if name == "highs" and job.forbidden:
-        from workbench.extraction.exact.highs import solve_highs
-
-        found = solve_highs(job, link)
-    elif name == "highs":
+    if name == "highs":
         from workbench.extraction.exact.cuts import solve_by_cuts
 
         found = solve_by_cuts(job, link)

@@ -5,19 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.extraction.problem import Problem
-from workbench.extraction.reduce.dominators import must_sets
+from workbench.extraction.reduce.dominators import Must, must_sets
 from workbench.support.orders import strong_components
-
-
-@dataclass(frozen=True, slots=True)
-class CycleFree:
-    """A problem without cycles, and the number of candidates dropped to reach it."""
-
-    problem: Problem
-    dropped: int
 
 
 def components(problem: Problem) -> list[int]:
@@ -52,8 +44,34 @@ def cyclic(problem: Problem, component: Sequence[int]) -> dict[int, int]:
     return {c: sizes[component[c]] for c in members if sizes[component[c]] > 1}
 
 
-def break_cycles(problem: Problem, keep: Set[int], rank: Sequence[float]) -> CycleFree:
-    """Drop candidates until no cycle remains; never drop an e-node in ``keep``.
+@dataclass(frozen=True, slots=True, eq=False)
+class Loops:
+    """The strongly connected component of every e-class: its number, and its e-classes as bits of must-sets."""
+
+    number: list[int]
+    bits: dict[int, int]
+    must: Must
+
+    @classmethod
+    def of(cls, problem: Problem, must: Must) -> Loops:
+        """Return the components of a problem."""
+        number = components(problem)
+        bits: dict[int, int] = {}
+        for c in cyclic(problem, number):
+            bits[number[c]] = bits.get(number[c], 0) | 1 << must.position[c]
+        return cls(number, bits, must)
+
+    def loop(self, eclass: int) -> int:
+        """Return the e-classes of a component as bits."""
+        return self.bits.get(self.number[eclass], 1 << self.must.position[eclass])
+
+    def given(self, eclass: int) -> int:
+        """Return the e-classes that every solution contains and that cannot need this one, as bits."""
+        return self.must.of_roots & ~self.loop(eclass)
+
+
+def break_cycles(problem: Problem, keep: Set[int], rank: Sequence[float]) -> Problem:
+    """Return the problem without candidates that close cycles; never drop an e-node in ``keep``.
 
     ``keep`` is an acyclic selection, so every cycle contains a candidate outside it. Of these, the one with
     the highest ``rank`` is dropped; ties are broken by the higher e-node number. ``rank`` has one number
@@ -67,13 +85,12 @@ def break_cycles(problem: Problem, keep: Set[int], rank: Sequence[float]) -> Cyc
         tuple(d for d in row if component[d] == component[c])
         for c, row in zip(problem.eclass, problem.children, strict=True)
     ]
-    dropped = 0
     done: set[int] = set()
     for start in sorted(members):
         if start in done or not any(inner[i] for i in members[start]):
             continue
-        dropped += _search(problem, start, members, inner, alive, keep, rank, done)
-    return CycleFree(problem.keep(alive) if dropped else problem, dropped)
+        _search(problem, start, members, inner, alive, keep, rank, done)
+    return problem if all(alive) else problem.keep(alive)
 
 
 def _edges(c: int, members: dict[int, list[int]], inner: list[tuple[int, ...]]) -> list[tuple[int, int]]:
@@ -89,8 +106,8 @@ def _search(
     keep: Set[int],
     rank: Sequence[float],
     done: set[int],
-) -> int:
-    dropped = 0
+) -> None:
+    """Drop a candidate of every cycle that an e-class leads to."""
     path = [start]
     depth = {start: 0}
     via: list[int] = [-1]  # the candidate by which each e-class of the path was reached
@@ -109,7 +126,6 @@ def _search(
             free = [j for j in cycle if problem.nodes[j] not in keep]
             victim = max(free or cycle, key=lambda j: (rank[problem.nodes[j]], problem.nodes[j]))
             alive[victim] = False
-            dropped += 1
             if victim == i:
                 continue
             # E-classes below the dropped candidate must be searched again.
@@ -126,7 +142,6 @@ def _search(
             path.pop()
             via.pop()
             stack.pop()
-    return dropped
 
 
 def split(problem: Problem, until: float = math.inf) -> list[Problem]:
@@ -155,15 +170,8 @@ def split(problem: Problem, until: float = math.inf) -> list[Problem]:
     groups: dict[int, list[int]] = {}
     for i, c in enumerate(problem.eclass):
         groups.setdefault(find(c), []).append(i)
+    whole = replace(problem, children=children)
     return [
-        Problem(
-            [problem.nodes[i] for i in group],
-            [problem.eclass[i] for i in group],
-            [problem.cost[i] for i in group],
-            [children[i] for i in group],
-            tuple(sorted({problem.eclass[i] for i in group} & needed)),
-            problem.n_classes,
-            problem.fixed,
-        )
+        whole.at(group, roots=tuple(sorted({problem.eclass[i] for i in group} & needed)))
         for group in groups.values()
     ]

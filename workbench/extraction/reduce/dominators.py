@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -46,6 +47,13 @@ class Must:
     def needed(self) -> set[int]:
         """Return the e-classes that every solution contains."""
         return set(self.members(self.of_roots))
+
+    def bits(self, classes: Iterable[int]) -> int:
+        """Return e-classes as a set of bits."""
+        found = 0
+        for c in classes:
+            found |= 1 << self.position[c]
+        return found
 
     def members(self, bits: int) -> list[int]:
         """Return the e-classes of a set of bits."""
@@ -84,9 +92,7 @@ def must_sets(problem: Problem, until: float = math.inf) -> Must | None:
         own = 1 << position[c]
         common = everything
         for i in members[c]:
-            union = 0
-            for d in problem.children[i]:
-                union |= of_class[d]
+            union = _union(of_class, problem.children[i])
             if not union & own:  # otherwise it is below itself, or its children are not known yet
                 common &= union | own
         if common != of_class[c]:
@@ -94,16 +100,15 @@ def must_sets(problem: Problem, until: float = math.inf) -> Must | None:
             fresh = readers[c] - waiting
             queue.extend(sorted(fresh))
             waiting |= fresh
-    of_node = []
-    for row in problem.children:
-        union = 0
-        for d in row:
-            union |= of_class[d]
-        of_node.append(union)
-    roots = 0
-    for r in problem.roots:
-        roots |= of_class[r]
-    return Must(of_class, of_node, roots, position, classes)
+    of_node = [_union(of_class, row) for row in problem.children]
+    return Must(of_class, of_node, _union(of_class, problem.roots), position, classes)
+
+
+def _union(of_class: dict[int, int], row: Iterable[int]) -> int:
+    union = 0
+    for d in row:
+        union |= of_class[d]
+    return union
 
 
 @dataclass(slots=True, eq=False)
@@ -117,11 +122,8 @@ class Weights:
     @classmethod
     def of(cls, problem: Problem, must: Must) -> Weights:
         """Return the weights of a problem: each e-class at its cheapest candidate."""
-        least = np.full(len(must.position), math.inf)
-        for c, cost in zip(problem.eclass, problem.cost, strict=True):
-            k = must.position[c]
-            least[k] = min(least[k], cost)
-        return cls(must, least)
+        least = problem.least()
+        return cls(must, np.array([least[c] for c in must.classes]))
 
     def __call__(self, bits: int) -> float:
         """Return the sum over a set."""

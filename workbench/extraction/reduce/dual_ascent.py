@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from workbench.extraction.problem import Problem
+from workbench.extraction.problem import Problem, settle_by_heap
 from workbench.extraction.reduce.dominators import Must, lower_bound
 
 #: Prices below this share of the largest are rounding.
@@ -72,21 +72,7 @@ class Layout:
 
     def heights(self, price: Sequence[float]) -> list[float]:
         """Return for every e-class the least price, over its terms, of the term's most expensive path."""
-        waiting = [len(row) for row in self.children]
-        height = [math.inf] * len(self.members)
-        heap = [(price[i], i) for i, count in enumerate(waiting) if not count]
-        heapq.heapify(heap)
-        while heap:
-            value, i = heapq.heappop(heap)
-            c = self.eclass[i]
-            if height[c] < math.inf:
-                continue
-            height[c] = value
-            for j in self.readers[c]:
-                waiting[j] -= 1
-                if not waiting[j]:
-                    heapq.heappush(heap, (value + price[j], j))
-        return height
+        return settle_by_heap(self.eclass, self.children, self.readers, price, highest=True).best
 
     def depths(self, price: Sequence[float]) -> list[float]:
         """Return for every e-class the least price of a path of candidates from a root to it."""

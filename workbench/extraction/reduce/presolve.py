@@ -7,7 +7,6 @@ needed e-classes as roots. They use must-sets instead of children if there are f
 
 from __future__ import annotations
 
-import heapq
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -16,10 +15,10 @@ from typing import Final
 
 import numpy as np
 
-from workbench.extraction.problem import Problem
-from workbench.extraction.reduce.cycles import components, cyclic
+from workbench.extraction.problem import Problem, settle_by_heap
+from workbench.extraction.reduce.cycles import Loops
 from workbench.extraction.reduce.dominators import Must, Weights, must_sets
-from workbench.extraction.reduce.dual_ascent import affordable, climb
+from workbench.extraction.reduce.dual_ascent import Layout, affordable, climb
 
 #: The largest number of rounds.
 ROUNDS: Final = 8
@@ -72,16 +71,42 @@ def drop_repeated(problem: Problem, known: Knowledge) -> Problem:
 
     This is :func:`drop_dominated` without must-sets: siblings are compared by their children.
     """
+    rows = list(map(frozenset, problem.children))
+
+    def replaced(c: int, i: int, kept: list[int]) -> bool:
+        # Only the first candidates are compared, so that the work stays linear in large e-classes.
+        return any(
+            problem.cost[j] <= problem.cost[i] and rows[j] <= rows[i] for j in kept[:CHEAPEST_COMPARED]
+        )
+
+    return _without(
+        problem, known, lambda c, of: sorted(of, key=lambda i: (len(rows[i]), problem.cost[i], i)), replaced
+    )
+
+
+def _without(
+    problem: Problem,
+    known: Knowledge,
+    ordered: Callable[[int, list[int]], list[int]],
+    replaced: Callable[[int, int, list[int]], bool],
+) -> Problem:
+    """Return the problem without candidates that a sibling can replace.
+
+    Args:
+        problem: The problem.
+        known: The deadline.
+        ordered: Returns the candidates of an e-class to look at, one after another.
+        replaced: Returns whether one of those kept so far can replace a candidate of an e-class.
+    """
     alive = [True] * len(problem.nodes)
-    for siblings in problem.members().values():
-        if len(siblings) < 2:
+    for c, siblings in problem.members().items():
+        if len(siblings) < 2 or time.perf_counter() > known.until:
             continue
-        rows = {i: frozenset(problem.children[i]) for i in siblings}
-        order = sorted(siblings, key=lambda i: (len(rows[i]), problem.cost[i], i))
         kept: list[int] = []
-        for i in order:
-            # Only the first candidates are compared, so that the work stays linear in large e-classes.
-            if any(problem.cost[j] <= problem.cost[i] and rows[j] <= rows[i] for j in kept[:64]):
+        for k, i in enumerate(ordered(c, siblings)):
+            if not k & 15 and time.perf_counter() > known.until:
+                break
+            if replaced(c, i, kept):
                 alive[i] = False
             else:
                 kept.append(i)
@@ -98,11 +123,8 @@ def take_free(problem: Problem, known: Knowledge) -> Problem:
     if not free:
         return problem
     rest = [i for i, c in enumerate(problem.eclass) if c not in free]
-    return replace(
-        problem,
-        nodes=[problem.nodes[i] for i in rest],
-        eclass=[problem.eclass[i] for i in rest],
-        cost=[problem.cost[i] for i in rest],
+    return problem.at(
+        rest,
         children=[tuple(d for d in problem.children[i] if d not in free) for i in rest],
         roots=tuple(r for r in problem.roots if r not in free),
         fixed=problem.fixed | free,
@@ -180,32 +202,6 @@ def pull_up_costs(problem: Problem, known: Knowledge) -> Problem:
 
 
 # -- reductions by must-sets ------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True, eq=False)
-class Surroundings:
-    """The strongly connected component of every e-class, as its number and as bits."""
-
-    number: list[int]
-    loops: dict[int, int]
-    must: Must
-
-    @classmethod
-    def of(cls, problem: Problem, must: Must) -> Surroundings:
-        """Return the components of a problem."""
-        number = components(problem)
-        loops: dict[int, int] = {}
-        for c in cyclic(problem, number):
-            loops[number[c]] = loops.get(number[c], 0) | 1 << must.position[c]
-        return cls(number, loops, must)
-
-    def loop(self, eclass: int) -> int:
-        """Return the e-classes of a component as bits."""
-        return self.loops.get(self.number[eclass], 1 << self.must.position[eclass])
-
-    def given(self, eclass: int) -> int:
-        """Return the e-classes that every solution contains and that cannot need this one, as bits."""
-        return self.must.of_roots & ~self.loop(eclass)
-
-
 def compared(kept: list[int]) -> list[int]:
     """Return the siblings with which a candidate is compared: all, or the cheapest of very many."""
     return kept if len(kept) <= MAX_COMPARED else kept[:CHEAPEST_COMPARED]
@@ -223,49 +219,26 @@ def _missing(row: tuple[int, ...], there: int, must: Must, terms: dict[int, int]
     return found & ~there
 
 
-def _terms(problem: Problem, must: Must, around: Surroundings) -> tuple[dict[int, int], dict[int, int]]:
+def _terms(problem: Problem, must: Must, around: Loops) -> tuple[dict[int, int], dict[int, int]]:
     """Return the least tree term of every e-class: its candidate, and the e-classes in it as bits.
 
     An e-class that every solution contains costs nothing in the terms of other components.
     """
-    free = _free(problem, must, around)
-    waiting: list[int] = []
-    readers: dict[int, list[int]] = {}
-    total = list(problem.cost)
-    for i, row in enumerate(problem.children):
-        open_ = [d for d in row if not free(i, d)]
-        for d in open_:
-            readers.setdefault(d, []).append(i)
-        waiting.append(len(open_))
-    heap = [(total[i], i) for i, count in enumerate(waiting) if not count]
-    heapq.heapify(heap)
+    needed, number = must.needed(), around.number
+    rows = [
+        tuple(d for d in row if d not in needed or number[d] == number[c])
+        for c, row in zip(problem.eclass, problem.children, strict=True)
+    ]
+    layout = Layout.of(replace(problem, children=rows))
+    found = settle_by_heap(layout.eclass, layout.children, layout.readers, problem.cost)
     choice: dict[int, int] = {}
     terms: dict[int, int] = {}
-    while heap:
-        cost, i = heapq.heappop(heap)
-        c = problem.eclass[i]
-        if c in choice:
-            continue
-        choice[c] = i
-        bits = 1 << must.position[c]
-        for d in problem.children[i]:
-            bits |= 0 if free(i, d) else terms[d]
-        terms[c] = bits
-        for reader in readers.get(c, ()):
-            total[reader] += cost
-            waiting[reader] -= 1
-            if not waiting[reader] and problem.eclass[reader] not in choice:
-                heapq.heappush(heap, (total[reader], reader))
+    for c, k in sorted(layout.number.items(), key=lambda item: found.rank[item[1]]):
+        if (i := found.choice[k]) >= 0:
+            choice[c], terms[c] = i, 1 << must.position[c]
+            for d in rows[i]:
+                terms[c] |= terms[d]
     return choice, terms
-
-
-def _free(problem: Problem, must: Must, around: Surroundings) -> Callable[[int, int], bool]:
-    needed, number, place = must.of_roots, around.number, must.position
-
-    def free(candidate: int, child: int) -> bool:
-        return bool(needed >> place[child] & 1) and number[child] != number[problem.eclass[candidate]]
-
-    return free
 
 
 def drop_circular(problem: Problem, known: Knowledge) -> Problem:
@@ -288,31 +261,20 @@ def drop_dominated(problem: Problem, known: Knowledge) -> Problem:
     must = known.must(problem)
     if must is None:
         return drop_repeated(problem, known)
-    alive = [True] * len(problem.nodes)
-    around = Surroundings.of(problem, must)
-    own = []
-    for row in problem.children:
-        bits = 0
-        for d in row:
-            bits |= 1 << must.position[d]
-        own.append(bits)
-    for c, siblings in problem.members().items():
-        if len(siblings) < 2 or time.perf_counter() > known.until:
-            continue
+    around = Loops.of(problem, must)
+    own = [must.bits(row) for row in problem.children]
+
+    def ordered(c: int, siblings: list[int]) -> list[int]:
         given = around.given(c)
         # A circular candidate cannot justify dropping another one.
         finite = [i for i in siblings if not must.of_node[i] >> must.position[c] & 1]
-        order = sorted(finite, key=lambda i: (problem.cost[i], (own[i] & ~given).bit_count(), i))
-        kept: list[int] = []
-        for k, i in enumerate(order):
-            if not k & 63 and time.perf_counter() > known.until:
-                break
-            there = must.of_node[i] | given
-            if any(not own[j] & ~there for j in compared(kept)):
-                alive[i] = False
-            else:
-                kept.append(i)
-    return problem.keep(alive, always=False)
+        return sorted(finite, key=lambda i: (problem.cost[i], (own[i] & ~given).bit_count(), i))
+
+    def replaced(c: int, i: int, kept: list[int]) -> bool:
+        there = must.of_node[i] | around.given(c)
+        return any(not own[j] & ~there for j in compared(kept))
+
+    return _without(problem, known, ordered, replaced)
 
 
 def drop_replaceable(problem: Problem, known: Knowledge) -> Problem:
@@ -325,36 +287,25 @@ def drop_replaceable(problem: Problem, known: Knowledge) -> Problem:
     must = known.must(problem)
     if must is None:
         return problem
-    around = Surroundings.of(problem, must)
+    around = Loops.of(problem, must)
     choice, terms = _terms(problem, must, around)
     # A term may rely on its candidates, so these are kept.
     least = np.array([problem.cost[choice[c]] if c in choice else math.inf for c in must.classes])
     weight = Weights(must, least)
-    alive = [True] * len(problem.nodes)
-    for c, siblings in problem.members().items():
-        if len(siblings) < 2 or c not in choice or time.perf_counter() > known.until:
-            continue
+
+    def ordered(c: int, siblings: list[int]) -> list[int]:
         finite = [i for i in siblings if not must.of_node[i] >> must.position[c] & 1]
-        order = sorted(finite, key=lambda i: (problem.cost[i], i))
-        given = around.given(c)
-        kept: list[int] = []
-        for k, i in enumerate(order):
-            if not k & 15 and time.perf_counter() > known.until:
-                break
-            if i == choice[c]:
-                kept.append(i)
-                continue
-            there = must.of_node[i] | given
-            for j in compared(kept):
-                more = _missing(problem.children[j], there, must, terms)
-                if more is None or more & around.loop(c):
-                    continue
-                if problem.cost[j] + weight(more) <= problem.cost[i]:
-                    alive[i] = False
-                    break
-            if alive[i]:
-                kept.append(i)
-    return problem.keep(alive, always=False)
+        return sorted(finite, key=lambda i: (problem.cost[i], i)) if c in choice else []
+
+    def replaced(c: int, i: int, kept: list[int]) -> bool:
+        there, loop = must.of_node[i] | around.given(c), around.loop(c)
+        for j in compared(kept) if i != choice[c] else ():
+            more = _missing(problem.children[j], there, must, terms)
+            if more is not None and not more & loop and problem.cost[j] + weight(more) <= problem.cost[i]:
+                return True
+        return False
+
+    return _without(problem, known, ordered, replaced)
 
 
 def drop_expensive(problem: Problem, known: Knowledge) -> Problem:

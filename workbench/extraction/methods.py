@@ -1,0 +1,371 @@
+"""The methods of extraction: each is a sequence of stages, which offer selections and bounds to one incumbent."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Generator, Iterator, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from workbench.extraction.exact.dynamic import MAX_WIDTH
+from workbench.extraction.exact.race import Patience, Race
+from workbench.extraction.exact.solve import PROOF_EFFORT, Exact, by_shape, solve
+from workbench.extraction.exact.types import Effort, Job
+from workbench.extraction.greedy.dag import ENTRIES, beam, greedy
+from workbench.extraction.greedy.local_search import PATIENCE, improve
+from workbench.extraction.incumbent import Incumbent
+from workbench.extraction.problem import VAST, Problem, Terms, dag_cost, original_selection
+from workbench.extraction.reduce.cycles import break_cycles, split
+from workbench.extraction.reduce.dominators import must_sets
+from workbench.extraction.reduce.dual_ascent import climb, highest_bound
+from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, ROUNDS, Effect, presolve
+from workbench.extraction.registry import OWN, TENSAT, checked_choice
+from workbench.extraction.result import DIED, Ending, Limit, Status
+from workbench.run.trace import RuleStep, StepKind
+from workbench.support.processes import SOLVER_MEMORY
+
+#: ``auto`` stops when neither cost nor bound has moved by this share for so many seconds; a large problem has more
+#: for each candidate, because its first relaxation is slow.
+PROGRESS_SHARE: Final = 1e-3
+IDLE_SECONDS: Final = 5.0
+IDLE_SECONDS_PER_CANDIDATE: Final = 5e-5
+#: Largest shares of the remaining time for greedy search, presolve, and what comes before both.
+GREEDY_TIME_SHARE: Final = 0.3
+PRESOLVE_TIME_SHARE: Final = 0.3
+PREPARATION_TIME_SHARE: Final = 0.1
+#: With this many candidates or more after reductions, and a part that is not small, local search runs before a
+#: solver is started. It then ends after so many seconds per candidate without an improvement.
+MIN_LOCAL_SIZE: Final = 2_000
+LOCAL_SECONDS_PER_CANDIDATE: Final = 2e-4
+#: The least and the largest share of the remaining time for it. In between, the share is that of the candidates in
+#: a problem for which a solver is hopeless.
+MIN_LOCAL_TIME_SHARE, MAX_LOCAL_TIME_SHARE, HOPELESS_SIZE = 0.25, 0.5, 400_000
+#: Seconds per candidate to start a solver.
+START_SECONDS_PER_CANDIDATE: Final = 1e-5
+#: Bytes per pair of e-classes that greedy search keeps.
+BYTES_PER_PAIR: Final = 60
+#: A problem of at least this many candidates is reduced by dual ascents as a whole, unless it falls apart
+#: into smaller ones.
+MIN_WHOLE_SIZE: Final = 3_000
+
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """The state that the stages of an extraction share.
+
+    ``problem`` has all choices, ``left`` what reductions have left of it. They had ``before`` candidates to begin
+    with, and ``effects`` on them. ``terms`` are the least tree terms, ``costs`` those that the user gave. The search
+    ends at ``until``, a moment of ``time.perf_counter``.
+    """
+
+    kept: Incumbent
+    problem: Problem
+    terms: Terms
+    costs: np.ndarray
+    method: str
+    until: float
+    memory: int = SOLVER_MEMORY
+    effort: Effort = PROOF_EFFORT
+    left: Problem = field(init=False)
+    before: int = field(init=False)
+    effects: list[Effect] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart(self.problem)
+
+    def restart(self, problem: Problem) -> None:
+        """Go on with a problem without reductions so far."""
+        self.left, self.before, self.effects = problem, len(problem.nodes), []
+
+    def reduce(self, share: float, *, once: bool = False) -> None:
+        """Reduce what is left, by the reductions that suit its first size.
+
+        ``share`` is that of the remaining time; ``once`` applies only the quick reductions, each of them once.
+        """
+        self.left, self.effects = presolve(
+            self.left,
+            self.kept.solution.cost,
+            until=self.moment(share),
+            reductions=REDUCTIONS if self.before >= MIN_WHOLE_SIZE and not once else QUICK,
+            rounds=1 if once else ROUNDS,
+            earlier=self.effects,
+        )
+
+    def moment(self, share: float) -> float:
+        """Return the moment (of ``time.perf_counter``) at which a share of the remaining time is spent."""
+        return (now := time.perf_counter()) + share * max(0.0, self.until - now)
+
+    def seconds(self) -> float:
+        """Return the seconds that remain."""
+        return self.until - time.perf_counter()
+
+    @property
+    def large(self) -> bool:
+        """Return whether the problem is so large that preparations pay before a solver is started."""
+        return len(self.problem.nodes) >= MIN_LOCAL_SIZE
+
+
+#: A stage of an extraction. It offers selections and bounds to the incumbent, and yields the kinds of its steps.
+Stage = Callable[[Search], Iterator[StepKind]]
+
+
+def stages(method: str, *, gains: bool) -> tuple[Stage, ...]:
+    """Return the stages of a method; they end when the incumbent's bound is settled.
+
+    ``gains`` tells whether costs are negative that a selection can avoid: only CP-SAT searches then.
+    """
+    if method not in _STAGES:
+        return (own,)
+    if gains:
+        return (tree,) if method in ("tree", "dag", "local") else (tree, gaining)
+    return _STAGES[method]
+
+
+def original(s: Search) -> Iterator[StepKind]:
+    """Offer the start graph's own selection, if it is known."""
+    found = original_selection(s.kept.egraph)
+    if found is not None:
+        yield s.kept.offer(found, StepKind.ORIGINAL)
+
+
+def tree(s: Search) -> Iterator[StepKind]:
+    """Offer the selection of the least tree terms."""
+    yield s.kept.offer(s.terms.selection(), StepKind.TREE)
+
+
+def dag(s: Search) -> Iterator[StepKind]:
+    """Offer a greedy selection that counts shared parts once; the method ``dag`` then keeps several terms."""
+    kept, problem = s.kept, s.problem
+    if not problem.roots:
+        yield kept.prove(0.0, proved=True)
+        return
+    entries = min(ENTRIES, s.memory // BYTES_PER_PAIR)
+    first = greedy(problem, s.moment(GREEDY_TIME_SHARE), entries)
+    yield kept.offer(problem.selection(first.taken), StepKind.DAG)
+    pays = s.method == "dag" and first.finished and not kept.optimal and len(problem.nodes) < VAST
+    if pays and (wider := beam(problem, s.until, entries)) is not None:
+        found = problem.selection(wider)
+        if dag_cost(found, kept.costs) < kept.solution.cost:
+            yield kept.offer(found, StepKind.DAG)
+
+
+def blocks(s: Search) -> Iterator[StepKind]:
+    """Solve a large problem at once if quick reductions leave only small independent parts of it."""
+    if s.large:
+        s.reduce(PREPARATION_TIME_SHARE, once=True)
+        if not s.kept.optimal and in_blocks(s.left, s.moment(PREPARATION_TIME_SHARE)):
+            yield from exact(s)
+
+
+def bounds(s: Search) -> Iterator[StepKind]:
+    """Raise the bound of a large problem. End if the selection meets its bound, unless solvers are compared."""
+    kept = s.kept
+    bound = early_bound(s.left, s.moment(PREPARATION_TIME_SHARE))
+    kept.change(bound=min(kept.solution.cost, max(kept.solution.bound, bound)))
+    if kept.optimal and s.method not in ("highs", "cp-sat"):
+        yield kept.prove(kept.bound, proved=True)
+
+
+def shrunk(s: Search) -> Iterator[StepKind]:
+    """Reduce a large problem, often by a lot; the size of the rest shows whether local search pays."""
+    if s.large:
+        s.reduce(PREPARATION_TIME_SHARE)
+        if len(s.left.nodes) >= MIN_LOCAL_SIZE and s.effort.nodes is None:
+            yield from local(s)
+        elif s.method != "filtered":
+            yield from exact(s)
+
+
+def local(s: Search) -> Iterator[StepKind]:
+    """Offer a selection that local search improves. Before a solver it only descends: that finds the rest."""
+    last, patience, rest = s.until, PATIENCE, math.inf
+    if s.method != "local":
+        size = len(s.problem.nodes)
+        share = min(MAX_LOCAL_TIME_SHARE, max(MIN_LOCAL_TIME_SHARE, size / HOPELESS_SIZE))
+        last, patience, rest = s.moment(share), 0, LOCAL_SECONDS_PER_CANDIDATE * size
+    taken = improve(s.problem, s.kept.within(s.problem), last, patience=patience, rest=rest)
+    yield s.kept.offer(s.problem.selection(taken), StepKind.LOCAL_SEARCH)
+
+
+def filtered(s: Search) -> Iterator[StepKind]:
+    """Break all cycles, then reduce and solve the rest."""
+    s.restart(_cycle_free(s, frozenset(s.kept.within(s.problem).values())))
+    yield from reduced(s)
+
+
+def reduced(s: Search) -> Iterator[StepKind]:
+    """Reduce what is left, and solve it."""
+    s.reduce(PRESOLVE_TIME_SHARE)
+    yield from exact(s)
+
+
+def exact(s: Search) -> Iterator[StepKind]:
+    """Solve what is left to a proven optimum, or as far as time and effort allow."""
+    kept, problem = s.kept, s.left
+    bound = bound_by_parts(problem, s.moment(PRESOLVE_TIME_SHARE))
+    rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in s.effects)
+    counts = {"before": s.before, "after": len(problem.nodes)}
+    note = "presolve: {before} → {after} candidates".format(**counts)
+    yield kept.note(StepKind.PRESOLVE, bound, note, rules, counts)
+    if not problem.roots:  # the reductions have decided every choice
+        yield kept.offer(problem.selection({}), StepKind.INCUMBENT, s.method)
+        yield kept.prove(kept.solution.cost, proved=True)
+        return
+    left = s.seconds()
+    if left < START_SECONDS_PER_CANDIDATE * len(problem.nodes):
+        yield kept.prove(bound, proved=False, endings=(Ending(Limit.TIME),))
+        return
+    found, cuts = Exact(None, bound), 0
+    steps = solve(
+        problem,
+        kept.within(problem),
+        left,
+        solver=s.method if s.method in ("highs", "cp-sat") else "portfolio",
+        patience=Idling(len(problem.nodes)) if s.method == "auto" else None,
+        memory=s.memory,
+        effort=s.effort,
+    )
+    for found in steps:
+        bound = min(max(bound, found.bound), kept.solution.cost)
+        status = kept.solution.status if found.endings else Status.FEASIBLE  # a solver reported it
+        kept.change(bound=bound, status=status, scope=kept.scope)
+        added = (RuleStep("loop formulas", found.cuts - cuts, 0.0),) if found.cuts > cuts else ()
+        cuts = max(cuts, found.cuts)
+        if found.taken is not None:
+            kept.offer(problem.selection(found.taken), StepKind.INCUMBENT, "exact", added)
+        yield StepKind.INCUMBENT
+    if not {ending.limit for ending in found.endings} & DIED:
+        kept.change(status=Status.FEASIBLE)
+    yield kept.prove(bound, proved=found.proved, endings=found.endings, counts=treewidth(found.width))
+
+
+def tensat(s: Search) -> Iterator[StepKind]:
+    """Run Tensat's program without our bounds and selections; only free terms are decided before."""
+    kept, problem = s.kept, s.problem
+    if s.method == "tensat-filtered":
+        problem = _cycle_free(s, frozenset(s.terms.choice))
+    if not problem.roots:
+        yield kept.offer(problem.selection({}), StepKind.INCUMBENT, s.method)
+        yield kept.prove(0.0, proved=True)
+        return
+    race = yield from _race(s, s.method, problem, None)
+    endings = tuple(race.endings)
+    if kept.best is None:
+        yield kept.offer(s.terms.selection(), StepKind.TREE)
+        endings = (*endings, Ending(Limit.NOTHING))
+    proved = race.proved and race.best.picked is not None
+    yield kept.prove(race.best.cost if proved else race.best.bound, proved=proved, endings=endings)
+
+
+def gaining(s: Search) -> Iterator[StepKind]:
+    """Improve the tree selection by CP-SAT, which takes negative costs."""
+    if s.seconds() < 0:
+        yield s.kept.prove(0.0, proved=False, endings=(Ending(Limit.TIME),))
+        return
+    start = s.problem.picked(frozenset(s.kept.within(s.problem).values()))
+    patience = Idling(len(s.problem.nodes)) if s.method == "auto" else None
+    race = yield from _race(s, "cp-sat:2", s.problem, start, patience)
+    yield s.kept.prove(race.best.bound, proved=race.proved, endings=tuple(race.endings))
+
+
+def own(s: Search) -> Iterator[StepKind]:
+    """Run a user's extractor and check its choice; raise BadExtraction if the choice is not a term."""
+    extractor = OWN.find(s.method)
+    assert extractor is not None
+    given = extractor(s.kept.egraph, s.costs, seconds=max(0.01, s.seconds()))
+    choice = checked_choice(s.method, s.kept.egraph, s.costs, given)
+    yield s.kept.offer(choice, StepKind.OWN, s.method)
+    yield s.kept.prove(s.kept.bound, proved=False)
+
+
+def _race(
+    s: Search, solver: str, problem: Problem, start: dict[int, int] | None, patience: Patience | None = None
+) -> Generator[StepKind, None, Race]:
+    """Run one solver by itself on a problem without reductions, and return the finished race."""
+    kept, name = s.kept, solver.partition(":")[0]
+    race = Race(Job(problem, None, start, max(0.01, s.seconds())), (solver,), s.memory)
+    for _ in race.run(patience):
+        kept.bound = race.best.bound
+        if race.best.picked is None:
+            yield kept.note(StepKind.INCUMBENT, kept.bound, name)
+        else:
+            yield kept.offer(problem.selection(problem.taken(race.best.picked)), StepKind.INCUMBENT, name)
+    return race
+
+
+def _cycle_free(s: Search, keep: Set[int]) -> Problem:
+    """Break all cycles but keep an acyclic selection; later bounds hold for the remaining part only."""
+    egraph = s.kept.egraph
+    broken = break_cycles(s.problem, keep, egraph.birth_step.tolist() or [0] * len(egraph))
+    if broken is not s.problem:
+        s.kept.scope = "cycle-free part"
+    return broken
+
+
+_GREEDY: Final[tuple[Stage, ...]] = (original, tree, dag)
+_PORTFOLIO: Final[tuple[Stage, ...]] = (*_GREEDY, blocks, bounds, shrunk, reduced)
+_ONE_SOLVER: Final[tuple[Stage, ...]] = (*_GREEDY, bounds, reduced)
+#: The stages of each method that is built in.
+_STAGES: Final[dict[str, tuple[Stage, ...]]] = {
+    "tree": (tree,),
+    "dag": _GREEDY,
+    "local": (*_GREEDY, bounds, local),
+    "exact": _PORTFOLIO,
+    "auto": _PORTFOLIO,
+    "highs": _ONE_SOLVER,
+    "cp-sat": _ONE_SOLVER,
+    "filtered": (*_GREEDY, bounds, shrunk, filtered),
+    **dict.fromkeys(TENSAT, (tensat,)),
+}
+
+
+# -- what the stages ask of a problem ----------------------------------------------------------------
+def in_blocks(problem: Problem, until: float) -> bool:
+    """Return whether all independent parts of a problem are small: each is then improved and solved alone.
+
+    The layers of a network are such parts. Whatever is done to the whole before would be done twice.
+    """
+    return all(len(part.nodes) < MIN_WHOLE_SIZE for part in split(problem, until))
+
+
+def bound_by_parts(problem: Problem, until: float) -> float:
+    """Return a lower bound without a solver: the sum of those of the independent parts."""
+    parts = split(problem, until)
+    bounds = []
+    for first, *others in by_shape(parts):
+        part = parts[first]
+        bounds += [highest_bound(part, must_sets(part, until), until)] * (1 + len(others))
+    return math.fsum(bounds)
+
+
+def early_bound(problem: Problem, until: float) -> float:
+    """Return the bound of one dual ascent of a large problem, 0 for others and if time is up.
+
+    The reductions and solvers of a large problem may take all the time, so it has a bound before them.
+    """
+    ascents = climb(problem, until=until, times=1) if len(problem.nodes) >= MIN_LOCAL_SIZE else []
+    return max((one.bound for one in ascents), default=0.0)
+
+
+class Idling:
+    """A stopping rule of a race: go on while cost or bound move; larger problems may pause longer."""
+
+    def __init__(self, candidates: int) -> None:
+        self._idle = max(IDLE_SECONDS, IDLE_SECONDS_PER_CANDIDATE * candidates)
+        self._cost, self._bound, self._since = math.inf, 0.0, 0.0
+
+    def __call__(self, seconds: float, cost: float, bound: float) -> bool:
+        """Return whether the race continues."""
+        if cost < self._cost * (1 - PROGRESS_SHARE) or bound > self._bound + PROGRESS_SHARE * cost:
+            self._cost, self._bound, self._since = cost, bound, seconds
+        return seconds - self._since < max(self._idle, self._since)
+
+
+def treewidth(width: int | None) -> dict[str, int]:
+    """Return the counts that report the treewidth of the parts that took a search, if it is known."""
+    if not width:
+        return {}
+    return {"treewidth above": MAX_WIDTH} if width > MAX_WIDTH else {"treewidth at most": width}

@@ -1,10 +1,13 @@
 """Of equally cheap selections, one whose products share an operand."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from tests.extraction.egraphs import egraph_of
 from workbench.costs import price_egraph
 from workbench.costs.analytic import AnalyticCost
-from workbench.extraction import extract
+from workbench.extraction import extract, tie_breaking
 from workbench.extraction.tie_breaking import gathered
 from workbench.graph import GraphBuilder
 from workbench.rules import parse_rules
@@ -73,3 +76,28 @@ def test_products_that_share_an_operand_stay():
     found = gathered(egraph, costs, choice)
     assert np.array_equal(gathered(egraph, costs, found), found)
     assert cost(costs, best) <= cost(costs, found) * (1 + 1e-9)
+
+
+def test_terms_with_many_free_choices_are_not_all_tried(monkeypatch):
+    """Eight e-nodes that cost nothing in each of six layers make 8^6 terms of one operand."""
+    layers, wide = 6, 8
+    ops, eclass, rows = (
+        ["matmul", "matmul", "relu", "input", "weight"],
+        [0, 0, 1, 2, 3],
+        [[1, 3], [4, 3], [2], [], []],
+    )
+    for k in range(layers):
+        ops += ["relu"] * wide
+        eclass += [4 + k] * wide
+        rows += [[5 + k if k + 1 < layers else 2]] * wide
+    egraph = replace(egraph_of(list(zip(eclass, rows, strict=True))), ops=tuple(ops))
+    tried = []
+    term = tie_breaking._Selection.term
+    monkeypatch.setattr(
+        tie_breaking._Selection, "term", lambda self, *given: (tried.append(given), term(self, *given))[1]
+    )
+    choice = np.full(egraph.n_classes, -1)
+    choice[:4] = [0, 2, 3, 4]
+    found = gathered(egraph, np.zeros(len(egraph)), choice)
+    assert np.array_equal(found, choice)
+    assert len(tried) < wide**layers / 10

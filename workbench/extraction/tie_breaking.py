@@ -19,6 +19,8 @@ _NEAR: Final = 1e-9
 #: Most e-classes that are replaced at once, and the greatest depth of a term in their place.
 _MOST: Final = 4
 _DEEPEST: Final = 6
+#: Most e-nodes that are tried in the place of one: terms with many free choices are exponentially many.
+_TRIES: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def gathered(egraph: EGraph, costs: np.ndarray, choice: np.ndarray) -> np.ndarra
 
 @dataclass(slots=True)
 class _Selection:
-    """A selection, and what is known about its e-graph."""
+    """A selection, what is known about its e-graph, and the e-nodes left to try in the place of one."""
 
     egraph: EGraph
     costs: Sequence[float]
@@ -71,6 +73,7 @@ class _Selection:
     products: Set[str] = field(default_factory=lambda: with_trait(Trait.PRODUCT))
     sums: Set[str] = field(default_factory=lambda: with_trait(Trait.BROADCASTS) - with_trait(Trait.PRODUCT))
     known: dict[int, list[tuple[str, int, int]]] = field(default_factory=dict)
+    left: int = 0
     operands: list[tuple[int, ...]] = field(init=False)
     members: list[list[int]] = field(init=False)
     readers: list[set[int]] = field(init=False)
@@ -138,7 +141,7 @@ class _Selection:
             return
         place = _Place(own, frozenset(lone), math.fsum(self.costs[self.choice[d]] for d in own))
         before = sum(self.shared(self.choice[d], place) for d in own)
-        best = _Term(place.cost, before)
+        best, self.left = _Term(place.cost, before), _TRIES
         for node in self.members[c]:
             if node != self.choice[c]:
                 found = self.term(node, place, place.cost, (c,))
@@ -173,6 +176,9 @@ class _Selection:
 
     def term(self, node: int, place: _Place, most: float, above: tuple[int, ...]) -> _Term:
         """Return what an e-node and its operands cost, share and add, in the place of what is replaced."""
+        self.left -= 1
+        if self.left < 0:
+            return _NONE
         cost, shared = self.costs[node], self.shared(node, place)
         added: dict[int, int] = {}
         for d in dict.fromkeys(self.operands[node]):

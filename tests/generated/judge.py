@@ -11,7 +11,6 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +32,8 @@ VERDICTS = (
     "no reference",
     "right",
 )
-#: Seconds that a model may take.
-LIMIT = 180.0
+#: Seconds that a model may take; machines may be busy.
+LIMIT = 600.0
 #: The largest allowed difference, relative to the largest entry of an output.
 TOLERANCE = 1e-3
 #: Small limits: many models are worth more than the last per cent of each.
@@ -68,9 +67,7 @@ def interface(before, after):
     """Return the sizes at which symbols are fixed in a result, and what else is different in its interface."""
     fixed, notes = {}, []
     for kind in ("input", "output"):
-        initial = {
-            w.name for w in before.graph.initializer
-        }  # an input with an initial value becomes a weight
+        initial = {w.name for w in before.graph.initializer}  # such an input becomes a weight
         old, new = ([v for v in getattr(m.graph, kind) if v.name not in initial] for m in (before, after))
         if [v.name for v in old] != [v.name for v in new]:
             notes.append(f"{kind}s {', '.join(v.name for v in new)} for {', '.join(v.name for v in old)}")
@@ -113,14 +110,14 @@ def undeclared(before, after, values, sizes):
     return notes
 
 
-def optimised(path, out):
+def optimised(path, out, **settings):
     """Optimise a file as the command line does; return verdict, message and facts."""
     import workbench
     from workbench.frontends import ModelError
 
     facts = {"rewritten": False, "fixed": []}
     try:
-        result = workbench.optimize(path, **SETTINGS)
+        result = workbench.optimize(path, **SETTINGS | settings)
         result.save(out)
     except Exception as error:
         verdict = "refused" if isinstance(error, ModelError) else "crash"
@@ -177,7 +174,7 @@ def compared(draft, model, valid, result):
 
 
 def judge(seed, keep=None):
-    """Return what became of the model of a seed, as plain data."""
+    """Return what became of the model of a seed."""
     began = time.perf_counter()
     family, draft, model, valid = draw(seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -192,16 +189,7 @@ def judge(seed, keep=None):
         message = "; ".join(facts["fixed"])[:300]
     if keep and verdict != "right":
         onnx.save(model, Path(keep, f"{seed:05d}_{family}.onnx"))
-    seconds = time.perf_counter() - began
-    return {
-        "seed": seed,
-        "family": family,
-        "verdict": verdict,
-        "message": message,
-        "sizes": len(valid),
-        "seconds": seconds,
-        **facts,
-    }
+    return [outcome(seed, family, verdict, message, time.perf_counter() - began, sizes=len(valid), **facts)]
 
 
 def work(pipe, judge, keep):
@@ -215,13 +203,20 @@ def work(pipe, judge, keep):
             try:
                 pipe.send(judge(seed, keep))
             except Exception as error:
-                pipe.send(outcome(seed, "crash", f"harness: {type(error).__name__}: {error}"))
+                pipe.send(unfinished(seed, "crash", f"harness: {type(error).__name__}: {error}"))
 
 
-def outcome(seed, verdict, message):
-    """Return the outcome of a model that was not judged to the end."""
-    facts = {"sizes": 0, "seconds": LIMIT, "rewritten": False, "fixed": []}
-    return {"seed": seed, "family": "unfinished", "verdict": verdict, "message": message, **facts}
+def outcome(seed, family, verdict, message, seconds=0.0, *, sizes=0, rewritten=False, fixed=()):
+    """Return what became of the model of a seed, as plain data."""
+    return {
+        "seed": seed, "family": family, "verdict": verdict, "message": message, "seconds": seconds,
+        "sizes": sizes, "rewritten": rewritten, "fixed": list(fixed),
+    }  # fmt: skip
+
+
+def unfinished(seed, verdict, message):
+    """Return the outcome of what was not judged to the end."""
+    return [outcome(seed, "unfinished", verdict, message, LIMIT)]
 
 
 class Worker:
@@ -246,9 +241,9 @@ class Worker:
                 return self.pipe.recv()
         except (EOFError, ConnectionError):
             self.process.join()
-            return outcome(self.seed, "crash", f"the process ended with {self.process.exitcode}")
+            return unfinished(self.seed, "crash", f"the process ended with {self.process.exitcode}")
         if time.monotonic() - self.began > LIMIT:
-            return outcome(self.seed, "endless", f"no result after {LIMIT:.0f} s")
+            return unfinished(self.seed, "endless", f"no result after {LIMIT:.0f} s")
         return None
 
     def end(self):
@@ -270,11 +265,11 @@ def judged(seeds, workers=1, keep=None, judge=judge):
                 found = worker.result()
                 if found is None:
                     continue
-                if not worker.process.is_alive() or found["verdict"] == "endless":
+                if not worker.process.is_alive() or found[0]["verdict"] == "endless":
                     worker.end()
                     crew[i] = Worker(judge, keep)
                 worker.seed = None
-                yield found
+                yield from found
     finally:
         for worker in crew:
             worker.end()
@@ -287,7 +282,10 @@ def table(outcomes):
         + "".join(f"{v:>12s}" for v in reversed(VERDICTS))
         + f"{'rewritten':>11s}{'seconds':>9s}"
     ]
-    for family in [*dict.fromkeys(o["family"] for o in sorted(outcomes, key=itemgetter("seed"))), "all"]:
+    for family in [
+        *dict.fromkeys(o["family"] for o in sorted(outcomes, key=lambda o: str(o["seed"]).zfill(9))),
+        "all",
+    ]:
         mine = [o for o in outcomes if family in ("all", o["family"])]
         counts = Counter(o["verdict"] for o in mine)
         seconds = sum(o["seconds"] for o in mine) / len(mine)
@@ -305,7 +303,7 @@ def line(o):
     return f"{o['seed']}\t{o['family']}\t{o['verdict']}\t{o['message']}"
 
 
-def main(about=__doc__, judge=judge):
+def main(about=__doc__, judge=judge, groups=list):
     """Judge the seeds that the command line names, and print an outcome a line and the table."""
     parser = argparse.ArgumentParser(description=about)
     parser.add_argument("first", type=int)
@@ -316,7 +314,7 @@ def main(about=__doc__, judge=judge):
     parser.add_argument("--lines", help="a file to which a line is added for every model")
     given = parser.parse_args()
     outcomes = []
-    for found in judged(range(given.first, given.end, given.step), given.workers, given.keep, judge):
+    for found in judged(groups(range(given.first, given.end, given.step)), given.workers, given.keep, judge):
         outcomes.append(found)
         print(line(found), f"{found['seconds']:.1f} s", sep="\t", flush=True)
         if given.lines:

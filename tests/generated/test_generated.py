@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
-from tests.frontends.fuzz import draw as random_model
 from tests.generated import static
 from tests.generated.architectures import FAMILIES as ARCHITECTURES
 from tests.generated.draft import session
@@ -77,18 +76,26 @@ def test_differences_are_of_shape_type_or_value():
 
 
 def test_a_wrong_static_result_is_noticed_beyond_rounding():
-    model, feeds = random_model(41)
+    one = static.Given(41)
 
     def scaled(factor):
         def change(copy):
             weight = next(w for w in copy.graph.initializer if w.data_type == 1)
             weight.CopyFrom(numpy_helper.from_array(factor * numpy_helper.to_array(weight), weight.name))
 
-        return altered(model, change)
+        return altered(one.model, change)
 
-    assert static.compared(model, feeds, model) == ("right", "")
-    assert static.compared(model, feeds, scaled(np.float32(1 + 1e-6)))[0] == "right"
-    assert static.compared(model, feeds, scaled(np.float32(1.5)))[0] == "wrong"
+    assert static.compared([one], one.model, one.model) == ("right", "")
+    assert static.compared([one], one.model, scaled(np.float32(1 + 1e-6)))[0] == "right"
+    assert static.compared([one], one.model, scaled(np.float32(1.5)))[0] == "wrong"
+
+
+def test_joined_models_compute_what_each_computes():
+    group = next(g for g in static.files(range(60)) if len(g) > 3)
+    models = [m for s in group if not (m := static.Given(s)).failure]
+    whole = static.joined(models)
+    assert static.compared(models, whole, whole) == ("right", "")
+    assert len(whole.graph.node) == sum(len(m.model.graph.node) for m in models)
 
 
 def check(seeds, kept=1.0, judge=judge):
@@ -121,11 +128,11 @@ def test_blocks_of_architectures_are_right():
 
 @pytest.mark.slow
 def test_random_models_of_fixed_shapes_are_right_when_optimised():
-    check(range(40), judge=static.judge)
+    check(static.files(range(120)), judge=static.judge)
 
 
 @pytest.mark.slow
 @pytest.mark.sweep
 @pytest.mark.parametrize("part", range(10))
 def test_ten_thousand_models_of_fixed_shapes_are_right_when_optimised(part):
-    check(range(1000 * part, 1000 * part + 1000), judge=static.judge)
+    check(static.files(range(1000 * part, 1000 * part + 1000)), judge=static.judge)

@@ -21,6 +21,8 @@ THEOREM: Final = "theorem"
 #: may not. ``tested``: many instances agree in exact arithmetic. ``refuted``: an instance differs. ``vacuous``: both
 #: sides are the same term. ``rejected``: it is not a rule.
 VERDICTS: Final = (THEOREM, "tested", "unknown", "refuted", "vacuous", "rejected")
+#: The order in a table: what needs attention comes first. *proved* is an outcome of the batch verifier.
+WORST_FIRST: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved", THEOREM)
 #: The verdicts on rules that a set of the library has, and that are applied without further judging.
 TRUSTED: Final = VERDICTS[:2]
 

@@ -23,7 +23,7 @@ _OFFERS: Final = {
     "why_not": "laws.explain.api:ask_why_not",
     "judged_rules": "laws.verification.admission:judged",
     "judge_range": "laws.verification.half_precision:judge_range",
-    "sound_rules": "laws.verification.sound:sound_rules",
+    "sound_rules": "laws.verification.admission:sound_rules",
     "page": "faces.views:page",
     "static_html": "faces.views:static_html",
     "view": "faces.views:view",

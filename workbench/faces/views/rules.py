@@ -16,6 +16,7 @@ from workbench.faces.views.scene import Box, Cluster, Edge, Scene, family_of
 from workbench.faces.views.svg import svg
 from workbench.rules.pattern import App, Rule, Term, Var, format_expr, format_term, subterms
 from workbench.rules.ruleset import RuleSet
+from workbench.rules.verdicts import WORST_FIRST
 from workbench.studies.analysis.rule_activity import RuleActivity, RuleTable, rule_table
 from workbench.support.formatting import change, microseconds, thousands
 
@@ -101,9 +102,6 @@ def rule_svg(rule: Rule) -> bytes:
 MOST_CHARACTERS: Final = 390_000
 #: Limit on the rows of the table of all rules.
 MOST_RULES: Final = 600
-
-#: The order of verdicts in a table without a run, the most important first.
-_ORDER: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved", "theorem")
 
 
 def table_of(thing: object) -> RuleTable | None:
@@ -194,7 +192,7 @@ def _cards(rules: RuleTable, left: int) -> list[str]:
     """Return the cards that fit in ``left`` characters, and the number of all rules if some do not."""
 
     def key(row: RuleActivity) -> tuple[int, bool, bool]:
-        return _ORDER.index(row.verdict), not row.rule.multi, not row.rule.conditions
+        return WORST_FIRST.index(row.verdict), not row.rule.multi, not row.rule.conditions
 
     order: Sequence[RuleActivity] = rules.fired if rules.run else sorted(rules.rows, key=key)
     parts: list[str] = []

@@ -21,6 +21,7 @@ from workbench.faces.views.markup import (
 )
 from workbench.faces.views.rules import rule_html, rule_set_html, rule_table_html
 from workbench.graph.text import format_attr
+from workbench.rules.verdicts import WORST_FIRST
 from workbench.run.trace import sizes
 from workbench.support.formatting import thousands
 
@@ -344,8 +345,7 @@ def _extraction(extraction: Extraction) -> str:
 def _verification(verification: Verification) -> str:
     counts = ", ".join(f"{n} {verdict}" for verdict, n in verification.counts.items())
     rows = [(v.index, v.name, v.verdict, f"{v.seconds:.2f}", v.reason()) for v in verification.verdicts]
-    order = {"refuted": 0, "rejected": 1, "unknown": 2, "vacuous": 3, "tested": 4, "proved": 5, "theorem": 6}
-    rows.sort(key=lambda row: (order[row[2]], row[0]))
+    rows.sort(key=lambda row: (WORST_FIRST.index(row[2]), row[0]))
     note = f"{counts}; {_state(verification)}, {verification.seconds:.1f} s"
     return heading(f"Verification of {verification.name}", note) + table(
         ("rule", "name", "verdict", "seconds", "evidence"), rows

@@ -10,12 +10,9 @@ from workbench.laws.synthesis.anti_unification import Variants
 from workbench.laws.synthesis.conditions import equal_extents, fixed_extents, same_extents
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.refuting.refute import search
-from workbench.laws.verification.verdict import Verdict
+from workbench.laws.verification.verdict import HOLDS, Verdict
 from workbench.laws.verification.verify import Verification
 from workbench.rules.pattern import Compare, Rule
-
-#: Verdicts with which a law is kept.
-HOLDS: Final = ("proved", "tested")
 
 #: Instances of a first look at a law: most wrong laws fail here already.
 LOOK: Final = 6

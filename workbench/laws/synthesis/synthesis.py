@@ -17,13 +17,13 @@ from workbench.laws.synthesis.derivation import derivable
 from workbench.laws.synthesis.enumeration import Enumeration, Equation
 from workbench.laws.synthesis.grammar import Grammar, Operand
 from workbench.laws.synthesis.instantiation import instances, readable
-from workbench.laws.synthesis.judge import HOLDS, Judged, judge
+from workbench.laws.synthesis.judge import Judged, judge
 from workbench.laws.synthesis.naming import joint_name, proposed_name, tidied, unique_name
 from workbench.laws.synthesis.outputs import Parts, parts_of, variants_of_parts
 from workbench.laws.synthesis.rewriting import Pair, Rewriting
 from workbench.laws.synthesis.shards import Mapper
 from workbench.laws.verification.evidence import Effort
-from workbench.laws.verification.verdict import Verdict
+from workbench.laws.verification.verdict import HOLDS, Verdict
 from workbench.ops import TensorType
 from workbench.rules.pattern import App, Rule, subterms, tensor_variables
 from workbench.rules.ruleset import RuleSet

@@ -64,12 +64,8 @@ def group_of(o: Int, channels: Int, groups: Int) -> Int:
 @defines("conv2d")
 def _conv(c: Call, i: Index) -> Value:
     x, w = c.xs[:2]
-    strides, dilations, pads, groups = (
-        c.numbers("strides"),
-        c.numbers("dilations"),
-        c.numbers("pads"),
-        c.int("groups"),
-    )
+    strides, dilations, pads = map(c.numbers, ("strides", "dilations", "pads"))
+    groups = c.int("groups")
     first = mul(group_of(i(-3), w.dim(-4), groups), w.dim(-3))
 
     def product(at: list[Int]) -> Value:
@@ -89,12 +85,8 @@ def _conv(c: Call, i: Index) -> Value:
 @defines("conv_transpose")
 def _conv_transpose(c: Call, i: Index) -> Value:
     x, w = c.xs[:2]
-    strides, dilations, pads, groups = (
-        c.numbers("strides"),
-        c.numbers("dilations"),
-        c.numbers("pads"),
-        c.int("groups"),
-    )
+    strides, dilations, pads = map(c.numbers, ("strides", "dilations", "pads"))
+    groups = c.int("groups")
     per_in = div(x.dim(-3), groups)
     group, own = (num(0), i(-3)) if groups == num(1) else (div(i(-3), w.dim(-3)), mod(i(-3), w.dim(-3)))
 

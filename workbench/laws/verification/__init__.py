@@ -21,9 +21,9 @@ __getattr__ = lazy_names(
     {
         "Counterexample": ".refuting.cases",
         "Effort": ".evidence",
-        "Sound": ".sound",
+        "Sound": ".admission",
         "Verdict": ".verdict",
         "Verification": ".verify",
-        "sound_rules": ".sound",
+        "sound_rules": ".admission",
     },
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.laws.verification.evidence import Effort
-from workbench.laws.verification.verdict import Verdict
+from workbench.laws.verification.verdict import HOLDS, Verdict
 from workbench.laws.verification.verify import Verification
 from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import CannotTravel, definition_of
@@ -169,7 +169,7 @@ def sound_rules(
     again = Verification(narrowed, effort=effort, seed=seed, jobs=jobs)
     if narrowed:
         again.run(progress)
-    sound = {v.name: v for v in (*verdicts, *again.verdicts) if v.verdict in ("proved", "tested")}
+    sound = {v.name: v for v in (*verdicts, *again.verdicts) if v.verdict in HOLDS}
     kept = [sound[v.name] for v in verdicts if v.name in sound]
     return Sound(
         RuleSet(

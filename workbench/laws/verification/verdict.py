@@ -12,6 +12,8 @@ from workbench.run.display import Face
 #: What a verification finds. A batch proof from axioms, which Tensat's and TASO's verifiers give, makes a rule
 #: *proved*; in the library and in sets of rules it counts as a test (:func:`workbench.rules.verdicts.as_verdict`).
 OUTCOMES: Final = ("proved", "refuted", "tested", "unknown", "vacuous", "rejected")
+#: The outcomes with which a rule may be used.
+HOLDS: Final = ("proved", "tested")
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,7 @@ _MOVED = {
     "frontends.onnx.mmap_weights": "frontends.onnx.file",
     "frontends.onnx.names": "frontends.onnx.nodes",
     "frontends.onnx.node_view": "frontends.onnx.shape_inference",
+    "frontends.onnx.sessions": "frontends.runtime",
     "frontends.onnx.streaming_io": "frontends.onnx.file",
     "frontends.onnx.unsupported_suffix": "frontends.onnx.import_units",
     "frontends.taso": "studies.taso",

@@ -10,8 +10,7 @@ from tests.devices.graphs import products
 from workbench.devices import ort_sessions
 from workbench.devices.ort_sessions import Loaded
 from workbench.devices.targets import OnnxRuntime
-from workbench.frontends import to_onnx
-from workbench.frontends.onnx import sessions
+from workbench.frontends import runtime, to_onnx
 from workbench.frontends.onnx.file import Apart
 from workbench.frontends.runtime import RuntimeFailure
 
@@ -33,7 +32,7 @@ def test_nothing_is_loaded_before_it_is_needed(monkeypatch):
     def refuse(*given, **settings):
         raise AssertionError("a session was made")
 
-    monkeypatch.setattr("workbench.frontends.onnx.sessions.shared_session", refuse)
+    monkeypatch.setattr("workbench.frontends.runtime.session", refuse)
     with OnnxRuntime(threads=1).timers([products(), products()], 0) as timers:
         assert len(timers) == 2
         with pytest.raises(AssertionError, match="a session was made"):
@@ -97,8 +96,8 @@ class Counted:
 
 @pytest.mark.parametrize(("long", "more"), [(1e9, 1), (0.0, 0)])
 def test_a_slow_model_that_is_loaded_again_is_not_run_once_more(monkeypatch, long, more):
-    runs, real = [], sessions.shared_session
-    monkeypatch.setattr(sessions, "shared_session", lambda *a, **k: Counted(real(*a, **k), runs))
+    runs, real = [], runtime.session
+    monkeypatch.setattr(runtime, "session", lambda *a, **k: Counted(real(*a, **k), runs))
     monkeypatch.setattr(ort_sessions, "LARGE", 0)
     monkeypatch.setattr(ort_sessions, "LONG", long)
     model = Loaded(products(), feeds, 1)

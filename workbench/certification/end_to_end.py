@@ -151,8 +151,7 @@ def run_whole(
     import onnxruntime as ort
 
     from workbench.frontends.onnx.file import ModelError
-    from workbench.frontends.onnx.sessions import shared_session
-    from workbench.frontends.runtime import RuntimeFailure
+    from workbench.frontends.runtime import RuntimeFailure, session
 
     version = f"ONNX Runtime {ort.__version__}"
     if original.info is not None and original.info.tail:
@@ -161,7 +160,7 @@ def run_whole(
     def load() -> InferenceSession:
         if given is None:
             return _session(fold_moves(original, memo=memo))
-        return shared_session(given, optimise=False, arena=False)
+        return session(given, optimise=False, arena=False, prepack=False)
 
     first: InferenceSession | None = None
     if given is None and known is not None and known.outputs:
@@ -192,7 +191,7 @@ def run_whole(
     def rounded() -> InferenceSession | None:
         try:
             model = _rounded_model(original, given)
-            return None if model is None else shared_session(model, optimise=False, arena=False)
+            return None if model is None else session(model, optimise=False, arena=False, prepack=False)
         except (RuntimeFailure, ModelError):
             return None
 
@@ -293,10 +292,10 @@ def _seconds(graph: Graph) -> float:
 def _session(graph: Graph) -> InferenceSession:
     """Load a graph as it is, without copying its weights."""
     from workbench.frontends.onnx.exporter import to_onnx_apart
-    from workbench.frontends.onnx.sessions import shared_session
+    from workbench.frontends.runtime import session
 
     apart = to_onnx_apart(graph, fold=False, whole=False)
-    return shared_session(apart.model, apart.arrays, optimise=False, arena=False)
+    return session(apart.model, apart.arrays, optimise=False, arena=False, prepack=False)
 
 
 def _compared(note: str, run: Run, found: Mapping[str, np.ndarray], tolerance: float) -> WholeRun:

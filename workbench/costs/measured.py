@@ -294,7 +294,6 @@ class MeasuredCost(CostModel):
     def _in_turn(self, instance: OpInstance) -> Callable[[], Any]:
         """Return a function that runs an instance once, each time with the next copy of its weights."""
         from workbench.frontends.onnx.file import joined
-        from workbench.frontends.onnx.sessions import shared_session
 
         if without_kernel(instance.op):
             return _in_numpy(instance)
@@ -302,7 +301,7 @@ class MeasuredCost(CostModel):
         if may_not_end(apart.model):
             raise ValueError("it contains a loop, which might never end")
         if sum(array.nbytes for array in apart.arrays.values()) > _CACHES:  # too large for a second copy
-            once = shared_session(apart.model, apart.arrays, threads=self.threads, prepack=True)
+            once = session(apart.model, apart.arrays, threads=self.threads)
             return _runner(once, inputs)
         model = joined(apart)
         copies = [session(model, threads=self.threads) for _ in range(_copies(instance))]

@@ -111,8 +111,7 @@ class Loaded:
 
     def _loaded(self) -> InferenceSession:
         from workbench.frontends.onnx.file import copied
-        from workbench.frontends.onnx.sessions import shared_session
-        from workbench.frontends.runtime import LOOP_SECONDS, may_not_end, run_session
+        from workbench.frontends.runtime import LOOP_SECONDS, may_not_end, run_session, session
 
         apart = _apart(self._given)
         model = copied(apart.model)  # loading changes it
@@ -121,23 +120,22 @@ class Loaded:
         # Kernels make their own layout of most weights while the session is loaded and first run. The weights
         # that they read from the file itself come back with the next run.
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder, kept_small():
-            session = shared_session(
+            loaded = session(
                 model,
                 apart.arrays,
                 threads=self._threads,
                 spin=False,
-                prepack=True,
                 profile=None if endless or known else Path(folder) / "run",
             )
-            self._inputs = self._feeds(session)
+            self._inputs = self._feeds(loaded)
             if endless:
-                run_session(session, self._inputs, seconds=LOOP_SECONDS)
+                run_session(loaded, self._inputs, seconds=LOOP_SECONDS)
             elif known:
                 if not self._long:
-                    session.run(None, self._inputs)
+                    loaded.run(None, self._inputs)
             else:
-                self._long = microseconds(partial(self._recorded, session), self._threads) > 1e6 * LONG
-        return session
+                self._long = microseconds(partial(self._recorded, loaded), self._threads) > 1e6 * LONG
+        return loaded
 
 
 def _executed(session: InferenceSession, inputs: Mapping[str, Any]) -> Kernels:

@@ -1,4 +1,9 @@
-"""Execution of models in ONNX Runtime, with ONNX's reference evaluator for operators without a kernel."""
+"""Execution of models in ONNX Runtime, in sessions that share weights with this process or a file.
+
+When the runtime loads a serialised model, it stores the weights three times: in the bytes, in the parsed
+message and in its own tensors. So large weights can stay apart from the message: the runtime maps those of a
+file itself and uses those in memory directly.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +13,27 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TypeProto
+from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 
-from workbench.frontends.onnx.file import EXTERNAL_BEYOND, copied, weight_bytes, write_model
-from workbench.frontends.onnx.nodes import walk
+from workbench.frontends.onnx.file import (
+    EXTERNAL_BEYOND,
+    Apart,
+    ModelError,
+    copied,
+    internalise_attributes,
+    placeholder,
+    read_model,
+    taken_apart,
+    tensor_array,
+    weight_bytes,
+)
+from workbench.frontends.onnx.nodes import all_nodes, walk
 from workbench.ops.types import DTYPE_CODES, TensorType
+from workbench.support.mmap import ChangedFile, FileMap, checked, file_of, offset_of, release_all
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, OrtValue, SessionOptions
@@ -24,6 +41,10 @@ if TYPE_CHECKING:
 #: Kinds of numpy dtypes that ONNX Runtime accepts directly.
 _PLAIN = frozenset("biufcO")
 
+#: A file with a size but no content, in whose place the runtime is given memory.
+_NOTHING: Final = "nothing.bin"
+
+_FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
 #: The time limit in seconds of one run of a model with a loop, if no caller needs its result.
 LOOP_SECONDS = 15.0
@@ -56,43 +77,151 @@ def session_options(
 
 
 def session(
-    model: ModelProto,
+    source: ModelProto | str | os.PathLike[str],
+    arrays: Mapping[str, np.ndarray] | None = None,
     *,
     threads: int | None = None,
     optimise: bool = True,
     spin: bool = True,
+    prepack: bool = True,
+    arena: bool = True,
+    profile: Path | None = None,
     operators: str | os.PathLike[str] | None = None,
 ) -> InferenceSession:
-    """Load a model into ONNX Runtime on the CPU.
+    """Load a model into ONNX Runtime on the CPU without copies of its large weights.
+
+    Arrays that are mapped from a file (:mod:`workbench.support.mmap`) are mapped by the runtime too. Other
+    arrays are shared, and copied only while the model loads. They must not change during the life of the
+    session, which keeps them alive.
 
     Args:
-        model: The model.
+        source: A saved file, or a model whose large initializers may be placeholders (see
+            :func:`~workbench.frontends.onnx.exporter.to_onnx_apart`). Loading modifies the placeholders.
+        arrays: The data of the placeholders, by name.
         threads: The number of threads of one operator; by default the machine's cores. Use 1 for exactly
             repeatable results and for measuring.
         optimise: Whether the runtime's own graph optimisations are on.
         spin: Whether idle threads spin; otherwise they sleep, so that they do not disturb another session.
+        prepack: Whether kernels keep weights in a layout of their own: runs are faster, but multiplied
+            weights are stored twice. A session without it is for checking, not for timing.
+        arena: Whether the memory of values is kept after a run.
+        profile: How the name of the file begins that records the runs of the session until its
+            ``end_profiling`` is called; without it nothing is recorded.
         operators: A library of operators that the model needs.
 
     Raises:
         RuntimeFailure: The runtime refuses the model or the library.
+
+    >>> session("large.onnx", threads=1)  # doctest: +SKIP
     """
     import onnxruntime as ort
 
     options = session_options(threads=threads, optimise=optimise, spin=spin)
-    providers = ["CPUExecutionProvider"]
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = arena
+    if not prepack:
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    if profile is not None:
+        options.enable_profiling, options.profile_file_prefix = True, str(profile)
+    name = str(source) if not isinstance(source, ModelProto) else repr(source.graph.name)
+    kept: list[Any] = []
     try:
         if operators is not None:
             options.register_custom_ops_library(os.fspath(operators))
-        if weight_bytes(model) > EXTERNAL_BEYOND:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "model.onnx"
-                copy = copied(model)
-                write_model(copy, path)
-                return ort.InferenceSession(str(path), options, providers=providers, enable_fallback=0)
-        content = model.SerializeToString()
-        return ort.InferenceSession(content, options, providers=providers, enable_fallback=0)
+        with tempfile.TemporaryDirectory(prefix="workbench-") as scratch:
+            apart = _apart(source, arrays)
+            content: str | bytes = str(source)
+            if apart is not None:
+                kept = _hand_over(apart, options, Path(scratch), read=optimise)
+                content = apart.model.SerializeToString()
+            loaded = ort.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"], enable_fallback=0
+            )
+    except (OSError, ChangedFile):
+        raise
     except Exception as error:
-        raise RuntimeFailure(f"ONNX Runtime does not load {model.graph.name!r}: {error}") from None
+        raise RuntimeFailure(f"ONNX Runtime does not load {name}: {error}") from None
+    loaded._workbench_keeps = kept  # keeps the session's data alive as long as the session
+    return loaded
+
+
+def _apart(
+    source: ModelProto | str | os.PathLike[str], arrays: Mapping[str, np.ndarray] | None
+) -> Apart | None:
+    """Return a model with the data of its placeholders, or ``None`` for a file to be loaded unchanged."""
+    if isinstance(source, ModelProto):
+        if arrays is None and weight_bytes(source) > EXTERNAL_BEYOND:
+            return taken_apart(copied(source))  # no message has room for them
+        return Apart(source, arrays or {})
+    try:
+        file = read_model(source)
+        arrays = dict(file.arrays)
+        for tensor in file.model.graph.initializer:
+            if tensor.data_location == TensorProto.EXTERNAL and tensor.name not in arrays:
+                arrays[tensor.name] = tensor_array(tensor, file.folder)
+    except ModelError:
+        return None  # the runtime reports the fault, or accepts the file nevertheless
+    if not any(file_of(array) is not None for array in arrays.values()):
+        return None  # all weights are small
+    for tensor in file.model.graph.initializer:
+        if tensor.name in arrays:
+            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(arrays[tensor.name])))
+    internalise_attributes(all_nodes(file.model), file.folder)
+    return Apart(file.model, arrays)
+
+
+def _hand_over(apart: Apart, options: SessionOptions, scratch: Path, *, read: bool) -> list[Any]:
+    """Set the places of the data in a session's options and in the model; return the objects to keep alive.
+
+    The runtime's optimiser reads data from the place in the model, kernels from the place in the options.
+    Without the optimiser (``read=False``) the place in the model only has to exist: it is a file in
+    ``scratch`` that occupies no space, or a file that is mapped anyway.
+    """
+    model, arrays = apart.model, apart.arrays
+    kept: list[Any] = []
+    values: dict[str, Any] = {}
+    home: FileMap | None = None
+    wanted = [t for t in model.graph.initializer if t.name in arrays]
+    wanted = [t for t in wanted if t.data_location == TensorProto.EXTERNAL]
+    for tensor in wanted:
+        array = checked(arrays[tensor.name])
+        kept.append(array)
+        file, offset = file_of(array), offset_of(array)
+        if file is None or offset is None or not _there(file):
+            continue
+        if home is None or file.path.parent == home.path.parent:
+            home = file if home is None or len(file) > len(home) else home
+            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array), file.path.name, offset))
+            values[tensor.name] = ort_value(array)  # all sessions then share one mapping, which counts once
+    rest = [t for t in wanted if t.name not in values]
+    elsewhere: dict[str, Any] = {}
+    for tensor in rest:
+        array = np.require(arrays[tensor.name], requirements=["C", "A"])
+        kept.append(array)
+        values[tensor.name] = ort_value(array)
+        if not read and (home is None or array.nbytes <= len(home)):
+            name = _NOTHING if home is None else home.path.name
+            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array), name))
+        else:
+            elsewhere[tensor.name] = values[tensor.name]
+    if rest and home is None:
+        with (scratch / _NOTHING).open("wb") as file_of_nothing:
+            file_of_nothing.truncate(max(int(arrays[t.name].nbytes) for t in rest))
+    options.add_session_config_entry(_FOLDER, str(scratch if home is None else home.path.parent))
+    if elsewhere:
+        release_all()  # free memory for the copies made while the model is loaded
+        options.add_external_initializers(list(elsewhere), list(elsewhere.values()))
+    for name, value in values.items():
+        options.add_initializer(name, value)
+    return [*kept, values]
+
+
+def _there(file: FileMap) -> bool:
+    """Return whether the path of a mapped file still leads to it; it may have been replaced or deleted."""
+    try:
+        found = file.path.stat()
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == file.stamp[:2]
 
 
 def packed(array: np.ndarray) -> bool:

@@ -207,7 +207,7 @@ class Files:
         from workbench.frontends import RuntimeFailure
         from workbench.frontends.onnx.exporter import to_onnx_apart
         from workbench.frontends.onnx.file import ModelError
-        from workbench.frontends.onnx.sessions import shared_session
+        from workbench.frontends.runtime import session
 
         self._note, self._why = "", ""
         self._first: InferenceSession | None = None
@@ -220,12 +220,12 @@ class Files:
             self._note = "graphs compared"
             return
         try:
-            self._first = shared_session(given, optimise=False)
+            self._first = session(given, optimise=False, prepack=False)
         except (RuntimeFailure, ModelError):
             self._note = "graphs compared; ONNX Runtime does not load the original"
             return
         try:
-            self._second = shared_session(apart.model, apart.arrays, optimise=False)
+            self._second = session(apart.model, apart.arrays, optimise=False, prepack=False)
         except (RuntimeFailure, ModelError) as error:
             if lacking := without_kernels(term):
                 self._first = None

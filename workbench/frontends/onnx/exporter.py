@@ -90,7 +90,7 @@ def to_onnx_apart(
 ) -> Apart:
     """Return a graph as an ONNX model with its large weights stored apart, in memory or in a mapped file.
 
-    In the model they are placeholders, as :func:`~workbench.frontends.onnx.sessions.shared_session` accepts.
+    In the model they are placeholders, as :func:`~workbench.frontends.runtime.session` accepts.
     The arguments and errors are those of :func:`to_onnx`.
     """
     if fold:
@@ -198,11 +198,11 @@ def _loads_version(opset: int, ir_version: int) -> bool:
 
 def _loads(apart: Apart) -> bool:
     """Return whether ONNX Runtime loads a model."""
-    from workbench.frontends.onnx.sessions import shared_session
+    from workbench.frontends.runtime import session
 
     model = copied(apart.model)  # loading modifies the model
     try:
-        shared_session(model, apart.arrays, threads=1, optimise=False)
+        session(model, apart.arrays, threads=1, optimise=False, prepack=False)
     except RuntimeFailure:
         return False
     return True

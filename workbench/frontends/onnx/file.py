@@ -482,19 +482,23 @@ def weight_bytes(model: ModelProto) -> int:
     return sum(len(t.raw_data) for t in model.graph.initializer)
 
 
+def taken_apart(model: ModelProto) -> Apart:
+    """Take the data of large initializers out of a model, in place."""
+    arrays: dict[str, np.ndarray] = {}
+    for tensor in model.graph.initializer:
+        if len(tensor.raw_data) >= 1024:
+            arrays[tensor.name] = tensor_array(tensor, None)
+            tensor.CopyFrom(placeholder(tensor.name, tensor_type(tensor)))
+    return Apart(model, arrays)
+
+
 def write_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
     """Write a model to a file atomically; the model may be modified.
 
     If the weights exceed :data:`EXTERNAL_BEYOND`, they are written to ``<name>.data`` next to it. Raise
     OSError if the files cannot be written.
     """
-    arrays: dict[str, np.ndarray] = {}
-    if weight_bytes(model) > EXTERNAL_BEYOND:
-        for tensor in model.graph.initializer:
-            if len(tensor.raw_data) >= 1024:
-                arrays[tensor.name] = tensor_array(tensor, None)
-                tensor.ClearField("raw_data")
-    write_apart(Apart(model, arrays), path)
+    write_apart(taken_apart(model) if weight_bytes(model) > EXTERNAL_BEYOND else Apart(model, {}), path)
 
 
 #: Tensors of at least this many bytes are stored apart from their model.

@@ -26,7 +26,6 @@ from workbench.laws.theorems.symbolic_typing import (
     OpenDivisor,
     RankOpen,
     Reading,
-    Unordered,
     key_of,
     whole,
 )
@@ -55,7 +54,6 @@ from workbench.symbolic.integers import (
     either,
     equal,
     is_positive,
-    largest,
     mul,
     neg,
     num,
@@ -67,6 +65,7 @@ from workbench.symbolic.integers import (
     symbols,
 )
 from workbench.symbolic.integers import add as plus_int
+from workbench.symbolic.symint import ARITHMETIC
 
 #: The modules that fill the tables of definitions and of the laws of functions.
 FAMILIES: Final = (elements, functions, windows)
@@ -169,13 +168,7 @@ class Reader:
         return self.variable(var).kind.dtype
 
     def arith(self, sign: str, left: object, right: object) -> N:
-        a, b = N(whole(left)), N(whole(right))
-        if sign == "max":
-            return N(largest(a.x, b.x))
-        if sign == "min":
-            return N(neg(largest(neg(a.x), neg(b.x))))
-        operations = {"+": N.__add__, "-": N.__sub__, "*": N.__mul__, "//": N.__floordiv__, "%": N.__mod__}
-        return operations[sign](a, b)
+        return N(ARITHMETIC[sign](whole(left), whole(right)))
 
     def compose(self, left: object, right: object) -> Perm:
         if isinstance(left, Perm) and isinstance(right, Perm):
@@ -315,7 +308,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
             _read(rule, reader)
         except TypeMismatch:
             return []
-        except Unordered as error:
+        except NotPositive as error:
             reason, divided = str(error), True
         except RankOpen as error:
             reason = str(error)

@@ -25,12 +25,12 @@ from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text
 from workbench.laws.theorems.axis_cases import literal_axes
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.goals import Reader, Statement
-from workbench.laws.theorems.symbolic_typing import Axis, Kind, N, RankOpen, Unordered, signature, whole
+from workbench.laws.theorems.symbolic_typing import Axis, Kind, N, RankOpen, signature, whole
 from workbench.laws.theorems.terms import Value, factor, one, with_risks
 from workbench.ops import Attr, Trait, TypeMismatch, spec_of
 from workbench.rules.interpret import RELATIONS, RowAttr, attributes, compared, read_term, value
 from workbench.rules.pattern import App, AttrVar, Compare, Literal, Rule, Term, Var, Vector
-from workbench.symbolic.integers import Int, replaced_in, sym
+from workbench.symbolic.integers import Int, NotPositive, replaced_in, sym
 
 Link = tuple[str, bool, tuple[int, ...]]
 
@@ -178,7 +178,7 @@ class Chain:
                 if not self.facts.entail(replaced_in(fact, self.reader.solved)):
                     raise NoLink(f"{theorem.name}: {fact.text} may not hold")
             self._total(new, old)
-        except (TypeMismatch, NotCovered, RankOpen, Unordered, KeyError) as error:
+        except (TypeMismatch, NotCovered, RankOpen, NotPositive, KeyError) as error:
             raise NoLink(f"{theorem.name}: {error}") from None
         finally:
             del types.facts[noted:]

@@ -24,23 +24,19 @@ from workbench.symbolic.integers import (
     TRUE,
     Cond,
     Int,
-    NotPositive,
     add,
     at_least,
     call,
-    div,
     either,
     equal,
     largest,
-    mod,
     mul,
     neg,
-    negated,
     num,
-    sub,
     sym,
     truth,
 )
+from workbench.symbolic.symint import SymInt
 
 
 class OpenDivisor(NotCovered):
@@ -55,78 +51,21 @@ class NoCase(NotCovered):
     why = "never"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class N:
+class N(SymInt):
     """An integer in a type rule or in a rule's arithmetic; a comparison gives a condition."""
 
-    x: Int
+    __slots__ = ()
 
     def __bool__(self) -> bool:
         raise NotCovered("a choice by a number that is a variable")
 
-    def __add__(self, other: Any) -> N:
-        return N(add(self.x, whole(other)))
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> N:
-        return N(sub(self.x, whole(other)))
-
-    def __rsub__(self, other: Any) -> N:
-        return N(sub(whole(other), self.x))
-
-    def __mul__(self, other: Any) -> N:
-        return N(mul(self.x, whole(other)))
-
-    __rmul__ = __mul__
-
-    def __neg__(self) -> N:
-        return N(neg(self.x))
-
-    def __floordiv__(self, other: Any) -> N:
-        return N(_by(div, self.x, whole(other)))
-
-    def __rfloordiv__(self, other: Any) -> N:
-        return N(_by(div, whole(other), self.x))
-
-    def __mod__(self, other: Any) -> N:
-        return N(_by(mod, self.x, whole(other)))
-
-    def __rmod__(self, other: Any) -> N:
-        return N(_by(mod, whole(other), self.x))
-
-    def __eq__(self, other: Any) -> Cond:  # type: ignore[override]  # a condition, not a truth value
-        return equal(self.x, whole(other))
-
-    def __ne__(self, other: Any) -> Cond:  # type: ignore[override]
-        return negated(equal(self.x, whole(other)))
-
-    def __lt__(self, other: Any) -> Cond:
-        return at_least(sub(whole(other), num(1)), self.x)
-
-    def __le__(self, other: Any) -> Cond:
-        return at_least(whole(other), self.x)
-
-    def __gt__(self, other: Any) -> Cond:
-        return at_least(self.x, add(whole(other), num(1)))
-
-    def __ge__(self, other: Any) -> Cond:
-        return at_least(self.x, whole(other))
+    def whole(self, value: object) -> Int:
+        """Return an integer, or the place of an axis, as a polynomial."""
+        return whole(value)
 
 
 class RankOpen(Exception):
     """Raised when a type rule asks for all extents of a tensor whose rank is not yet known."""
-
-
-class Unordered(Exception):
-    """Raised when a divisor is not yet known to be positive: other conditions may imply it."""
-
-
-def _by(operation: Callable[[Int, Int], Int], x: Int, y: Int) -> Int:
-    try:
-        return operation(x, y)
-    except NotPositive as error:
-        raise Unordered(str(error)) from None
 
 
 def whole(value: object) -> Int:

@@ -14,7 +14,7 @@ from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.axis_cases import cases, fixed_images, identities
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.goals import ROUNDS, Reader, hold, hold_ranks, note_places, solution
-from workbench.laws.theorems.symbolic_typing import RankOpen, Reading, Unordered
+from workbench.laws.theorems.symbolic_typing import RankOpen, Reading
 from workbench.ops import TypeMismatch
 from workbench.rules.interpret import bound_term, read_term
 from workbench.rules.pattern import Rule
@@ -78,7 +78,7 @@ def _why(
                 return f"{fact.text} may not hold"
     except TypeMismatch as error:
         return "" if given.absurd() else str(error)
-    except (NotCovered, NotPositive, RankOpen, Unordered) as error:
+    except (NotCovered, NotPositive, RankOpen) as error:
         return str(error)
     return ""
 
@@ -94,6 +94,6 @@ def _read_left(rule: Rule, reader: Reader, keys: Any, literal: int) -> str:
     except RankOpen as error:
         hold_ranks(rule, reader)
         return str(error)
-    except (Unordered, NotPositive) as error:
+    except NotPositive as error:
         return str(error)
     return ""

@@ -44,10 +44,10 @@ def test_values_come_from_the_menu_and_respect_least_and_top():
     assert tried == {"extent": (2, 7), "pad": (0, 9)}
     unknown = space.system.fresh("rank", "rank", 2)
     assert options(space, len(kinds) - 1, menu) == (0, 1, 2)
-    assert unknown.terms
+    assert unknown.row().terms
     position = space.system.fresh("extent", "extent", 1)  # no value of the menu fits: the least one
     assert options(space, len(kinds) - 1, menu) == (LEAST["extent"],)
-    assert position.terms
+    assert position.row().terms
 
 
 def test_all_values_are_those_that_complete_and_the_limit_counts_attempts():

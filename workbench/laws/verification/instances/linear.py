@@ -9,7 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, cast
+from functools import lru_cache
+from typing import Any, Final
+
+from workbench.symbolic.integers import Int, sym
+from workbench.symbolic.symint import ARITHMETIC, SymInt
 
 Number = int | Fraction
 
@@ -30,120 +34,100 @@ class NotLinear(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
-    """The requirement that ``linear`` is zero (``=``), is not zero (``!=``), or is at least zero (``>=``)."""
+class Row:
+    """A row of a linear system: a number plus multiples of unknowns, fractions too while it is solved."""
 
-    kind: str
-    linear: Linear
+    constant: Number
+    terms: Mapping[int, Number]
 
-    def holds(self, values: Mapping[int, Number]) -> bool:
-        """Return whether the relation holds under an assignment."""
-        value = self.linear.value(values)
-        return value == 0 if self.kind == "=" else value != 0 if self.kind == "!=" else value >= 0
+    @classmethod
+    @lru_cache(maxsize=4096)
+    def of(cls, x: Int) -> Row:
+        """Return the row of a polynomial whose symbols are the numbers of unknowns."""
+        terms = {int(m[0].args[0]) if m else -1: c for m, c in x.terms}
+        return cls(terms.pop(-1, 0), terms)
 
-
-class Linear:
-    """A number plus multiples of unknowns.
-
-    Arithmetic simplifies its results; ``//`` by a number introduces the quotient as a new unknown.
-    Comparisons return a :class:`Relation`, or a boolean if the outcome is already decided.
-    """
-
-    __slots__ = ("constant", "system", "terms")
-
-    def __init__(self, system: System, constant: Number, terms: dict[int, Number]) -> None:
-        self.system = system
-        self.constant = constant
-        self.terms = terms
-
-    def reduced(self) -> Number | Linear:
-        """Return the expression in terms of free unknowns, as a number if none are left."""
-        result = self.system.reduce(self)
-        return result if result.terms else result.constant
+    def plus(self, other: Row, factor: Number = 1) -> Row:
+        """Return the sum with a multiple of another row."""
+        terms = dict(self.terms)
+        for unknown, times in other.terms.items():
+            terms[unknown] = terms.get(unknown, 0) + factor * times
+        return Row(self.constant + factor * other.constant, {u: c for u, c in terms.items() if c})
 
     def value(self, values: Mapping[int, Number]) -> Number:
         """Return the value under an assignment of the unknowns that occur."""
         return self.constant + sum(c * values[u] for u, c in self.terms.items())
 
-    def _add(self, other: Number | Linear, sign: int) -> Linear:
-        if not isinstance(other, Linear):
-            return Linear(self.system, self.constant + sign * other, self.terms)
-        terms = dict(self.terms)
-        for unknown, factor in other.terms.items():
-            total = terms.get(unknown, 0) + sign * factor
-            if total:
-                terms[unknown] = total
-            else:
-                terms.pop(unknown, None)
-        return Linear(self.system, self.constant + sign * other.constant, terms)
 
-    def __add__(self, other: Number | Linear) -> Linear:
-        return self._add(other, 1)
+_NOTHING: Final = Row(0, {})
 
-    __radd__ = __add__
 
-    def __sub__(self, other: Number | Linear) -> Linear:
-        return self._add(other, -1)
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The requirement that ``row`` is zero (``=``), is not zero (``!=``), or is at least zero (``>=``)."""
 
-    def __rsub__(self, other: Number | Linear) -> Linear:
-        return (self * -1)._add(other, 1)
+    kind: str
+    row: Row
 
-    def __mul__(self, other: Number | Linear) -> Linear:
-        if isinstance(other, Linear):
-            left, right = self.reduced(), other.reduced()
-            if isinstance(right, Linear):
-                left, right = right, left
-            if isinstance(right, Linear):
+    def holds(self, values: Mapping[int, Number]) -> bool:
+        """Return whether the relation holds under an assignment."""
+        value = self.row.value(values)
+        return value == 0 if self.kind == "=" else value != 0 if self.kind == "!=" else value >= 0
+
+
+class Linear(SymInt):
+    """An integer that is linear in the unknowns of a system; each symbol is the number of an unknown.
+
+    A quotient by a number is a new unknown. Comparisons return a :class:`Relation`, or a boolean if the outcome
+    is already decided.
+    """
+
+    __slots__ = ("system",)
+
+    def __init__(self, system: System, x: Int) -> None:
+        super().__init__(x)
+        self.system = system
+
+    def row(self) -> Row:
+        """Return the expression in terms of free unknowns."""
+        return self.system.reduce(Row.of(self.x))
+
+    def reduced(self) -> Number | Linear:
+        """Return the expression, or the number that it is if it has no free unknowns."""
+        row = self.row()
+        return self if row.terms else row.constant
+
+    def value(self, values: Mapping[int, Number]) -> Number:
+        """Return the value under an assignment of the unknowns that occur."""
+        return Row.of(self.x).value(values)
+
+    def arith(self, sign: str, left: Any, right: Any) -> Any:
+        """Return the result of an operation; raise NotLinear for a product of, or division by, unknowns."""
+        if sign in ("//", "%"):
+            return self.system.divide(self.whole(left), right)[sign == "%"]
+        if sign == "*" and isinstance(left, Linear) and isinstance(right, Linear):
+            left, right = left.reduced(), right.reduced()
+            if isinstance(left, Linear) and isinstance(right, Linear):
                 raise NotLinear("a product of two unknowns")
-            return left * right if isinstance(left, Linear) else Linear(self.system, left * right, {})
-        if other == 0:
-            return Linear(self.system, 0, {})
-        return Linear(self.system, self.constant * other, {u: other * c for u, c in self.terms.items()})
+        return Linear(self.system, ARITHMETIC[sign](self.whole(left), self.whole(right)))
 
-    __rmul__ = __mul__
-
-    def __floordiv__(self, other: int | Linear) -> Any:
-        return self.system.divide(self, other)[0]
-
-    def __mod__(self, other: int | Linear) -> Any:
-        return self.system.divide(self, other)[1]
-
-    def __rfloordiv__(self, other: Number) -> Any:
-        return self.system.divide(Linear(self.system, other, {}), self)[0]
-
-    def _compare(self, kind: str, difference: Linear) -> bool | Relation:
-        reduced = self.system.reduce(difference)
-        relation = Relation(kind, reduced)
-        return relation if reduced.terms else relation.holds({})
-
-    def __eq__(self, other: object) -> Any:
+    def related(self, relation: str, left: Any, right: Any) -> Any:
+        """Return whether a relation holds, or the requirement that it does."""
         # Other objects (such as a product of extents) define their own equality.
-        if not isinstance(other, Linear | int | Fraction):
+        if not isinstance(right, Linear | int):
             return NotImplemented
-        return self._compare("=", self - other)
-
-    def __ne__(self, other: object) -> Any:
-        if not isinstance(other, Linear | int | Fraction):
-            return NotImplemented
-        return self._compare("!=", self - other)
-
-    def __ge__(self, other: Number | Linear) -> bool | Relation:
-        return self._compare(">=", self - other)
-
-    def __le__(self, other: Number | Linear) -> bool | Relation:
-        return self._compare(">=", other - self)
-
-    def __gt__(self, other: Number | Linear) -> bool | Relation:
-        return self._compare(">=", self - other - 1)
-
-    def __lt__(self, other: Number | Linear) -> bool | Relation:
-        return self._compare(">=", other - self - 1)
-
-    __hash__ = None  # type: ignore[assignment]
+        small, large = (left, right) if relation[0] == "<" else (right, left)
+        row = Row.of(self.whole(large)).plus(Row.of(self.whole(small)), -1)
+        if relation in ("<", ">"):
+            row = Row(row.constant - 1, row.terms)
+        reduced = self.system.reduce(row)
+        found = Relation(relation if relation in ("=", "!=") else ">=", reduced)
+        return found if reduced.terms else found.holds({})
 
     def __repr__(self) -> str:
-        parts = [f"{c}*{self.system.names[u]}" for u, c in self.terms.items()]
-        return " + ".join([*parts, str(self.constant)] if self.constant or not parts else parts)
+        row = Row.of(self.x)
+        parts = [f"{c}*{self.system.names[u]}" for u, c in row.terms.items()]
+        return " + ".join([*parts, str(row.constant)] if row.constant or not parts else parts)
 
 
 #: The least value of an unknown, by kind.
@@ -165,12 +149,12 @@ class System:
     names: list[str] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     top: dict[int, int] = field(default_factory=dict)
-    solved: dict[int, Linear] = field(default_factory=dict)
+    solved: dict[int, Row] = field(default_factory=dict)
     relations: list[Relation] = field(default_factory=list)
-    divisions: list[tuple[Linear, int, int]] = field(default_factory=list)
+    divisions: list[tuple[Row, int, int]] = field(default_factory=list)
     remainders: bool = False
-    _rests: dict[int, Linear] = field(default_factory=dict)
-    _plan: list[tuple[int, Linear, int]] | None = None
+    _rests: dict[int, Row] = field(default_factory=dict)
+    _plan: list[tuple[int, Row, int]] | None = None
 
     def fresh(self, name: str, kind: str, top: int | None = None) -> Linear:
         """Return a new unknown."""
@@ -179,16 +163,16 @@ class System:
         unknown = len(self.names) - 1
         if top is not None:
             self.top[unknown] = top
-        return Linear(self, 0, {unknown: 1})
+        return Linear(self, sym(str(unknown)))
 
-    def reduce(self, linear: Linear) -> Linear:
-        """Return an expression in terms of free unknowns."""
+    def reduce(self, row: Row) -> Row:
+        """Return a row in terms of free unknowns."""
         solved = self.solved
-        if not any(u in solved for u in linear.terms):
-            return linear
-        constant = linear.constant
+        if not any(u in solved for u in row.terms):
+            return row
+        constant = row.constant
         total: dict[int, Number] = {}
-        for unknown, factor in linear.terms.items():
+        for unknown, factor in row.terms.items():
             known = solved.get(unknown)
             if known is None:
                 total[unknown] = total.get(unknown, 0) + factor
@@ -200,15 +184,15 @@ class System:
             constant += simplest.constant * factor
             for other, times in simplest.terms.items():
                 total[other] = total.get(other, 0) + times * factor
-        return Linear(self, constant, {u: c for u, c in total.items() if c})
+        return Row(constant, {u: c for u, c in total.items() if c})
 
     def require(self, condition: bool | Relation) -> None:
         """Add a requirement; raise :class:`Inconsistent` if it cannot hold."""
         self._plan = None
         if isinstance(condition, Relation) and condition.kind == "=":
-            self.equate(condition.linear)
+            self.equate(condition.row)
         elif isinstance(condition, Relation):
-            reduced = self.reduce(condition.linear)
+            reduced = self.reduce(condition.row)
             if reduced.terms:
                 self.relations.append(condition)
             elif not Relation(condition.kind, reduced).holds({}):
@@ -220,7 +204,7 @@ class System:
         """Check all requirements again; raise :class:`Inconsistent` if one can no longer hold."""
         kept: list[Relation] = []
         for relation in self.relations:
-            reduced = self.reduce(relation.linear)
+            reduced = self.reduce(relation.row)
             if reduced.terms:
                 kept.append(Relation(relation.kind, reduced))
             elif not Relation(relation.kind, reduced).holds({}):
@@ -232,23 +216,23 @@ class System:
         found: dict[int, int] = {}
         free = set(self.free())
         for relation in self.relations:
-            linear = self.reduce(relation.linear)
-            if relation.kind == ">=" and len(linear.terms) == 1:
-                ((unknown, factor),) = linear.terms.items()
+            row = self.reduce(relation.row)
+            if relation.kind == ">=" and len(row.terms) == 1:
+                ((unknown, factor),) = row.terms.items()
                 if factor < 0 and unknown in free:
-                    top = int(linear.constant // -factor)
+                    top = int(row.constant // -factor)
                     found[unknown] = min(top, found.get(unknown, top))
         return found
 
-    def equate(self, linear: Linear) -> None:
-        """Require that an expression is zero."""
-        reduced = self.reduce(linear)
+    def equate(self, row: Row) -> None:
+        """Require that a row is zero."""
+        reduced = self.reduce(row)
         if not reduced.terms:
             if reduced.constant != 0:
                 raise Inconsistent("two numbers differ")
             return
         if self.remainders and self._equate_dividends(reduced):
-            reduced = self.reduce(linear)
+            reduced = self.reduce(row)
             if not reduced.terms:
                 return
         if self.remainders and self._in_proportion(reduced):
@@ -261,8 +245,8 @@ class System:
             key=lambda u: (abs(reduced.terms[u]) != 1, order[self.kinds[u]], -u),
         )
         factor = reduced.terms[pivot]
-        rest = Linear(self, reduced.constant, {u: c for u, c in reduced.terms.items() if u != pivot})
-        solution = rest * (-1 if factor == 1 else 1 if factor == -1 else Fraction(-1) / factor)
+        rest = Row(reduced.constant, {u: c for u, c in reduced.terms.items() if u != pivot})
+        solution = _NOTHING.plus(rest, -factor if abs(factor) == 1 else Fraction(-1) / factor)
         if not solution.terms and (
             solution.constant < LEAST[self.kinds[pivot]]
             or solution.constant > self.top.get(pivot, 1 << 60)
@@ -272,8 +256,8 @@ class System:
             raise Inconsistent(f"{self.names[pivot]} would be {solution.constant}", limited=above)
         self.solved[pivot] = solution
 
-    def _equate_dividends(self, difference: Linear) -> bool:
-        """If an expression is the difference of two quotients by one divisor, equate the dividends."""
+    def _equate_dividends(self, difference: Row) -> bool:
+        """If a row is the difference of two quotients by one divisor, equate the dividends."""
         found = {u: (dividend, by) for dividend, by, u in self.divisions if u in difference.terms}
         if len(found) != 2 or len(difference.terms) != 2 or sorted(difference.terms.values()) != [-1, 1]:
             return False
@@ -281,48 +265,47 @@ class System:
         if by != other:
             return False
         rests = [self._remainder(u, by) for u in sorted(found, key=lambda u: -difference.terms[u])]
-        self.equate(above + by * difference.constant - rests[0] - (below - rests[1]))
+        both = Row(above.constant + by * difference.constant, above.terms).plus(below, -1)
+        self.equate(both.plus(rests[0], -1).plus(rests[1]))
         return True
 
-    def _in_proportion(self, linear: Linear) -> bool:
+    def _in_proportion(self, row: Row) -> bool:
         """Express two proportional unknowns, neither a multiple of the other, by a third one."""
-        if len(linear.terms) != 2 or linear.constant != 0:
+        if len(row.terms) != 2 or row.constant != 0:
             return False
-        (one, a), (two, b) = linear.terms.items()
+        (one, a), (two, b) = row.terms.items()
         ratio = Fraction(a) / Fraction(b)
         if ratio > 0 or 1 in (abs(ratio.numerator), ratio.denominator):
             return False
         kind = "extent" if "quotient" in (self.kinds[one], self.kinds[two]) else self.kinds[one]
-        common = self.fresh(f"a part of {self.names[one]}", kind)
-        self.solved[one], self.solved[two] = common * ratio.denominator, common * -ratio.numerator
+        common = self.fresh(f"a part of {self.names[one]}", kind).row()
+        self.solved[one] = _NOTHING.plus(common, ratio.denominator)
+        self.solved[two] = _NOTHING.plus(common, -ratio.numerator)
         return True
 
-    def _remainder(self, quotient: int, by: int) -> Linear:
+    def _remainder(self, quotient: int, by: int) -> Row:
         if quotient not in self._rests:
-            self._rests[quotient] = self.fresh(
-                f"the remainder of {self.names[quotient]}", "remainder", by - 1
-            )
+            name = f"the remainder of {self.names[quotient]}"
+            self._rests[quotient] = self.fresh(name, "remainder", by - 1).row()
         return self._rests[quotient]
 
-    def divide(self, linear: Linear, by: int | Linear) -> tuple[Any, Any]:
+    def divide(self, x: Int, by: int | Linear) -> tuple[Any, Any]:
         """Return the quotient and the remainder of a division by a number."""
-        if isinstance(by, Linear):
-            reduced = by.reduced()
-            if isinstance(reduced, Linear):
-                raise NotLinear("a division by an unknown")
-            by = cast("int", reduced)
-        known = linear.reduced()
-        if not isinstance(known, Linear):
-            return known // by, known % by
-        if by == 1:
-            return known, 0
-        for dividend, divisor, unknown in self.divisions:
-            if divisor == by and not self.reduce(known - dividend).terms and known - dividend == 0:
-                quotient = Linear(self, 0, {unknown: 1})
-                return quotient, known - quotient * by
-        quotient = self.fresh(f"({linear!r}) // {by}", "quotient")
-        self.divisions.append((known, by, len(self.names) - 1))
-        return quotient, known - quotient * by
+        divisor = by.reduced() if isinstance(by, Linear) else by
+        if not isinstance(divisor, int):
+            raise NotLinear("a division by an unknown")
+        whole, row = Linear(self, x), self.reduce(Row.of(x))
+        if not row.terms:
+            return row.constant // divisor, row.constant % divisor
+        if divisor == 1:
+            return whole, 0
+        for dividend, known, unknown in self.divisions:
+            if known == divisor and self.reduce(row.plus(dividend, -1)) == _NOTHING:
+                quotient = Linear(self, sym(str(unknown)))
+                return quotient, whole - quotient * divisor
+        quotient = self.fresh(f"({whole!r}) // {divisor}", "quotient")
+        self.divisions.append((row, divisor, len(self.names) - 1))
+        return quotient, whole - quotient * divisor
 
     def free(self) -> list[int]:
         """Return the unknowns that nothing determines, in order of creation.
@@ -348,8 +331,8 @@ class System:
             self.check()
             self._plan = self._ordered()
         found: dict[int, Number] = dict(values)
-        for unknown, linear, divisor in self._plan:
-            value = linear.value(found)
+        for unknown, row, divisor in self._plan:
+            value = row.value(found)
             if divisor:
                 if unknown in found:
                     if not 0 <= value - divisor * found[unknown] < divisor:
@@ -365,11 +348,11 @@ class System:
             return None
         return found  # type: ignore[return-value]
 
-    def _ordered(self) -> list[tuple[int, Linear, int]]:
-        """Return the order in which unknowns follow from free ones, as (unknown, expression, divisor)."""
-        plan: list[tuple[int, Linear, int]] = []
+    def _ordered(self) -> list[tuple[int, Row, int]]:
+        """Return the order in which unknowns follow from free ones, as (unknown, row, divisor)."""
+        plan: list[tuple[int, Row, int]] = []
         found = set(self.free())
-        waiting = [(u, self.reduce(linear), 0) for u, linear in self.solved.items()]
+        waiting = [(u, self.reduce(row), 0) for u, row in self.solved.items()]
         waiting += [(u, self.reduce(d), by) for d, by, u in self.divisions if u not in self.solved]
         while waiting:
             ready = [step for step in waiting if found.issuperset(step[1].terms)]

@@ -44,6 +44,7 @@ from workbench.rules.pattern import (
     operators_of,
     subterms,
 )
+from workbench.symbolic.integers import sym
 
 #: Attributes that are decided as numbers, because they divide extents.
 GROUPED: Final = ("groups", "count", "block", "times")
@@ -336,14 +337,13 @@ def _fix(space: Space) -> None:
 
 
 def _ratio(left: Extent, right: Linear) -> int | None:
-    above, below = known(left), known(right)
+    above, below = known(left), right.row()
     if not isinstance(above, Linear):
         return None
-    assert isinstance(below, Linear)
     unknown, factor = next(iter(below.terms.items()))
-    ratio = above.terms.get(unknown, 0) / factor
+    ratio = above.row().terms.get(unknown, 0) / factor
     return (
-        int(ratio) if ratio >= 1 and ratio == int(ratio) and (above == below * int(ratio)) is True else None
+        int(ratio) if ratio >= 1 and ratio == int(ratio) and (above == right * int(ratio)) is True else None
     )
 
 
@@ -381,7 +381,7 @@ def _decide(space: Space) -> None:
         few = next(((u, top) for u, top in space.system.bounds().items() if top < FEW), None)
         if few is None:
             break
-        unknown = Linear(space.system, 0, {few[0]: 1})
+        unknown = Linear(space.system, sym(str(few[0])))
         least = LEAST[space.system.kinds[few[0]]]
         if few[1] < least:
             raise Inconsistent(f"an extent would be below {least}")

@@ -20,6 +20,8 @@ OPEN = {
     "graph/graph.py": (1, "an attribute of a node: the operator's declaration says of which type"),
     "ops/typing.py": (3, "an attribute that one reading holds as a tuple and another as an expression"),
     "rules/interpret.py": (18, "values of an algebra: numbers, unknowns, expressions, or tuples of them"),
+    "symbolic/symint.py": (3, "integers of one reading, or what it takes for one"),
+    "laws/verification/instances/linear.py": (2, "the same: a relation is asked of any other object"),
     "support/pool.py": (1, "arguments of the caller's function"),
     "faces/cli/options.py": (2, "a default of typer's, which stands for a value of any type"),
     "support/processes.py": (2, "a message of another process, which a pickle holds"),

@@ -1,13 +1,29 @@
+"""Type rules on symbolic extents become guards, and the expressions in them keep their values."""
+
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from workbench.rules import rule_set
+from workbench.rules.interpret import ARITHMETIC, RELATIONS
 from workbench.saturation.egglog_session import Base
 from workbench.saturation.encoding import Encoding
-from workbench.saturation.expressions import Sym
 from workbench.saturation.saturation import compile_rules
-from workbench.saturation.symbolic import NeverApplies, SymbolicTyping, SymType, equal_types
+from workbench.saturation.symbolic import (
+    NeverApplies,
+    Sym,
+    SymbolicTyping,
+    SymType,
+    arith,
+    compare,
+    equal_types,
+    floored,
+    opaque,
+    sides,
+)
+from workbench.symbolic.integers import is_positive
 
 
 def test_what_the_left_side_assumes_is_not_demanded_again():
@@ -41,7 +57,7 @@ def test_constants_have_all_extents_and_the_element_type_given():
     made = t.constant(t.get(x, 0), t.dim(x, -1))
     assert t.text(made) == "(vec-of (vec-get s_x_ 0) 1 1 1 1 (vec-get s_x_ 5))"
     assert t.guards == []
-    t.constant("float32", Sym("n"))
+    t.constant("float32", opaque("n"))
     assert t.guards == ["(<= 1 n)"]
     with pytest.raises(NeverApplies, match="positive"):
         t.constant("float32", 0)
@@ -52,17 +68,17 @@ def test_constants_have_all_extents_and_the_element_type_given():
 def test_a_constant_of_a_shape_has_the_type_that_holds_the_shape():
     t = SymbolicTyping(Encoding(4))
     # On the left-hand side the vector is the constant's own type; elsewhere it may be another tensor's.
-    assert t.text(t.constant_of_shape(Sym("a_d_"), Sym("a_s_"))) == "a_s_"
+    assert t.text(t.constant_of_shape(opaque("a_d_"), opaque("a_s_"))) == "a_s_"
     t.assuming = False
-    assert t.text(t.constant_of_shape(Sym("a_d_"), Sym("a_s_"))) == "a_s_"
-    assert t.text(t.constant_of_shape("float32", Sym("a_s_"))) == "(vec-set a_s_ 0 1)"
+    assert t.text(t.constant_of_shape(opaque("a_d_"), opaque("a_s_"))) == "a_s_"
+    assert t.text(t.constant_of_shape("float32", opaque("a_s_"))) == "(vec-set a_s_ 0 1)"
     assert t.text(t.constant_of_shape("float32", (2, 3))) == "(vec-of 1 2 1 1 2 3)"
     assert t.guards == []
 
 
 def test_element_types_without_zero_and_one_are_guarded_against():
     t = SymbolicTyping(Encoding(4), assuming=False)
-    t.require_number(t.constant(Sym("d"), 2))
+    t.require_number(t.constant(opaque("d"), 2))
     assert t.guards == ["(!= 8 d)", "(!= 24 d)"]
     t.require_number(t.constant("int64", 2))
     with pytest.raises(NeverApplies):
@@ -99,3 +115,93 @@ def test_no_rule_of_the_library_joins_by_types():
     joined = [c.rule.name for c in rules if re.search(r"\(= s_\w+ s_\w+\)", c.text)]
     assert joined == []
     assert sum("vec-append" in c.text for c in rules) > 20
+
+
+# -- expressions ------------------------------------------------------------------------------------------
+NAMES = "abc"
+
+
+def evaluate(text, values):
+    """Evaluate an integer expression as egglog does: quotients are rounded towards zero."""
+    tokens = str(text).replace("(", " ( ").replace(")", " ) ").split()
+
+    def parse():
+        token = tokens.pop(0)
+        if token != "(":
+            return values[token] if token in values else int(token)
+        operator, left, right = tokens.pop(0), parse(), parse()
+        tokens.pop(0)
+        if operator in ("/", "%"):
+            quotient = abs(left) // abs(right) * (1 if left * right >= 0 else -1)
+            return quotient if operator == "/" else left - right * quotient
+        return ARITHMETIC[operator](left, right)
+
+    return parse()
+
+
+expressions = st.recursive(
+    st.one_of(st.integers(-3, 5), st.sampled_from(NAMES)),
+    lambda inner: st.tuples(st.sampled_from(["+", "-", "*", "max", "min"]), inner, inner),
+    max_leaves=8,
+)
+
+
+def build(tree):
+    if isinstance(tree, int):
+        return tree
+    if isinstance(tree, str):
+        return opaque(tree, positive=True)
+    return arith(tree[0], build(tree[1]), build(tree[2]))
+
+
+def value_of(tree, values):
+    if isinstance(tree, int):
+        return tree
+    if isinstance(tree, str):
+        return values[tree]
+    return ARITHMETIC[tree[0]](value_of(tree[1], values), value_of(tree[2], values))
+
+
+@given(expressions, st.tuples(*[st.integers(1, 9)] * 3))
+def test_simplification_keeps_the_value(tree, numbers):
+    values = dict(zip(NAMES, numbers, strict=True))
+    built = build(tree)
+    expected = value_of(tree, values)
+    assert (built if isinstance(built, int) else evaluate(built, values)) == expected
+    if isinstance(built, Sym) and is_positive(built.x):
+        assert expected >= 1
+
+
+@given(
+    expressions,
+    expressions,
+    st.sampled_from(["=", "!=", "<", "<=", ">", ">="]),
+    st.tuples(*[st.integers(1, 9)] * 3),
+)
+def test_a_decided_comparison_is_right(left, right, relation, numbers):
+    values = dict(zip(NAMES, numbers, strict=True))
+    decided = compare(relation, build(left), build(right))
+    truth = RELATIONS[relation](value_of(left, values), value_of(right, values))
+    if isinstance(decided, bool):
+        assert decided == truth
+    else:
+        again, *both = sides(decided)
+        assert RELATIONS[again](*(evaluate(side, values) for side in both)) == truth
+
+
+def test_facts_have_one_spelling():
+    a, b = opaque("a"), opaque("b")
+    assert sides(a == b) == sides(b == a) == sides(2 * a + 1 == a + b + 1) == ("=", a, b)
+    assert sides(a > b) == sides(b < a) == ("<", b, a)
+    assert sides(a >= b) == sides(b - a <= 0) == ("<=", b, a)
+
+
+@given(st.integers(-30, 30), st.integers(-7, 7).filter(bool), st.sampled_from(["//", "%"]))
+def test_quotients_are_rounded_down(left, right, sign):
+    expected = left // right if sign == "//" else left % right
+    assert evaluate(floored(sign, opaque("a"), opaque("b")), {"a": left, "b": right}) == expected
+    assert evaluate(floored(sign, opaque("a"), right), {"a": left}) == expected
+    assert evaluate(floored(sign, left, opaque("b")), {"b": right}) == expected
+    if left > 0 < right:
+        extents = opaque("a", positive=True), opaque("b", positive=True)
+        assert floored(sign, *extents).text == arith(sign, *extents).text

@@ -24,13 +24,24 @@ from workbench.rules.interpret import (
     spread,
 )
 from workbench.rules.literals import NUMBER, Number, combined, nearest_decimal
-from workbench.rules.pattern import App, Rule, Term, Var, subterms
+from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, subterms
 from workbench.rules.symmetry import symmetric
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts
-from workbench.saturation.expressions import Int, Sym, Test, arith, floored, relation_of
 from workbench.saturation.program import EgglogRule, identifier, literal, named, share, vector
 from workbench.saturation.rule_prefilter import constructor, made, needed
-from workbench.saturation.symbolic import NeverApplies, NotSymbolic, SymbolicTyping, SymType, equal_types
+from workbench.saturation.symbolic import (
+    NeverApplies,
+    NotSymbolic,
+    Size,
+    Sym,
+    SymbolicTyping,
+    SymType,
+    compare,
+    compare_dtypes,
+    equal_types,
+    floored,
+    opaque,
+)
 
 #: The phase of the laws of movement.
 MOVEMENT: Final = "movement"
@@ -237,8 +248,8 @@ class _Compiler(Bound):
         else:
             name = f"{variable.row}_{variable.name}"
         if attr.kind == "ints":
-            return tuple(Sym(f"a_{name}_{'abcdefgh'[i]}_") for i in range(attr.length))
-        return Sym(f"a_{name}_", positive=attr.kind == "extent", code=attr.kind == "dtype")
+            return tuple(opaque(f"a_{name}_{'abcdefgh'[i]}_") for i in range(attr.length))
+        return opaque(f"a_{name}_", positive=attr.kind == "extent")
 
     def literal(self, value: Any, attr: Attr | None) -> Any:
         """Return a fixed value in the form that type rules expect."""
@@ -249,9 +260,9 @@ class _Compiler(Bound):
         if attr.names:
             return attr.names.index(value)
         if attr.kind == "float":
-            return Sym(literal(float(value)))
+            return opaque(literal(float(value)))
         if attr.kind == "str":
-            return Sym(literal(value))
+            return opaque(literal(value))
         return spread(value, attr)
 
     def columns(self, attr: Attr, value: Any) -> list[str]:
@@ -292,19 +303,19 @@ class _Compiler(Bound):
         return name
 
     # -- expressions --------------------------------------------------------------------------
-    def dim(self, var: str, axis: Int) -> Int:
+    def dim(self, var: str, axis: Size) -> Size:
         """Return the extent of a tensor variable's axis."""
         return self.typing.dim(self.type(var), axis)
 
-    def rank(self, var: str) -> Int:
+    def rank(self, var: str) -> Size:
         """Return the rank of a tensor variable."""
         return self.typing.rank(self.type(var))
 
-    def dtype(self, var: str) -> Int:
+    def dtype(self, var: str) -> Size:
         """Return the code of a tensor variable's element type."""
         return self.typing.get(self.type(var), 0)
 
-    def arith(self, sign: str, left: Int, right: Int) -> Int:
+    def arith(self, sign: str, left: Size, right: Size) -> Size:
         """Return the expression of an operation on two numbers."""
         return floored(sign, self.typing.resolve(left), self.typing.resolve(right))
 
@@ -317,7 +328,7 @@ class _Compiler(Bound):
             vector(self.encoding.perm_vector(v)) if isinstance(v, tuple) else str(v) for v in (left, right)
         ]
         moved = [f"(vec-get {texts[0]} (vec-get {texts[1]} {i}))" for i in range(2, size)]
-        return Sym(vector(["0", f"(vec-get {texts[0]} 1)", *moved]))
+        return opaque(vector(["0", f"(vec-get {texts[0]} 1)", *moved]))
 
     def inverse(self, perm: Any) -> Any:
         """Return the permutation that undoes another."""
@@ -327,21 +338,25 @@ class _Compiler(Bound):
         text = str(perm)
         for i in range(2, self.encoding.rank + 2):
             text = f"(vec-set {text} (vec-get {perm} {i}) {i})"
-        return Sym(text)
+        return opaque(text)
 
-    def axis(self, perm: Any, axis: Any) -> Int:
+    def axis(self, perm: Any, axis: Any) -> Size:
         """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
         # A permutation's vector holds the source slot of every slot; those of missing axes stay in place.
         end = self.encoding.rank + 2
         text = vector(self.encoding.perm_vector(perm)) if isinstance(perm, tuple) else str(perm)
-        return arith("-", Sym(f"(vec-get {text} {arith('+', end, axis)})"), end)
+        return opaque(f"(vec-get {text} {end + axis})") - end
 
     # -- facts --------------------------------------------------------------------------------
     def conditions(self) -> None:
         """Add the rule's own conditions to the guards."""
         for condition in self.rule.conditions:
+            codes = condition.of_dtypes or any(
+                isinstance(side, AttrVar) and self.kinds[side.name].kind == "dtype"
+                for side in (condition.left, condition.right)
+            )
+            relate = compare_dtypes if codes else compare
             for a, b in compared(condition, self):
-                relate = relation_of(condition, a, b)
                 fact = relate(condition.relation, self.typing.resolve(a), self.typing.resolve(b))
                 self.typing.require(fact, f"condition {condition}")
 
@@ -423,7 +438,7 @@ def _compile(c: _Compiler) -> CompiledRule:
         name, kind = c.build(target)
         left, right = c.typing.text(kinds[i]), c.typing.text(kind)
         if left != right:
-            c.typing.require(Test(equal_types(f"s_{roots[i]}", right)), "both sides have one type")
+            c.typing.require(equal_types(f"s_{roots[i]}", right), "both sides have one type")
         # The root's own type vector replaces the equal expression, so that no vector is built anew.
         if right.startswith("("):
             c.head = [line.replace(f") {right})", f") s_{roots[i]})") for line in c.head]

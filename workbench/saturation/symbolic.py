@@ -8,19 +8,169 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache, reduce
+from math import prod
 from typing import NoReturn
 
 from workbench.ops.types import (
     DTYPE_CODES,
+    DTYPE_NAMES,
     FLOAT_DTYPES,
     INDEX_DTYPES,
     INTEGER_DTYPES,
     NUMBER_DTYPES,
     TRUTH_DTYPES,
+    contains,
 )
+from workbench.rules.interpret import ARITHMETIC as ON_NUMBERS
 from workbench.saturation.encoding import Encoding
-from workbench.saturation.expressions import Fact, Int, Sym, Test, arith, compare, product
 from workbench.saturation.program import vector
+from workbench.symbolic.integers import (
+    FALSE,
+    TRUE,
+    Atom,
+    Cond,
+    Int,
+    call,
+    is_positive,
+    lower,
+    num,
+    signed,
+    sym,
+)
+from workbench.symbolic.symint import ARITHMETIC, RELATIONS, SymInt
+
+
+# -- expressions of the program ------------------------------------------------------------------------
+class Sym(SymInt):
+    """An integer expression of the program; a number is a plain integer.
+
+    A symbol is any expression of egglog. Quotients and remainders are those of egglog, which round towards
+    zero, so that nothing is simplified in them.
+    """
+
+    __slots__ = ()
+
+    @property
+    def text(self) -> str:
+        """Return the expression in egglog's syntax."""
+        return written(self.x)
+
+    def arith(self, sign: str, left: Size, right: Size) -> Size:
+        """Return the result of an operation."""
+        return arith(sign, left, right)
+
+    def related(self, relation: str, left: Size, right: Size) -> bool | Cond:
+        """Return whether a relation holds, or the condition that it does."""
+        return compare(relation, left, right)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+#: An integer in this reading.
+Size = int | Sym
+
+
+def opaque(text: str, *, positive: bool = False) -> Sym:
+    """Return an expression in egglog's syntax of which nothing is known, except that it may be at least 1."""
+    return Sym(sym(f"+{text}" if positive else text))
+
+
+@lru_cache(maxsize=65536)
+def written(x: Int) -> str:
+    """Return an integer in egglog's syntax.
+
+    >>> written(sym("a") * sym("+b") * 2 - sym("c") - 3)
+    '(- (- (* (* 2 a) b) c) 3)'
+    """
+    text = ""
+    for product, number in sorted(x.terms, key=lambda t: (t[1] < 0, not t[0])):
+        factors = [str(abs(number))] if abs(number) > 1 or not product else []
+        part = _folded("*", [*factors, *map(_atom, product)])
+        if text or (number < 0 and product):
+            text = f"({'+' if number > 0 else '-'} {text or 0} {part})"
+        else:
+            text = part if number > 0 else f"-{part}"
+    return text or "0"
+
+
+def _atom(atom: Atom) -> str:
+    if atom.head == "sym":
+        return str(atom.args[0]).removeprefix("+")
+    return _folded(atom.head, list(map(written, atom.args)))
+
+
+def _folded(operator: str, parts: Sequence[str]) -> str:
+    return reduce(lambda left, right: f"({operator} {left} {right})", parts)
+
+
+def _whole(value: Size) -> Int:
+    return value.x if isinstance(value, Sym) else num(value)
+
+
+def _size(x: Int) -> Size:
+    return Sym(x) if x.value is None else x.value
+
+
+def arith(sign: str, left: Size, right: Size) -> Size:
+    """Return the result of an operation of a type rule."""
+    if isinstance(left, int) and isinstance(right, int):
+        return int(ON_NUMBERS[sign](left, right))
+    x, y = _whole(left), _whole(right)
+    if sign not in ("//", "%"):
+        return _size(ARITHMETIC[sign](x, y))
+    if y.value == 1:
+        return left if sign == "//" else 0
+    return Sym(call("/" if sign == "//" else "%", x, y))
+
+
+def floored(sign: str, left: Size, right: Size) -> Size:
+    """Return the result of an operation of a rule, whose quotients are rounded down as in Python.
+
+    A type rule divides only numbers that its requirements keep from being negative, and needs nothing more; a
+    rule may divide any number.
+    """
+    x, y = _whole(left), _whole(right)
+    numbers, least = isinstance(left, int) and isinstance(right, int), lower(x)
+    alike = numbers or y.value == 1 or (least is not None and least >= 0 and is_positive(y))
+    if alike or sign not in ("//", "%"):
+        return arith(sign, left, right)
+    rest = call("%", call("%", x, y) + y, y)
+    return Sym(rest if sign == "%" else call("/", x - rest, y))
+
+
+def compare(relation: str, left: Size, right: Size) -> bool | Cond:
+    """Return whether a relation holds, or the condition that it does."""
+    found = RELATIONS[relation](_whole(left), _whole(right))
+    return found == TRUE if found in (TRUE, FALSE) else found
+
+
+def compare_dtypes(relation: str, left: Size, right: Size) -> bool | Cond | str:
+    """Return the fact that a relation holds between the codes of element types, or whether it does.
+
+    One element type is at most another if every number of it is one of the other.
+    """
+    if relation not in ("<=", ">="):
+        return compare(relation, left, right)
+    narrow, wide = (left, right) if relation == "<=" else (right, left)
+    # Bit b of entry a says whether the element type b contains a.
+    sets = [sum(1 << b for b, w in DTYPE_NAMES.items() if contains(w, n)) for n in DTYPE_NAMES.values()]
+    table = " ".join(map(str, [0, *sets]))
+    return f"(!= 0 (& (vec-get (vec-of {table}) {narrow}) (<< 1 {wide})))"
+
+
+@lru_cache(maxsize=65536)
+def sides(condition: Cond) -> tuple[str, Size, Size]:
+    """Return a condition as a relation between two expressions without a term in common."""
+    relation = {"ge": "<=", "eq": "=", "not": "!="}[condition.head]
+    more, less = signed((condition.args[0] if relation == "!=" else condition).args[0])
+    if relation == "<=" and less.value is None and less.terms[0] == ((), 1):
+        return "<", _size(less - 1), _size(more)
+    small, large = _size(less), _size(more)
+    if relation != "<=" and str(large) < str(small):  # one spelling for each fact
+        small, large = large, small
+    return relation, small, large
 
 
 def equal_types(left: str, right: str) -> str:
@@ -50,13 +200,13 @@ class SymType:
     """A type vector: an expression, and the slots that are known more precisely."""
 
     base: str
-    slots: dict[int, Int] = field(default_factory=dict)
+    slots: dict[int, Size] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.base
 
 
-def _code(dtype: str | Int) -> Int:
+def _code(dtype: str | Size) -> Size:
     """Return the code of an element type given by name, or the given expression for it."""
     return DTYPE_CODES[dtype] if isinstance(dtype, str) else dtype
 
@@ -72,15 +222,15 @@ class SymbolicTyping:
     assuming: bool = True
     known: set[str] = field(default_factory=set)
     guards: list[str] = field(default_factory=list)
-    same: dict[str, Int] = field(default_factory=dict)
+    same: dict[Int, Size] = field(default_factory=dict)
     same_type: dict[str, str] = field(default_factory=dict)
     met: list[tuple[frozenset[str], Sym]] = field(default_factory=list)
 
     # -- expressions --------------------------------------------------------------------------
-    def resolve(self, value: Int) -> Int:
+    def resolve(self, value: Size) -> Size:
         """Return the simplest expression known to equal ``value``."""
-        while isinstance(value, Sym) and value.text in self.same:
-            value = self.same[value.text]
+        while isinstance(value, Sym) and value.x in self.same:
+            value = self.same[value.x]
         return value
 
     def text(self, x: SymType) -> str:
@@ -96,90 +246,94 @@ class SymbolicTyping:
             base = f"(vec-set {base} {index} {self.resolve(x.slots[index])})"
         return base
 
-    def get(self, x: SymType, index: int) -> Int:
+    def get(self, x: SymType, index: int) -> Size:
         """Return one slot of a type vector."""
         if index in x.slots:
             return self.resolve(x.slots[index])
         base = x.base
         while base in self.same_type:
             base = self.same_type[base]
-        return self.resolve(Sym(f"(vec-get {base} {index})", positive=index > 1))
+        return self.resolve(opaque(f"(vec-get {base} {index})", positive=index > 1))
 
-    def explicit(self, slots: list[Int]) -> SymType:
+    def explicit(self, slots: list[Size]) -> SymType:
         """Return a type with all slots given."""
         return SymType("", dict(enumerate(slots)))
 
-    def ranked(self, code: Int, dims: Sequence[Int]) -> SymType:
+    def ranked(self, code: Size, dims: Sequence[Size]) -> SymType:
         """Return the type with the given code of the element type and all extents."""
-        fill: list[Int] = [1] * (self.encoding.rank - len(dims))
+        fill: list[Size] = [1] * (self.encoding.rank - len(dims))
         if len(dims) > self.encoding.rank:
             raise NeverApplies("a rank beyond the largest of the graph")
         return self.explicit([code, len(dims), *fill, *dims])
 
     # -- requirements -------------------------------------------------------------------------
     def require(self, condition: object, message: str) -> None:
-        """Assume or demand a condition."""
+        """Assume or demand a condition, or a fact in egglog's syntax."""
         if condition is True:
             return None
         if condition is False:
             raise NeverApplies(message)
-        assert isinstance(condition, (Fact, Test)), condition
-        if isinstance(condition, Fact) and condition.relation == "=":
-            left, right = self.resolve(condition.left), self.resolve(condition.right)
-            again = compare("=", left, right)
-            if isinstance(again, bool):
-                return self.require(again, message)
-            condition = again
-            self._note_equal(left, right)
-        if condition.text in self.known:
+        text = condition
+        if isinstance(condition, Cond):
+            relation, left, right = sides(condition)
+            if relation == "=":
+                left, right = self.resolve(left), self.resolve(right)
+                again = compare("=", left, right)
+                if isinstance(again, bool):
+                    return self.require(again, message)
+                relation, left, right = sides(again)
+                self._note_equal(left, right)
+            text = f"({relation} {left} {right})"
+        assert isinstance(text, str), condition
+        if text in self.known:
             return None
-        self.known.add(condition.text)
+        self.known.add(text)
         if not self.assuming:
-            self.guards.append(condition.text)
+            self.guards.append(text)
         return None
 
-    def _note_equal(self, a: Int, b: Int) -> None:
+    def _note_equal(self, a: Size, b: Size) -> None:
         # The simpler expression replaces both from now on: a number, otherwise the shorter text.
         if isinstance(a, int) or (isinstance(b, Sym) and (len(a.text), a.text) < (len(b.text), b.text)):
             a, b = b, a
         if isinstance(a, Sym):
-            self.same[a.text] = b
+            self.same[a.x] = b
 
-    def equal(self, a: Int, b: Int, message: str) -> None:
+    def equal(self, a: Size, b: Size, message: str) -> None:
         """Assume or demand that two integers are equal."""
         self.require(compare("=", self.resolve(a), self.resolve(b)), message)
 
     # -- the Typing interface -----------------------------------------------------------------
-    def rank(self, x: SymType) -> Int:
+    def rank(self, x: SymType) -> Size:
         return self.get(x, 1)
 
-    def dim(self, x: SymType, axis: Int) -> Int:
+    def dim(self, x: SymType, axis: Size) -> Size:
         if isinstance(axis, int):
             if not -self.encoding.rank <= axis < 0:
                 return 1
             return self.get(x, self.encoding.slot(axis))
         at = f"(+ {self.encoding.rank + 2} {axis})"
-        return self.resolve(Sym(f"(vec-get {self.text(x)} {at})", positive=True))
+        return self.resolve(opaque(f"(vec-get {self.text(x)} {at})", positive=True))
 
-    def with_dim(self, x: SymType, axis: Int, extent: Int) -> SymType:
+    def with_dim(self, x: SymType, axis: Size, extent: Size) -> SymType:
         if isinstance(axis, int):
             if -axis > self.encoding.rank:
                 raise NeverApplies("an axis beyond the largest rank")
             return SymType(x.base, x.slots | {self.encoding.slot(axis): extent})
         return SymType(f"(vec-set {self.text(x)} (+ {self.encoding.rank + 2} {axis}) {extent})")
 
-    def with_dtype(self, x: SymType, dtype: str | Int) -> SymType:
+    def with_dtype(self, x: SymType, dtype: str | Size) -> SymType:
         return SymType(x.base, x.slots | {0: _code(dtype)})
 
-    def tensor(self, like: SymType, *dims: Int) -> SymType:
+    def tensor(self, like: SymType, *dims: Size) -> SymType:
         return self.ranked(self.get(like, 0), dims)
 
-    def constant(self, dtype: str | Int, *dims: Int) -> SymType:
+    def constant(self, dtype: str | Size, *dims: Size) -> SymType:
         for extent in dims:
             self.require(compare("<=", 1, extent), "the extents of a constant are positive")
         return self.ranked(_code(dtype), dims)
 
-    def constant_of_shape(self, dtype: str | Int, shape: object) -> SymType:
+    def constant_of_shape(self, dtype: str | Size, shape: object) -> SymType:
         if isinstance(shape, tuple):
             return self.constant(dtype, *shape)
         out = SymType(str(shape))
@@ -205,13 +359,13 @@ class SymbolicTyping:
             source = self.encoding.perm_vector(perm)
             slots = [self.get(x, 0), self.get(x, 1), *(self.get(x, i) for i in source[2:])]
             return self.explicit(slots)
-        self.equal(self.resolve(Sym(f"(vec-get {perm} 1)")), self.rank(x), "the ranks agree")
+        self.equal(self.resolve(opaque(f"(vec-get {perm} 1)")), self.rank(x), "the ranks agree")
         text = self.text(x)
-        moved: list[Int] = [Sym(f"(vec-get {text} (vec-get {perm} {i}))") for i in range(2, size)]
+        moved: list[Size] = [opaque(f"(vec-get {text} (vec-get {perm} {i}))") for i in range(2, size)]
         return self.explicit([self.get(x, 0), self.get(x, 1), *moved])
 
-    def elements(self, x: SymType) -> Int:
-        return product(self.get(x, i) for i in range(2, self.encoding.rank + 2))
+    def elements(self, x: SymType) -> Size:
+        return prod(self.get(x, i) for i in range(2, self.encoding.rank + 2))
 
     def broadcast(self, x: SymType, y: SymType, keep: int = 0) -> SymType:
         size = self.encoding.rank + 2
@@ -221,7 +375,7 @@ class SymbolicTyping:
             rank = number.slots.get(1)
             if not keep and isinstance(rank, int) and rank == 0:  # no axes, as an explicit type states
                 return other
-        slots: list[Int] = [self.get(x, 0), arith("max", *sorted((self.rank(x), self.rank(y)), key=str))]
+        slots: list[Size] = [self.get(x, 0), arith("max", self.rank(x), self.rank(y))]
         for i in range(2, size):
             a, b = self.get(x, i), self.get(y, i)
             if i >= size - keep or (isinstance(b, int) and b == 1):
@@ -234,20 +388,20 @@ class SymbolicTyping:
             low, high = sorted((str(a), str(b)))
             if low != high:
                 fact = f"(= 0 (* (- {low} {high}) (* (- {low} 1) (- {high} 1))))"
-                self.require(Test(fact), "the operands broadcast")
-            slots.append(arith("max", *sorted((a, b), key=str)) if low != high else a)
+                self.require(fact, "the operands broadcast")
+            slots.append(arith("max", a, b) if low != high else a)
         return self.explicit(slots)
 
-    def picked(self, x: SymType, axis: Int, places: SymType) -> SymType:
+    def picked(self, x: SymType, axis: Size, places: SymType) -> SymType:
         rank, most = self.rank(x), self.encoding.rank
         if not isinstance(axis, int) or not isinstance(rank, int) or rank != -axis:
             raise NotSymbolic("places along another axis than the first")
         dims = [self.dim(places, k) for k in range(rank - 1 - most, 0)]
-        total = arith("+", self.rank(places), rank - 1)
+        total = self.rank(places) + (rank - 1)
         self.require(compare("<=", total, most), "the rank is not too large")
         return self.explicit([self.get(x, 0), total, *dims, *(self.dim(x, k) for k in range(1 - rank, 0))])
 
-    def maximum(self, a: Int, b: Int) -> Int:
+    def maximum(self, a: Size, b: Size) -> Size:
         return arith("max", a, b)
 
     def require_same(self, x: SymType, y: SymType, message: str) -> None:
@@ -255,7 +409,7 @@ class SymbolicTyping:
         if a == b:
             return
         a, b = sorted((a, b))
-        self.require(Test(equal_types(a, b)), message)
+        self.require(equal_types(a, b), message)
         # Replacing one by the other lets later comparisons find that they agree.
         if not x.slots and not y.slots and not b.startswith("("):
             self.same_type[b] = a
@@ -286,10 +440,10 @@ class SymbolicTyping:
             self.require(code in {DTYPE_CODES[d] for d in dtypes}, message)
         elif not self._has_met(code, dtypes):
             self.met.append((dtypes, code))
-            none = product(arith("-", code, dtype) for dtype in sorted(DTYPE_CODES[d] for d in dtypes))
-            self.require(Test(f"(= 0 {none})"), message)
+            none = _folded("*", [f"(- {code} {dtype})" for dtype in sorted(DTYPE_CODES[d] for d in dtypes)])
+            self.require(f"(= 0 {none})", message)
 
-    def _has_met(self, code: Int, dtypes: frozenset[str]) -> bool:
+    def _has_met(self, code: Size, dtypes: frozenset[str]) -> bool:
         return any(d == dtypes and str(self.resolve(c)) == str(code) for d, c in self.met)
 
     def require_number(self, x: SymType) -> None:
@@ -298,12 +452,12 @@ class SymbolicTyping:
         for other in sorted(DTYPE_CODES[d] for d in others):
             self.require(compare("!=", code, other), "an element type that holds 0 and 1 is expected")
 
-    def require_axis(self, x: SymType, axis: Int) -> None:
+    def require_axis(self, x: SymType, axis: Size) -> None:
         if isinstance(axis, int):
             self.require(compare("<=", -axis, self.rank(x)), "the axis exists")
             return
         # The guard on the axis also keeps vec-set inside the vector.
-        self.require(compare("<=", arith("-", 0, axis), self.rank(x)), "the axis exists")
+        self.require(compare("<=", -axis, self.rank(x)), "the axis exists")
         self.require(compare("<", axis, 0), "axes count from the last")
 
     def concrete(self, what: str, *xs: SymType) -> NoReturn:

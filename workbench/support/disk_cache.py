@@ -37,7 +37,15 @@ _CLASSES: Final = (
     "workbench.saturation.program",
 )
 #: Folders of the package whose source determines the results.
-_SOURCES: Final = ("graph", "ops", "rules", "saturation", "laws/verification", "kernels/accelerators")
+_SOURCES: Final = (
+    "graph",
+    "ops",
+    "rules",
+    "saturation",
+    "symbolic",
+    "laws/verification",
+    "kernels/accelerators",
+)
 
 _memory: OrderedDict[str, Any] = OrderedDict()
 

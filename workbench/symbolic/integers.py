@@ -206,6 +206,11 @@ def sub(x: Int, y: Int) -> Int:
     return add(x, neg(y))
 
 
+def signed(x: Int) -> tuple[Int, Int]:
+    """Return two polynomials without negative coefficients or common products, whose difference is ``x``."""
+    return _poly({m: c for m, c in x.terms if c > 0}), _poly({m: -c for m, c in x.terms if c < 0})
+
+
 def lower(x: Int, ranges: Mapping[str, Int] = MappingProxyType({})) -> int | None:
     """Return a number that a polynomial is never below, by its form and ranges of symbols, or None."""
     bound = 0

@@ -1,3 +1,5 @@
+"""Assignments of a space become instances, and both sides of a rule become nodes of a graph."""
+
 import random
 from ast import literal_eval
 from dataclasses import replace

@@ -1,3 +1,5 @@
+"""Requirements on unknown extents are solved, and completed assignments are exactly the solutions."""
+
 import operator
 import random
 from itertools import product

@@ -3,7 +3,7 @@
 import pytest
 
 import workbench
-from workbench.frontends.model import SymbolTable
+from workbench.frontends.model import Source, SymbolTable
 from workbench.frontends.model_file import fixed_model
 from workbench.frontends.onnx.file import ModelError
 from workbench.frontends.onnx.symbolic_dims import check_elements_at, check_names
@@ -62,5 +62,5 @@ def test_extents_are_declared_by_the_names_of_symbols():
     assert table.dims((n, 4, n * s)) == ["n", 4, None]  # no name of the file stands for s
     assert table.dims((2 * n, 4), "x") == ["n", 4]  # an axis of an input bears its own name
     assert SymbolTable(table.generic, named=frozenset({"n", "s"})).dims((n, n * s)) == ["n", "n*s"]
-    assert table.sources == {"n": ("x", 0), "s": ("x", 1)}
+    assert table.sources == {"n": Source("x", 0), "s": Source("x", 1)}
     assert SymbolTable().dims((n, 4)) == [n, 4]

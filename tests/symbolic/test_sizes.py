@@ -1,6 +1,8 @@
+"""Sizes of dimensions by their names: those of prices and of checks."""
+
 import pytest
 
-from workbench.symbolic.sizes import checked_sizes, fitting, kind_of, pricing_size
+from workbench.symbolic.sizes import checked_sizes, kind_of, pricing_size
 
 
 @pytest.mark.parametrize(
@@ -31,20 +33,10 @@ def test_the_place_tells_where_the_name_does_not():
     assert pricing_size(kind_of("h")) == 224
 
 
-def test_sizes_fit_multiples_and_bounds():
-    assert fitting(224, 1, None) == 224
-    assert fitting(224, 32, None) == 224
-    assert fitting(33, 8, None) == 32
-    assert fitting(1, 8, None) == 8
-    assert fitting(128, 1, 77) == 77
-    assert fitting(128, 32, 77) == 64
-
-
 def test_checks_are_at_three_bindings_that_differ_in_every_symbol():
     kinds = {"batch": "batch", "a": "sequence", "b": "sequence"}
-    found = checked_sizes(kinds, {}, {"a": 20})
+    found = checked_sizes(kinds)
     assert len(found) == 3
     for name in kinds:
         assert len({sizes[name] for sizes in found}) == 3
     assert all(sizes["a"] != sizes["b"] for sizes in found)
-    assert max(sizes["a"] for sizes in found) == 20

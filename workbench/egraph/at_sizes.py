@@ -16,7 +16,7 @@ from workbench.symbolic.generic import Generic
 K = TypeVar("K")
 
 #: Attributes of these kinds are extents or measured in extents; the others never depend on a size.
-_COUNTED = frozenset({"int", "ints", "axes", "shape"})
+COUNTED = frozenset({"int", "ints", "axes", "shape"})
 
 
 def type_at(kind: K, generic: Generic, sizes: Mapping[str, int]) -> K:
@@ -41,9 +41,9 @@ def attrs_at(
     """
     found: list[AttrValue] = []
     for attr, value in zip(spec_of(op).attrs, attrs, strict=True):
-        if attr.kind in _COUNTED and isinstance(value, tuple):
+        if attr.kind in COUNTED and isinstance(value, tuple):
             found.append(tuple(generic.at(v, sizes) for v in value))
-        elif attr.kind in _COUNTED and isinstance(value, int):
+        elif attr.kind in COUNTED and isinstance(value, int):
             found.append(generic.at(value, sizes))
         else:
             found.append(value)
@@ -60,7 +60,7 @@ def depends(kind: ValueType | None, generic: Generic) -> bool:
 def attrs_depend(op: str, attrs: tuple[AttrValue, ...], generic: Generic) -> bool:
     """Return whether an operator's attributes depend on a symbolic dimension."""
     for attr, value in zip(spec_of(op).attrs, attrs, strict=True):
-        if attr.kind in _COUNTED:
+        if attr.kind in COUNTED:
             numbers = value if isinstance(value, tuple) else (value,)
             if any(isinstance(n, int) and generic.depends(n) for n in numbers):
                 return True

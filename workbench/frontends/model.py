@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from workbench.egraph.at_sizes import egraph_at, graph_at
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
 from workbench.symbolic import Generic
+from workbench.symbolic.facts import thresholds
 from workbench.symbolic.integers import symbols, written
 from workbench.symbolic.sizes import checked_sizes
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
     from workbench.frontends.coverage import Coverage
     from workbench.frontends.onnx.baseline import Cleaned
+
+#: Thresholds of a dimension beside which a result is checked.
+_THRESHOLDS: Final = 4
 
 #: What :func:`workbench.optimize` takes for a model.
 ModelLike: TypeAlias = "Graph | str | os.PathLike[str] | bytes | ModelProto"
@@ -48,41 +52,60 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """An input's axis that gives a symbol: its extent is the symbol times a factor plus an addend."""
+
+    name: str
+    axis: int
+    factor: int = 1
+    addend: int = 0
+
+    def renamed(self, name: str) -> Source:
+        """Return the same axis of an input under another name."""
+        return replace(self, name=name)
+
+
+@dataclass(frozen=True, slots=True)
 class SymbolTable:
     """The symbolic dimensions that the writer of files declares; without any, every extent is a number.
 
-    ``places`` maps an input's axis to its symbol; ``named`` are the symbols that have names in the model.
+    ``places`` maps an input's axis to its dimension; ``named`` are the dimensions that have names in the model,
+    ``bound`` the names of those that were fixed.
     """
 
     generic: Generic = field(default_factory=lambda: Generic({}))
     places: Mapping[tuple[str, int], str] = field(default_factory=dict)
     named: frozenset[str] = frozenset()
+    bound: frozenset[str] = frozenset()
 
     @property
-    def sources(self) -> dict[str, tuple[str, int]]:
-        """Return for every symbol one input and axis that have its size; derived symbols are left out."""
-        found: dict[str, tuple[str, int]] = {}
+    def sources(self) -> dict[str, Source]:
+        """Return for every symbol one input and axis that give it."""
+        first: dict[str, tuple[str, int]] = {}
         for place, name in self.places.items():
-            if name not in self.generic.derived:
-                found.setdefault(name, place)
-        return found
+            first.setdefault(name, place)
+        return {
+            symbol: Source(*first[name], factor, addend)
+            for symbol, (name, factor, addend) in self.generic.own.items()
+            if name in first
+        }
 
     def dims(self, shape: Sequence[int], source: str = "") -> list[int | str | None]:
-        """Return extents as they are declared: numbers, names, None for an extent with an unnamed symbol.
+        """Return extents as they are declared: numbers, names, None for an extent with an unnamed dimension.
 
         ``source`` is the name of the value if it is an input.
         """
-        own = {size: name for name, size in self.generic.derived.items() if len(size.terms) > 1}
         found: list[int | str | None] = []
         for axis, extent in enumerate(shape):
             size = self.generic.expression(extent)
-            symbol = self.places.get((source, axis))
+            name = self.places.get((source, axis))
             if size.value is not None:
                 found.append(extent)
-            elif symbol in self.named:
-                found.append(symbol)
+            elif name in self.named:
+                found.append(name)
             else:
-                found.append(own.get(size, written(size)) if symbols(size) <= self.named else None)
+                size = self.generic.named(size)
+                found.append(written(size) if symbols(size) <= self.named else None)
         return found
 
 
@@ -109,9 +132,8 @@ class Model:
         symbols: dimensions that are kept.
         sizes: sizes of the prices, by symbol.
         generic: meaning of the generic extents.
-        multiples: divisors of symbols in the model.
-        bounds: sizes that a symbol cannot exceed, because a stored table is not longer.
-        fixed: dimensions that could not be kept, with the reasons.
+        fixed: dimensions that have one size at which the model runs, with the reasons.
+        left: the reason why the model is left as it is; empty if it can be rewritten.
         source: the ONNX model as it was given, a path or a message, or None for another source.
         dims: dimensions that were fixed on purpose.
         keep_inputs: whether initialisers that are also inputs stay inputs.
@@ -124,8 +146,7 @@ class Model:
     symbols: tuple[Symbol, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     generic: Generic = field(default_factory=lambda: Generic({}))
-    multiples: Mapping[str, int] = field(default_factory=dict)
-    bounds: Mapping[str, int] = field(default_factory=dict)
+    left: str = ""
     fixed: tuple[Fixed, ...] = ()
     source: Any = field(default=None, repr=False)
     dims: Mapping[str, Any] | None = None
@@ -140,7 +161,9 @@ class Model:
     def table(self) -> SymbolTable:
         """Return the symbols in the form that the writer of files needs."""
         places = {place: s.name for s in self.symbols for place in s.places}
-        return SymbolTable(self.generic, places, frozenset(s.name for s in self.symbols if s.named))
+        named = frozenset(s.name for s in self.symbols if s.named)
+        bound = frozenset({f.name for f in self.fixed} | set(self.dims or ()))
+        return SymbolTable(self.generic, places, named, bound)
 
     def at_prices(self, term: Graph) -> Graph:
         """Return a found term at the sizes of the prices."""
@@ -151,11 +174,25 @@ class Model:
         return egraph_at(egraph, self.generic, self.sizes)
 
     def bindings(self) -> tuple[dict[str, int], ...]:
-        """Return the bindings to check: that of the prices, and three others (two if it is one of them)."""
-        own = [s for s in self.symbols if s.name not in self.generic.derived]
-        others = checked_sizes({s.name: s.kind for s in own}, self.multiples, self.bounds)
-        completed = [self.generic.completed(sizes) for sizes in others]
-        return (dict(self.sizes), *(c for c in completed if c != self.sizes))
+        """Return the bindings to check: that of the prices, usual sizes, ones, and sizes around thresholds.
+
+        Among the last are all sizes beside numbers that the model compares with a size, or divides one by.
+        Some do not fit what is known of the model: the original refuses them, or something is wrong.
+        """
+        generic, kinds = self.generic, {s.name: s.kind for s in self.symbols}
+        usual = checked_sizes(kinds)
+        found = [dict(self.sizes), *map(generic.completed, usual), dict.fromkeys(kinds, 1)]
+        small = generic.completed(usual[0])
+        values = generic.symbols_at(small)
+        for symbol, (name, factor, addend) in sorted(generic.own.items()):
+            around = thresholds((*generic.made, *generic.facts.known), symbol, values)
+            near = {k + d for k in sorted(around)[:_THRESHOLDS] for d in (-1, 0, 1)}
+            near.add(generic.facts.least.get(symbol, 1) - 1)
+            more = [{**small, name: k * factor + addend} for k in sorted(near) if k >= 1]
+            found += map(generic.completed, more)
+            if factor > 1:
+                found.append({**small, name: small[name] + 1})
+        return tuple({tuple(sizes.items()): sizes for sizes in found}.values())
 
     def cleaned(self) -> Cleaned:
         """Return the model as it was given, with its initialisers taken out of the inputs."""

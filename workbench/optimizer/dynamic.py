@@ -6,6 +6,7 @@ other bindings, as graphs and as the files that are given and saved.
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.at_sizes import graph_at, type_at
+from workbench.egraph.every_size import unproved
 from workbench.frontends.model import Model
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
@@ -117,9 +119,19 @@ def fate_of(
     """
     if not model.symbols:
         return Dynamic((), {}, model.fixed) if model.fixed else None
-    found = [f"{name} is {written(size)}" for name, size in model.generic.derived.items()]
-    found += [f"{name} is a multiple of {n}" for name, n in model.multiples.items() if n > 1]
-    found += [f"{name} is at most {bound}" for name, bound in model.bounds.items()]
+    generic = model.generic
+    own = {name: (symbol, k, c) for symbol, (name, k, c) in generic.own.items()}
+    found = [f"left as it is: {model.left}"] if model.left else []
+    for name, size in generic.sizes.items():
+        if name not in own and size.value is None:
+            found.append(f"{name} is {written(generic.named(size))}")
+            continue
+        symbol, k, c = own.get(name, ("", 1, 0))
+        found += [f"{name} is a multiple of {k}{f' plus {c}' if c else ''}"] if k > 1 else []
+        if (most := generic.facts.most.get(symbol)) is not None:
+            found.append(f"{name} is at most {most * k + c}")
+        if (least := generic.facts.least.get(symbol, 1)) > 1:
+            found.append(f"{name} is at least {least * k + c}")
     return Dynamic(model.kept, model.sizes, model.fixed, checked, (*found, *notes), term, model.table)
 
 
@@ -142,10 +154,13 @@ def checks_at_sizes(
     """
     if not model.symbols:
         return ()
+    bindings = model.bindings()
+    if term is not model.searched and (reason := unproved(term, model.generic)):
+        return (Checked(bindings[0], "", f"not proved for every size: {reason}"),)
     sessions = Files(given, term, model.table)
     done: list[Checked] = []
-    bindings = model.bindings()
-    smallest = min(bindings[1:], key=lambda sizes: math.prod(sizes.values()))
+    fit = [sizes for sizes in bindings[1:] if _elements(model, sizes) and model.generic.fit(sizes)]
+    smallest = min(fit, key=lambda sizes: math.prod(sizes.values()), default=bindings[0])
     for sizes in bindings:
         graphs = sizes is not bindings[0] and (
             not sessions.there or (sizes is smallest and _elements(model, sizes) <= _COMPARED)
@@ -161,6 +176,8 @@ def checks_at_sizes(
 
 def _elements(model: Model, sizes: Mapping[str, int]) -> int:
     """Return the number of elements of the original's values at a binding."""
+    if not model.generic.fit(sizes):
+        return 0
     kinds = [type_at(n.type, model.generic, sizes) for n in model.searched if n.op != "weight"]
     return sum(kind.elements for kind in kinds if isinstance(kind, TensorType))
 
@@ -176,20 +193,41 @@ def _check(
 ) -> Checked:
     from workbench.certification import certify
 
-    try:
-        before = graph_at(model.searched, model.generic, sizes)
-    except (TypeMismatch, GraphError) as error:
-        return Checked(sizes, f"left out: the original has no such sizes, {error}")
-    try:
-        after = before if term is model.searched else graph_at(term, model.generic, sizes)
-    except (TypeMismatch, GraphError) as error:
-        return Checked(sizes, "", f"operands do not fit: {error}")
-    if graphs and term is not model.searched:
+    before = after = None
+    if model.generic.fit(sizes):
+        try:
+            before = graph_at(model.searched, model.generic, sizes)
+            after = before if term is model.searched else graph_at(term, model.generic, sizes)
+        except (TypeMismatch, GraphError) as error:  # a graph has no empty tensors, which models may have
+            if not sessions.there:
+                return Checked(sizes, f"left out: graphs have no such sizes, {error}")
+    if not sessions.there and before is None:
+        return Checked(sizes, "left out: it does not fit the model")
+    if graphs and term is not model.searched and before is not None and after is not None:
         found = certify(before, after, seed=seed, known=known, draws=1, whole=False)
         if not found.passed:
             return Checked(sizes, "", found.reason)
-    found_files = sessions.compare(sizes, before, seed)
+    found_files = sessions.compare(sizes, before or drawn_at(model, sizes), seed)
     return replace(found_files, note=BOTH) if graphs and found_files.files else found_files
+
+
+def drawn_at(model: Model, sizes: Mapping[str, int]) -> Graph:
+    """Return the original with inputs of sizes that may not fit it, to draw inputs for the file.
+
+    Its types are not checked: it is not to be run.
+    """
+    places = {place: s.name for s in model.symbols for place in s.places}
+    nodes = []
+    for node in model.searched.nodes:
+        kind: Any = type_at(node.type, model.generic, sizes)
+        if node.op == "input":
+            name = node.attr("name")
+            shape = [sizes.get(places.get((name, i), ""), d) for i, d in enumerate(kind.shape)]
+            kind = TensorType(kind.dtype, tuple(shape))
+        nodes.append(replace(node, type=kind))
+    found = copy.copy(model.searched)
+    object.__setattr__(found, "nodes", tuple(nodes))
+    return found
 
 
 class Files:
@@ -250,5 +288,7 @@ class Files:
         found = run_both(self._first, self._second, graph, seed, version)
         if found.why:
             return Checked(sizes, "", found.why)
-        files = found.ran and found.steady
+        if not found.ran:
+            return Checked(sizes, f"left out: {found.note.removeprefix('not run: ')}")
+        files = found.steady
         return Checked(sizes, FILES if files else f"files: {found.note}", files=files)

@@ -17,6 +17,7 @@ from workbench.costs.lazy_measured import Economical
 from workbench.costs.pricing import deciding_instances, graph_cost
 from workbench.egraph import EGraph
 from workbench.egraph.at_sizes import symbolic_weights
+from workbench.egraph.every_size import unproved_nodes
 from workbench.extraction import Solution
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.tie_breaking import gathered
@@ -133,12 +134,12 @@ def extraction_of(job: Job) -> Callable[..., Solution]:
 def prices(job: Job, egraph: EGraph) -> np.ndarray:
     """Return the cost of every e-node in microseconds, at the sizes of the symbolic dimensions.
 
-    A weight whose extents depend on a symbol could not be computed once and stored, so it is too expensive to
-    be extracted.
+    A weight whose extents depend on a symbol could not be computed once and stored, and an e-node may fit at
+    the generic extents only: both are too expensive to be extracted.
     """
     model = job.model
     costs = price_egraph(model.shown(egraph), job.cost_model)
-    costs[symbolic_weights(egraph, model.generic)] = _FORBIDDEN
+    costs[symbolic_weights(egraph, model.generic) + unproved_nodes(egraph, model.generic)] = _FORBIDDEN
     return costs
 
 

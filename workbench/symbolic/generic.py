@@ -1,10 +1,10 @@
 """Generic extents: each symbolic dimension is replaced by one large number that identifies it everywhere.
 
 A graph whose symbols have generic extents is an ordinary graph. No tensor of it is ever computed: search
-and prices see extents as numbers only. A rewrite that needs one particular size does not fire on it, and
-every number in its types and attributes can be decoded to an expression in the symbols
-(:meth:`Generic.expression`). Decoding is a heuristic, so its result is checked in three ways: at a second
-generic binding, by type inference at other sizes, and by running the original and the optimised file.
+and prices see extents as numbers only. The import infers every extent as an integer over symbols
+(:mod:`workbench.symbolic.integers`) and enters it here with the number that stands for it
+(:meth:`Generic.number`). Only a number that a rewrite makes is decoded; types are then inferred again with
+integers over symbols (:mod:`workbench.egraph.every_size`), so nothing is concluded from the numbers.
 """
 
 from __future__ import annotations
@@ -13,53 +13,173 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from workbench.symbolic.integers import Int, num, quotient, sym
+from workbench.symbolic.facts import Facts
+from workbench.symbolic.integers import Atom, Int, num, replaced, sym, symbols
 
 #: Numbers from here on are not extents: ``INT64_MAX`` and the like mean "to the end".
 _UNBOUNDED: Final = 1 << 61
-
-#: The divisors that convolutions and pools apply to extents.
-_DIVISORS: Final = (2, 4, 8, 16, 32, 64, 3, 5, 6)
-#: Symbols with a smaller prime are lengths bounded by a stored table; windows do not divide them.
-_DIVIDED: Final = 4096
-
-_Fraction = tuple[Int, int]
+#: Smaller numbers stand for themselves.
+_LEAST: Final = 1_000
+#: The largest generic extent of a maximum, a choice and the like: they are below most extents.
+_PARTS: Final = 9_000
+#: Multiples and addends that are decoded.
+_TIMES: Final = 4
+_ADDEND: Final = 64
 
 
 class Undecodable(ValueError):
     """Raised when a number that depends on a symbolic dimension has no form as an expression."""
 
 
+class Collision(Undecodable):
+    """Raised when the generic extent of an integer also stands for something else."""
+
+
 @dataclass(frozen=True, slots=True)
 class Generic:
     """The generic extents of the symbols of a model.
 
-    The extent of a symbol is its prime times its entry in ``multiples`` (1 unless the model needs extents
-    with a given divisor). ``derived`` contains the symbols whose sizes follow from other symbols.
-    ``constants`` are numbers that the model itself contains; they are never decoded.
+    The symbols have prime extents. ``sizes`` are the dimensions by name, each an integer over symbols: a symbol,
+    a multiple of one, or what it is by others. ``constants`` are numbers that the model itself contains; they
+    are never decoded. ``facts`` hold at every binding that the model accepts.
     """
 
     primes: Mapping[str, int]
-    multiples: Mapping[str, int] = field(default_factory=dict)
-    derived: Mapping[str, Int] = field(default_factory=dict)
-    constants: frozenset[int] = frozenset()
+    sizes: Mapping[str, Int] = field(default_factory=dict)
+    constants: set[int] = field(default_factory=set)
+    facts: Facts = field(default_factory=Facts)
     _known: dict[int, Int] = field(default_factory=dict, repr=False, compare=False)
+    _guessed: dict[int, Int] = field(default_factory=dict, repr=False, compare=False)
+    _parts: dict[str, tuple[str, int, Int]] = field(default_factory=dict, repr=False, compare=False)
+    _noted: dict[Int, None] = field(default_factory=dict, repr=False, compare=False)
+    _bases: dict[int, Int] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.sizes:
+            object.__setattr__(self, "sizes", {name: sym(name) for name in self.primes})
+        for name, prime in self.primes.items():
+            self._known[prime] = self._bases[prime] = sym(name)
 
     @property
     def extents(self) -> dict[str, int]:
-        """Return the generic extent of every symbol, including the derived symbols."""
-        own = {name: prime * self.multiples.get(name, 1) for name, prime in self.primes.items()}
-        return self.completed(own)
+        """Return the generic extent of every dimension."""
+        return {name: self.number(size) for name, size in self.sizes.items()}
 
-    def completed(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return the sizes together with the sizes of the derived symbols."""
-        return {**sizes, **{name: size.at(sizes) for name, size in self.derived.items()}}
+    @property
+    def own(self) -> dict[str, tuple[str, int, int]]:
+        """Return for every symbol a dimension, a factor and an addend: the dimension is symbol * factor + addend."""
+        found: dict[str, tuple[str, int, int]] = {}
+        for name, size in self.sizes.items():
+            names = symbols(size)
+            if len(names) == 1 and all(len(m) <= 1 for m, _ in size.terms):
+                (symbol,) = names
+                factor = next(c for m, c in size.terms if m)
+                addend = sum(c for m, c in size.terms if not m)
+                if next(m for m, _ in size.terms if m)[0].head == "sym" and factor > 0:
+                    found.setdefault(symbol, (name, factor, addend))
+        return found
+
+    def symbols_at(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return the values of the symbols at sizes of the dimensions."""
+        return {s: (sizes[name] - c) // k for s, (name, k, c) in self.own.items()}
+
+    def fit(self, sizes: Mapping[str, int]) -> bool:
+        """Return whether sizes are such as the model requires."""
+        values = self.symbols_at(sizes)
+        return (
+            all(v >= 1 for v in values.values())
+            and all(size.at(values) == sizes.get(name, size.value) for name, size in self.sizes.items())
+            and all(x.at(values) >= 0 for x in self.facts.known)
+            and self.facts.fit(values)
+        )
+
+    def completed(self, asked: Mapping[str, int]) -> dict[str, int]:
+        """Return sizes that fit and are near those asked for, the sizes that follow from others included."""
+        values: dict[str, int] = {}
+        for symbol, (name, factor, addend) in self.own.items():
+            value = round((asked[name] - addend) / factor) if name in asked else 1
+            top = self.facts.most.get(symbol, value)
+            values[symbol] = max(self.facts.least.get(symbol, 1), min(value, top))
+        values = self.facts.near(values)
+        return {name: size.at(values) for name, size in self.sizes.items() if size.value is None}
+
+    @property
+    def made(self) -> tuple[Int, ...]:
+        """Return all integers that numbers stand for, or that are computed from sizes."""
+        return (*self._known.values(), *self._noted)
+
+    def note(self, x: Int) -> None:
+        """Note an integer that the model computes from sizes, but that is no extent."""
+        if x.value is None:
+            self._noted[x] = None
+
+    # -- from integers to numbers -------------------------------------------------------------------------
+    def number(self, x: Int) -> int:
+        """Return the number that stands for an integer; raise :class:`Collision` if there is none."""
+        if x.value is not None:
+            if x.value in self._known and x.value >= _LEAST:
+                raise Collision(f"{x.value} is a generic extent, too")
+            self.constants.add(x.value)
+            return x.value
+        found = self._coded(x).at(self._values())
+        if abs(found) >= _LEAST and found not in self.constants:
+            before = self._known.setdefault(found, x)
+            if before == x:
+                if found > 0 and any(a.head == "div" for m, _ in x.terms for a in m):
+                    self._bases.setdefault(found, x)
+                return found
+        elif any(a.head == "div" for m, c in x.terms for a in m) and self.facts.at_least(x, 0) and _single(x):
+            raise Collision(f"{x} is {found} at the generic extents")
+        return self._part(x)[1]
+
+    def _values(self) -> dict[str, int]:
+        return {**self.primes, **{name: prime for name, prime, _ in self._parts.values()}}
+
+    def _coded(self, x: Int) -> Int:
+        """Return an integer with a symbol of its own in place of every maximum, choice and the like."""
+        total = num(0)
+        for m, c in x.terms:
+            product = num(c)
+            for a in m:
+                product = product * self._coded_atom(a)
+            total = total + product
+        return total
+
+    def _coded_atom(self, a: Atom) -> Int:
+        whole = Int((((a,), 1),), f"1*{a.text}")
+        if a.head == "sym":
+            return whole
+        if a.head == "div":
+            top, by = (self._coded(i) for i in a.args)
+            if by.value is not None or by.symbol is not None:
+                return top // by
+        if a.head == "max" and all(self.facts.nonnegative(-x) for x in a.args):  # the opposite of a minimum
+            return -sym(self._part(-whole)[0])
+        return sym(self._part(whole)[0])
+
+    def _part(self, x: Int) -> tuple[str, int, Int]:
+        if x.text not in self._parts:
+            taken = {p for _, p, _ in self._parts.values()} | set(self.primes.values()) | set(self._known)
+            prime = prime_below(_PARTS, frozenset(self.constants), frozenset(taken))
+            self._parts[x.text] = (f"+part{len(self._parts)}", prime, x)
+            self._known[prime] = self._bases[prime] = x
+            self._guessed.clear()
+        return self._parts[x.text]
+
+    # -- from numbers to integers -------------------------------------------------------------------------
+    def learn(self, number: int, x: Int) -> None:
+        """Note that a number stands for an integer, as a type rule finds."""
+        if x.value is None and number not in self.constants and abs(number) >= _LEAST:
+            self._known.setdefault(number, x)
 
     def expression(self, number: int) -> Int:
-        """Return the expression in the symbols that a number encodes."""
+        """Return the integer over symbols that a number stands for."""
         found = self._known.get(number)
         if found is None:
-            found = self._known[number] = self._read(number)
+            found = self._guessed.get(number)
+        if found is None:
+            guess = None if number < _LEAST or number >= _UNBOUNDED else self._read(number, 3)
+            found = self._guessed[number] = num(number) if guess is None else guess
         return found
 
     def depends(self, number: int) -> bool:
@@ -67,77 +187,52 @@ class Generic:
         return self.expression(number).value is None
 
     def at(self, number: int, sizes: Mapping[str, int]) -> int:
-        """Return the value of a number when the symbols have these sizes."""
+        """Return the value of a number when the dimensions have these sizes."""
         found = self.expression(number)
-        return number if found.value is not None else found.at(sizes)
+        return number if found.value is not None else found.at(self.symbols_at(sizes))
 
-    # -- reading: a fraction is an integer and the number that divides it -------------------------------
-    def _read(self, number: int) -> Int:
-        if not self.primes or number < 0 or number >= _UNBOUNDED:
-            return num(number)
-        found = self._product(number) or self._affine(number) or self._sum(number)
-        return num(number) if found is None else quotient(*found)
+    def named(self, x: Int) -> Int:
+        """Return an integer over symbols as one over the names of dimensions."""
+        own = self.own
+        total = num(0)
+        for m, c in x.terms:
+            product = num(1)
+            for a in m:
+                name, factor, addend = own.get(str(a.args[0]), ("", 1, 0)) if a.head == "sym" else ("", 1, 0)
+                if name and not addend and c % factor == 0:
+                    product, c = product * sym(name), c // factor
+                elif name:
+                    product = product * ((sym(name) - addend) // factor)
+                else:
+                    quotients = {s: (sym(n) - d) // k for s, (n, k, d) in own.items()}
+                    product = product * replaced(Int((((a,), 1),), f"1*{a.text}"), quotients)
+            total = total + product * c
+        return total
 
-    def _small(self, number: int) -> bool:
-        """Return whether a number is too small to encode a symbol, or is a constant of the model."""
-        least = min(p * (1 if self.multiples.get(n, 1) > 1 else 0.1) for n, p in self.primes.items())
-        return number in self.constants or number < least
-
-    def _product(self, number: int) -> _Fraction | None:
-        """Decode a number that the prime of a symbol divides; the quotient is decoded in turn."""
-        if self._small(number):
+    def _read(self, number: int, depth: int) -> Int | None:
+        """Decode a number as products, multiples and sums of numbers that are known."""
+        if number in self.constants or number < _LEAST or depth == 0:
             return None
-        for name, prime in self.primes.items():
-            if number % prime == 0:
-                rest = number // prime
-                inner, divisor = self._product(rest) or self._affine(rest) or (num(rest), 1)
-                return sym(name) * inner, self.multiples.get(name, 1) * divisor
-        return None
-
-    def _affine(self, number: int) -> _Fraction | None:
-        """Decode a multiple of one symbol plus a small addend, or such a sum divided and rounded down."""
-        if self._small(number):
-            return None
-        found: list[tuple[int, _Fraction]] = []
-        for name, prime in self.primes.items():
-            multiple = self.multiples.get(name, 1)
-            reach = min(64, 1 + prime // 1000)
-            addend = _centred(number, prime)
-            times = (number - addend) // prime
-            few = times % multiple == 0 and times // multiple <= 4 and abs(addend) <= reach
-            part = multiple > 1 and times.bit_count() == 1 and abs(addend) <= 2
-            if addend and times > 0 and (few or part):
-                found.append((abs(addend), (sym(name) * times + addend * multiple, multiple)))
-            if multiple > 1 or prime < _DIVIDED:
-                continue
-            for divisor in _DIVISORS:
-                exact = number * divisor - prime
-                # Windows halve an extent rounding down or up; at one extent other addends agree.
-                natural = [a for a in (0, divisor - 1, exact) if (prime + a) // divisor == number]
-                if natural and abs(exact) < 2 * divisor:
-                    found.append((divisor, (sym(name) + natural[0], divisor)))
-                    break
-        return min(found, key=lambda f: f[0])[1] if found else None
-
-    def _sum(self, number: int) -> _Fraction | None:
-        """Decode a number as the sum of a symbol and an expression in the symbols."""
-        for name, prime in self.primes.items():
-            rest = number - prime * self.multiples.get(name, 1)
-            if rest > 0:
-                other = self._product(rest) or self._affine(rest)
-                if other is not None:
-                    return sym(name) * other[1] + other[0], other[1]
+        if number in self._known:
+            return self._known[number]
+        bases = sorted(self._bases.items(), reverse=True)
+        for base, x in bases:
+            if number % base == 0:
+                rest = number // base
+                inner = self._read(rest, depth - 1)
+                return x * (num(rest) if inner is None else inner)
+        for base, x in bases:
+            times = round(number / base)
+            if 1 <= times <= _TIMES and abs(number - times * base) <= min(_ADDEND, base // 100):
+                return x * times + (number - times * base)
+        for base, x in bases:
+            if number > base and (other := self._read(number - base, depth - 1)) is not None:
+                return x + other
         return None
 
 
-def _centred(number: int, modulus: int) -> int:
-    """Return the remainder of least magnitude, which may be negative.
-
-    >>> _centred(11, 4), _centred(9, 4)
-    (-1, 1)
-    """
-    rest = number % modulus
-    return rest - modulus if rest > modulus // 2 else rest
+def _single(x: Int) -> bool:
+    return len([m for m, _ in x.terms if m]) == 1
 
 
 def is_prime(number: int) -> bool:
@@ -161,6 +256,6 @@ def prime_below(bound: int, avoid: frozenset[int], taken: frozenset[int] = froze
     for number in range(bound, 10, -1):
         if number in taken or number in near or not is_prime(number):
             continue
-        if all(n % number for n in avoid):
+        if all(n % number for n in avoid if n >= number):
             return number
     raise Undecodable(f"no prime up to {bound} differs from all sizes in the model")

@@ -92,6 +92,18 @@ class Int:
     def __rsub__(self, other: int) -> Int:
         return sub(num(other), self)
 
+    def __ge__(self, other: Int | int) -> Cond:
+        return at_least(self, _int(other))
+
+    def __gt__(self, other: Int | int) -> Cond:
+        return at_least(self, _int(other) + 1)
+
+    def __le__(self, other: Int | int) -> Cond:
+        return at_least(_int(other), self)
+
+    def __lt__(self, other: Int | int) -> Cond:
+        return at_least(_int(other), self + 1)
+
     def at(self, values: Mapping[str, int]) -> int:
         """Return the value when the symbols have these values; raise KeyError if one has none."""
         return sum(c * prod(_atom_at(a, values) for a in m) for m, c in self.terms)

@@ -11,7 +11,7 @@ _KINDS: Final[tuple[tuple[str, str, int, tuple[int, ...]], ...]] = (
     (r"batch|bs|bsz|n|b", "batch", 1, (1, 3, 2)),
     (r"past|cache", "past", 128, (5, 12, 9)),
     (r"seq|sequence|length|len|tokens?|time|t|s|l", "sequence", 128, (7, 16, 33)),
-    (r"height|width|h|w|x|y|size|image", "space", 224, (64, 96, 80)),
+    (r"height|width|h|w|x|y|size|image", "space", 224, (64, 97, 81)),
 )
 #: The kinds assumed for a dimension without a recognised name, by rank and axis of the input.
 _BATCH, _SEQUENCE, _SPACE = "batch", "sequence", "space"
@@ -50,25 +50,8 @@ def pricing_size(kind: str) -> int:
     return _SIZES[kind]
 
 
-def fitting(size: int, multiple: int, bound: int | None) -> int:
-    """Return the size nearest to ``size`` that is a multiple of ``multiple`` and at most ``bound``.
-
-    >>> fitting(100, 64, None), fitting(128, 1, 77)
-    (128, 77)
-    """
-    if bound is not None:
-        size = min(size, bound)
-    near = (size + multiple // 2) // multiple * multiple
-    return max(multiple, near if bound is None else min(near, bound // multiple * multiple))
-
-
-def checked_sizes(
-    kinds: Mapping[str, str], multiples: Mapping[str, int], bounds: Mapping[str, int]
-) -> tuple[dict[str, int], ...]:
-    """Return the three bindings of sizes at which a result is checked, in addition to the pricing binding.
-
-    Symbols of the same kind get different sizes.
-    """
+def checked_sizes(kinds: Mapping[str, str]) -> tuple[dict[str, int], ...]:
+    """Return three bindings of sizes at which a result is checked; symbols of the same kind get different sizes."""
     found: list[dict[str, int]] = []
     for place in range(3):
         met: dict[str, int] = {}
@@ -76,7 +59,7 @@ def checked_sizes(
         for name, kind in kinds.items():
             number = met[kind] = met.get(kind, -1) + 1
             row: Sequence[int] = _CHECKS[kind]
-            sizes[name] = fitting(row[(place + number) % 3], multiples.get(name, 1), bounds.get(name))
+            sizes[name] = row[(place + number) % 3]
         found.append(sizes)
     return tuple(found)
 

@@ -5,14 +5,16 @@ import onnx
 import pytest
 from onnx import helper
 
+from workbench.frontends.model import Source
 from workbench.frontends.onnx.symbolic_writer import TO_THE_END, ShapeWriter
 from workbench.frontends.runtime import run_model
 from workbench.ops import TensorType
 from workbench.symbolic import Generic, Undecodable
+from workbench.symbolic.integers import at_least, choose, equal, largest, num, smallest, sym
 
 N, S = 14_489, 51_991
 GENERIC = Generic({"n": N, "s": S})
-SOURCES = {"n": ("x", 0), "s": ("x", 1)}
+SOURCES = {"n": Source("x", 0), "s": Source("x", 1)}
 
 
 class Nodes:
@@ -49,13 +51,28 @@ class Nodes:
         ([12 * N * S, 4, 4], [120, 4, 4]),
         ([S + 1, S - 1], [6, 4]),
         ([N + S], [7]),
-        ([(S + 1) // 2], [3]),
         ([7, S], [7, 5]),
     ],
 )
 def test_vectors_are_computed_from_the_shape_of_an_input(numbers, found):
     nodes = Nodes()
     assert nodes.run(ShapeWriter(nodes, GENERIC, SOURCES).vector(numbers), 2, 5) == found
+
+
+def test_quotients_maxima_and_choices_are_computed_as_they_are_meant():
+    n, s = sym("n"), sym("s")
+    made = {
+        (s + 1) // 2: lambda n, s: (s + 1) // 2,
+        (n - s) // 3: lambda n, s: (n - s) // 3,
+        largest(n - s, num(1)): lambda n, s: max(n - s, 1),
+        smallest(n, s, num(4)): lambda n, s: min(n, s, 4),
+        choose(at_least(n, s), s * 2, n + 7): lambda n, s: s * 2 if n >= s else n + 7,
+        choose(equal(n, num(3)), s, num(0)): lambda n, s: s if n == 3 else 0,
+    }
+    for size, meant in made.items():
+        for sizes in ((1, 1), (2, 5), (3, 9), (9, 2)):
+            nodes = Nodes()
+            assert nodes.run(ShapeWriter(nodes, GENERIC, SOURCES).integers([size]), *sizes) == [meant(*sizes)]
 
 
 def test_what_is_computed_once_is_not_written_again():

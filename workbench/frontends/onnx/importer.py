@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto
 
+from workbench.egraph.every_size import GIVEN, typed
 from workbench.frontends.coverage import Coverage, OperatorUse
 from workbench.frontends.model import Dims
 from workbench.frontends.onnx.constant_folding import doubled, settled
@@ -40,6 +41,7 @@ from workbench.frontends.onnx.shape_inference import (
     static_type,
     type_proto,
 )
+from workbench.frontends.onnx.symbolic_values import SizedValues
 from workbench.graph import Graph, GraphBuilder, Label, ModelInfo
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.ops.onnx_form import NotModelled, importer_of
@@ -98,15 +100,26 @@ def import_onnx(
         raise ModelError(f"the model contains a name that is not text ({error})") from None
 
 
-def import_prepared(prepared: Prepared, *, fold: bool = True, values: Values | None = None) -> Imported:
-    """Import a prepared model; ``values`` are its types and small constants if it has generic extents."""
-    return _Import(prepared, values or Values(prepared.model, fold=fold)).run()
+def import_prepared(
+    prepared: Prepared, *, fold: bool = True, values: SizedValues | None = None, aside: bool = False
+) -> Imported:
+    """Import a prepared model.
+
+    Args:
+        prepared: The model.
+        fold: Whether shape arithmetic is computed.
+        values: Types and small constants, if the model has generic extents.
+        aside: Whether all nodes are kept unchanged, next to the graph.
+    """
+    return _Import(prepared, values or Values(prepared.model, fold=fold), values, aside=aside).run()
 
 
 class _Import:
     """The import of one prepared model."""
 
-    def __init__(self, prepared: Prepared, values: Values) -> None:
+    def __init__(
+        self, prepared: Prepared, values: Values, sized: SizedValues | None = None, *, aside: bool = False
+    ) -> None:
         self.model = prepared.model
         self.prepared = prepared
         self.inputs = prepared.inputs
@@ -115,6 +128,9 @@ class _Import:
         self.notes = prepared.notes
         self.outputs = [v.name for v in self.model.graph.output]
         self.values = values
+        self.generic = None if sized is None else sized.generic
+        self.aside = aside
+        self.proved: set[int] = set()
         self.origin = Origin.of(self.model)
         self.builder = GraphBuilder(self.model.graph.name or "graph")
         self.place: dict[str, int] = {}
@@ -140,7 +156,7 @@ class _Import:
             self.values.add_constant(name, array)
         nodes = live_nodes(self.model.graph.node, self.outputs)
         unused = len(self.model.graph.node) - len(nodes)
-        live = live_nodes(self._plan(nodes), self.outputs)
+        live = nodes if self.aside else live_nodes(self._plan(nodes), self.outputs)
         foreign = [v.name for v in self.prepared.foreign]
         tail = cut_tail(live, self.model.graph.output, foreign, self.values, self.origin, self.arrays)
         if tail is not None:
@@ -311,12 +327,34 @@ class _Import:
         for name, value in pairs:
             if self.builder.type(value) != self.values.tensor(name):
                 return f"ONNX infers {self.values.tensor(name)}, the workbench {self.builder.type(value)}"
+        if reason := self._unproved([value for _, value in pairs]):
+            return reason
         self.place.update(pairs)
         properties = tuple((p.key, p.value) for p in node.metadata_props)
         for name, value in pairs:
             if self.builder.nodes[value].op not in NAMED:
                 made_by = Label(name, node.op_type, node.name, node.doc_string, properties)
                 self.builder.labels.setdefault(value, made_by)
+        return ""
+
+    def _unproved(self, values: Sequence[int]) -> str:
+        """Return why values may not have their types at every size, if the model has generic extents."""
+        if self.generic is None:
+            return ""
+        nodes, waiting = self.builder.nodes, list(values)
+        new: set[int] = set()
+        while waiting:
+            i = waiting.pop()
+            if i not in self.proved and i not in new and nodes[i].op not in GIVEN:
+                new.add(i)
+                waiting += nodes[i].inputs
+        for i in sorted(new):
+            node = nodes[i]
+            try:
+                typed(node.op, node.attrs, [nodes[j].tensor for j in node.inputs], node.tensor, self.generic)
+            except TypeMismatch as refusal:
+                return f"it is not proved for every size: {refusal}"
+            self.proved.add(i)
         return ""
 
     def _keep(self, unit: Unit, reason: str) -> None:

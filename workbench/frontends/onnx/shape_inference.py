@@ -173,6 +173,14 @@ class Values:
         """Return the computation of a value that depends on a size, or None for any other value."""
         return None
 
+    def read(self, node: NodeProto, index: int) -> np.ndarray | None:
+        """Return an operand that an importer reads, if it is a small constant."""
+        return self.known.get(node.input[index])
+
+    def _given(self, name: str) -> TypeProto:
+        """Return the type of an operand as inference reads it."""
+        return self.types[name]
+
     def opened(self, kind: TypeProto) -> TypeProto:
         """Return a type for the record of an opaque operator, with names for symbolic extents."""
         return kind
@@ -195,7 +203,7 @@ class Values:
         schema = self.schema(node)
         try:
             if function is not None:
-                given = [self.types[i] if i else TypeProto() for i in node.input]
+                given = [self._given(i) if i else TypeProto() for i in node.input]
                 found = infer_function_output_types(function, given, node.attribute)
                 return dict(zip(node.output, found, strict=False))
             if schema is not None:
@@ -203,7 +211,7 @@ class Values:
                 return infer_node_outputs(
                     schema,
                     node,
-                    {name: self.types[name] for name in names},
+                    {name: self._given(name) for name in names},
                     {name: self._shown[name] for name in names if name in self._shown},
                     opset_imports=self._imports,
                     ir_version=self._ir,
@@ -394,7 +402,7 @@ class NodeView:
 
     def known(self, index: int) -> np.ndarray | None:
         """Return operand ``index`` if it is a small constant of the model, otherwise ``None``."""
-        return self._values.known.get(self._node.input[index])
+        return self._values.read(self._node, index)
 
     def is_constant(self, index: int) -> bool:
         """Return whether operand ``index`` depends on weights alone."""

@@ -1,21 +1,20 @@
 """Import of models that keeps their symbolic dimensions, each with a generic extent for the search.
 
-A dimension that cannot be kept is fixed, one at a time, and the reason is recorded.
+What a model requires of its dimensions is concluded first: a length that is the sum of two others, a height that
+is a multiple of 16, one size that fits. The import begins anew with each conclusion. A model of which no import
+succeeds is kept as it is, with its symbols and the reason.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from workbench.egraph.at_sizes import attrs_depend, depends, graph_at
-from workbench.frontends.model import Dims, Fixed, Model, Symbol
+from workbench.frontends.model import Dims, Fixed, Model, SymbolTable
 from workbench.frontends.onnx.file import (
-    DimensionError,
     ModelError,
     Source,
     any_extent,
@@ -26,22 +25,30 @@ from workbench.frontends.onnx.file import (
 )
 from workbench.frontends.onnx.importer import Imported, import_prepared
 from workbench.frontends.onnx.prepare import Prepared, prepare, unknown_dimension
-from workbench.frontends.onnx.symbolic_values import SizedValues, TooLong
+from workbench.frontends.onnx.symbolic_values import Impossible, Required, SizedValues
 from workbench.graph import Graph, GraphError
-from workbench.ops import TensorType, TypeMismatch
+from workbench.ops import TypeMismatch
 from workbench.symbolic import Generic, Undecodable
+from workbench.symbolic.facts import Facts
 from workbench.symbolic.generic import prime_below
-from workbench.symbolic.integers import Int, as_quotient, num, parsed, replaced, sym, symbols, written
-from workbench.symbolic.sizes import fitting, pricing_size
+from workbench.symbolic.integers import parsed, replaced, sym, symbols
+from workbench.symbolic.sizes import pricing_size
 
 #: Upper bounds for generic primes, by kind of dimension: far from powers of two, small enough that a
 #: product of all of them does not overflow, large enough to differ from all sizes of a model.
 _BEGINNINGS: Final = {"batch": 14_500, "past": 28_000, "sequence": 52_000, "space": 52_000, "other": 23_000}
-#: Extents that the model divides (by strides, into halves) are a prime times this.
-MULTIPLE: Final = 64
-_MULTIPLE_PRIMES: Final = 1_500
-#: The number of attempts before all dimensions are fixed.
+#: Factors of these bounds that are tried: long strides need large extents, tensors of many axes small ones.
+_SCALES: Final = (1.0, 8.0, 100.0, 0.13)
+#: The smallest bound of a generic prime.
+_SMALLEST: Final = 1_700
+#: The number of imports before a model is left as it is.
 _ATTEMPTS: Final = 40
+#: Imports that are repeated because more is known of the sizes than at their beginning.
+_REPEATED: Final = 3
+#: The prefix of symbols that are at least 1.
+_POSITIVE: Final = "+"
+#: Sizes are doubled this often until a graph exists at them.
+_DOUBLINGS: Final = 12
 
 
 def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inputs: bool = False) -> Model:
@@ -60,7 +67,7 @@ def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inpu
     try:
         file, given = read_model(source), as_given(source)
         prepared = prepare(file, dims, keep_inputs=keep_inputs, open_dimensions=True)
-        found = _Opening(prepared, sizes).run() if prepared.symbols else _model(import_prepared(prepared))
+        found = _Opening(prepared).run() if prepared.symbols else _model(import_prepared(prepared))
     except UnicodeDecodeError as error:
         raise ModelError(f"the model contains a name that is not text ({error})") from None
     return replace(priced_at(found, sizes), source=given, dims=dims, keep_inputs=keep_inputs)
@@ -73,13 +80,16 @@ def _model(imported: Imported, **symbols: Any) -> Model:
 def priced_at(model: Model, asked: Mapping[str, int]) -> Model:
     """Return the model with usual sizes, or those asked for, chosen for its symbols."""
     check_names(asked, (*model.kept, *(f.name for f in model.fixed)))
-    sizes: dict[str, int] = {}
-    for s in model.symbols:
-        if s.name not in model.generic.derived:
-            size = asked.get(s.name, pricing_size(s.kind))
-            sizes[s.name] = fitting(size, model.multiples.get(s.name, 1), model.bounds.get(s.name))
-    sizes = model.generic.completed(sizes) if sizes else {}
-    graph = graph_at(model.searched, model.generic, sizes)
+    wanted = {s.name: asked.get(s.name, pricing_size(s.kind)) for s in model.symbols}
+    for attempt in range(_DOUBLINGS):
+        grown = {n: size if n in asked else size << attempt for n, size in wanted.items()}
+        sizes = model.generic.completed(grown) if model.symbols else {}
+        try:
+            graph = graph_at(model.searched, model.generic, sizes)
+            break
+        except (TypeMismatch, GraphError):
+            if attempt == _DOUBLINGS - 1 or len(asked) == len(wanted):
+                raise
     if asked:
         check_elements_at(graph, asked)
     return replace(model, sizes=sizes, graph=graph)
@@ -102,185 +112,98 @@ def check_elements_at(graph: Graph, asked: Mapping[str, int]) -> None:
             check_elements(math.prod(node.tensor.shape), f"input {node.attr('name')!r} at {sizes}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """An attempt: dimensions to fix, with reasons; extents that must divide; derived dimensions."""
-
-    fixed: Mapping[str, str] = field(default_factory=dict)
-    multiples: frozenset[str] = frozenset()
-    derived: Mapping[str, Int] = field(default_factory=dict)
-
-
 class _Opening:
     """A search for generic extents at which a model can be imported."""
 
-    def __init__(self, prepared: Prepared, sizes: Mapping[str, int]) -> None:
+    def __init__(self, prepared: Prepared) -> None:
         self.prepared = prepared  # once; every attempt substitutes its extents
-        self.symbols, self.numbers = prepared.symbols, prepared.numbers
-        self.asked = {s.name: sizes.get(s.name, pricing_size(s.kind)) for s in self.symbols}
-        names = set(self.asked)
-        #: Relations that names state, such as "past_sequence_length + 1".
-        self.stated = {n: e for n in names if (e := parsed(n, names)) is not None}
-        self.bounds: dict[str, int] = {}
-        self.failure: Exception | None = None
-        self.told = ""
-        self.last: Generic | None = None
+        self.symbols = prepared.symbols
+        names = {s.name for s in self.symbols}
+        self.kinds = {_POSITIVE + s.name: s.kind for s in self.symbols}
+        #: Every dimension over symbols; a name such as "past_sequence_length + 1" states what it is.
+        stated = {n: e for n in names if (e := parsed(n, names)) is not None}
+        own = {n: sym(_POSITIVE + n) for n in names - stated.keys()}
+        self.sizes = {
+            s.name: replaced(stated[s.name], own) if s.name in stated else own[s.name] for s in self.symbols
+        }
+        self.facts = Facts()
+        self.why: dict[str, str] = {}
 
     def run(self) -> Model:
-        """Try one plan after the other, then fix all dimensions."""
-        for plan in itertools.islice(self._plans(), _ATTEMPTS):
-            found = self._try(plan)
-            if found is not None:
-                return found
-        everything = _Plan(dict.fromkeys((s.name for s in self.symbols), self._reason()))
-        found = self._try(everything)
-        if found is None:
-            raise self._refusal()
-        return found
-
-    def _refusal(self) -> DimensionError:
-        """Return the error for a model that cannot be imported even with its dimensions fixed."""
-        names = [s.name for s in self.symbols]
-        taken = ", ".join(f"{name!r} was assumed to be {self._size(name)}" for name in names)
-        text = f"{self.failure} ({taken}"
-        return DimensionError(
-            f"{text}; try another size: dims={{{', '.join(f'{n!r}: …' for n in names)}}})",
-            f"{text}; try another size: {' '.join(f'--dim {n}=…' for n in names)})",
-        )
-
-    def _plans(self) -> Iterator[_Plan]:
-        names = [s.name for s in self.symbols]
-        spaces = frozenset(s.name for s in self.symbols if s.kind == "space")
-        others = frozenset(s.name for s in self.symbols if s.kind not in ("batch", "space"))
-        yield _Plan()
-        multiples = [m for m in dict.fromkeys([spaces, spaces | others]) if m]
-        for multiple in multiples:
-            yield _Plan(multiples=multiple)
-        for derived in self._relations():
-            yield _Plan(derived=derived)
-        # The batch can be kept most often, so the others are fixed first, then each alone, then all but one.
-        reason = self._reason()
-        for multiple in [frozenset[str](), *multiples]:
-            for name in sorted(names, key=lambda n: n not in spaces | others):
-                if len(names) > 1:
-                    yield _Plan({name: reason}, multiple - {name})
-        for name in names:
-            if len(names) > 2:
-                yield _Plan({n: reason for n in names if n != name})
-
-    def _relations(self) -> Iterator[dict[str, Int]]:
-        """Yield relations that dimensions may obey: sums with a cached length first, then equalities."""
-        past = [s.name for s in self.symbols if s.kind == "past" and s.name not in self.stated]
-        lengths = [
-            s.name for s in self.symbols if s.kind in ("sequence", "other") and s.name not in self.stated
-        ]
-        for a in past:
-            for total in lengths:
-                for b in lengths:
-                    if b != total:
-                        yield {total: sym(a) + sym(b)}
-                yield {total: sym(a) + 1}
-        pairs = [
-            (a.name, b.name)
-            for a, b in itertools.combinations(self.symbols, 2)
-            if a.places[0][1] == b.places[0][1] and not {a.name, b.name} & self.stated.keys()
-        ]
-        for a, b in pairs:
-            yield {b: sym(a)}
-        if len(pairs) > 1:
-            leaders: dict[int, str] = {}
-            merged = {}
-            for s in self.symbols:
-                leader = leaders.setdefault(s.places[0][1], s.name)
-                if leader != s.name:
-                    merged[s.name] = sym(leader)
-            yield merged
-
-    def _reason(self) -> str:
-        """Return the reason why the first plan failed, with generic numbers as expressions."""
-        text = " ".join(self.told.split())
-        return text if len(text) <= 240 else text[:237] + "…"
-
-    def _try(self, plan: _Plan) -> Model | None:
-        """Import by a plan, shortening extents that a stored table bounds; return None if that fails."""
-        for _ in range(4 + 2 * len(self.symbols)):
+        """Import the model, again with everything that is learnt of its dimensions."""
+        scale, repeated, reason = 0, 0, ""
+        for _ in range(_ATTEMPTS):
+            before = len(self.facts.known)
             try:
                 with any_extent():
-                    return self._import(plan)
-            except TooLong as limit:
-                if limit.extent < 32 or any(
-                    self.bounds.get(s, limit.extent + 1) <= limit.extent // len(limit.symbols)
-                    for s in limit.symbols
-                ):
-                    self._failed(limit, None)
-                    return None
-                for s in limit.symbols:
-                    self.bounds[s] = limit.extent // len(limit.symbols)
+                    found = self._import(_SCALES[scale])
+                if len(self.facts.known) == before or repeated == _REPEATED:
+                    return found
+                repeated += 1
+            except Required as required:
+                self._learn(required)
+            except Impossible:
+                raise
             except (ModelError, TypeMismatch, GraphError, Undecodable) as error:
-                self._failed(error, self.last)
-                return None
-        return None
+                reason = reason or " ".join(str(error).split())[:240]
+                scale += 1
+                if scale == len(_SCALES):
+                    break
+        return self._aside(reason)
 
-    def _failed(self, error: Exception, generic: Generic | None) -> None:
-        self.failure = error
-        if not self.told:
-            text = str(error)
-            if generic is not None:
-                text = re.sub(r"\d+", lambda m: written(generic.expression(int(m[0]))), text)
-            self.told = text
+    def _learn(self, required: Required) -> None:
+        for symbol, value in required.values.items():
+            self.sizes = {n: replaced(size, {symbol: value}) for n, size in self.sizes.items()}
+            self.facts.replaced(symbol, value)
+            self.why |= {
+                n: str(required)
+                for n, size in self.sizes.items()
+                if size.value is not None and n not in self.why
+            }
 
-    def _import(self, plan: _Plan) -> Model:
-        free = [s for s in self.symbols if s.name not in plan.fixed]
-        extents = {n: self._size(n) for n in plan.fixed}
-        fixed = tuple(Fixed(n, extents[n], why) for n, why in plan.fixed.items())
-        if not free:
-            return _model(import_prepared(self._bound(extents)), fixed=fixed)
-        generic, second = self._generic(plan, free)
-        self.last = generic
-        here = self._bound(extents | generic.extents)
-        there = self._bound(extents | second)
-        sources = {s.name: s.places[0] for s in free}
-        values = SizedValues(here.model, there.model, generic, second, sources)
+    def _import(self, scale: float) -> Model:
+        generic = self._generic(scale)
+        here = self._bound(generic.extents)
+        places = {place: s.name for s in self.symbols for place in s.places}
+        sources = SymbolTable(generic, places, frozenset()).sources
+        values = SizedValues(here.model, generic, sources)
         imported = import_prepared(here, values=values)
         _check_graph(imported.graph, generic)
-        return _model(
-            imported,
-            symbols=tuple(free),
-            generic=generic,
-            multiples=_divided(imported.graph, generic),
-            bounds={n: b for n, b in self.bounds.items() if n in generic.extents},
-            fixed=fixed,
+        return self._opened(imported, generic)
+
+    def _opened(self, imported: Imported, generic: Generic, **more: Any) -> Model:
+        fixed = tuple(
+            Fixed(n, size.value, self.why[n]) for n, size in self.sizes.items() if size.value is not None
         )
+        free = tuple(s for s in self.symbols if self.sizes[s.name].value is None)
+        return _model(imported, symbols=free, generic=generic, fixed=fixed, **more)
 
-    def _size(self, name: str) -> int:
-        """Return the size used if a dimension is fixed."""
-        if name in self.stated:
-            return self.stated[name].at({n: self._size(n) for n in symbols(self.stated[name])})
-        return fitting(self.asked[name], 1, self.bounds.get(name))
+    def _aside(self, reason: str) -> Model:
+        """Return a model all of whose nodes are kept as they are."""
+        generic = self._generic(1.0)
+        with any_extent():
+            imported = import_prepared(self._bound(generic.extents), aside=True)
+        return self._opened(imported, generic, left=reason or "no import succeeds")
 
-    def _generic(self, plan: _Plan, free: Sequence[Symbol]) -> tuple[Generic, dict[str, int]]:
-        """Return generic extents for a plan, and a second set of other extents."""
-        taken: set[int] = set()
-        pair: list[dict[str, int]] = []
-        fixed = {n: num(self._size(n)) for n in plan.fixed}
-        derived = {
-            s.name: replaced(found, fixed)
-            for s in free
-            if (found := plan.derived.get(s.name) or self.stated.get(s.name)) is not None
-        }
-        own = [s for s in free if s.name not in derived]
-        multiples = {s.name: MULTIPLE for s in own if s.name in plan.multiples}
-        for _ in range(2):
-            primes: dict[str, int] = {}
-            for s in own:
-                start = _MULTIPLE_PRIMES if s.name in multiples else _BEGINNINGS[s.kind]
-                if s.name in self.bounds:
-                    start = min(start, self.bounds[s.name] // multiples.get(s.name, 1))
-                primes[s.name] = prime_below(start, self.numbers, frozenset(taken))
-                taken.add(primes[s.name])
-            pair.append(primes)
-        generic, other = (Generic(p, multiples, derived, self.numbers) for p in pair)
-        return generic, other.extents
+    def _generic(self, scale: float) -> Generic:
+        """Return generic extents: a prime for every symbol that is left."""
+        primes: dict[str, int] = {}
+        numbers = self.prepared.numbers
+        for symbol in sorted({s for size in self.sizes.values() for s in symbols(size)}):
+            kind = self.kinds[symbol]
+            factor = max(
+                (
+                    abs(c)
+                    for size in self.sizes.values()
+                    for m, c in size.terms
+                    if m and symbol in symbols(size)
+                ),
+                default=1,
+            )
+            start = _BEGINNINGS[kind] * (1 / scale if kind == "batch" and scale > 1 else scale)
+            start = max(_SMALLEST, int(start / min(factor, 8)))
+            primes[symbol] = prime_below(start, numbers, frozenset(primes.values()))
+        return Generic(primes, dict(self.sizes), set(numbers), self.facts)
 
     def _bound(self, extents: Mapping[str, int]) -> Prepared:
         """Return the prepared model with these extents in place of its symbols."""
@@ -301,18 +224,6 @@ class _Opening:
                 value.type.tensor_type.ClearField("shape")
         arrays = dict(self.prepared.arrays)
         return replace(self.prepared, model=model, inputs=inputs, foreign=foreign, arrays=arrays)
-
-
-def _divided(graph: Graph, generic: Generic) -> dict[str, int]:
-    """Return the divisor of each symbol in a graph whose generic extent is a multiple."""
-    found: dict[str, int] = {}
-    for kind in (n.type for n in graph.nodes):
-        for extent in kind.shape if isinstance(kind, TensorType) else ():
-            size = generic.expression(extent)
-            for name in symbols(size):
-                if generic.multiples.get(name, 1) > 1:
-                    found[name] = math.lcm(found.get(name, 1), as_quotient(size)[1])
-    return found
 
 
 def _check_graph(graph: Graph, generic: Generic) -> None:

@@ -1,8 +1,8 @@
-"""Types and constants of a model whose symbolic dimensions have generic extents.
+"""Types and small constants of a model whose symbolic dimensions have generic extents.
 
-Types and small constants are inferred at two generic bindings. A value that differs between them depends on a
-size. Integers that depend on a size guide the import of operators and are computed again at run time; tables
-and floats that depend on a size are never stored, and their operators are kept.
+Every extent, and every integer of shape arithmetic, is inferred as an integer over symbols, which holds at all
+sizes. Generic numbers stand for them in the graph. Integers that depend on a size guide the import of
+operators and are computed again at run time; what is not such an integer runs as it stands in the model.
 """
 
 from __future__ import annotations
@@ -14,102 +14,306 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
-from workbench.frontends.onnx.file import copied, ir_version_for
+from workbench.frontends.model import Source
+from workbench.frontends.onnx.file import ModelError, copied, ir_version_for
 from workbench.frontends.onnx.nodes import label
-from workbench.frontends.onnx.shape_inference import NodeView, Values, static_type, type_proto
+from workbench.frontends.onnx.shape_inference import NodeView, Values, python_value, type_proto
+from workbench.frontends.onnx.symbolic_integers import Array, AtRunTime, Ratio, computed, of_constant
+from workbench.frontends.onnx.symbolic_shapes import Shape, shapes_of, slice_bounds
 from workbench.frontends.onnx.symbolic_writer import ShapeWriter
+from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.graph import Opaque
 from workbench.ops.inputs_and_opaque import SIZE_KEY
-from workbench.ops.types import DTYPE_CODES, TensorType
-from workbench.symbolic import Generic, Undecodable
-from workbench.symbolic.integers import symbols as symbols_in
-from workbench.symbolic.integers import written
+from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
+from workbench.symbolic import Generic
+from workbench.symbolic.facts import Facts
+from workbench.symbolic.integers import Int, num, symbols, written
 
 #: Sizes are computed for values of at most this many elements; larger values keep their operators.
 COMPUTED_ELEMENTS: Final = 64
 
+#: The operators whose importers understand integers that depend on sizes.
+_READ_SIZES: Final = frozenset({"Slice", "Reshape", "Expand", "Pad", "Resize", "Split", "Gather"})
+#: No extent: two that must be equal are not excused by it.
+_NONE: Final = -1
+_WHOLE: Final = frozenset({"int64", "int32", "float32", "float64"})
 
-class TooLong(Undecodable):
-    """Raised when a generic extent is longer than a stored table that the model cuts to that length."""
 
-    def __init__(self, symbols: frozenset[str], extent: int) -> None:
-        super().__init__(f"{', '.join(sorted(symbols))} cannot be more than {extent}")
-        self.symbols, self.extent = symbols, extent
+class Impossible(ModelError):
+    """Raised when a model cannot run at any size."""
+
+
+class Required(Exception):
+    """Raised when a model requires a symbol to be what others make of it."""
+
+    def __init__(self, values: Mapping[str, Int], why: str) -> None:
+        super().__init__(why)
+        self.values = values
 
 
 class SizedValues(Values):
-    """The types and small constants of a model at generic extents, with the values that depend on sizes.
+    """The types and small constants of a model at generic extents, with the integers over symbols behind them.
 
-    ``second`` is the same model at the other generic extents ``extents``. ``sources`` maps every symbol to an
-    input and axis that have its size.
+    ``sources`` maps every symbol to an input's axis that gives its value.
 
     Args:
         model: The model at generic extents.
-        second: The same model at the other generic extents.
         generic: The generic extents.
-        extents: The other extents by symbol.
-        sources: An input and axis of the size of every symbol.
+        sources: The place of every symbol.
         fold: Whether constants are computed while the model is read.
     """
 
     def __init__(
-        self,
-        model: ModelProto,
-        second: ModelProto,
-        generic: Generic,
-        extents: Mapping[str, int],
-        sources: Mapping[str, tuple[str, int]],
-        *,
-        fold: bool = True,
+        self, model: ModelProto, generic: Generic, sources: Mapping[str, Source], *, fold: bool = True
     ) -> None:
         super().__init__(model, fold=fold)
         self.generic = generic
-        self._extents = extents
         self._sources = sources
-        self._second = Values(second, fold=fold)
-        for value in second.graph.input:
-            self._second.types[value.name] = value.type
-        self._visiting = False
-        self._sized: set[str] = set()
+        self._dims: dict[str, tuple[Int, ...]] = {}
+        self._made: dict[str, Array] = {}
+        self._params: dict[str, Int] = {}
+        self._node = ""
 
+    # -- what the rules of shapes ask ---------------------------------------------------------------------
+    @property
+    def facts(self) -> Facts:
+        """Return what is known of all sizes that the model accepts."""
+        return self.generic.facts
+
+    @property
+    def opset(self) -> int:
+        """Return the version of the default operator set."""
+        return self.opsets.get("", 13)
+
+    def dims(self, name: str) -> Shape:
+        """Return the extents of a value over symbols, or None."""
+        if name not in self._dims:
+            kind = self.tensor(name) if name else None
+            if kind is None:
+                return None
+            self._dims[name] = tuple(self.generic.expression(d) for d in kind.shape)
+        return self._dims[name]
+
+    def ints(self, name: str) -> list[Int] | None:
+        """Return the integers of a small value that is known, or None."""
+        try:
+            array = self._array(name)
+            return None if array is None else [x.whole() for x in array.reshape(-1)]
+        except AtRunTime:
+            return None
+
+    def floats(self, name: str) -> list[float] | None:
+        """Return the numbers of a small constant, or None."""
+        if name not in self.known or self.sized(name):
+            return None
+        return [float(x) for x in self.known[name].reshape(-1)]
+
+    def equal(self, a: Int, b: Int) -> None:
+        """Note that the model requires two extents to be equal; raise :class:`Required` if that gives a symbol."""
+        if a == b:
+            return
+        if self.facts.differ(a, b):
+            shown = " and ".join(written(self.generic.named(x)) for x in (a, b))
+            raise Impossible(f"{self._node} fits no size: {shown} differ")
+        values, more = self.facts.solved(a, b)
+        if values:
+            shown = " and ".join(written(self.generic.named(x)) for x in (a, b))
+            raise Required(values, f"{self._node} requires {shown} to be equal")
+        for x in more:
+            self.facts.add(x)
+        if not more:
+            self.facts.joined[a, b] = _NONE
+
+    def accepted(self, x: Int) -> None:
+        """Note that the model requires an integer to be at least 0."""
+        self.facts.add(x)
+
+    # -- inference ------------------------------------------------------------------------------------
     def add_constant(self, name: str, array: np.ndarray) -> None:
         """Add a stored tensor, which is the same at all sizes."""
         super().add_constant(name, array)
-        if not self._visiting:
-            self._second.add_constant(name, array)
+        self._dims[name] = tuple(num(d) for d in array.shape)
+        for d in self._dims[name]:
+            self.generic.number(d)
 
     def visit(self, node: NodeProto) -> None:
-        """Infer a node's results at both bindings.
+        """Infer a node's results.
 
-        Raise ModelError if the node is ill-typed, TooLong if it cuts a table that is shorter than a generic
-        extent, and Undecodable if a size is not an expression in the symbols.
+        Raise ModelError if the node is ill-typed, and :class:`Required` if it gives the value of a symbol.
         """
-        self._check_slice(node)
-        self._visiting = True
+        self._node = label(node)
+        attrs = {a.name: python_value(a) for a in node.attribute}
         try:
-            super().visit(node)
-        finally:
-            self._visiting = False
-        self._second.visit(node)
-        self._check_reshape(node)
-        for name in node.output:
+            inferred = self._infer(node)
+        except ModelError as error:  # ONNX knows no sizes here, so it holds for all
+            raise Impossible(str(error)) from None
+        given = [*shapes_of(self, node, attrs)]
+        given += [None] * (len(node.output) - len(given))
+        for name, shape in zip(node.output, given, strict=False):
             if name:
-                self._settle(name, node)
+                self._enter(node, name, inferred.get(name, TypeProto()), shape)
+        if self.folds:
+            self._fold(node, attrs)
 
+    def _given(self, name: str) -> TypeProto:
+        """Return the type of an operand with a name for every extent that depends on a symbol."""
+        kind, dims = self.types[name], self._dims.get(name) or self.dims(name)
+        if dims is None or all(d.value is not None for d in dims):
+            return kind
+        found = copied(kind)
+        for dim, extent in zip(found.tensor_type.shape.dim, dims, strict=True):
+            if extent.value is None:
+                dim.dim_param = extent.text
+                self._params[extent.text] = extent
+        return found
+
+    def _enter(self, node: NodeProto, name: str, found: TypeProto, shape: Shape) -> None:
+        """Enter the type of a result, of what ONNX infers and what a rule gives."""
+        if not found.HasField("tensor_type"):
+            self.types[name] = self._completed(name, found)
+            return
+        tensor = found.tensor_type
+        dims: list[Int | None] = []
+        if tensor.HasField("shape"):
+            for i, dim in enumerate(tensor.shape.dim):
+                ours = shape[i] if shape is not None and len(shape) == len(tensor.shape.dim) else None
+                if dim.HasField("dim_value"):
+                    dims.append(num(dim.dim_value))
+                else:
+                    dims.append(ours if ours is not None else self._params.get(dim.dim_param))
+        elif shape is not None:
+            dims = list(shape)
+        whole = [d for d in dims if d is not None]
+        if (tensor.HasField("shape") or shape is not None) and len(whole) == len(dims):
+            numbers = [self.generic.number(d) for d in whole]
+            if all(n >= 0 for n in numbers) and tensor.elem_type in DTYPE_NAMES:
+                self._dims[name] = tuple(whole)
+                self.types[name] = type_proto(TensorType(DTYPE_NAMES[tensor.elem_type], tuple(numbers)))
+                return
+        bare = TypeProto()
+        bare.tensor_type.elem_type = tensor.elem_type
+        if tensor.HasField("shape"):
+            bare.tensor_type.shape.SetInParent()
+            for d in dims:
+                dim = bare.tensor_type.shape.dim.add()
+                if d is not None and d.value is not None:
+                    dim.dim_value = d.value
+        # The declared type of an operator that ONNX does not define is all that there is.
+        self.types[name] = bare if self.schema(node) is not None else self._completed(name, bare)
+        self._dims.pop(name, None)
+
+    def _fold(self, node: NodeProto, attrs: Mapping[str, Any]) -> None:
+        """Compute the results of shape arithmetic, over symbols if they depend on sizes."""
+        if node.domain != "" or not has(node, OnnxTrait.FOLDABLE):
+            return
+        if has(node, OnnxTrait.OF_TYPE):
+            dims = self.dims(node.input[0])
+            if dims is None:
+                return
+            if node.op_type == "Shape":
+                dims = dims[attrs.get("start", 0) : attrs.get("end")]
+                self._store(node.output[0], np.array([Ratio(d) for d in dims], dtype=object))
+            else:
+                total = num(1)
+                for d in dims:
+                    total = total * d
+                self._store(node.output[0], np.array(Ratio(total), dtype=object))
+            return
+        names = [i for i in node.input if i]
+        if not any(i in self._made for i in names):
+            if self._may_evaluate(node):
+                self._evaluate(node)
+            return
+        try:
+            operands = [self._array(i) if i else None for i in node.input]
+            if any(a is None and i for a, i in zip(operands, node.input, strict=True)):
+                return
+            kind = self.tensor(names[0])
+            floats = kind is not None and kind.dtype.startswith("float")
+            found = computed(node, operands, {**attrs, "floats": floats}, self.facts)
+        except AtRunTime:
+            return
+        for name, array in zip((o for o in node.output if o), found, strict=False):
+            kind = self.tensor(name)
+            if kind is not None and kind.shape == array.shape:
+                self._store(name, array)
+
+    def _array(self, name: str) -> Array | None:
+        if name in self._made:
+            return self._made[name]
+        array = self.known.get(name)
+        return None if array is None or array.size > COMPUTED_ELEMENTS else of_constant(array)
+
+    def _store(self, name: str, array: Array) -> None:
+        kind = self.tensor(name)
+        if kind is None or array.size > COMPUTED_ELEMENTS:
+            return
+        flat = list(array.reshape(-1))
+        values = [x.value for x in flat]
+        known = [v for v in values if v is not None]
+        if len(known) == len(values):
+            numbers: list[Any] = [*map(float if kind.dtype.startswith("float") else int, known)]
+            self.add_constant(name, np.array(numbers, dtype=kind.numpy_dtype()).reshape(kind.shape))
+            return
+        self._made[name] = array
+        for x in flat:
+            self.generic.note(x.top)
+        if kind.dtype in _WHOLE and all(x.by == 1 for x in flat):
+            numbers = [self.generic.number(x.top) for x in flat]
+            dtype = np.float64 if kind.dtype.startswith("float") else np.int64
+            self.known[name] = np.array(numbers, dtype=dtype).reshape(kind.shape)
+
+    # -- what the import asks -------------------------------------------------------------------------
     def sized(self, name: str) -> bool:
-        """Return whether a known value depends on a size."""
-        return name in self._sized
+        """Return whether a value is made of sizes."""
+        return name in self._made
+
+    def read(self, node: NodeProto, index: int) -> np.ndarray | None:
+        """Return an operand that an importer reads; the ends of a slice are inside its axis."""
+        name = node.input[index]
+        if node.op_type == "Slice" and node.domain == "" and index in (1, 2) and name in self.known:
+            bounds = slice_bounds(self, node, {a.name: python_value(a) for a in node.attribute})
+            if bounds is not None and all(step > 0 for _, _, _, step in bounds):
+                ends = [start if index == 1 else stop for _, start, stop, _ in bounds]
+                return np.array([self.generic.number(x) for x in ends], dtype=np.int64)
+        return self.known.get(name)
 
     def kept(self, node: NodeProto, view: NodeView) -> str:
         """Return the reason for keeping a node that could be modelled; empty if it need not be kept."""
         sized = [i for i, name in enumerate(node.input) if name and self.sized(name)]
-        if not sized:
+        names = [i for i, name in enumerate(node.input) if name]
+        depends = "a number in it depends on a symbolic dimension"
+        if sized:
+            if any(self._dtype(node.input[i]) not in ("int64", "int32") for i in sized):
+                return depends
+            if all(i in sized or view.is_constant(i) for i in names):
+                return "it makes a constant whose size depends on a symbolic dimension"
+            if node.op_type not in _READ_SIZES or (
+                node.op_type == "Gather" and self._made[node.input[1]].size > 1
+            ):
+                return depends
+        dims = self.dims(node.input[0]) if names else None
+        if dims is None or all(d.value is not None for d in dims):
             return ""
-        if any(self.known[node.input[i]].dtype.kind not in "iu" for i in sized):
-            return "a number in it depends on a symbolic dimension"
-        if all(i in sized or view.is_constant(i) for i, name in enumerate(node.input) if name):
-            return "it makes a constant whose size depends on a symbolic dimension"
+        auto = next((a.s for a in node.attribute if a.name == "auto_pad"), b"")
+        if auto.startswith(b"SAME") and not self._padded_alike(node, dims):
+            return "its padding depends on a symbolic dimension"
+        result = self.dims(node.output[0])
+        if node.op_type in ("Resize", "Upsample") and result is not None:
+            for a, b in zip(dims, result, strict=True):
+                if a.value is None and not any(a * k == b for k in range(1, 65)):
+                    return "it resizes a symbolic dimension by more than a whole number"
         return ""
+
+    def _padded_alike(self, node: NodeProto, dims: Sequence[Int]) -> bool:
+        """Return whether the padding of a window is the same at all sizes."""
+        strides = next((list(a.ints) for a in node.attribute if a.name == "strides"), [])
+        spaces = zip(dims[2:], strides or [1] * (len(dims) - 2), strict=False)
+        return all(d.value is not None or s == 1 or (d // s) * s == d for d, s in spaces)
+
+    def _dtype(self, name: str) -> str:
+        kind = self.tensor(name)
+        return "" if kind is None else kind.dtype
 
     def opened(self, kind: TypeProto) -> TypeProto:
         """Return a type with names for the extents that depend on a symbol."""
@@ -119,31 +323,29 @@ class SizedValues(Values):
         for dim in found.tensor_type.shape.dim if found.tensor_type.HasField("shape") else ():
             size = self.generic.expression(dim.dim_value)
             if size.value is None:
-                dim.dim_param = str(size)
+                dim.dim_param = written(self.generic.named(size))
         return found
 
     def computed(self, name: str) -> tuple[Opaque, list[str], str] | None:
         """Return the computation of a known value that depends on a size: record, input names, key."""
-        if not self.sized(name):
+        if not self.sized(name) or name not in self.known:
             return None
-        array = self.known[name]
-        if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and (array != np.floor(array)).any()):
-            raise Undecodable(f"{name!r} is a number that depends on a symbolic dimension")
-        numbers = tuple(int(n) for n in array.reshape(-1))
-        symbols = {s for n in numbers for s in symbols_in(self.generic.expression(n))}
-        read = list(dict.fromkeys(self._sources[s][0] for s in sorted(symbols)))
+        numbers = [x.top for x in self._made[name].reshape(-1)]
+        used = sorted({s for n in numbers for s in symbols(n)})
+        read = list(dict.fromkeys(self._sources[s].name for s in used))
         payload = _Payload()
         formal = {actual: f"x{i}" for i, actual in enumerate(read)}
-        sources = {s: (formal[self._sources[s][0]], self._sources[s][1]) for s in symbols}
-        made = ShapeWriter(payload, self.generic, sources).vector(numbers)
-        kind = TensorType.of(array)
+        sources = {s: self._sources[s].renamed(formal[self._sources[s].name]) for s in used}
+        made = ShapeWriter(payload, self.generic, sources).integers(numbers)
+        kind = self.tensor(name)
+        assert kind is not None
         shape = payload.plain(np.asarray(kind.shape, dtype=np.int64))
         if kind.rank != 1:
             made = payload.node("Reshape", [made, shape])
         if kind.dtype != "int64":
             made = payload.node("Cast", [made], to=DTYPE_CODES[kind.dtype])
         payload.nodes[-1].output[0] = "y0"
-        version = {"": self.opsets.get("", 13)}
+        version = {"": self.opset}
         graph = onnx.helper.make_graph(
             payload.nodes,
             "opaque",
@@ -159,64 +361,8 @@ class SizedValues(Values):
         )
         content = model.SerializeToString(deterministic=True)
         record = Opaque("Shape", "", (kind,), content, True, "a size that depends on a symbolic dimension")
-        expressions = ",".join(written(self.generic.expression(n)) for n in numbers)
+        expressions = ",".join(written(self.generic.named(n)) for n in numbers)
         return record, read, f"{SIZE_KEY}{kind.dtype}{list(kind.shape)}_{expressions}"
-
-    # -- both bindings ----------------------------------------------------------------------------
-    def _settle(self, name: str, node: NodeProto) -> None:
-        """Compare a value at both bindings: record that it depends on a size, or forget it if it is large."""
-        here, there = static_type(self.types[name]), static_type(self._second.types[name])
-        if (here is None) != (there is None) or (here and there and here.rank != there.rank):
-            raise Undecodable(f"{label(node)}: the rank of the result depends on a symbolic dimension")
-        for a, b in zip(here.shape if here else (), there.shape if there else (), strict=True):
-            if self.generic.at(a, self._extents) != b:
-                raise Undecodable(
-                    f"{label(node)}: an extent of the result is not an expression in the symbols"
-                )
-        ours, theirs = self.known.get(name), self._second.known.get(name)
-        if ours is None and theirs is None:
-            return
-        if ours is not None and theirs is not None and ours.shape == theirs.shape:
-            if ours.dtype.kind == "O" or np.array_equal(ours, theirs, equal_nan=ours.dtype.kind == "f"):
-                return
-            if ours.size <= COMPUTED_ELEMENTS and ours.dtype.kind in "iuf" and self._reads(ours, theirs):
-                self._sized.add(name)
-                return
-        for values in (self, self._second):
-            values.known.pop(name, None)
-            values._shown.pop(name, None)
-
-    def _reads(self, ours: np.ndarray, theirs: np.ndarray) -> bool:
-        """Return whether the numbers at one generic binding determine those at the other."""
-        if ours.dtype.kind == "f" and not (np.isfinite(ours) & (ours == np.floor(ours))).all():
-            return False
-        pairs = zip(ours.reshape(-1).tolist(), theirs.reshape(-1).tolist(), strict=True)
-        return all(self.generic.at(int(a), self._extents) == b for a, b in pairs)
-
-    def _check_reshape(self, node: NodeProto) -> None:
-        """Reject a reshape to stored extents that fit only one size of a symbolic dimension."""
-        if node.op_type != "Reshape" or node.domain != "":
-            return
-        before, after = self.tensor(node.input[0]), self.tensor(node.output[0])
-        if before is not None and after is not None and before.elements != after.elements:
-            raise Undecodable(f"{label(node)}: {before} does not reshape to {after}")
-
-    def _check_slice(self, node: NodeProto) -> None:
-        if node.op_type != "Slice" or node.domain != "" or len(node.input) < 3:
-            return
-        kind = self.tensor(node.input[0])
-        if kind is None or not any(self.sized(i) for i in node.input[1:3]):
-            return
-        axes: Any = self.known.get(node.input[3]) if len(node.input) > 3 and node.input[3] else None
-        for name in node.input[1:3]:
-            ends = self.known.get(name)
-            if ends is None or not self.sized(name):
-                continue
-            along = range(len(ends)) if axes is None else axes
-            for end, axis in zip(ends.tolist(), along, strict=True):
-                found = self.generic.expression(int(end))
-                if found.value is None and end > kind.shape[axis]:
-                    raise TooLong(symbols_in(found), kind.shape[axis])
 
 
 class _Payload:

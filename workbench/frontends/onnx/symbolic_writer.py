@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
 
+from workbench.frontends.model import Source
 from workbench.ops.types import TensorType
 from workbench.symbolic import Generic, Undecodable
-from workbench.symbolic.integers import Int, as_quotient
+from workbench.symbolic.integers import Atom, Cond, Int, Mono
 
 #: The end of a slice that reaches the end of its axis.
 TO_THE_END: Final = (1 << 63) - 1
@@ -30,10 +33,10 @@ class Destination(Protocol):
 class ShapeWriter:
     """A writer of expressions as nodes; each size, product and vector is written once.
 
-    ``sources`` maps every symbol to an input and axis that have its size.
+    ``sources`` maps every symbol to an input and axis that give it.
     """
 
-    def __init__(self, writer: Destination, generic: Generic, sources: Mapping[str, tuple[str, int]]) -> None:
+    def __init__(self, writer: Destination, generic: Generic, sources: Mapping[str, Source]) -> None:
         self.generic = generic
         self._writer = writer
         self._sources = sources
@@ -62,8 +65,11 @@ class ShapeWriter:
 
     def vector(self, numbers: Sequence[int]) -> str:
         """Return the name of an int64 vector with these numbers, computed if they depend on symbols."""
-        numbers = tuple(int(n) for n in numbers)
-        return self._once(("vector", numbers), lambda: self._vector(numbers))
+        return self.integers([self.generic.expression(int(n)) for n in numbers])
+
+    def integers(self, values: Sequence[Int]) -> str:
+        """Return the name of an int64 vector with these integers."""
+        return self._once(("vector", *values), lambda: self._vector(values))
 
     def shape(self, before: TensorType | None, after: Sequence[int]) -> str:
         """Return the name of a shape for reshaping a tensor of type ``before``.
@@ -91,44 +97,71 @@ class ShapeWriter:
     def _number(self, value: int) -> str:
         return self._writer.plain(np.asarray([value], dtype=np.int64))
 
-    def _vector(self, numbers: tuple[int, ...]) -> str:
+    def _vector(self, values: Sequence[Int]) -> str:
         pieces: list[str] = []
-        run: list[int] = []
-        for n in numbers:
-            found = self.generic.expression(n)
-            if found.value is not None:
-                run.append(n)
-                continue
-            if run:
-                pieces.append(self._writer.plain(np.asarray(run, dtype=np.int64)))
-                run = []
-            pieces.append(self._expression(found))
-        if run:
-            pieces.append(self._writer.plain(np.asarray(run, dtype=np.int64)))
+        for fixed, run in itertools.groupby(values, key=lambda x: x.value is not None):
+            if fixed:
+                pieces.append(self._writer.plain(np.asarray([x.value for x in run], dtype=np.int64)))
+            else:
+                pieces += map(self._expression, run)
         return pieces[0] if len(pieces) == 1 else self._writer.node("Concat", pieces, axis=0)
 
-    def _expression(self, size: Int) -> str:
-        return self._once(size, lambda: self._sum(size))
+    def _expression(self, x: Int) -> str:
+        return self._once(x, lambda: self._sum(x))
 
-    def _sum(self, size: Int) -> str:
-        terms, divisor = as_quotient(size)
+    def _sum(self, x: Int) -> str:
         total = ""
-        for factors, number in terms:
-            term = self._product(factors) if factors else self._number(abs(number))
-            if factors and abs(number) != 1:
+        for m, number in sorted(x.terms, key=lambda t: t[1] < 0):
+            term = self._product(m) if m else self._number(abs(number))
+            if m and abs(number) != 1:
                 term = self._writer.node("Mul", [term, self._number(abs(number))])
             if not total:
                 total = term if number > 0 else self._writer.node("Neg", [term])
             else:
                 total = self._writer.node("Add" if number > 0 else "Sub", [total, term])
-        return total if divisor == 1 else self._writer.node("Div", [total, self._number(divisor)])
+        return total or self._number(0)
 
-    def _product(self, factors: tuple[str, ...]) -> str:
+    def _product(self, factors: Mono) -> str:
         def write() -> str:
             if len(factors) > 1:
                 return self._writer.node("Mul", [self._product(factors[:-1]), self._product(factors[-1:])])
-            source, axis = self._sources[factors[0]]
-            shape = self._once(("shape", source), lambda: self._writer.node("Shape", [source]))
-            return self._writer.node("Gather", [shape, self._number(axis)], axis=0)
+            return self._atom(factors[0])
 
         return self._once(("product", factors), write)
+
+    def _atom(self, a: Atom) -> str:
+        node = self._writer.node
+        if a.head == "sym":
+            source = self._sources[a.args[0]]
+            shape = self._once(("shape", source.name), lambda: node("Shape", [source.name]))
+            size = node("Gather", [shape, self._number(source.axis)], axis=0)
+            if source.addend:
+                size = node("Sub", [size, self._number(source.addend)])
+            return size if source.factor == 1 else node("Div", [size, self._number(source.factor)])
+        if a.head == "ite":
+            yes, no = self._expression(a.args[1]), self._expression(a.args[2])
+            return node("Where", [self._condition(a.args[0]), yes, no])
+        given = [self._expression(x) for x in a.args]
+        if a.head == "div":
+            top, by = given
+            if not self.generic.facts.nonnegative(a.args[0]):  # ONNX rounds towards zero
+                top = node("Sub", [top, node("Mod", [top, by])])
+            return node("Div", [top, by])
+        if a.head != "max":
+            raise Undecodable(f"{a.text} cannot be computed")
+        found = given[0]
+        for other in given[1:]:  # Max of integers needs operator set 12
+            found = node("Where", [node("Less", [found, other]), other, found])
+        return found
+
+    def _condition(self, c: Cond) -> str:
+        node = self._writer.node
+        if c.head in ("ge", "eq"):
+            value, zero = self._expression(c.args[0]), self._number(0)
+            if c.head == "eq":
+                return node("Equal", [value, zero])
+            return node("Not", [node("Less", [value, zero])])
+        parts = [self._condition(d) for d in c.args]
+        if c.head == "not":
+            return node("Not", parts)
+        return functools.reduce(lambda x, y: node("And" if c.head == "and" else "Or", [x, y]), parts)

@@ -337,18 +337,35 @@ class Writer:
         same = all(o.version >= self.imports.get(o.domain, 0) for o in self.shell.opset_import)
         return not self.shell.ir_version or not same
 
+    def _result(self, stated: ValueInfoProto | None, found: ValueInfoProto) -> ValueInfoProto:
+        """Return the declaration of an output; names and extents that the original declares stay."""
+        own, names = None if stated is None else stated.type.tensor_type, self.symbols
+        if own is None or not names.places or not own.HasField("shape"):
+            return found
+        shape = found.type.tensor_type.shape
+        if not found.type.tensor_type.HasField("shape") or len(shape.dim) != len(own.shape.dim):
+            return found if found.type.tensor_type.HasField("shape") else stated or found
+        for dim, theirs in zip(shape.dim, own.shape.dim, strict=True):
+            if theirs.dim_param not in names.bound:
+                dim.CopyFrom(theirs)
+        return found
+
     def _interface(self) -> tuple[list[ValueInfoProto], list[ValueInfoProto]]:
         """Return the declared inputs and outputs, in the order of the original file."""
         shell, tail = self.shell.graph, {v.name: v for v in self.tail.graph.output}
         given = {v.name: v for v in shell.input}
         made = {v.name: v for v in shell.output}
         inputs = {n: described(given.get(n), self._type(k, n), n) for n, k in self.graph.input_types.items()}
-        outputs = {n: described(made.get(n), self._type(k), n) for n, k in self.graph.output_types.items()}
+        outputs = {
+            n: self._result(made.get(n), described(made.get(n), self._type(k), n))
+            for n, k in self.graph.output_types.items()
+        }
         if not self.whole:
             return list(inputs.values()), list(outputs.values())
         inputs |= {n: v for n, v in given.items() if v.type.WhichOneof("value") not in (None, "tensor_type")}
         if tail:  # outputs of the graph that only the tail reads are not outputs of the model
-            outputs = {n: v for n, v in outputs.items() if n in made} | tail
+            outputs = {n: v for n, v in outputs.items() if n in made}
+            outputs |= {n: self._result(made.get(n), v) for n, v in tail.items()}
         order, place = list(given), list(made)
         return (
             sorted(inputs.values(), key=lambda v: order.index(v.name) if v.name in given else 0),

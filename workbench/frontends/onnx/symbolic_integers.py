@@ -1,0 +1,359 @@
+"""Small tensors of integers that depend on sizes: the shape arithmetic of a model, over symbols.
+
+Elements are integers over symbols (:mod:`workbench.symbolic.integers`); truth values are 0 and 1. Numbers of
+floats that exporters compute from sizes are fractions: an integer and the number that divides it. What has no
+such form, or is rounded, is left to run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+from onnx import NodeProto
+
+from workbench.ops.types import DTYPE_CODES
+from workbench.symbolic.facts import Facts
+from workbench.symbolic.integers import Cond, Int, at_least, both, choose, div, either, equal, negated, num
+
+#: An array of :class:`Ratio`.
+Array = np.ndarray
+
+#: Floats with a larger denominator are rounded, so that products with them are not exact.
+_DENOMINATOR: Final = 1 << 8
+_INTEGERS: Final = frozenset({DTYPE_CODES["int64"], DTYPE_CODES["int32"]})
+_FLOATS: Final = frozenset({DTYPE_CODES[n] for n in ("float32", "float64")})
+
+
+class AtRunTime(Exception):
+    """Raised when a value has no form over symbols, so that it is computed when the model runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """An integer divided by a positive number."""
+
+    top: Int
+    by: int = 1
+
+    @property
+    def value(self) -> Fraction | None:
+        """Return the number, or None if it depends on a symbol."""
+        return None if self.top.value is None else Fraction(self.top.value, self.by)
+
+    def whole(self) -> Int:
+        """Return the integer that this is."""
+        if self.by != 1:
+            raise AtRunTime
+        return self.top
+
+
+def of_constant(array: np.ndarray) -> Array:
+    """Return a constant as an array of fractions."""
+    return _each(lambda x: _number(x), array)
+
+
+def _number(x: Any) -> Ratio:
+    if isinstance(x, (bool, np.bool_, int, np.integer)):
+        return Ratio(num(int(x)))
+    if not isinstance(x, (float, np.floating)) or not np.isfinite(x):
+        raise AtRunTime
+    exact = Fraction(float(x))
+    if exact.denominator > _DENOMINATOR:
+        raise AtRunTime
+    return Ratio(num(exact.numerator), exact.denominator)
+
+
+def _each(function: Callable[..., Ratio], *arrays: np.ndarray) -> Array:
+    given = np.broadcast_arrays(*arrays)
+    found = np.empty(given[0].shape, dtype=object)
+    for place in np.ndindex(*found.shape):
+        found[place] = function(*(a[place] for a in given))
+    return found
+
+
+def computed(
+    node: NodeProto, operands: Sequence[Array | None], attrs: Mapping[str, Any], facts: Facts
+) -> list[Array]:
+    """Return the results of an operator on small tensors over symbols.
+
+    Args:
+        node: The node of the model.
+        operands: Its operands; None for one that is omitted.
+        attrs: Its attributes by name, and ``floats``: whether the operands are floats.
+        facts: What is known of all sizes.
+
+    Raises:
+        AtRunTime: The results have no form over symbols.
+    """
+    rule = _RULES.get(node.op_type)
+    if rule is None or node.domain != "":
+        raise AtRunTime
+    try:
+        found = rule(facts, attrs, *operands)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise AtRunTime from error
+    return found if isinstance(found, list) else [found]
+
+
+# -- arithmetic --------------------------------------------------------------------------------------
+def _sum(a: Ratio, b: Ratio) -> Ratio:
+    if a.by == b.by:
+        return _reduced(a.top + b.top, a.by)
+    return _reduced(a.top * b.by + b.top * a.by, a.by * b.by)
+
+
+def _reduced(top: Int, by: int) -> Ratio:
+    if by > 1:
+        shared = np.gcd.reduce([by, *(c for _, c in top.terms)])
+        if shared > 1:
+            return Ratio(div(top, num(int(shared))), by // int(shared))
+    return Ratio(top, by)
+
+
+def _minus(a: Ratio) -> Ratio:
+    return Ratio(-a.top, a.by)
+
+
+def _times(a: Ratio, b: Ratio) -> Ratio:
+    if a.by.bit_count() > 1 or b.by.bit_count() > 1:
+        raise AtRunTime  # such a float is rounded: only its whole part is exact
+    return _reduced(a.top * b.top, a.by * b.by)
+
+
+def _over(facts: Facts, floats: bool) -> Callable[[Ratio, Ratio], Ratio]:
+    def divided(a: Ratio, b: Ratio) -> Ratio:
+        if floats:
+            value = b.value
+            if value is None or value <= 0:
+                raise AtRunTime
+            return _reduced(a.top * value.denominator, a.by * value.numerator)
+        found = facts.quotient(a.whole(), b.whole())
+        if found is None:
+            raise AtRunTime
+        return Ratio(found)
+
+    return divided
+
+
+def _modulo(facts: Facts) -> Callable[[Ratio, Ratio], Ratio]:
+    def remainder(a: Ratio, b: Ratio) -> Ratio:
+        if not facts.at_least(b.whole(), 1):
+            raise AtRunTime
+        return Ratio(a.whole() - b.whole() * div(a.whole(), b.whole()))
+
+    return remainder
+
+
+def _larger(facts: Facts, sign: int) -> Callable[[Ratio, Ratio], Ratio]:
+    def larger(a: Ratio, b: Ratio) -> Ratio:
+        x, y = a.top * b.by * sign, b.top * a.by * sign
+        return _reduced(facts.greatest(x, y) * sign, a.by * b.by)
+
+    return larger
+
+
+def _truth(facts: Facts, c: Cond) -> Ratio:
+    return Ratio(facts.choice(c, num(1), num(0)))
+
+
+def _comparison(make: Callable[[Int, Int], Cond]) -> Callable[..., Array]:
+    def rule(facts: Facts, attrs: Any, a: Array, b: Array) -> Array:
+        return _each(lambda x, y: _truth(facts, make(x.top * y.by, y.top * x.by)), a, b)
+
+    return rule
+
+
+def _is_true(x: Ratio) -> Cond:
+    """Return the condition that a truth value is true."""
+    return equal(x.top, num(1))
+
+
+def _where(facts: Facts, attrs: Any, c: Array, a: Array, b: Array) -> Array:
+    return _each(lambda t, x, y: Ratio(choose(facts.decided(_of_truth(t)), x.whole(), y.whole())), c, a, b)
+
+
+def _of_truth(t: Ratio) -> Cond:
+    """Return the condition of a truth value that is a choice of 1 and 0, in its own form if possible."""
+    atom = t.top.terms[0][0][0] if len(t.top.terms) == 1 and t.top.terms[0][0] else None
+    if atom is not None and atom.head == "ite" and t.top.terms[0][1] == 1 and len(t.top.terms[0][0]) == 1:
+        condition, yes, no = atom.args
+        if yes == num(1) and no == num(0):
+            return condition
+    return _is_true(t)
+
+
+def _cast(facts: Facts, attrs: Any, a: Array) -> Array:
+    to = attrs["to"]
+    if to == DTYPE_CODES["bool"]:
+        return _each(lambda x: Ratio(num(1) - facts.choice(equal(x.top, num(0)), num(1), num(0))), a)
+    if to in _FLOATS:
+        return a
+    if to not in _INTEGERS:
+        raise AtRunTime
+    return _each(lambda x: x if x.by == 1 else _truncated(facts, x), a)
+
+
+def _truncated(facts: Facts, x: Ratio) -> Ratio:
+    found = facts.quotient(x.top, num(x.by))
+    if found is None:
+        raise AtRunTime
+    return Ratio(found)
+
+
+def _sign(facts: Facts, x: Ratio) -> Ratio:
+    one, zero = num(1), num(0)
+    up, down = at_least(x.top, one), at_least(-x.top, one)
+    return Ratio(facts.choice(up, one, facts.choice(down, num(-1), zero)))
+
+
+def _clip(facts: Facts, attrs: Any, a: Array, low: Array | None = None, high: Array | None = None) -> Array:
+    found = a
+    if low is not None:
+        found = _each(_larger(facts, 1), found, low)
+    return found if high is None else _each(_larger(facts, -1), found, high)
+
+
+# -- arrangement -------------------------------------------------------------------------------------
+def _ints(a: Array | None) -> list[int]:
+    assert a is not None
+    values = [x.value for x in a.reshape(-1)]
+    if any(v is None or v.denominator != 1 for v in values):
+        raise AtRunTime
+    return [int(v) for v in values if v is not None]
+
+
+def _axes(attrs: Mapping[str, Any], given: Array | None) -> tuple[int, ...] | None:
+    if given is not None:
+        return tuple(_ints(given))
+    return tuple(attrs["axes"]) if "axes" in attrs else None
+
+
+def _gather(facts: Facts, attrs: Any, a: Array, places: Array) -> Array:
+    index = np.asarray(_ints(places), dtype=np.int64).reshape(places.shape)
+    return np.asarray(np.take(a, index, axis=attrs.get("axis", 0)), dtype=object)
+
+
+def _slice(facts: Facts, attrs: Any, a: Array, *given: Array | None) -> Array:
+    rows = [None if g is None else _ints(g) for g in given]
+    rows += [None] * (4 - len(rows))
+    if not given:
+        rows = [list(attrs["starts"]), list(attrs["ends"]), attrs.get("axes"), None]
+    starts, ends, axes, steps = rows
+    assert starts is not None
+    assert ends is not None
+    index: list[slice] = [slice(None)] * a.ndim
+    for i, start in enumerate(starts):
+        step = 1 if steps is None else steps[i]
+        stop: int | None = ends[i]
+        if step < 0 and ends[i] < -(1 << 31) + 2:
+            stop = None
+        index[i if axes is None else axes[i]] = slice(start, stop, step)
+    return np.asarray(a[tuple(index)], dtype=object)
+
+
+def _split(facts: Facts, attrs: Any, a: Array, sizes: Array | None = None) -> list[Array]:
+    given = _ints(sizes) if sizes is not None else attrs.get("split")
+    if given is None:
+        raise AtRunTime
+    return list(np.split(a, np.cumsum(given)[:-1], axis=attrs.get("axis", 0)))
+
+
+def _unsqueeze(facts: Facts, attrs: Any, a: Array, axes: Array | None = None) -> Array:
+    found = _axes(attrs, axes)
+    assert found is not None
+    return np.expand_dims(a, found)
+
+
+def _squeeze(facts: Facts, attrs: Any, a: Array, axes: Array | None = None) -> Array:
+    return np.squeeze(a, _axes(attrs, axes))
+
+
+def _reshape(facts: Facts, attrs: Any, a: Array, shape: Array) -> Array:
+    asked = _ints(shape)
+    if not attrs.get("allowzero", 0):
+        asked = [a.shape[i] if n == 0 else n for i, n in enumerate(asked)]
+    return a.reshape(asked)
+
+
+def _reduced_by(step: Callable[[Ratio, Ratio], Ratio]) -> Callable[..., Array]:
+    def rule(facts: Facts, attrs: Any, a: Array, axes: Array | None = None) -> Array:
+        chosen = _axes(attrs, axes)
+        if chosen not in (None, (0,), (-1,)) or a.ndim > 1 or not a.size:
+            raise AtRunTime
+        total = reduce(step, a.reshape(-1))
+        return _filled((1,) * a.ndim if attrs.get("keepdims", 1) else (), total)
+
+    return rule
+
+
+def _filled(shape: tuple[int, ...], x: Ratio) -> Array:
+    found = np.empty(shape, dtype=object)
+    found.fill(x)
+    return found
+
+
+def _map(function: Callable[..., Ratio]) -> Callable[..., Array]:
+    return lambda facts, attrs, *a: _each(function, *a)
+
+
+def _with(make: Callable[[Facts], Callable[..., Ratio]]) -> Callable[..., Array]:
+    return lambda facts, attrs, *a: reduce(lambda x, y: _each(make(facts), x, y), a)
+
+
+def _divide(facts: Facts, attrs: Any, a: Array, b: Array) -> Array:
+    return _each(_over(facts, bool(attrs.get("floats"))), a, b)
+
+
+_RULES: Final[Mapping[str, Callable[..., Any]]] = {
+    "Add": _map(_sum),
+    "Sub": _map(lambda a, b: _sum(a, _minus(b))),
+    "Mul": _map(_times),
+    "Neg": _map(_minus),
+    "Div": _divide,
+    "Mod": _with(_modulo),
+    "Max": _with(lambda facts: _larger(facts, 1)),
+    "Min": _with(lambda facts: _larger(facts, -1)),
+    "Abs": lambda facts, attrs, a: _each(lambda x: _larger(facts, 1)(x, _minus(x)), a),
+    "Floor": _map(lambda a: Ratio(div(a.top, num(a.by)))),
+    "Ceil": _map(lambda a: Ratio(-div(-a.top, num(a.by)))),
+    "Sign": lambda facts, attrs, a: _each(lambda x: _sign(facts, x), a),
+    "Clip": _clip,
+    "Equal": _comparison(equal),
+    "GreaterOrEqual": _comparison(at_least),
+    "LessOrEqual": _comparison(lambda x, y: at_least(y, x)),
+    "Greater": _comparison(lambda x, y: at_least(x, y + 1)),
+    "Less": _comparison(lambda x, y: at_least(y, x + 1)),
+    "Not": lambda facts, attrs, a: _each(lambda x: _truth(facts, negated(_of_truth(x))), a),
+    "And": lambda facts, attrs, a, b: _each(
+        lambda x, y: _truth(facts, both(_of_truth(x), _of_truth(y))), a, b
+    ),
+    "Or": lambda facts, attrs, a, b: _each(
+        lambda x, y: _truth(facts, either(_of_truth(x), _of_truth(y))), a, b
+    ),
+    "Where": _where,
+    "Cast": _cast,
+    "Identity": lambda facts, attrs, a: a,
+    "Gather": _gather,
+    "Slice": _slice,
+    "Split": _split,
+    "Concat": lambda facts, attrs, *a: np.concatenate(a, axis=attrs["axis"]),
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Reshape": _reshape,
+    "Flatten": lambda facts, attrs, a: a.reshape(1, -1) if a.ndim == 1 else a,
+    "Transpose": lambda facts, attrs, a: np.transpose(a, attrs.get("perm")),
+    "Expand": lambda facts, attrs, a, s: _expanded(a, _ints(s)),
+    "Tile": lambda facts, attrs, a, s: np.tile(a, _ints(s)),
+    "ReduceProd": _reduced_by(_times),
+    "ReduceSum": _reduced_by(_sum),
+}
+
+
+def _expanded(a: Array, shape: Sequence[int]) -> Array:
+    wanted = np.broadcast_shapes(a.shape, tuple(shape))
+    return np.array(np.broadcast_to(a, wanted), dtype=object)

@@ -1,0 +1,427 @@
+"""What is known of the sizes of a model at every binding that it accepts, and proofs from it.
+
+All symbols are at least 1. A model requires more: that a window fits into its input, that two lengths are
+equal. Such requirements are facts about every call that succeeds, so later conclusions may use them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from workbench.symbolic.integers import (
+    Atom,
+    Cond,
+    Int,
+    at_least,
+    atoms,
+    choose,
+    common,
+    div,
+    divided,
+    equal,
+    largest,
+    negated,
+    num,
+    quotient,
+    replaced,
+    sym,
+    symbols,
+)
+
+#: Operations inside one another that a proof opens before it gives up, and bounds computed for one question.
+_DEPTH: Final = 7
+_STEPS: Final = 400
+#: The largest divisor whose remainders are tried one by one, and a bound that no size reaches.
+_REMAINDERS: Final = 64
+_UNBOUNDED: Final = 1 << 40
+
+
+@dataclass(slots=True)
+class Facts:
+    """Integers that are at least 0 at every binding, and what follows from them for single symbols."""
+
+    known: list[Int] = field(default_factory=list)
+    least: dict[str, int] = field(default_factory=dict)
+    most: dict[str, int] = field(default_factory=dict)
+    #: Pairs of extents that are equal, unless one of them is the number beside them (1 if they broadcast).
+    joined: dict[tuple[Int, Int], int] = field(default_factory=dict)
+    _proved: dict[str, bool] = field(default_factory=dict, repr=False)
+    _steps: int = field(default=0, repr=False)
+
+    def add(self, x: Int) -> bool:
+        """Note that an integer is at least 0; return whether that is new."""
+        if x.value is not None or self.nonnegative(x):
+            return False
+        self.known.append(x)
+        self._proved.clear()
+        names = symbols(x)
+        if len(names) == 1:
+            (name,) = names
+            low, high = self.least.get(name, 1), self.most.get(name, _UNBOUNDED)
+            if x.at({name: low}) < 0 and (first := _first(x, name, low)) is not None:
+                self.least[name] = first
+            elif high == _UNBOUNDED and (last := _last(x, name)) is not None:
+                self.most[name] = last
+        return True
+
+    def replaced(self, name: str, by: Int) -> None:
+        """Replace a symbol by what it is, in all facts."""
+        before, self.known, self.least, self.most, self.joined = self.known, [], {}, {}, {}
+        self._proved.clear()
+        for x in before:
+            self.add(replaced(x, {name: by}))
+
+    # -- proofs ------------------------------------------------------------------------------------
+    def nonnegative(self, x: Int) -> bool:
+        """Return whether an integer is proved to be at least 0 at every binding."""
+        if x.value is not None:
+            return x.value >= 0
+        found = self._proved.get(x.text)
+        if found is None:
+            self._steps = 0
+            found = self._holds(x, ())
+            self._proved[x.text] = found
+        return found
+
+    def at_least(self, x: Int, y: Int | int) -> bool:
+        """Return whether ``x >= y`` is proved."""
+        return self.nonnegative(x - y)
+
+    def differ(self, x: Int, y: Int) -> bool:
+        """Return whether two integers are proved to differ at every binding."""
+        d = x - y
+        numbers = [c for m, c in d.terms if m]
+        rest = sum(c for m, c in d.terms if not m)
+        if numbers and rest % math.gcd(*numbers):
+            return True
+        return self.nonnegative(d - 1) or self.nonnegative(-d - 1)
+
+    def _holds(self, x: Int, more: tuple[Int, ...]) -> bool:
+        bound = self._bound(x, _DEPTH, more)
+        if bound is not None and bound > -1:
+            return True
+        names = set(symbols(x))
+        for k in (*more, *self.known):
+            if names & symbols(k):
+                bound = self._bound(x - k, _DEPTH, more)
+                if bound is not None and bound > -1:
+                    return True
+        return False
+
+    def _bound(self, x: Int, depth: int, more: tuple[Int, ...]) -> Fraction | None:
+        """Return a number that an integer is never below, or None."""
+        self._steps += 1
+        if x.value is not None:
+            return Fraction(x.value)
+        if depth < 0 or self._steps > _STEPS:
+            return None
+        place = next(((m, a) for m, _ in x.terms for a in m if a.head != "sym"), None)
+        if place is None:
+            return self._of_polynomial(x)
+        _, atom = place
+        if atom.head in ("max", "ite"):
+            return self._by_cases(x, atom, depth, more)
+        return self._of_quotient(x, atom, depth, more) if atom.head == "div" else None
+
+    def _of_polynomial(self, x: Int) -> Fraction | None:
+        # s >= k is s = s' + k, with s' >= 0.
+        names = symbols(x)
+        shifted = replaced(x, {s: sym(s) + self.least.get(s, 1) for s in names})
+        bound = 0
+        for m, c in shifted.terms:
+            if not m:
+                bound += c
+            elif c < 0:
+                tops = [self.most.get(str(a.args[0]), _UNBOUNDED) for a in m]
+                if any(top == _UNBOUNDED for top in tops):
+                    return None
+                bound += c * math.prod(
+                    top - self.least.get(str(a.args[0]), 1) for top, a in zip(tops, m, strict=True)
+                )
+        return Fraction(bound)
+
+    def _by_cases(self, x: Int, atom: Atom, depth: int, more: tuple[Int, ...]) -> Fraction | None:
+        """Bound by the cases of a maximum or a choice: it is one of its arguments."""
+        if atom.head == "max":
+            cases = [(a, more) for a in atom.args]
+            own = [(m, c) for m, c in x.terms if atom in m]
+            if all(c > 0 and len(m) == 1 for m, c in own):
+                # It is at least each argument, so one of them suffices.
+                found = [self._bound(_swapped(x, atom, a), depth - 1, m) for a, m in cases]
+                return max((f for f in found if f is not None), default=None)
+        else:
+            condition, yes, no = atom.args
+            cases = [(yes, (*more, *_stated(condition))), (no, (*more, *_stated(negated(condition))))]
+        bounds: list[Fraction] = []
+        for value, facts in cases:
+            swapped = _swapped(x, atom, value)
+            bound = self._bound(swapped, depth - 1, facts)
+            if (bound is None or bound <= -1) and facts != more:
+                for k in facts[len(more) :]:
+                    other = self._bound(swapped - k, depth - 1, facts)
+                    if other is not None and (bound is None or other > bound):
+                        bound = other
+            if bound is None:
+                return None
+            bounds.append(bound)
+        return min(bounds)
+
+    def _of_quotient(self, x: Int, atom: Atom, depth: int, more: tuple[Int, ...]) -> Fraction | None:
+        top, by = atom.args
+        plain = [(m, c) for m, c in x.terms if atom in m]
+        if any(m.count(atom) > 1 or not all(a.positive for a in m if a != atom) for m, _ in plain):
+            return None
+        signs = {c > 0 for _, c in plain}
+        if len(signs) != 1:
+            return None
+        up = signs == {True}
+        k = by.value
+        if k is None:
+            if not self._steps < _STEPS or not self._holds(top, more):
+                return None
+            return self._bound(_swapped(x, atom, num(0) if up else top), depth - 1, more)
+        # (top - k + 1) / k <= top // k <= top / k, and all is multiplied by k.
+        scaled = _swapped(x * k, atom, None)
+        rest = [(m, c) for m, c in (x * k).terms if atom in m]
+        edge = top - (k - 1) if up else top
+        for m, c in rest:
+            left = list(m)
+            left.remove(atom)
+            product = num(c // k)
+            for a in left:
+                product = product * Int((((a,), 1),), f"1*{a.text}")
+            scaled = scaled + product * edge
+        bound = self._bound(scaled, depth - 1, more)
+        found = None if bound is None else bound / k
+        if up and (found is None or found <= -1) and self._steps < _STEPS and self._holds(top, more):
+            other = self._bound(_swapped(x, atom, num(0)), depth - 1, more)
+            found = other if found is None or (other is not None and other > found) else found
+        return found
+
+    # -- what is made of sizes, with all that is known ------------------------------------------------
+    def greatest(self, x: Int, y: Int) -> Int:
+        """Return the larger of two integers."""
+        return x if self.at_least(x, y) else y if self.at_least(y, x) else largest(x, y)
+
+    def smallest(self, x: Int, y: Int) -> Int:
+        """Return the smaller of two integers."""
+        return -self.greatest(-x, -y)
+
+    def decided(self, condition: Cond) -> Cond:
+        """Return a condition, or the truth that is proved of it."""
+        if condition.head == "ge":
+            x = condition.args[0]
+            if self.nonnegative(x):
+                return at_least(num(0), num(0))
+            return at_least(num(-1), num(0)) if self.nonnegative(-x - 1) else condition
+        if condition.head == "eq" and self.differ(condition.args[0], num(0)):
+            return at_least(num(-1), num(0))
+        return condition
+
+    def choice(self, condition: Cond, yes: Int, no: Int) -> Int:
+        """Return one of two integers, the one that is proved to be taken if there is one."""
+        return choose(self.decided(condition), yes, no)
+
+    def quotient(self, x: Int, by: Int) -> Int | None:
+        """Return ``x // by`` rounded towards zero, as ONNX divides integers; None if ``by`` may be 0 or less."""
+        if not self.at_least(by, 1):
+            return None
+        try:
+            if by.value is None:
+                down, up = div(x, by), div(-x, by)
+            else:
+                down, up = quotient(x, by.value), quotient(-x, by.value)
+        except ValueError:
+            return None
+        return down if self.nonnegative(x) else self.choice(at_least(x, num(0)), down, -up)
+
+    def broadcast(self, x: Int, y: Int) -> Int:
+        """Return the extent of two that broadcast."""
+        one = num(1)
+        if x == y or y == one:
+            return x
+        if x == one:
+            return y
+        if x.value is None or y.value is None:
+            self.joined.setdefault((x, y), 1)
+        if self.at_least(x, 2):
+            return x
+        return y if self.at_least(y, 2) else choose(equal(x, one), y, x)
+
+    def near(self, values: dict[str, int]) -> dict[str, int]:
+        """Return values of symbols at which all extents fit one another, near others, if that is easy."""
+        for x, y in self.joined:
+            if self._fit(x, y, values):
+                continue
+            solved, _ = self.solved(x, y)
+            values |= {n: v for n, size in solved.items() if n in values and (v := size.at(values)) >= 1}
+            near = ({**values, n: values[n] + k} for k in range(_REMAINDERS) for n in sorted(symbols(x - y)))
+            values = next((v for v in near if self._fit(x, y, v)), values)
+        return values
+
+    def fit(self, values: Mapping[str, int]) -> bool:
+        """Return whether all extents fit one another at values of the symbols."""
+        return all(self._fit(x, y, values) for x, y in self.joined)
+
+    def _fit(self, x: Int, y: Int, values: Mapping[str, int]) -> bool:
+        a, b = x.at(values), y.at(values)
+        return a == b or self.joined[x, y] in (a, b)
+
+    def must_equal(self, x: Int, y: Int) -> bool:
+        """Return whether two extents that broadcast are equal in every case."""
+        one = num(1)
+        if x == y or (self.at_least(x, 2) and self.at_least(y, 2)):
+            return True
+        names = symbols(x) | symbols(y)
+        if len(names) != 1 or one in (x, y):
+            return False
+        (name,) = names
+        low = self.least.get(name, 1)
+        above = Facts(list(self.known), {**self.least, name: low + 1}, dict(self.most))
+        same = x.at({name: low}) == y.at({name: low})
+        return same and above.at_least(x, 2) and above.at_least(y, 2)
+
+    def solved(self, x: Int, y: Int) -> tuple[dict[str, Int], list[Int]]:
+        """Return what follows from the equality of two integers: symbols that others give, and new facts."""
+        d = x - y
+        d = divided(d, common(d))[0] if d.terms else d
+        inside = [a for m, _ in d.terms for a in m if a.head != "sym"]
+        nested = frozenset(s for a in inside for s in _in(a))
+        for m, c in reversed(d.terms):
+            atom = m[0] if len(m) == 1 else None
+            if atom is None or atom.head != "sym" or abs(c) != 1:
+                continue
+            name = str(atom.args[0])
+            if name in nested or sum(atom in n for n, _ in d.terms) > 1:
+                continue
+            rest = d - sym(name) * c
+            return {name: rest * -c}, []
+        for a in inside:
+            if a.head == "max":
+                sign = next(c for m, c in d.terms if m == (a,)) if any(m == (a,) for m, _ in d.terms) else 0
+                others = [_swapped(d, a, arg) for arg in a.args]
+                if abs(sign) == 1 and any(o.value == 0 for o in others):
+                    return {}, [o * -sign for o in others if o.value is None]
+            if a.head == "ite":
+                condition, yes, no = a.args
+                for holds, value in ((condition, no), (negated(condition), yes)):
+                    other = Facts([*self.known, *_stated(negated(holds))], dict(self.least), dict(self.most))
+                    stated = _stated(holds)
+                    if stated and other.differ(_swapped(d, a, value), num(0)):
+                        return {}, [x for x in stated if not self.nonnegative(x)]
+        for q in inside:
+            for name, value in self._remainders(d, q):
+                return {name: value}, []
+        return {}, []
+
+    def _remainders(self, d: Int, atom: Atom) -> Iterator[tuple[str, Int]]:
+        """Yield what a symbol in a quotient is if only one remainder makes a difference zero."""
+        for inner in atom.args:
+            if isinstance(inner, Int):
+                for a in atoms(inner):
+                    if a.head == "div":
+                        yield from self._remainders(d, a)
+        if atom.head != "div" or (k := atom.args[1].value) is None or not 2 <= k <= _REMAINDERS:
+            return
+        for name in sorted(symbols(atom.args[0])):
+            able: list[Int] = []
+            for r in range(k):
+                value = sym(name) * k - (k - r) % k
+                if not self.differ(replaced(d, {name: value}), num(0)):
+                    able.append(value)
+            if len(able) == 1:
+                yield name, able[0]
+
+
+def _in(a: Atom) -> frozenset[str]:
+    return frozenset().union(*(symbols(x) for x in a.args if isinstance(x, (Int, Cond))))
+
+
+def _swapped(x: Int, atom: Atom, by: Int | None) -> Int:
+    """Return a polynomial with an atom of its products replaced; without these products if by None."""
+    total = num(0)
+    for m, c in x.terms:
+        if by is None and atom in m:
+            continue
+        product = num(c)
+        for a in m:
+            one = Int((((a,), 1),), f"1*{a.text}")
+            product = product * (by if a == atom and by is not None else one)
+        total = total + product
+    return total
+
+
+def _stated(c: Cond) -> tuple[Int, ...]:
+    """Return integers that are at least 0 if a condition holds."""
+    if c.head == "ge":
+        return (c.args[0],)
+    if c.head == "eq":
+        return (c.args[0], -c.args[0])
+    return tuple(x for d in c.args for x in _stated(d)) if c.head == "and" else ()
+
+
+def _first(x: Int, name: str, low: int) -> int | None:
+    """Return the least value of a symbol from which an integer is at least 0, or None."""
+    for value in range(low, low + 4096):
+        if x.at({name: value}) >= 0:
+            return value if all(x.at({name: value + n}) >= 0 for n in range(1, 65)) else None
+    return None
+
+
+def _last(x: Int, name: str) -> int | None:
+    """Return the largest value of a symbol at which a linear integer is at least 0, or None."""
+    slope = sum(c for m, c in x.terms if m)
+    if any(len(m) > 1 or a.head != "sym" for m, _ in x.terms for a in m) or slope >= 0:
+        return None
+    return (x - sym(name) * slope).at({}) // -slope
+
+
+def thresholds(found: Sequence[Int | Cond], name: str, others: dict[str, int]) -> set[int]:
+    """Return the values of a symbol at which a maximum or a condition in integers changes.
+
+    Args:
+        found: The integers and conditions.
+        name: The symbol.
+        others: The values of the other symbols.
+    """
+    values: set[int] = set()
+    differences: list[Int] = []
+    for x in found:
+        for a in atoms(x):
+            if a.head == "max":
+                differences += [a.args[0] - b for b in a.args[1:]]
+            elif a.head == "ite":
+                differences += _compared(a.args[0])
+    for d in differences:
+        if name in symbols(d):
+            values.update(_roots(d, name, others))
+    return values
+
+
+def _compared(c: Cond) -> list[Int]:
+    return [c.args[0]] if c.head in ("ge", "eq") else [x for d in c.args for x in _compared(d)]
+
+
+def _roots(d: Int, name: str, others: dict[str, int]) -> Iterator[int]:
+    """Yield values of a symbol around which an integer changes its sign, by halving."""
+
+    def at(value: int) -> int:
+        return d.at({**others, name: value})
+
+    try:
+        low, sign = 1, at(1) >= 0
+        high = next((1 << n for n in range(1, 24) if (at(1 << n) >= 0) != sign), None)
+        if d.terms and any(at(n) == 0 for n in range(1, 65)):
+            yield next(n for n in range(1, 65) if at(n) == 0)
+    except KeyError:
+        return
+    if high is None:
+        return
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if (at(middle) >= 0) == sign else (low, middle)
+    yield high

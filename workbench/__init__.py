@@ -202,7 +202,7 @@ _MERGED = {
     "kernels.composites.signature": "tokens",
     "kernels.composites.simplify": "simplifiers",
     "laws.explain.api": "targets",
-    "laws.synthesis.derivation": "samples",
+    "laws.synthesis.derivation": "coverage samples",
     "laws.synthesis.grammar": "known",
     "laws.synthesis.judge": "rechecks",
     "laws.synthesis.naming": "tidying",

@@ -47,6 +47,9 @@ def test_a_moved_name_may_have_another_name_there():
         "composites.parsing",
         "kernels.codegen.loaded_program",
         "experiments.grid",
+        "laws.theorems.library",
+        "synthesis.known",
+        "verification.sound",
         "experiments.reports",
         "plots.records",
     ],
@@ -59,3 +62,9 @@ def test_a_module_is_found_by_its_former_name(former):
 def test_every_present_name_of_a_moved_module_is_one():
     for former, home in workbench._MOVED.items():
         assert find_spec(f"workbench.{home}"), former
+
+
+def test_a_module_that_is_run_by_its_former_name_has_a_file():
+    spec = find_spec("workbench.laws.theorems.library")
+    assert spec.origin == find_spec("workbench.laws.verification.proofs").origin
+    assert spec.loader.get_code(spec.name).co_filename == spec.origin

@@ -78,7 +78,11 @@ class MovedModules(MetaPathFinder, Loader):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return how to import a module of a former name."""
-        return spec_from_loader(fullname, self) if self.home(fullname) else None
+        home = self.home(fullname)
+        if home is None:
+            return None
+        found = find_spec(home)  # its file is the program's name if the module is run
+        return spec_from_loader(fullname, self, origin=None if found is None else found.origin)
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Return the code of a module that is run by a former name, as by ``python -m``."""

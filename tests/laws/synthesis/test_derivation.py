@@ -2,8 +2,7 @@
 
 import pytest
 
-from workbench.laws.synthesis.coverage import Coverage
-from workbench.laws.synthesis.derivation import backwards, both_ways, derivable, derived_at_samples
+from workbench.laws.synthesis.derivation import Coverage, backwards, both_ways, derivable, derived_at_samples
 from workbench.ops import TensorType
 from workbench.rules import parse_rules
 from workbench.rules.language import parse_term

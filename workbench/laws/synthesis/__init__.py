@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from workbench.laws.synthesis.coverage import Coverage
+    from workbench.laws.synthesis.derivation import Coverage
     from workbench.laws.synthesis.grammar import Grammar, known_to, read_grammar
     from workbench.laws.synthesis.synthesis import Synthesis
 
@@ -17,7 +17,7 @@ __all__ = ["Coverage", "Grammar", "Synthesis", "known_to", "read_grammar"]
 __getattr__ = lazy_names(
     __name__,
     {
-        "Coverage": ".coverage",
+        "Coverage": ".derivation",
         "Grammar": ".grammar",
         "Synthesis": ".synthesis",
         "known_to": ".grammar",

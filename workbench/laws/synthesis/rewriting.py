@@ -1,7 +1,8 @@
 """Derivability among the terms of an enumeration: laws rewrite one term into another, without an e-graph.
 
 The operands of a term are classes of smaller terms. A law is matched against a term's root, and below it
-against all terms of a class, so equations of smaller terms count as known.
+against all terms of a class, so equations of smaller terms count as known. That derives equations which the laws
+alone do not (:mod:`~workbench.laws.synthesis.derivation` asks that), and suits the many candidates of one size.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from workbench.run.trace import Step, StepKind, StopReason, Trace
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.laws.synthesis.coverage import Coverage
+    from workbench.laws.synthesis.derivation import Coverage
 
 from workbench.laws.synthesis.derivation import backwards
 from workbench.rules.pattern import format_rule
@@ -455,7 +455,7 @@ class Synthesis(Stepwise):
 
     def covers(self, rules: Sequence[Rule] | RuleSet, **options: object) -> Coverage:
         """Return which of the given rules the laws imply; the options are those of :class:`Coverage`."""
-        from workbench.laws.synthesis.coverage import Coverage
+        from workbench.laws.synthesis.derivation import Coverage
 
         return Coverage(rules, [*self.known, *self.law_rules], **options)  # type: ignore[arg-type]
 

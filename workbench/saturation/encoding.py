@@ -99,7 +99,7 @@ class Constructor:
         return [_rule(f"{found} (= 1 (whole_ {a}))", f"(set (whole_ {b}) 1)", "depends_") for a, b in pairs]
 
     def loops(self) -> list[str]:
-        """Return rules that exclude e-nodes from matching that read their own e-class, as ``x + 0`` does in that of ``x``.
+        """Return rules that exclude e-nodes from matching that read their own e-class, as ``x + 0`` in that of ``x``.
 
         Such an e-node says nothing that its e-class does not say without it, and other rules would multiply it:
         ``(x + 0)W = xW + 0W`` reads its own e-class again.
@@ -269,7 +269,8 @@ PRELUDE: Final = """(sort T) (sort TT) (sort VI (Vec i64))
 (function h_ (i64) T :merge old)
 (function ht_ (i64) TT :merge old)
 (relation clock_ (i64))
-(ruleset loops_) (ruleset stamp_) (ruleset tick_) (ruleset depends_) (ruleset duplicates_) (ruleset lost_) (ruleset found_)
+(ruleset loops_) (ruleset stamp_) (ruleset tick_) (ruleset depends_)
+(ruleset duplicates_) (ruleset lost_) (ruleset found_)
 (relation runs_ (T)) (relation constant_ (T)) (function whole_ (T) i64 :merge (max old new))
 (function uniform_ (T) f64 :merge old)
 (rule ((clock_ t_)) ((delete (clock_ t_))) :ruleset tick_ :name "tick")"""

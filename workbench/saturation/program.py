@@ -133,7 +133,7 @@ def _named(expr: Expr, counts: Counter[Expr], names: dict[Expr, str], lines: lis
 _OWN: Final = frozenset(
     {
         "h", "ht", "ty", "clock", "runs", "constant", "uniform", "stamp", "tick", "depends", "duplicates",
-        "lost", "found", "whole", "some", "pivot", "fill", "part",
+        "lost", "found", "loops", "whole", "some", "pivot", "fill", "part",
     }
 )  # fmt: skip
 #: Terms that a rule matches or makes, shared computations, combined rule sets, and operators.

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from tests.faces.plots.runs import runs
-from tests.faces.plots.test_records import small_result
+from tests.studies.experiments.test_records import small_result
 from workbench.faces.plots import plot_stages, stages_data
 
 

@@ -66,7 +66,7 @@ def test_sizes_near_those_asked_for_fit_the_model():
     generic = Generic(
         {"+h": 5_003, "+s": 9_001}, {"h": sym("+h") * 16, "s": sym("+s"), "t": sym("+s") + 1}, facts=facts
     )
-    assert generic.completed({"h": 220, "s": 3}) == {"h": 224, "s": 9, "t": 10}
+    assert generic.completed({"h": 220, "s": 3}) == {"h": 224, "s": 12, "t": 13}
     assert generic.fit({"h": 32, "s": 9, "t": 10})
     assert not generic.fit({"h": 33, "s": 9, "t": 10})
     assert not generic.fit({"h": 32, "s": 8, "t": 9})

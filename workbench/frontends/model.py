@@ -187,9 +187,10 @@ class Model:
         for symbol, (name, factor, addend) in sorted(generic.own.items()):
             around = thresholds((*generic.made, *generic.facts.known), symbol, values)
             near = {k + d for k in sorted(around)[:_THRESHOLDS] for d in (-1, 0, 1)}
-            near.add(generic.facts.least.get(symbol, 1) - 1)
-            more = [{**small, name: k * factor + addend} for k in sorted(near) if k >= 1]
-            found += map(generic.completed, more)
+            least = generic.facts.least.get(symbol, 1)
+            for k in sorted({*near, least - 1}):
+                sizes = {**small, name: k * factor + addend}
+                found += [generic.completed(sizes) if k >= least else sizes] if k >= 1 else []
             if factor > 1:
                 found.append({**small, name: small[name] + 1})
         return tuple({tuple(sizes.items()): sizes for sizes in found}.values())

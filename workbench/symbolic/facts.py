@@ -56,6 +56,10 @@ class Facts:
         """Note that an integer is at least 0; return whether that is new."""
         if x.value is not None or self.nonnegative(x):
             return False
+        self._assume(x)
+        return True
+
+    def _assume(self, x: Int) -> None:
         self.known.append(x)
         self._proved.clear()
         names = symbols(x)
@@ -66,7 +70,14 @@ class Facts:
                 self.least[name] = first
             elif high == _UNBOUNDED and (last := _last(x, name)) is not None:
                 self.most[name] = last
-        return True
+
+    def _given(self, condition: Cond) -> Facts:
+        """Return the facts where a condition holds."""
+        found = Facts(list(self.known), dict(self.least), dict(self.most))
+        for x in _stated(condition):
+            found._assume(x)
+        found._steps = self._steps
+        return found
 
     def replaced(self, name: str, by: Int) -> None:
         """Replace a symbol by what it is, in all facts."""
@@ -83,7 +94,7 @@ class Facts:
         found = self._proved.get(x.text)
         if found is None:
             self._steps = 0
-            found = self._holds(x, ())
+            found = self._holds(x)
             self._proved[x.text] = found
         return found
 
@@ -100,19 +111,19 @@ class Facts:
             return True
         return self.nonnegative(d - 1) or self.nonnegative(-d - 1)
 
-    def _holds(self, x: Int, more: tuple[Int, ...]) -> bool:
-        bound = self._bound(x, _DEPTH, more)
+    def _holds(self, x: Int) -> bool:
+        bound = self._bound(x, _DEPTH)
         if bound is not None and bound > -1:
             return True
         names = set(symbols(x))
-        for k in (*more, *self.known):
+        for k in self.known:
             if names & symbols(k):
-                bound = self._bound(x - k, _DEPTH, more)
+                bound = self._bound(x - k, _DEPTH)
                 if bound is not None and bound > -1:
                     return True
         return False
 
-    def _bound(self, x: Int, depth: int, more: tuple[Int, ...]) -> Fraction | None:
+    def _bound(self, x: Int, depth: int) -> Fraction | None:
         """Return a number that an integer is never below, or None."""
         self._steps += 1
         if x.value is not None:
@@ -124,8 +135,8 @@ class Facts:
             return self._of_polynomial(x)
         _, atom = place
         if atom.head in ("max", "ite"):
-            return self._by_cases(x, atom, depth, more)
-        return self._of_quotient(x, atom, depth, more) if atom.head == "div" else None
+            return self._by_cases(x, atom, depth)
+        return self._of_quotient(x, atom, depth) if atom.head == "div" else None
 
     def _of_polynomial(self, x: Int) -> Fraction | None:
         # s >= k is s = s' + k, with s' >= 0.
@@ -144,33 +155,21 @@ class Facts:
                 )
         return Fraction(bound)
 
-    def _by_cases(self, x: Int, atom: Atom, depth: int, more: tuple[Int, ...]) -> Fraction | None:
+    def _by_cases(self, x: Int, atom: Atom, depth: int) -> Fraction | None:
         """Bound by the cases of a maximum or a choice: it is one of its arguments."""
-        if atom.head == "max":
-            cases = [(a, more) for a in atom.args]
-            own = [(m, c) for m, c in x.terms if atom in m]
-            if all(c > 0 and len(m) == 1 for m, c in own):
-                # It is at least each argument, so one of them suffices.
-                found = [self._bound(_swapped(x, atom, a), depth - 1, m) for a, m in cases]
-                return max((f for f in found if f is not None), default=None)
-        else:
+        if atom.head == "ite":
             condition, yes, no = atom.args
-            cases = [(yes, (*more, *_stated(condition))), (no, (*more, *_stated(negated(condition))))]
-        bounds: list[Fraction] = []
-        for value, facts in cases:
-            swapped = _swapped(x, atom, value)
-            bound = self._bound(swapped, depth - 1, facts)
-            if (bound is None or bound <= -1) and facts != more:
-                for k in facts[len(more) :]:
-                    other = self._bound(swapped - k, depth - 1, facts)
-                    if other is not None and (bound is None or other > bound):
-                        bound = other
-            if bound is None:
-                return None
-            bounds.append(bound)
-        return min(bounds)
+            cases = [(yes, self._given(condition)), (no, self._given(negated(condition)))]
+        else:
+            cases = [(a, self) for a in atom.args]
+        found = [facts._bound(_swapped(x, atom, value), depth - 1) for value, facts in cases]
+        self._steps = max(facts._steps for _, facts in cases)
+        bounds = [bound for bound in found if bound is not None]
+        if atom.head == "max" and all(c > 0 and len(m) == 1 for m, c in x.terms if atom in m):
+            return max(bounds, default=None)  # it is at least each argument, so one of them suffices
+        return min(bounds) if len(bounds) == len(cases) else None
 
-    def _of_quotient(self, x: Int, atom: Atom, depth: int, more: tuple[Int, ...]) -> Fraction | None:
+    def _of_quotient(self, x: Int, atom: Atom, depth: int) -> Fraction | None:
         top, by = atom.args
         plain = [(m, c) for m, c in x.terms if atom in m]
         if any(m.count(atom) > 1 or not all(a.positive for a in m if a != atom) for m, _ in plain):
@@ -181,9 +180,9 @@ class Facts:
         up = signs == {True}
         k = by.value
         if k is None:
-            if not self._steps < _STEPS or not self._holds(top, more):
+            if not self._steps < _STEPS or not self._holds(top):
                 return None
-            return self._bound(_swapped(x, atom, num(0) if up else top), depth - 1, more)
+            return self._bound(_swapped(x, atom, num(0) if up else top), depth - 1)
         # (top - k + 1) / k <= top // k <= top / k, and all is multiplied by k.
         scaled = _swapped(x * k, atom, None)
         rest = [(m, c) for m, c in (x * k).terms if atom in m]
@@ -195,10 +194,10 @@ class Facts:
             for a in left:
                 product = product * Int((((a,), 1),), f"1*{a.text}")
             scaled = scaled + product * edge
-        bound = self._bound(scaled, depth - 1, more)
+        bound = self._bound(scaled, depth - 1)
         found = None if bound is None else bound / k
-        if up and (found is None or found <= -1) and self._steps < _STEPS and self._holds(top, more):
-            other = self._bound(_swapped(x, atom, num(0)), depth - 1, more)
+        if up and (found is None or found <= -1) and self._steps < _STEPS and self._holds(top):
+            other = self._bound(_swapped(x, atom, num(0)), depth - 1)
             found = other if found is None or (other is not None and other > found) else found
         return found
 
@@ -309,9 +308,8 @@ class Facts:
             if a.head == "ite":
                 condition, yes, no = a.args
                 for holds, value in ((condition, no), (negated(condition), yes)):
-                    other = Facts([*self.known, *_stated(negated(holds))], dict(self.least), dict(self.most))
                     stated = _stated(holds)
-                    if stated and other.differ(_swapped(d, a, value), num(0)):
+                    if stated and self._given(negated(holds)).differ(_swapped(d, a, value), num(0)):
                         return {}, [x for x in stated if not self.nonnegative(x)]
         for q in inside:
             for name, value in self._remainders(d, q):

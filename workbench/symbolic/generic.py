@@ -98,8 +98,9 @@ class Generic:
         values: dict[str, int] = {}
         for symbol, (name, factor, addend) in self.own.items():
             value = round((asked[name] - addend) / factor) if name in asked else 1
-            top = self.facts.most.get(symbol, value)
-            values[symbol] = max(self.facts.least.get(symbol, 1), min(value, top))
+            least = self.facts.least.get(symbol, 1)
+            value = least + value if value < least else value  # different sizes stay different
+            values[symbol] = max(least, min(value, self.facts.most.get(symbol, value)))
         values = self.facts.near(values)
         return {name: size.at(values) for name, size in self.sizes.items() if size.value is None}
 

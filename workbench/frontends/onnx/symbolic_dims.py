@@ -47,6 +47,8 @@ _ATTEMPTS: Final = 40
 _REPEATED: Final = 3
 #: The prefix of symbols that are at least 1.
 _POSITIVE: Final = "+"
+#: The size of the prices in the smallest sizes, if the usual one is too small.
+_WINDOWS: Final = 16
 #: Sizes are doubled this often until a graph exists at them.
 _DOUBLINGS: Final = 12
 
@@ -81,6 +83,10 @@ def priced_at(model: Model, asked: Mapping[str, int]) -> Model:
     """Return the model with usual sizes, or those asked for, chosen for its symbols."""
     check_names(asked, (*model.kept, *(f.name for f in model.fixed)))
     wanted = {s.name: asked.get(s.name, pricing_size(s.kind)) for s in model.symbols}
+    for symbol, (name, factor, addend) in model.generic.own.items():
+        least = model.generic.facts.least.get(symbol, 1) * factor + addend
+        if name not in asked and wanted[name] < least:  # such as one window of a speech encoder
+            wanted[name] = _WINDOWS * least
     for attempt in range(_DOUBLINGS):
         grown = {n: size if n in asked else size << attempt for n, size in wanted.items()}
         sizes = model.generic.completed(grown) if model.symbols else {}

@@ -8,27 +8,22 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, Final
+from typing import IO, Any
 
 import numpy as np
 
 from workbench.support.messages import one_line
 from workbench.support.processes import limit_memory, receive, send, served
 
-_FOLDER: Final = "session.model_external_initializers_file_folder_path"
-
 
 def _load(content: bytes, folder: str | None) -> Any:
     import onnxruntime as ort
 
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = False
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.disable_prepacking", "1")
+    from workbench.frontends.runtime import FOLDER, session_options
+
+    options = session_options(threads=1, optimise=False, prepack=False, arena=False)
     if folder is not None:
-        options.add_session_config_entry(_FOLDER, folder)
+        options.add_session_config_entry(FOLDER, folder)
     return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
 
 

@@ -44,7 +44,8 @@ _PLAIN = frozenset("biufcO")
 #: A file with a size but no content, in whose place the runtime is given memory.
 _NOTHING: Final = "nothing.bin"
 
-_FOLDER: Final = "session.model_external_initializers_file_folder_path"
+#: The option with the folder of external data of a model that is loaded from bytes.
+FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
 #: The time limit in seconds of one run of a model with a loop, if no caller needs its result.
 LOOP_SECONDS = 15.0
@@ -59,7 +60,12 @@ class RuntimeFailure(RuntimeError):
 
 
 def session_options(
-    *, threads: int | None = None, optimise: bool = True, spin: bool = True
+    *,
+    threads: int | None = None,
+    optimise: bool = True,
+    spin: bool = True,
+    prepack: bool = True,
+    arena: bool = True,
 ) -> SessionOptions:
     """Return the options of a quiet session; the arguments are those of :func:`session`."""
     import onnxruntime as ort
@@ -73,6 +79,9 @@ def session_options(
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if not optimise:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not prepack:
+        options.add_session_config_entry("session.disable_prepacking", "1")
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = arena
     return options
 
 
@@ -116,10 +125,7 @@ def session(
     """
     import onnxruntime as ort
 
-    options = session_options(threads=threads, optimise=optimise, spin=spin)
-    options.enable_cpu_mem_arena = options.enable_mem_pattern = arena
-    if not prepack:
-        options.add_session_config_entry("session.disable_prepacking", "1")
+    options = session_options(threads=threads, optimise=optimise, spin=spin, prepack=prepack, arena=arena)
     if profile is not None:
         options.enable_profiling, options.profile_file_prefix = True, str(profile)
     name = str(source) if not isinstance(source, ModelProto) else repr(source.graph.name)
@@ -206,7 +212,7 @@ def _hand_over(apart: Apart, options: SessionOptions, scratch: Path, *, read: bo
     if rest and home is None:
         with (scratch / _NOTHING).open("wb") as file_of_nothing:
             file_of_nothing.truncate(max(int(arrays[t.name].nbytes) for t in rest))
-    options.add_session_config_entry(_FOLDER, str(scratch if home is None else home.path.parent))
+    options.add_session_config_entry(FOLDER, str(scratch if home is None else home.path.parent))
     if elsewhere:
         release_all()  # free memory for the copies made while the model is loaded
         options.add_external_initializers(list(elsewhere), list(elsewhere.values()))

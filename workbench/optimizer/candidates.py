@@ -108,8 +108,8 @@ def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
 
 def candidate_of(model: Model, egraph: EGraph, solution: Solution) -> Candidate:
     """Return the graph of an extraction."""
-    term = rebuild(model.searched, egraph, solution.choice)
     made_by = rules_behind(egraph, solution.choice.tolist())
+    term = rebuild(model.searched, egraph, solution.choice)
     return Candidate(term, model.at_prices(term), solution.cost, solution, made_by)
 
 

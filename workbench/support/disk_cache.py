@@ -15,10 +15,10 @@ import os
 import pickle
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, BinaryIO, Final, TypeVar
 
 from workbench.support.files import cache_folder, write_atomic
 
@@ -132,15 +132,22 @@ def _source() -> bytes:
     return digest.digest()
 
 
-class _Data(pickle.Unpickler):
-    """An unpickler that reads data classes of the package and nothing else."""
+class DataReader(pickle.Unpickler):
+    """A reader of pickled data that makes objects of the classes of some modules, and runs nothing else.
+
+    ``stream`` holds the data, ``modules`` are the names of the modules.
+    """
+
+    def __init__(self, stream: BinaryIO, modules: Collection[str]) -> None:
+        super().__init__(stream)
+        self._modules = modules
 
     def find_class(self, module: str, name: str) -> type:
-        if module in _CLASSES:
+        if module in self._modules:
             found = super().find_class(module, name)
             if isinstance(found, type) and found.__module__ == module:
                 return found
-        raise pickle.UnpicklingError(f"an entry must hold data classes of the package, got {module}.{name}")
+        raise pickle.UnpicklingError(f"an entry must hold data and nothing else, got {module}.{name}")
 
 
 def _read(file: Path) -> Any:
@@ -149,7 +156,7 @@ def _read(file: Path) -> Any:
         data = file.read_bytes()
         if hashlib.blake2b(data[16:], digest_size=16).digest() != data[:16]:
             return None
-        return _Data(io.BytesIO(data[16:])).load()
+        return DataReader(io.BytesIO(data[16:]), _CLASSES).load()
     except Exception:  # a broken file can raise anything
         return None
 

@@ -1,5 +1,8 @@
 """The journal of a synthesis: verdicts are kept, read back, and not mixed with those of another run."""
 
+import os
+import pickle
+
 import pytest
 
 from workbench.laws.synthesis import Grammar, Synthesis
@@ -53,6 +56,31 @@ def test_another_run_begins_anew(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[:20])
     assert journal(path).known == {}
+
+
+class Code:
+    """An object whose pickle runs a command when it is read."""
+
+    def __init__(self, file):
+        self.file = file
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.file}",)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_nothing_in_a_journal_is_run(tmp_path, first):
+    code = pickle.dumps(Code(tmp_path / "ran"))
+    path = tmp_path / "j"
+    if first:
+        path.write_bytes(code)
+        with pytest.raises(ValueError, match="must be a journal"):
+            journal(path)
+    else:
+        journal(path).add(EQUATION, Judged(None, None, (), True))
+        path.write_bytes(path.read_bytes() + code)
+        assert journal(path).of(EQUATION) is not None
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("content", [b"not a journal", b"operators: add", b"\x80\x04."])

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from workbench._version import __version__
 from workbench.ops.serialization import definition_of
 from workbench.rules.pattern import format_term
+from workbench.support.disk_cache import DataReader
 
 if TYPE_CHECKING:
     from workbench.laws.synthesis.enumeration import Equation
     from workbench.laws.synthesis.grammar import Grammar
     from workbench.laws.synthesis.judge import Judged
     from workbench.laws.verification.evidence import Effort
+
+#: The modules whose classes an entry is made of.
+_CLASSES: Final = (
+    "fractions",
+    "workbench.laws.synthesis.judge",
+    "workbench.laws.verification.verdict",
+    "workbench.rules.pattern",
+)
 
 
 class Journal:
@@ -24,7 +33,7 @@ class Journal:
     read up to there. Enumeration is repeated in a new run: it is the same, and takes little time.
 
     Args:
-        path: The file. It is made of pickles: read only files of your own.
+        path: The file. Nothing in it is run.
         grammar: The grammar.
         effort: The limits of each verification.
         seed: The seed of the verification.
@@ -60,7 +69,7 @@ class Journal:
         end = 0
         with self.path.open("rb") as file:
             try:
-                found = pickle.load(file)
+                found = DataReader(file, ()).load()
             except Exception:  # whatever pickle makes of other data
                 found = None
             if not (isinstance(found, tuple) and found and isinstance(found[0], str)):
@@ -73,7 +82,7 @@ class Journal:
             end = file.tell()
             while True:
                 try:
-                    key, one = pickle.load(file)
+                    key, one = DataReader(file, _CLASSES).load()
                 except Exception:  # the end, or an entry that was cut off
                     return end
                 self.known[key] = one

@@ -33,6 +33,7 @@ from workbench.frontends.onnx.file import (
 )
 from workbench.frontends.onnx.nodes import all_nodes, walk
 from workbench.ops.types import DTYPE_CODES, TensorType
+from workbench.support.files import check_library
 from workbench.support.mmap import ChangedFile, FileMap, checked, file_of, offset_of, release_all
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def session(
     kept: list[Any] = []
     try:
         if operators is not None:
+            check_library(operators)
             options.register_custom_ops_library(os.fspath(operators))
         with tempfile.TemporaryDirectory(prefix="workbench-") as scratch:
             apart = _apart(source, arrays)

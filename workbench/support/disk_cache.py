@@ -143,6 +143,7 @@ class DataReader(pickle.Unpickler):
         self._modules = modules
 
     def find_class(self, module: str, name: str) -> type:
+        """Return a class of the modules; raise UnpicklingError for anything else."""
         if module in self._modules:
             found = super().find_class(module, name)
             if isinstance(found, type) and found.__module__ == module:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 
 class UnwritableOutput(OSError):
@@ -95,6 +96,22 @@ def cache_folder() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("tamago-workbench")
+
+
+def check_library(path: str | os.PathLike[str]) -> None:
+    """Raise OSError if a file is no library of this system, or was cut off: loading it would end the process."""
+    with Path(path).open("rb") as file:
+        head = file.read(64)
+        size = os.fstat(file.fileno()).st_size
+    if not sys.platform.startswith("linux"):
+        return
+    if head[:5] != b"\x7fELF\x02":
+        raise OSError(f"{path} must be a library (try writing it again)")
+    order: Literal["little", "big"] = "little" if head[5:6] == b"\x01" else "big"
+    table, entry, entries = (int.from_bytes(head[a:b], order) for a, b in ((40, 48), (58, 60), (60, 62)))
+    whole = max(len(head), table + entry * entries) if len(head) == 64 else 64
+    if size < whole:
+        raise OSError(f"{path} must be a whole library of {whole} bytes, got {size} (try writing it again)")
 
 
 def is_device(path: Path) -> bool:

@@ -11,6 +11,7 @@ from workbench.kernels.codegen.compiler import (
     CompilationFailed,
     CompilerMissing,
     build_from,
+    compiled,
     has_compiler,
     library,
     place_of,
@@ -94,6 +95,13 @@ def test_a_broken_file_is_compiled_again():
     place.write_bytes(b"not a library")
     assert library(TEXT, Build()).seven() == 7
     ctypes.CDLL(str(place))
+
+
+@compiler
+def test_a_file_that_was_cut_off_is_compiled_again():
+    whole = compiled(TEXT, Build()).read_bytes()
+    place_of(TEXT, Build()).write_bytes(whole[: len(whole) // 2])
+    assert library(TEXT, Build()).seven() == 7
 
 
 @compiler

@@ -1,4 +1,5 @@
 import ctypes
+import platform
 from pathlib import Path
 
 import numpy as np
@@ -100,9 +101,8 @@ def test_parts_cover_the_first_axis_whatever_its_length():
         )
 
 
-@compiler
-def test_a_runtime_that_is_too_old_is_refused():
-    library = ctypes.CDLL(str(library_of(operators_of(chain("mish")), Build())))
+def refusal(library):
+    """Return what a library says to a runtime that has no table of functions but the oldest."""
     said = []
     refuse = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)(
         lambda code, text: said.append(text) or 1
@@ -112,9 +112,36 @@ def test_a_runtime_that_is_too_old_is_refused():
         lambda version: ctypes.addressof(table) if version == 1 else None
     )
     base = (ctypes.c_void_p * 2)(ctypes.cast(ask, ctypes.c_void_p), None)
-    library.RegisterCustomOps.restype = ctypes.c_void_p
-    assert library.RegisterCustomOps(None, base) == 1
-    assert said == [b"ONNX Runtime must be of version 1.17 or newer"]
+    loaded = ctypes.CDLL(str(library))
+    loaded.RegisterCustomOps.restype = ctypes.c_void_p
+    assert loaded.RegisterCustomOps(None, base) == 1
+    return said[0].decode()
+
+
+@compiler
+def test_a_runtime_that_is_too_old_is_refused():
+    library = library_of(operators_of(chain("mish")), Build())
+    assert refusal(library) == "ONNX Runtime must be of version 1.17 or newer"
+
+
+@compiler
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="FMA4 is an extension of x86-64")
+def test_a_processor_that_lacks_instructions_is_refused():
+    # FMA4 was in four series of one maker, of 2011 to 2016.
+    if "fma4" in Path("/proc/cpuinfo").read_text().split():
+        pytest.skip("this processor has FMA4")
+    library = library_of(operators_of(chain("mish")), Build(march="bdver1"))
+    assert "made for another processor" in refusal(library)
+
+
+@compiler
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_a_library_that_was_cut_off_is_refused(tmp_path, share):
+    library = library_of(operators_of(chain("mish")), Build()).read_bytes()
+    cut = tmp_path / "cut.so"
+    cut.write_bytes(library[: int(share * len(library))])
+    with pytest.raises(OSError, match=r"must be a (whole )?library"):
+        session(to_onnx(block()), operators=cut)
 
 
 def test_equal_clusters_share_one_kernel():

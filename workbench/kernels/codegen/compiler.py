@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from workbench.support.files import cache_folder
+from workbench.support.files import cache_folder, check_library
 from workbench.support.machine import processor
 
 #: Compilers that are tried if none is named.
@@ -164,7 +164,9 @@ def compiled(text: str, build: Build) -> Path:
         PermissionError: The cache cannot be written.
     """
     place = place_of(text, build)
-    if not place.is_file():
+    try:
+        check_library(place)
+    except OSError:  # it is not there, or broken
         place.parent.mkdir(parents=True, exist_ok=True)
         _compile(text, build, compiler(build), place)
     return place
@@ -173,20 +175,13 @@ def compiled(text: str, build: Build) -> Path:
 def _opened(text: str, build: Build, chosen: Path, name: str) -> ctypes.CDLL:
     # Idle threads sleep: spinning ones would take the cores from the other runtime of a mixed program.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    place = _folder() / f"{name}.so"
-    if place.is_file():
-        try:
-            return ctypes.CDLL(str(place))
-        except OSError:  # a broken file: compiled again
-            place.unlink(missing_ok=True)
     try:
-        compiled(text, build)
+        return ctypes.CDLL(str(compiled(text, build)))
     except PermissionError:  # nothing can be kept: the library lives as long as the process
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-            place = Path(folder) / place.name
+            place = Path(folder) / f"{name}.so"
             _compile(text, build, chosen, place)
             return ctypes.CDLL(str(place))
-    return ctypes.CDLL(str(place))
 
 
 def _compile(text: str, build: Build, chosen: Path, place: Path) -> None:

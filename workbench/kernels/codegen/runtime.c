@@ -127,14 +127,48 @@ static Status computed(void *kernel, void *context) {
 
 static Operator operators[OPERATORS];
 
+/* Whether this processor has what the compiler was allowed to use. Else the first kernel would end the process. */
+static int fits(void) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+#ifdef __FMA4__
+  if (!__builtin_cpu_supports("fma4")) return 0;
+#endif
+#ifdef __AVX__
+  if (!__builtin_cpu_supports("avx")) return 0;
+#endif
+#ifdef __AVX2__
+  if (!__builtin_cpu_supports("avx2")) return 0;
+#endif
+#ifdef __FMA__
+  if (!__builtin_cpu_supports("fma")) return 0;
+#endif
+#ifdef __AVX512F__
+  if (!__builtin_cpu_supports("avx512f")) return 0;
+#endif
+#ifdef __AVX512BW__
+  if (!__builtin_cpu_supports("avx512bw")) return 0;
+#endif
+#ifdef __AVX512DQ__
+  if (!__builtin_cpu_supports("avx512dq")) return 0;
+#endif
+#ifdef __AVX512VL__
+  if (!__builtin_cpu_supports("avx512vl")) return 0;
+#endif
+#ifdef __AVX512VNNI__
+  if (!__builtin_cpu_supports("avx512vnni")) return 0;
+#endif
+#endif
+  return 1;
+}
+
 Status RegisterCustomOps(void *options, const Base *base) {
   static void *domain;
   Status wrong;
+  Status (*refuse)(int, const char *) = (Status(*)(int, const char *))base->table(1)[STATUS];
+  if (!fits()) return refuse(INVALID, "the library was made for another processor (try making it on this one)");
   ort = base->table(VERSION);
-  if (ort == NULL) {
-    Status (*refuse)(int, const char *) = (Status(*)(int, const char *))base->table(1)[STATUS];
-    return refuse(INVALID, "ONNX Runtime must be of version 1.17 or newer");
-  }
+  if (ort == NULL) return refuse(INVALID, "ONNX Runtime must be of version 1.17 or newer");
   if (domain == NULL) {
     if ((wrong = new_domain(DOMAIN, &domain))) return wrong;
     for (int i = 0; i < OPERATORS; i++) {

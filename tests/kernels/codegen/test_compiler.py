@@ -1,3 +1,5 @@
+"""The compiler of kernels: options, the cache of libraries, and files in it that are broken."""
+
 import ctypes
 import os
 

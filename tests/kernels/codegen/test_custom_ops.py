@@ -1,3 +1,5 @@
+"""Kernels as operators of ONNX Runtime: what a session runs, and the libraries and runtimes that are refused."""
+
 import ctypes
 import platform
 from pathlib import Path

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Final
 
 import numpy as np
 
-from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Inexact, Numbers
+from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Numbers
 from workbench.ops.onnx_form import Emitter
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Evaluate, Names, OnnxExport, OpSpec, Types, no_flops
@@ -87,10 +86,8 @@ def _scalar_needs(attrs: ExactAttrs) -> Arithmetic:
 
 def _exact_scalar(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     # A law means the decimal as it is written, not the binary number nearest to it.
-    if not math.isfinite(attrs["value"]):
-        raise Inexact(f"no number {attrs['value']}")
     out = np.empty((), dtype=object)
-    out[()] = numbers.number(Fraction(repr(float(attrs["value"]))))
+    out[()] = numbers.number(float(attrs["value"]))
     return out
 
 

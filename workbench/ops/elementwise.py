@@ -14,7 +14,6 @@ from workbench.ops.exact import (
     Arithmetic,
     ExactAttrs,
     ExactForm,
-    Inexact,
     Number,
     Numbers,
     each,
@@ -74,7 +73,7 @@ def exact_sigmoid(numbers: Numbers, x: Number) -> Number:
 def _exact_quotient(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     top, bottom = (xs[0], xs[1]) if len(xs) == 2 else (1, xs[0])
     if any(e == 0 for e in bottom.flat):
-        raise Inexact("a division by zero")
+        raise ZeroDivisionError("a division by zero")
     return np.asarray(top / bottom)
 
 

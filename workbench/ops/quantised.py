@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Inexact, Number, Numbers
+from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Number, Numbers
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types, per_element
@@ -75,7 +75,7 @@ def _even(x: Number) -> int:
 def _exact_quantize(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     x, scale, zero = xs
     if any(s == 0 for s in scale.flat):
-        raise Inexact("a division by zero")
+        raise ZeroDivisionError("a division by zero")
     low, high = _bounds(attrs["to"])
     ratio = np.asarray(x / scale, dtype=object)
     whole = np.empty(ratio.shape, dtype=object)

@@ -75,6 +75,13 @@ def nearest_decimal(value: float) -> float:
     return float(str(SINGLE(value)))
 
 
+def _of_its_type(term: Term) -> list[str]:
+    """Return the tensor variables of a term but those that decide a selection, whose element type is another."""
+    if not isinstance(term, App):
+        return tensor_variables(term)
+    return [v for arg in (term.args[1:] if term.op == "select" else term.args) for v in _of_its_type(arg)]
+
+
 def typed(term: Term, like: str) -> Term:
     """Return a term of a right-hand side whose numbers have the element type of the operands next to them.
 
@@ -84,5 +91,5 @@ def typed(term: Term, like: str) -> Term:
         return term
     if term.op in _NUMBERS and "dtype" not in dict(term.attrs):
         return replace(term, attrs=(*term.attrs, ("dtype", DtypeOf(like))))
-    beside = tensor_variables(term)
+    beside = _of_its_type(term)
     return replace(term, args=tuple(typed(arg, (beside or [like])[0]) for arg in term.args))

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from workbench.laws.synthesis.synthesis import Synthesis
     from workbench.laws.verification.verify import Verification
     from workbench.rules.ruleset import Contents
+
+
+#: Seconds in which ``workbench verify`` seeks a proof for all types of each rule, before all other proofs.
+KERNEL: Final = 1.0
 
 
 # -- rules ---------------------------------------------------------------------------------------------
@@ -179,7 +183,8 @@ def verify(
         *(r.name for r in contents.rejected),
     }:
         stop(BAD_INPUT, f"{file}: there is no rule {show!r}; without --show all rules are listed")
-    effort = Effort(seconds=seconds)
+    # A proof for all types has no chain of axioms to show, and is sought for each rule by itself.
+    effort = Effort(seconds=seconds, kernel=0.0 if show or one_by_one else KERNEL)
     with Progress(file.name, quiet=quiet) as progress:
         verification = Verification.of(contents, effort=effort, seed=seed, jobs=jobs)
         verification.run(lambda step: progress("verification", step.note))
@@ -226,7 +231,10 @@ def _end(verification: Verification, contents: Contents, file: Path) -> None:
     """End the command with the exit code that a run calls for."""
     if verification.contradictions:
         names = ", ".join(v.name for v in verification.contradictions)
-        stop(FAILED, f"a contradiction in the axioms: {names} proved and refuted")
+        stop(
+            FAILED,
+            f"proved at some instances and refuted at another, so these or an axiom are wrong: {names}",
+        )
     if verification.stop_reason is StopReason.INTERRUPTED:
         stop(INTERRUPTED, "interrupted: rules without a decision are listed as unknown")
     if contents.rejected and not contents.rules:

@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from workbench.laws.theorems.check import check
+from workbench.laws.theorems.prove import attempt
+from workbench.laws.theorems.steps import Rejected
 from workbench.laws.verification.instances.boundary_values import OPEN, Corner, decisions_of
 from workbench.laws.verification.instances.ground import Instance, broadcasting_mismatch
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
@@ -41,7 +44,8 @@ class Effort:
     e-graph has at most ``e_nodes`` e-nodes and ``rounds`` rounds per pass, in at most ``passes`` passes.
     ``chain`` limits the number of terms made to explain a proof (0: no explanation), ``models`` the
     seconds in which a proof for all types is sought, so that its failure gives an instance to evaluate (0: no
-    search), ``seconds`` the whole verification.
+    search), ``seconds`` the whole verification. ``kernel`` limits the seconds in which a proof for all types is
+    sought before all others (0: none), after ``glance`` instances; a rule that has one is not tested further.
     """
 
     screening: int = 24
@@ -54,6 +58,8 @@ class Effort:
     chain: int = 2000
     models: float = 3.0
     seconds: float = 300.0
+    kernel: float = 0.0
+    glance: int = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +108,43 @@ class Answer:
 
 
 def screen(settings: Settings, rule: Rule) -> Findings:
-    """Return the findings of a first, short search for counterexamples."""
+    """Return the findings of a first, short search for counterexamples; an error in it is one of them."""
     with deadline.ending(settings.until):
-        return _searched(settings, rule, settings.effort.screening)
+        try:
+            if settings.effort.kernel:
+                found = _searched(settings, rule, settings.effort.glance, corners=())
+                found.theorem = 0 if found.decided else _cases_proved(rule, settings.effort.kernel)
+                if found.decided:
+                    return found
+            return _searched(settings, rule, settings.effort.screening)
+        except deadline.OutOfTime:
+            raise
+        except Exception as error:  # one rule must not take the verdicts of the others
+            return Findings(failure=_named(error))
+
+
+def _cases_proved(rule: Rule, seconds: float) -> int:
+    """Return the number of cases of a proof for all types that the checker accepts, 0 if none is found."""
+    proof = attempt(rule, min(seconds, deadline.left())).proof
+    try:
+        return 0 if proof is None else check(rule, proof).cases
+    except Rejected:
+        return 0
 
 
 def cases_of(settings: Settings, rule: Rule) -> Cases:
-    """Return the generic instances that a proof must cover."""
+    """Return the generic instances that a proof must cover, none after an error."""
     with deadline.ending(settings.until):
-        return generic_cases(rule, broadcast=not settings.apart)
+        try:
+            return generic_cases(rule, broadcast=not settings.apart)
+        except deadline.OutOfTime:
+            raise
+        except Exception as error:
+            return Cases((), False, _named(error))
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _searched(
@@ -132,21 +166,35 @@ def _searched(
 
 
 def decide(settings: Settings, question: Question) -> Answer:
-    """Return the verdict on one rule; raise OutOfTime if there is no time for it."""
+    """Return the verdict on one rule, unknown after an error; raise OutOfTime if there is no time for it."""
     began = time.perf_counter()
     with deadline.ending(settings.until):
         deadline.check()
-        verdict, evidence = _decided(settings, question)
+        try:
+            verdict, evidence = _decided(settings, question)
+        except deadline.OutOfTime:
+            raise
+        except Exception as error:
+            verdict, evidence = "unknown", {"reason": f"not judged: {_named(error)}"}
     return Answer(verdict, evidence, time.perf_counter() - began)
+
+
+def decide_again(settings: Settings, question: Question) -> Answer:
+    """Return the verdict on a renaming of a rule that is decided, with a counterexample in its own names."""
+    return decide(replace(settings, effort=replace(settings.effort, region=0)), question)
 
 
 def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any]]:
     rule, found, effort = question.rule, question.findings, settings.effort
     if rule.sources == rule.targets:
         return "vacuous", {"reason": "both sides are the same term"}
+    if found.failure:
+        return "unknown", {"reason": f"not judged: {found.failure}"}
     if found.empty:
         place = f"{rule.file}, line {rule.line}: " if rule.line else ""
         return "rejected", {"reason": f"{place}the two sides have no type in common: {found.reason}"}
+    if found.theorem:
+        return "proved", _agreed(settings, rule, found) | {"theorem": found.theorem, "all_cases": True}
     cases = [Corner(decisions_of(i), OPEN) for i in question.open_cases]
     corners = list(dict.fromkeys(cases))[:OPEN_CASES]
     if found.counterexample is None and question.proof is None:
@@ -169,17 +217,7 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
         found = found.joined(more)
     if found.counterexample is not None:
         return "refuted", _refutation(settings, question, found, corners)
-    evidence = {
-        "draws": len(found.passed),
-        "unusual": found.unusual,
-        "arithmetic": dict(found.arithmetics),
-    }
-    if found.arithmetics["float64"]:
-        evidence["floating"] = {"instances": found.arithmetics["float64"], "tolerance": NEAR}
-    if found.bound is not None:
-        evidence["error_bound"] = found.bound
-    if settings.apart and spreads(rule):
-        evidence["broadcasting"] = _broadcasting(settings, rule)
+    evidence = _agreed(settings, rule, found)
     if question.proof is not None:
         proof = question.proof
         evidence |= {
@@ -193,6 +231,22 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
         reason = f"{len(found.passed)} instances met in {found.tries} tries ({found.reason})"
         return "unknown", evidence | {"reason": reason}
     return "tested", evidence | {"reason": question.unproved}
+
+
+def _agreed(settings: Settings, rule: Rule, found: Findings) -> dict[str, Any]:
+    """Return the evidence of the instances on which the sides of a rule agree."""
+    evidence: dict[str, Any] = {
+        "draws": len(found.passed),
+        "unusual": found.unusual,
+        "arithmetic": dict(found.arithmetics),
+    }
+    if found.arithmetics["float64"]:
+        evidence["floating"] = {"instances": found.arithmetics["float64"], "tolerance": NEAR}
+    if found.bound is not None:
+        evidence["error_bound"] = found.bound
+    if settings.apart and spreads(rule):
+        evidence["broadcasting"] = _broadcasting(settings, rule, proved=found.theorem > 0)
+    return evidence
 
 
 def refuted_by(found: Findings) -> dict[str, Any]:
@@ -222,24 +276,33 @@ def _refutation(
     evidence["replays"] = replays(question.rule, evidence["counterexample"])
     region = None
     with contextlib.suppress(deadline.OutOfTime):
-        region = find_region(
-            question.rule,
-            found,
-            broadcast=not settings.apart,
-            draws=settings.effort.enough,
-            seed=settings.seed,
+        region = (
+            None
+            if not settings.effort.region
+            else find_region(
+                question.rule,
+                found,
+                broadcast=not settings.apart,
+                draws=settings.effort.enough,
+                seed=settings.seed,
+            )
         )
     if region is not None:
         evidence["region"] = {"condition": str(region), "draws": region.draws}
     if question.proof is not None:
         proof = question.proof
-        evidence["contradiction"] = f"proved in round {proof.round} in {proof.cases} cases"
+        evidence["contradiction"] = f"proved at {proof.cases} instances in round {proof.round}"
     return evidence
 
 
-def _broadcasting(settings: Settings, rule: Rule) -> dict[str, Any]:
-    """Return the outcome on instances whose element-wise operands broadcast, apart from the verdict."""
-    found = search(rule, settings.effort.screening // 2, seed=settings.seed, broadcast=True, seconds=5.0)
+def _broadcasting(settings: Settings, rule: Rule, *, proved: bool) -> dict[str, Any]:
+    """Return the outcome on instances whose element-wise operands broadcast, apart from the verdict.
+
+    If the rule is proved for all types, these included, only the types may differ.
+    """
+    draws = 0 if proved else settings.effort.screening // 2
+    corners = () if proved else None
+    found = search(rule, draws, seed=settings.seed, broadcast=True, seconds=5.0, corners=corners)
     if found.counterexample is not None:
         return {
             "verdict": "refuted",
@@ -252,7 +315,7 @@ def _broadcasting(settings: Settings, rule: Rule) -> dict[str, Any]:
         mismatch = ""
     if mismatch:
         return {"verdict": "ill-typed", "summary": mismatch}
-    return {"verdict": "holds", "summary": f"{len(found.passed)} instances"}
+    return {"verdict": "holds", "summary": "for all sizes" if proved else f"{len(found.passed)} instances"}
 
 
 def _explained(settings: Settings, question: Question) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from workbench.laws.verification.instances.spaces import open_space
 from workbench.laws.verification.instances.typings import SMALL
 from workbench.laws.verification.proving.prove import Prover, axioms
 from workbench.laws.verification.refuting.cases import case_of
-from workbench.laws.verification.refuting.exact_arithmetic import PRIME, draw_values
+from workbench.laws.verification.refuting.exact_arithmetic import PRIME
 from workbench.laws.verification.refuting.refute import Findings, search
 from workbench.laws.verification.verdict import Verdict
 from workbench.laws.verification.verify import Verification
@@ -94,8 +94,7 @@ def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> LawTest:
                     exhaustive = False
                     break
                 case = case_of(instance_of(space, values))
-                drawn = draw_values(case.kind, case.nodes, case.live, rng)
-                where = case.differs(case.kind, drawn)
+                where = case.differs(case.kind, case.draw(rng))
                 if where is not None:
                     return LawTest(axiom, done, False, str(instance_of(space, values)))
                 done += 1

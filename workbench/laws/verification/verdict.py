@@ -20,10 +20,11 @@ HOLDS: Final = ("proved", "tested")
 class Verdict(Face):
     """The verdict on one rule.
 
-    ``proved``: both sides meet in the e-graph in every case of the rule's typing, and no instance
-    refutes the rule. ``refuted``: the sides of an instance differ in exact arithmetic. ``tested``: neither
-    proved nor refuted, on a stated number of instances. ``unknown``: too few instances. ``vacuous``: both
-    sides are the same term. ``rejected``: it is not a rule. ``index`` is the rule's place in its file;
+    ``proved``: for all types (``theorem`` in the evidence), or both sides meet in the e-graph at instances of
+    every case of the rule's typing; and no instance refutes the rule. ``refuted``: the sides of an instance
+    differ in exact arithmetic. ``tested``: neither proved nor refuted, on a stated number of instances.
+    ``unknown``: too few instances. ``vacuous``: both sides are the same term. ``rejected``: it is not a rule.
+    ``index`` is the rule's place in its file;
     ``evidence`` is plain data.
     """
 
@@ -51,7 +52,10 @@ class Verdict(Face):
 
     @property
     def contradiction(self) -> bool:
-        """Return whether the rule was both proved and refuted, which is a defect in the axioms."""
+        """Return whether a rule was proved at some instances and refuted at another.
+
+        Either the instances miss that one, or an axiom is wrong.
+        """
         return "contradiction" in self.evidence
 
     def record(self) -> dict[str, Any]:
@@ -70,7 +74,9 @@ class Verdict(Face):
         """Return the evidence in one line."""
         known = self.evidence
         if self.contradiction:
-            return "CONTRADICTION in the axioms: " + str(known["contradiction"])
+            return f"{known['contradiction']}, refuted at another: {known['summary']}"
+        if known.get("theorem"):
+            return f"for all sizes, {known['theorem']} cases; {known['draws']} instances" + _apart(known)
         if self.verdict == "proved":
             text = f"round {known['round']}, {known['cases']} cases"
             if not self.complete:

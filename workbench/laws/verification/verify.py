@@ -14,15 +14,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from workbench.laws.verification.evidence import (
+    Answer,
     Effort,
     Question,
     Settings,
     cases_of,
     decide,
+    decide_again,
     refuted_by,
     screen,
 )
-from workbench.laws.verification.proving.prove import Prover, generic_cases
+from workbench.laws.verification.proving.prove import Prover
 from workbench.laws.verification.refuting.refute import Findings
 from workbench.laws.verification.verdict import OUTCOMES, Verdict
 from workbench.ops import Trait, with_trait
@@ -274,7 +276,7 @@ class Verification(Stepwise):
             # Another pass has a smaller e-graph and gets further; refuted rules are not tried again.
             if prover.passes:
                 prover.dropped |= {n for n in self._pending if self._findings[n].counterexample is not None}
-            prover.dropped |= {n for n in self._pending if self._findings[n].empty}
+            prover.dropped |= {n for n in self._pending if self._findings[n].fruitless}
             if not prover.passes:
                 wanted = [n for n in self._pending if n not in prover.dropped]
                 found = self._map(cases_of, [self.rules[n] for n in wanted])
@@ -318,7 +320,7 @@ class Verification(Stepwise):
     def _prove_one_by_one(self) -> None:
         for number in self._pending:
             self._prover.dropped = set(range(len(self.rules))) - {number}
-            if self._findings[number].empty or not self._prover.begin():
+            if self._findings[number].fruitless or not self._prover.begin():
                 continue
             idle = 0
             while not self._prover.pass_over and idle < 3:
@@ -328,20 +330,31 @@ class Verification(Stepwise):
     def _settle(self) -> _Done:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         share = self.prove_seconds / max(1, len(self._pending))
-        for number, answer in zip(batch, self._map(decide, [self._question(n) for n in batch]), strict=True):
-            if answer is None:
-                continue
-            seconds, first = answer.seconds, self._first[number]
-            if first == number:
-                seconds += self._own[number] + (share if number in self._findings else 0.0)
-                named: dict[str, Any] = {}
-            else:
-                named = {"renaming_of": self.rules[first].name}
-            self._verdicts[number] = self._verdict(number, answer.verdict, named | answer.evidence, seconds)
+        for number, answer in self._answers([n for n in batch if self._first[n] == n]):
+            seconds = answer.seconds + self._own[number] + (share if number in self._findings else 0.0)
+            self._verdicts[number] = self._verdict(number, answer.verdict, answer.evidence, seconds)
+        again = []
+        for number in (n for n in batch if self._first[n] != n):
+            known = self._verdicts.get(self._first[number])
+            if known is not None and known.verdict in ("proved", "tested", "unknown"):
+                evidence = {"renaming_of": known.name} | known.evidence
+                self._verdicts[number] = self._verdict(number, known.verdict, evidence, 0.0)
+            elif known is not None:  # with a counterexample, or a place in the file, of its own
+                again.append(number)
+        for number, answer in self._answers(again, decide_again):
+            evidence = {"renaming_of": self.rules[self._first[number]].name} | answer.evidence
+            self._verdicts[number] = self._verdict(number, answer.verdict, evidence, answer.seconds)
         if not self._queue:
             self._phase = "done"
         counts = {"decided": len(self._verdicts), "rules": len(self.rules)}
         return _Done(StepKind.DECISION, counts, "decided {decided} of {rules}".format(**counts))
+
+    def _answers(
+        self, numbers: Sequence[int], job: Callable[[Settings, Question], Answer] = decide
+    ) -> list[tuple[int, Answer]]:
+        """Return the decisions on rules, without those for which there was no time."""
+        found = self._map(job, [self._question(n) for n in numbers])
+        return [(n, answer) for n, answer in zip(numbers, found, strict=True) if answer is not None]
 
     # -- verdicts -----------------------------------------------------------------------------------
     def _question(self, number: int) -> Question:
@@ -350,7 +363,7 @@ class Verification(Stepwise):
         proof, cases = self._prover.proof(first), self._prover.cases.get(first)
         instances = () if cases is None else cases.instances
         if first != number and instances:
-            instances = generic_cases(rule, broadcast=not self.settings.apart).instances
+            instances = cases_of(self.settings, rule).instances
         return Question(
             rule,
             self._findings.get(first, Findings()),

@@ -10,6 +10,7 @@ Kinds of coordinates: ``attr`` (an attribute variable), ``row`` (an attribute of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -128,6 +129,11 @@ def attribute_coordinates(rule: Rule) -> dict[Coordinate, Attr]:
     return found
 
 
+def unbounded(attr: Attr) -> tuple[float, ...]:
+    """Return the default of an attribute if it is infinite: a rule that binds the attribute meets it, too."""
+    return (attr.default,) if isinstance(attr.default, float) and math.isinf(attr.default) else ()
+
+
 def _applications(rule: Rule) -> Iterator[App]:
     for source in rule.sources:
         yield from (t for t in subterms(source) if isinstance(t, App))
@@ -203,8 +209,8 @@ def _of_attribute(attr: Attr) -> tuple[Any, ...]:
 
 
 def spread_axes(rule: Rule) -> list[Corner]:
-    """Return extents of 1 for every axis of every operand of an operator that broadcasts."""
-    terms = (t for t in _applications(rule) if t.op in _BROADCASTS)
+    """Return extents of 1 for every axis of every operand of an operator that broadcasts, on either side."""
+    terms = (t for side in (*rule.sources, *rule.targets) for t in _terms(side) if t.op in _BROADCASTS)
     names = dict.fromkeys(
         arg.name for t in terms for arg in t.args if isinstance(arg, Var) and not arg.starred
     )

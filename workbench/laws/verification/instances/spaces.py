@@ -8,12 +8,13 @@ sequence of decisions therefore gives a family of instances with some free exten
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from workbench.laws.verification.instances.boundary_values import MEMBERS, axes_of, coordinate_of
+from workbench.laws.verification.instances.boundary_values import MEMBERS, axes_of, coordinate_of, unbounded
 from workbench.laws.verification.instances.elements import Element
 from workbench.laws.verification.instances.linear import LEAST, Inconsistent, Linear, NotLinear, System
 from workbench.laws.verification.instances.nondeterminism import Choices
@@ -161,7 +162,7 @@ class Space(Bound):
         if attr.tried:
             return some(attr.tried)
         if attr.kind == "float":
-            return some(menu.numbers)
+            return some(menu.numbers + unbounded(attr))
         if attr.kind == "int":
             return some(menu.flags)
         if attr.kind == "perm":
@@ -244,6 +245,8 @@ class Space(Bound):
             return left + right - larger(left, right)
         if sign in ("//", "%") and not isinstance(right, Linear) and right == 0:
             raise Inconsistent("a division by 0")
+        if sign == "%" and isinstance(known(right), Linear):
+            raise NotLinear("a remainder by an unknown")
         if sign == "//" and isinstance(right, Linear) and isinstance(right.reduced(), Linear):
             # Channels divided by the columns of a weight are the groups. Their number is decided, unless
             # one of the two is a multiple of the other for all extents.
@@ -410,9 +413,14 @@ def plain(x: object, values: dict[int, int]) -> object:
 
 
 # -- permutations ----------------------------------------------------------------------------------------
+#: Of more axes than this, only those at the end are brought into every order, and all into some random ones.
+MOVED: Final = 6
+RANDOM: Final = 500
+
+
 @lru_cache(maxsize=256)
 def allowed(name: str, rank: int, conditions: tuple[Compare, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the permutations of a rank that satisfy the conditions on one attribute variable alone.
+    """Return permutations of a rank that satisfy the conditions on one attribute variable alone, all of few axes.
 
     Args:
         name: The name of the variable.
@@ -420,7 +428,15 @@ def allowed(name: str, rank: int, conditions: tuple[Compare, ...]) -> tuple[tupl
         conditions: The conditions of a rule; those that name something else are left out.
     """
     alone = [c for c in conditions if set(_names(c)) == {("attr", name)}]
-    return tuple(p for p in itertools.permutations(range(rank)) if all(_holds(c, p) for c in alone))
+    return tuple(p for p in _some(rank) if all(_holds(c, p) for c in alone))
+
+
+def _some(rank: int) -> Iterator[tuple[int, ...]]:
+    first, rng = max(0, rank - MOVED), random.Random(rank)
+    for last in itertools.permutations(range(first, rank)):
+        yield (*range(first), *last)
+    if first:
+        yield from (tuple(rng.sample(range(rank), rank)) for _ in range(RANDOM))
 
 
 def _names(condition: Compare) -> Iterator[tuple[str, str]]:

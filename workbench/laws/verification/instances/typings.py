@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Any, Final, cast
 
 from workbench.laws.verification.instances.elements import FLOAT, INDEX, TRUTH, WHOLE, Element
 from workbench.laws.verification.instances.linear import Inconsistent, Linear, NotLinear, Relation, System
 from workbench.laws.verification.instances.nondeterminism import Choices
+from workbench.ops import TensorType
 from workbench.ops.typing import Count
 
 #: Number of axes of a type in most readings; axes before a tensor's first axis have extent 1.
@@ -105,6 +106,18 @@ class _Product:
         raise NotLinear("a product of two unknowns")
 
     __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A type of which a type rule reads the rank as a number."""
+
+    rank: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Raise NotLinear: the extents are unknowns."""
+        raise NotLinear("a type rule that needs extents as numbers")
 
 
 @dataclass(slots=True)
@@ -326,5 +339,7 @@ class SpaceTyping:
         self.require(axis < 0, "an axis is counted from the last")
         self.require(x.rank >= -axis, "the axis exists")
 
-    def concrete(self, what: str, *xs: SpaceType) -> NoReturn:
-        raise NotLinear(what)
+    def concrete(self, what: str, *xs: SpaceType) -> Sequence[TensorType]:
+        if not xs:
+            raise NotLinear(what)
+        return [cast("TensorType", Ranked(self.number_of_axes(x))) for x in xs]

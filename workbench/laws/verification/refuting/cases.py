@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,8 +17,10 @@ from workbench.laws.verification.refuting.exact_arithmetic import (
     ARITHMETICS,
     MACHINE,
     ROUNDED_BY,
+    NoValue,
     arithmetic_for,
     differs,
+    draw_values,
     filled,
     live_nodes,
     rounded,
@@ -106,11 +109,32 @@ class Case:
         most = ELEMENTS if self.kind in ("modular", "ordered", MACHINE) else SLOW_ELEMENTS
         return sum(self.nodes[i].tensor.elements for i in self.live) > most
 
+    @property
+    def left(self) -> list[int]:
+        """Return the nodes of the left-hand side."""
+        return live_nodes(self.nodes, [left for left, _ in self.pairs])
+
+    def draw(self, rng: random.Random, kind: str = "", reach: int = 4) -> dict[int, np.ndarray]:
+        """Return random values of the leaves, for the left-hand side to have a value."""
+        return draw_values(kind or self.kind, self.nodes, self.live, rng, reach, self.left)
+
+    def results(self, kind: str, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+        """Return the values of all nodes, no number for right-hand sides that have no value if the left ones do."""
+        try:
+            return run(kind, self.nodes, self.live, values)
+        except NoValue:
+            found = run(kind, self.nodes, self.left, values)
+        for _, right in self.pairs:
+            try:
+                found |= run(kind, self.nodes, live_nodes(self.nodes, [right]), values)
+            except NoValue:
+                found[right] = np.full(self.nodes[right].tensor.shape, np.nan)
+        return found
+
     def differs(self, kind: str, values: dict[int, np.ndarray]) -> tuple[int, tuple[int, ...]] | None:
         """Return the output and the index at which the two sides differ on some values, or None."""
-        live = self.live
-        results = run(kind, self.nodes, live, values)
-        allowed = ROUNDED_BY if rounded(self.nodes, live) else Fraction(0)
+        results = self.results(kind, values)
+        allowed = ROUNDED_BY if rounded(self.nodes, self.live) else Fraction(0)
         for number, (left, right) in enumerate(self.pairs):
             where = differs(kind, results[left], results[right], allowed=allowed)
             if where is not None:
@@ -184,7 +208,7 @@ def replays(rule: Rule, record: Mapping[str, Any]) -> bool:
         case.leaves[name]: filled(kind, [Fraction(v) for v in _flat(given["data"])], kinds[name].shape)
         for name, given in inputs.items()
     }
-    results = run(kind, case.nodes, case.live, values)
+    results = case.results(kind, values)
     sides = [results[i] for i in case.pairs[record["output"]]]
     shown = [plain_list(side) for side in sides] == [record["left"], record["right"]]
     allowed = ROUNDED_BY if rounded(case.nodes, case.live) else Fraction(0)

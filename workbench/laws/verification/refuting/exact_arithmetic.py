@@ -50,6 +50,10 @@ MACHINE: Final = "machine"
 ARITHMETICS[MACHINE] = "the element types' own numbers"
 
 
+class NoValue(Inexact):
+    """Raised when an operator has no value: a row outside a table, or a division by zero."""
+
+
 def live_nodes(nodes: Sequence[Node], roots: Iterable[int]) -> list[int]:
     """Return the nodes that ``roots`` depend on, operands first."""
     return sorted(postorder(roots, lambda i: nodes[i].inputs))
@@ -61,6 +65,8 @@ def arithmetic_for(nodes: Iterable[Node]) -> str:
     if converts(node.op for node in both):
         return MACHINE
     needed = max((_needed(node) for node in both), default=Arithmetic.POLYNOMIAL)
+    if any(spec_of(node.op).places is not None for node in both):
+        needed = max(needed, Arithmetic.ORDERED)  # a place that is counted from the end is negative
     return whole_numbers(both) if needed is Arithmetic.ORDERED else _NAMES[needed]
 
 
@@ -96,14 +102,19 @@ def degree(nodes: Sequence[Node], root: int) -> int:
 
 # -- values -----------------------------------------------------------------------------------------
 def draw_values(
-    kind: str, nodes: Sequence[Node], live: Sequence[int], rng: random.Random, reach: int = 4
+    kind: str,
+    nodes: Sequence[Node],
+    live: Sequence[int],
+    rng: random.Random,
+    reach: int = 4,
+    left: Sequence[int] = (),
 ) -> dict[int, np.ndarray]:
     """Return random values of the leaves: residues, or whole numbers from ``-reach`` to ``reach``.
 
     If a constant is larger than ``reach``, some values lie beside it and beyond it. In fractions, half of the
     tensors of whole numbers have values near the bounds of their element type. A variance is drawn such that
-    its sum with the operator's epsilon is the square of a number, and numbers of places such that the axis
-    has them.
+    its sum with the operator's epsilon is the square of a number, and numbers of places such that the axes of
+    the left-hand side have them: those of the right-hand side must have them, too.
 
     Args:
         kind: The arithmetic.
@@ -111,8 +122,9 @@ def draw_values(
         live: The nodes to evaluate, operands first.
         rng: The source of random numbers.
         reach: The largest absolute value of whole numbers.
+        left: The nodes of the left-hand side.
     """
-    variances, extents = _variances(nodes, live), _extents(nodes, live)
+    variances, extents = _variances(nodes, live), _extents(nodes, live) | _extents(nodes, left)
     far = beyond(nodes, live, reach) if kind in ("ordered", "rational", "digits") else []
     values: dict[int, np.ndarray] = {}
     for i in live:
@@ -125,8 +137,6 @@ def draw_values(
             drawn: list[Any] = [r * r - variances[i] for r in roots]
         elif i in extents:  # counted from the first place, or from the last one as a negative number
             drawn = [rng.randrange(-extents[i], extents[i]) for _ in range(size)]
-            if kind == "modular":
-                drawn = [d % extents[i] for d in drawn]
         elif kind == MACHINE:
             drawn = _machine_numbers(nodes, live, size, rng)
         elif nodes[i].tensor.dtype == "bool":
@@ -217,6 +227,8 @@ class Fractions:
 
     def number(self, value: float | Fraction) -> Number:
         """Return the fraction that a Python number is, of a float the decimal as it is written."""
+        if isinstance(value, float) and not math.isfinite(value):
+            raise Inexact(f"{value} is not a fraction")
         return as_written(value) if isinstance(value, float) else Fraction(value)
 
     def root(self, x: Number) -> Number:
@@ -281,9 +293,9 @@ class Decimals:
         return self.mp.sin(x)
 
     def power(self, x: Number, y: Number) -> Number:
-        """Return ``x ** y``."""
+        """Return ``x ** y``; raise ZeroDivisionError for a negative power of 0."""
         if x == 0 and y < 0:
-            return self.mp.inf
+            raise ZeroDivisionError("a negative power of 0")
         return self.mp.nan if x < 0 and not self.mp.isint(y) else self.mp.power(x, y)
 
     def pi(self) -> Number:
@@ -319,7 +331,10 @@ def run(
             if i in values:
                 continue
             node = nodes[i]
-            values[i] = _apply(kind, node, [values[j] for j in node.inputs])
+            try:
+                values[i] = _apply(kind, node, [values[j] for j in node.inputs])
+            except (IndexError, ZeroDivisionError) as error:
+                raise NoValue(f"{node.op}: {error or 'a division by zero'}") from None
     return values
 
 
@@ -344,8 +359,8 @@ def _apply(kind: str, node: Node, operands: list[np.ndarray]) -> np.ndarray:
             result = spec.exact.compute(numbers, operands, attrs)
         else:
             result = spec.evaluate(operands, attrs)
-    except (ZeroDivisionError, OverflowError) as error:  # such as a deviation of 0 without an epsilon
-        raise Inexact(f"{node.op}: {error or 'a division by zero'}") from None
+    except OverflowError as error:
+        raise Inexact(f"{node.op}: {error}") from None
     result = np.asarray(result, dtype=object)
     # The elements of a constant are whole numbers, which evaluation makes as floats.
     if kind == "rational" and operands and any(isinstance(e, float) for e in result.flat):
@@ -402,12 +417,12 @@ def differs(
     apart = numbers_of(kind).number(max(allowed, CLOSE) if kind == "digits" else allowed)
     for index in np.ndindex(left.shape):
         a, b = left[index], right[index]
-        if kind == "rational":
-            if a != b and abs(a - b) > apart * max(1, abs(a), abs(b)):
-                return index
-            continue
         if a != a or b != b:  # at least one side is not a number
             if (a != a) != (b != b):
+                return index
+            continue
+        if kind == "rational":
+            if a != b and abs(a - b) > apart * max(1, abs(a), abs(b)):
                 return index
             continue
         if a == b:

@@ -24,7 +24,7 @@ from workbench.laws.verification.instances.nondeterminism import Enumeration, Ra
 from workbench.laws.verification.instances.spaces import Space, open_space
 from workbench.laws.verification.instances.typings import AXES, Menu
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of
-from workbench.laws.verification.refuting.exact_arithmetic import PRIME, degree, draw_values
+from workbench.laws.verification.refuting.exact_arithmetic import PRIME, degree
 from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.laws.verification.refuting.shrinking import small
 from workbench.ops import TensorType, TypeMismatch
@@ -74,7 +74,7 @@ class Findings:
     not. ``unusual`` is the number of them with a number that no menu has. ``bound`` is the chance that one
     polynomial instance passed although its sides differ (Schwartz-Zippel: degree over field size). ``empty``
     means that the two sides have no type in common; ``reason`` is the last reason why an instance could not
-    be made.
+    be made, ``failure`` the error that ended the search. ``theorem`` is the number of cases of a proof for all types.
     """
 
     passed: list[Instance] = field(default_factory=list)
@@ -87,11 +87,23 @@ class Findings:
     seconds: float = 0.0
     empty: bool = False
     reason: str = ""
+    failure: str = ""
+    theorem: int = 0
 
     @property
     def draws(self) -> int:
         """Return the number of instances evaluated."""
         return len(self.passed) + len(self.failed)
+
+    @property
+    def decided(self) -> bool:
+        """Return whether no further search is needed for the verdict."""
+        return self.fruitless or self.counterexample is not None
+
+    @property
+    def fruitless(self) -> bool:
+        """Return whether nothing is left to prove: by a proof, without a common type, or after an error."""
+        return self.empty or bool(self.failure) or self.theorem > 0
 
     def joined(self, other: Findings) -> Findings:
         """Return the findings of two searches that found no counterexample."""
@@ -304,7 +316,7 @@ def _evaluated(case: Case, rng: random.Random) -> tuple[int, tuple[int, ...]] | 
         if attempt >= 3 and case.kind == "rational":
             case.kind = "digits"
         try:
-            return case.differs(case.kind, draw_values(case.kind, case.nodes, case.live, rng))
+            return case.differs(case.kind, case.draw(rng))
         except Inexact as error:
             reason = error
     raise reason

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from workbench.laws.verification.instances.boundary_values import coordinate_of
+from workbench.laws.verification.instances.boundary_values import coordinate_of, unbounded
 from workbench.laws.verification.instances.elements import WHOLE
 from workbench.laws.verification.instances.ground import Instance
 from workbench.laws.verification.instances.spaces import allowed
@@ -318,7 +318,7 @@ def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
     if attr.tried:
         return rng.choice(attr.tried)
     if attr.kind == "float":
-        return rng.choice((0.0, 0.5, -0.25))
+        return rng.choice((0.0, 0.5, -0.25, *unbounded(attr)))
     return rng.randint(1, 4)
 
 

@@ -15,9 +15,7 @@ from workbench.laws.verification.instances.typings import Menu
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of, plain_list, text_of
 from workbench.laws.verification.refuting.exact_arithmetic import (
     ARITHMETICS,
-    draw_values,
     filled,
-    run,
     whole_numbers,
 )
 from workbench.ops import TypeMismatch
@@ -56,7 +54,7 @@ def _witness(
     case: Case, rng: random.Random, tries: int
 ) -> tuple[dict[int, np.ndarray], int, tuple[int, ...]] | None:
     for attempt in range(tries):
-        values = draw_values(_whole(case), case.nodes, case.live, rng, 2 if attempt < tries // 2 else 4)
+        values = case.draw(rng, _whole(case), 2 if attempt < tries // 2 else 4)
         try:
             outcome = case.differs(_whole(case), values)
         except Inexact:
@@ -79,11 +77,7 @@ def _flat(rule: Rule, case: Case, rng: random.Random, menu: Menu) -> Counterexam
                 if values is None:
                     continue
                 found = case_of(instance_of(space, values))
-                if (
-                    found.large
-                    or found.differs(found.kind, draw_values(found.kind, found.nodes, found.live, rng))
-                    is None
-                ):
+                if found.large or found.differs(found.kind, found.draw(rng)) is None:
                     continue
             except (Inexact, Inconsistent, NotLinear, TypeMismatch):
                 continue
@@ -153,7 +147,7 @@ def _simple(case: Case, values: dict[int, np.ndarray]) -> tuple[dict[int, np.nda
 
 def _shown(case: Case, values: dict[int, np.ndarray], output: int, index: tuple[int, ...]) -> Counterexample:
     kind = _whole(case)
-    results = run(kind, case.nodes, case.live, values)
+    results = case.results(kind, values)
     left, right = case.pairs[output]
     names = {i: name for name, i in case.leaves.items()}
     # A variable that only gives context does not enter the values, but without it the rule does not match.

@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError
 from itertools import chain, pairwise
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import numpy as np
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.csr_table import CEILING, Table, least
 from workbench.support.machine import collector_paused
-from workbench.support.orders import postorder, strong_components
+from workbench.support.orders import strong_components, topological
 
 #: From this number of e-nodes, least costs are found in array operations.
 BULK: Final = 5_000
@@ -489,8 +490,11 @@ def is_acyclic(egraph: EGraph, choice: np.ndarray) -> bool:
     rows = {
         c: children[start[picked[c]] : start[picked[c] + 1]] for c in np.flatnonzero(needed >= 0).tolist()
     }
-    place = {c: k for k, c in enumerate(postorder(egraph.roots, rows.__getitem__))}
-    return all(place[d] < k for c, k in place.items() for d in rows[c])
+    try:
+        topological(egraph.roots, rows.__getitem__)
+    except CycleError:
+        return False
+    return True
 
 
 def original_selection(egraph: EGraph) -> np.ndarray | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from graphlib import CycleError
 from typing import Any, Final
 
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.problem import NoExtraction
+from workbench.support.orders import topological
 from workbench.support.plugins import Named
 
 #: One line on each method that is built in.
@@ -62,23 +64,23 @@ def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: object) 
     """
     picked = _as_mapping(name, egraph, given)
     choice = np.full(egraph.n_classes, -1, dtype=np.int64)
-    path: dict[int, None] = {}
-    stack = [(c, False) for c in egraph.roots]
-    while stack:
-        c, left = stack.pop()
-        if left:
-            path.popitem()
-            continue
-        if c in path:
-            above = list(path)
-            loop = " → ".join(egraph.class_name(d) for d in [*above[above.index(c) :], c])
-            raise BadExtraction(f"the extractor {name!r} must choose an acyclic term, got the loop {loop}")
-        if choice[c] >= 0:
-            continue
-        choice[c] = _member(name, egraph, costs, picked, c, path)
-        path[c] = None
-        stack.append((c, True))
-        stack += [(d, False) for d in dict.fromkeys(egraph.operands(int(choice[c])).tolist())]
+    reader = dict.fromkeys(egraph.roots, -1)
+
+    def operands(c: int) -> list[int]:
+        if choice[c] < 0:
+            choice[c] = _member(name, egraph, costs, picked.get(c, -1), c, reader[c])
+        row: list[int] = egraph.operands(int(choice[c])).tolist()
+        for d in row:
+            reader.setdefault(d, c)
+        return row
+
+    try:
+        topological(egraph.roots, operands)
+    except CycleError as error:
+        loop = " → ".join(map(egraph.class_name, reversed(error.args[1])))
+        raise BadExtraction(
+            f"the extractor {name!r} must choose an acyclic term, got the loop {loop}"
+        ) from None
     return choice
 
 
@@ -95,14 +97,14 @@ def _as_mapping(name: str, egraph: EGraph, given: Any) -> Mapping[int, int]:
     return {c: int(i) for c, i in enumerate(array.tolist()) if i >= 0}
 
 
-def _member(
-    name: str, egraph: EGraph, costs: np.ndarray, picked: Mapping[int, int], c: int, path: Mapping[int, None]
-) -> int:
-    """Return the e-node that was chosen for an e-class that is needed."""
-    i = picked.get(c, -1)
+def _member(name: str, egraph: EGraph, costs: np.ndarray, i: int, c: int, reader: int) -> int:
+    """Return the e-node ``i`` that was chosen for an e-class, which ``reader`` needs if it is not -1.
+
+    Raise :class:`BadExtraction` unless it is one of the e-class, and of finite cost.
+    """
     if 0 <= i < len(egraph) and int(egraph.eclass[i]) == c and np.isfinite(costs[i]):
         return i
-    by = f", an operand in {egraph.class_name(list(path)[-1])}" if path else ", a root"
+    by = f", an operand in {egraph.class_name(reader)}" if reader >= 0 else ", a root"
     where = f"e-class {egraph.class_name(c)}{by}"
     if not 0 <= i < len(egraph):
         got = "none" if i < 0 else f"{i}, and there are {len(egraph)}"

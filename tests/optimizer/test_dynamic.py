@@ -9,6 +9,7 @@ import pytest
 
 import workbench
 from tests.frontends.models import model, node, normal, value, weight
+from tests.frontends.onnx.test_symbolic_shapes import CASES, written
 from tests.frontends.symbolic_models import (
     class_token,
     heads,
@@ -22,8 +23,10 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.costs.pricing import node_costs
 from workbench.frontends import ModelError, run_model
 from workbench.frontends.model_file import open_model
+from workbench.frontends.onnx import symbolic_values
 from workbench.graph import GraphBuilder, evaluate
 from workbench.optimizer.dynamic import FILES, Checked, Files, checks_at_sizes, fate_of
+from workbench.symbolic import Undecodable
 
 FAST = {"cost": "analytic", "seconds": 20.0, "iterations": 8}
 TEXT = [{"batch": 1, "sequence": 7}, {"batch": 3, "sequence": 16}, {"batch": 8, "sequence": 33}]
@@ -34,7 +37,7 @@ def same(original, written, sizes):
     expected, found = run_model(original, feeds), run_model(written, feeds)
     for name, array in expected.items():
         assert found[name].shape == array.shape
-        scale = max(1.0, float(np.abs(array).max()))
+        scale = max(1.0, float(np.abs(array).max(initial=0.0)))
         np.testing.assert_allclose(found[name], array, rtol=1e-3, atol=1e-4 * scale)
 
 
@@ -267,3 +270,34 @@ def test_without_a_given_file_only_graphs_are_compared():
 def test_an_outcome_names_its_sizes_and_the_difference():
     assert str(Checked(SIZES, FILES)) == "batch=3, sequence=7 (files)"
     assert str(Checked(SIZES, "", "output 'y' differs")) == "batch=3, sequence=7 (FAILED: output 'y' differs)"
+
+
+def test_conditions_clips_and_paddings_of_sizes_pass_and_are_right():
+    for name in ("heads of such a slice", "halves of a batch", "padding that depends on the size"):
+        body, (inputs, outputs, sizes), weights = CASES[name]
+        original = written(body, inputs, outputs, **weights)
+        result = workbench.optimize(original, **FAST)
+        assert result.certificate.passed, name
+        assert not result.dynamic.fixed, name
+        for binding in sizes:
+            same(original, result.dynamic.model(), binding)
+
+
+def test_checks_stand_beside_what_the_model_compares_with_a_size():
+    body, (inputs, outputs, _), weights = CASES["heads of such a slice"]
+    result = workbench.optimize(written(body, inputs, outputs, **weights), **FAST)
+    assert {1, 100, 101, 102} <= {c.sizes["seq"] for c in result.dynamic.checked}
+
+
+def test_a_model_whose_import_fails_stays_as_it_is_with_the_reason(monkeypatch):
+    def refused(self, node):
+        raise Undecodable("a size has no form")
+
+    monkeypatch.setattr(symbolic_values.SizedValues, "visit", refused)
+    original = parallel()
+    result = workbench.optimize(original, **FAST)
+    assert result.certificate.passed
+    assert result.graph is result.original
+    assert any("left as it is: a size has no form" in line for line in result.dynamic.lines())
+    for sizes in TEXT:
+        same(original, result.dynamic.model(), sizes)

@@ -111,7 +111,7 @@ class SymbolTable:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A symbolic dimension that was fixed because it could not be kept, with its extent and the reason."""
+    """A symbolic dimension that has one size at which the model runs, with that extent and the reason."""
 
     name: str
     extent: int

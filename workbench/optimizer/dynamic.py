@@ -59,7 +59,7 @@ class Dynamic:
     """The fate of a model's symbolic dimensions.
 
     ``kept`` dimensions are symbolic in the result; costs and timings are at ``sizes``. ``fixed`` dimensions
-    could not be kept, each with the reason. At the bindings ``checked`` the result was compared with the
+    have one size, each with the reason. At the bindings ``checked`` the result was compared with the
     original.
     """
 

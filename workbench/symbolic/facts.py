@@ -378,7 +378,7 @@ def _last(x: Int, name: str) -> int | None:
     return (x - sym(name) * slope).at({}) // -slope
 
 
-def thresholds(found: Sequence[Int | Cond], name: str, others: dict[str, int]) -> set[int]:
+def thresholds(found: Sequence[Int | Cond], name: str, others: Mapping[str, int]) -> set[int]:
     """Return the values of a symbol at which a maximum or a condition in integers changes.
 
     Args:
@@ -386,40 +386,30 @@ def thresholds(found: Sequence[Int | Cond], name: str, others: dict[str, int]) -
         name: The symbol.
         others: The values of the other symbols.
     """
-    values: set[int] = set()
-    differences: list[Int] = []
-    for x in found:
-        for a in atoms(x):
-            if a.head == "max":
-                differences += [a.args[0] - b for b in a.args[1:]]
-            elif a.head == "ite":
-                differences += _compared(a.args[0])
-    for d in differences:
-        if name in symbols(d):
-            values.update(_roots(d, name, others))
-    return values
+    differences: dict[Int, None] = {}
+    for a in (a for x in found for a in atoms(x)):
+        if a.head == "max":
+            differences |= dict.fromkeys(a.args[0] - b for b in a.args[1:])
+        elif a.head == "ite":
+            differences |= dict.fromkeys(_compared(a.args[0]))
+    return {k for d in differences if name in symbols(d) for k in _roots(d, name, others)}
 
 
 def _compared(c: Cond) -> list[Int]:
     return [c.args[0]] if c.head in ("ge", "eq") else [x for d in c.args for x in _compared(d)]
 
 
-def _roots(d: Int, name: str, others: dict[str, int]) -> Iterator[int]:
-    """Yield values of a symbol around which an integer changes its sign, by halving."""
+def _roots(d: Int, name: str, others: Mapping[str, int]) -> Iterator[int]:
+    """Yield a value at which an integer is 0, and one from which its sign is another, by halving."""
 
     def at(value: int) -> int:
         return d.at({**others, name: value})
 
-    try:
-        low, sign = 1, at(1) >= 0
-        high = next((1 << n for n in range(1, 24) if (at(1 << n) >= 0) != sign), None)
-        if d.terms and any(at(n) == 0 for n in range(1, 65)):
-            yield next(n for n in range(1, 65) if at(n) == 0)
-    except KeyError:
-        return
-    if high is None:
-        return
+    yield from [value for value in range(1, 65) if at(value) == 0][:1]
+    up = at(1) >= 0
+    low, high = 1, next((1 << n for n in range(1, 24) if (at(1 << n) >= 0) != up), 0)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if (at(middle) >= 0) == sign else (low, middle)
-    yield high
+        low, high = (middle, high) if (at(middle) >= 0) == up else (low, middle)
+    if high:
+        yield high

@@ -351,6 +351,8 @@ _RULES: Final[Mapping[str, Callable[..., Any]]] = {
     "Tile": lambda facts, attrs, a, s: np.tile(a, _ints(s)),
     "ReduceProd": _reduced_by(_times),
     "ReduceSum": _reduced_by(_sum),
+    "ReduceMax": lambda facts, attrs, *a: _reduced_by(_larger(facts, 1))(facts, attrs, *a),
+    "ReduceMin": lambda facts, attrs, *a: _reduced_by(_larger(facts, -1))(facts, attrs, *a),
 }
 
 

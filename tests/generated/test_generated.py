@@ -12,8 +12,8 @@ from tests.generated.draft import session
 from tests.generated.families import FAMILIES, LARGER, draw
 from tests.generated.judge import compared, difference, judge, judged, line, table
 
-#: Seeds of different families, of which every result is right.
-DOZEN = (0, 5, 8, 9, 12, 15, 16, 18, 19, 26, 30, 102)
+#: Seeds of different families: a squeeze, a slice, a cache, a table, a crop, a U-Net, chunks, lengths, joined rows…
+DOZEN = (1, 2, 3, 6, 11, 20, 22, 24, 32, 36, 37, 40)
 
 
 def test_every_family_makes_a_model_that_runs_at_several_sizes():

@@ -2,8 +2,9 @@
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import workbench
 from tests.certification.models import chain, model, network
@@ -37,7 +38,7 @@ def test_a_model_is_equal_to_itself():
     assert found.error == 0.0
     assert found.own_rounding > 0
     assert found.passed
-    assert "equal on 6 draws" in found._repr_mimebundle_()["text/html"]
+    assert "equal on 8 draws" in found._repr_mimebundle_()["text/html"]
     assert len(found.drawn) == 6  # four for one batch size, one for each of two others
 
 
@@ -280,3 +281,65 @@ def test_an_input_too_large_to_draw_is_refused():
     large = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     with pytest.raises(ModelError, match="input 'x' must have at most"):
         certify_files(large, large, dims={"n": 10**11})
+
+
+def written(body, given="float[4,6] x", made="float[4,6] y", **weights):
+    """Return a model from ONNX's text form."""
+    text = f'<ir_version: 8, opset_import: ["" : 17]>\ng ({given}) => ({made}) {{ {body} }}'
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items())
+    return model
+
+
+def branch(other):
+    """Return a model that takes one branch if its input's sum is below 1000, and ``other`` if not."""
+    named = (("t", "p", "two"), ("e", "q", other))
+    arms = [f"{n} () => (float[4,6] {r}) {{ {r} = Mul(x, {w}) }}" for n, r, w in named]
+    body = (
+        f"s = ReduceSum<keepdims=0>(x) c = Less(s, k) y = If<then_branch={arms[0]}, else_branch={arms[1]}>(c)"
+    )
+    return written(body, two=F(2), three=F(3), k=F(1e3))
+
+
+F = np.float32
+INT = ("int64[8] i", "int64[8] y")
+ROWS = ("int64[8] i", "float[8,4] y")
+SIZED = ("float[N,6] x", "float[N,6] y")
+TABLE = np.random.default_rng(0).standard_normal((30000, 4)).astype(F)
+OF_SIZE = "d = Shape(x) n = Gather(d, z) c = Equal(n, k) o = Where(c, a, b) y = Mul(x, o)"
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (written("y = Identity(x)"), written("y = Clip(x, , k)", k=F(6))),
+        (
+            written("y = Softmax<axis=1>(x)"),
+            written("e = Exp(x) s = ReduceSum<keepdims=1>(e, k) y = Div(e, s)", k=np.array([1])),
+        ),
+        (written("y = Identity(i)", *INT), written("y = Min(i, k)", *INT, k=np.int64(1000))),
+        (
+            written("y = Gather(k, i)", *ROWS, k=TABLE),
+            written("y = Gather(k, i)", *ROWS, k=TABLE * np.eye(1, 30000, 0, F).T + TABLE),
+        ),
+        (branch("three"), branch("two")),
+        (
+            written(OF_SIZE, *SIZED, z=np.int64(0), k=np.int64(7), a=F(2), b=F(3)),
+            written("y = Mul(x, b)", *SIZED, b=F(3)),
+        ),
+    ],
+    ids=["bound", "overflow", "ends of a type", "first row", "condition", "size"],
+)
+def test_differences_at_the_edges_are_found(a, b):
+    assert not certify_files(a, b).equal
+    assert certify_files(a, a).equal
+
+
+def test_noise_is_neither_equal_nor_different():
+    a, b = (written(f"h = Mul(x, k) y = {f}(h)", k=F(1e7)) for f in ("Sin", "Cos"))
+    found = certify_files(a, b)
+    assert found.undecided
+    assert not found.equal
+    assert str(found).startswith("cannot tell: 'y' of A moves by as much as it is large")
+    assert found.summary()["equal"] is None
+    assert certify_files(a, a).equal

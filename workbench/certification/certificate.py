@@ -154,6 +154,8 @@ class Certificate(Face):
     None if the model was not evaluated in float64, for example because it is too large. ``rules`` maps each
     rule that fired in the run to the verdict on it; the rules that made the result come first.
 
+    ``undecided`` says of two files that one cannot tell: where they differ, the original is noise.
+
     Two files run as they are on each of the inputs that ``drawn`` describes; ``files`` are their names.
     ``own_rounding`` is the largest change of the original's outputs when its own operands are changed by units
     of their last place, and ``allowed`` says in words how much the files may differ. ``difference`` is the
@@ -187,6 +189,7 @@ class Certificate(Face):
     notes: tuple[str, ...] = ()
     difference: Difference | None = None
     repro: tuple[str, ...] = ()
+    undecided: bool = False
 
     @property
     def equal(self) -> bool:
@@ -196,6 +199,8 @@ class Certificate(Face):
     def verdict(self) -> str:
         """Return the outcome in one line."""
         plural = "" if self.draws == 1 else "s"
+        if self.undecided:
+            return f"cannot tell: {self.reason}"
         if not self.passed:
             return f"differs: {self.reason}" if self.files else f"FAILED: {self.reason}"
         if self.files:
@@ -249,7 +254,7 @@ class Certificate(Face):
             return {
                 "a": self.files[0],
                 "b": self.files[1],
-                "equal": self.passed,
+                "equal": None if self.undecided else self.passed,
                 "reason": self.reason,
                 "draws": list(self.drawn),
                 "seed": self.seed,

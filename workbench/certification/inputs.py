@@ -18,14 +18,14 @@ from workbench.frontends.onnx.file import check_elements
 from workbench.frontends.onnx.traits import OnnxTrait, has, index_operands
 from workbench.graph import Graph
 from workbench.ops import TensorType, Trait, spec_of, with_trait
-from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES
+from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES
 
 V = TypeVar("V", bound=Hashable)
 
 #: The distributions of the floats of a graph, in the order of the draws; its other inputs are 0 or 1.
 GRAPH_KINDS: Final = ("normal", "uniform", "sparse")
 #: The distributions from which inputs of a file are drawn, in this order.
-KINDS: Final = ("normal", "uniform", "wide", "ties")
+KINDS: Final = ("normal", "uniform", "wide", "ties", "ends", "thresholds")
 #: The distributions that replace one on which a file fails, in this order.
 GENTLER: Final = ("small", "ones", "zeros")
 #: The distributions of integers that replace one on which a graph fails, in this order.
@@ -33,7 +33,21 @@ _GENTLER_INTEGERS: Final = ("ones", "zeros", "small")
 #: The bounds of integers that are not indices, by distribution.
 _INTEGERS: Final = {
     "bits": (0, 2), "normal": (0, 2), "uniform": (0, 8), "wide": (-8, 9), "ties": (0, 3), "small": (1, 3),
+    "ends": (-8, 9), "thresholds": (0, 8),
 }  # fmt: skip
+
+#: The least and the largest number of the integers that numpy has, by element type.
+_ENDS: Final = {
+    f"{sign}int{bits}": (int(np.iinfo(f"{sign}int{bits}").min), int(np.iinfo(f"{sign}int{bits}").max))
+    for sign in ("", "u")
+    for bits in (8, 16, 32, 64)
+}
+#: The element types, in an ONNX file, of constants that may be thresholds.
+_NUMBERS: Final = frozenset(DTYPE_CODES[d] for d in ("float64", "float32", "float16", *_ENDS))
+#: Numbers beyond this are not drawn as thresholds: beside them, other entries would drown in rounding.
+_LARGEST_THRESHOLD: Final = 1e5
+#: At most this many thresholds are drawn from.
+_THRESHOLDS: Final = 64
 
 #: Operators of graphs that pass all their operands' elements on, so that an index stays one.
 _PASSING: Final = {op for op in with_trait(Trait.SELECTS) | {"cast"} if spec_of(op).places is None}
@@ -66,6 +80,7 @@ def tensor(
     kind: str,
     rng: np.random.Generator,
     seen: Range | None = None,
+    near: Sequence[float] = (),
 ) -> np.ndarray:
     """Draw one tensor.
 
@@ -76,6 +91,7 @@ def tensor(
         kind: The distribution: one of the names above, or ``bits`` for zeros and ones.
         rng: The source of random numbers.
         seen: An observed distribution, which the normal one then follows.
+        near: Numbers at which a model changes what it does: the thresholds that are drawn.
     """
     target = TensorType(dtype, shape).numpy_dtype()
     if dtype == "string":
@@ -85,11 +101,32 @@ def tensor(
         return np.full(shape, kind == "ones") if kind in ("ones", "zeros") else rng.random(shape) < 0.5
     if dtype in FLOAT_DTYPES or dtype.startswith(("float", "complex")):
         data = np.asarray(_floats(shape, kind, rng, seen))
+        if kind == "thresholds":
+            data = _beside(data, near, (-1.0, -1e-3, 0.0, 1e-3, 1.0), rng)
         if dtype not in FLOAT_DTYPES:
             data = np.clip(data, -4, 4)
         with np.errstate(all="ignore"):
             return data.astype(target)
-    return np.asarray(_integers(dtype, shape, limit, kind, rng)).astype(target)
+    return np.asarray(_integers(dtype, shape, limit, kind, rng, near)).astype(target)
+
+
+def _beside(
+    data: np.ndarray, near: Sequence[float], by: Sequence[float], rng: np.random.Generator
+) -> np.ndarray:
+    """Return data half of whose entries are replaced by numbers at and beside some others."""
+    if not near:
+        return data
+    there = rng.choice(near, data.shape) + rng.choice(by, data.shape)
+    return np.where(rng.random(data.shape) < 0.5, there, data)
+
+
+def _with_ends(data: np.ndarray, ends: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+    """Return data in which one entry in eight, and at least one for each, is one of some numbers."""
+    data = np.where(rng.random(data.shape) < 1 / 8, rng.choice(ends, data.shape), data)
+    if data.size:
+        places = rng.permutation(data.size)[: len(ends)]
+        data.flat[places] = ends[: len(places)]
+    return data
 
 
 def _floats(shape: tuple[int, ...], kind: str, rng: np.random.Generator, seen: Range | None) -> np.ndarray:
@@ -103,24 +140,38 @@ def _floats(shape: tuple[int, ...], kind: str, rng: np.random.Generator, seen: R
     if kind == "wide":
         # One entry in 32 is about a hundred times the usual size: activations have such outliers.
         return np.where(rng.random(shape) < 1 / 32, 100.0 * data, 3.0 * data)
+    if kind == "ends":
+        return _with_ends(data, (1e4, -1e4, 100.0, -100.0), rng)
     if kind == "ties":
         return np.where(rng.random(shape) < 0.2, 0.0, np.round(4.0 * data) / 2.0)
     return data if seen is None else np.clip(seen.mean + seen.deviation * data, seen.least, seen.most)
 
 
 def _integers(
-    dtype: str, shape: tuple[int, ...], limit: int | None, kind: str, rng: np.random.Generator
+    dtype: str,
+    shape: tuple[int, ...],
+    limit: int | None,
+    kind: str,
+    rng: np.random.Generator,
+    near: Sequence[float],
 ) -> np.ndarray:
     if kind in ("ones", "zeros"):
         return np.full(shape, int(kind == "ones" and (limit is None or limit > 1)))
     if limit is not None:
-        return rng.integers(0, max(1, limit), size=shape)
+        data = np.asarray(rng.integers(0, max(1, limit), size=shape))
+        return _with_ends(data, (0, max(1, limit) - 1), rng) if kind == "ends" else data
     low, high = _INTEGERS[kind]
     if dtype in ("int8", "uint8") and kind in ("normal", "wide"):
         low, high = -128, 128
     if dtype.startswith("u") and kind != "bits":
         low, high = 0, max(high, 256 if dtype == "uint8" and kind != "small" else high)
-    return rng.integers(low, high, size=shape)
+    data = np.asarray(rng.integers(low, high, size=shape))
+    ends = _ENDS.get(dtype)
+    if ends is not None and kind == "ends":
+        return _with_ends(data.astype(dtype), ends, rng)
+    if ends is not None and kind == "thresholds":
+        return np.clip(_beside(data, near, (-1.0, 0.0, 1.0), rng), *ends)
+    return data
 
 
 def _limits(steps: Iterable[tuple[Iterable[V], Iterable[V], bool, Iterable[tuple[V, int]]]]) -> dict[V, int]:
@@ -223,6 +274,7 @@ def draw(
     number: int,
     kind: str,
     seed: int,
+    near: Sequence[float] = (),
 ) -> Draw:
     """Draw inputs for a model; equal arguments give equal inputs.
 
@@ -234,6 +286,7 @@ def draw(
         number: The number of the draw.
         kind: The distribution, one of ``KINDS`` or ``GENTLER``.
         seed: The seed.
+        near: The model's thresholds.
 
     Raises:
         ModelError: An input is too large to be drawn.
@@ -243,19 +296,45 @@ def draw(
         shape = bound(shapes.get(name), binding)
         check_elements(math.prod(shape), f"input {name!r}")
         rng = np.random.default_rng([seed, number, zlib.crc32(name.encode())])
-        feeds[name] = _value(types, shape, limits.get(name), kind, rng)
+        feeds[name] = _value(types, shape, limits.get(name), kind, rng, near)
     return Draw(number, kind, seed, dict(binding), feeds)
 
 
 def _value(
-    types: TypeProto, shape: tuple[int, ...], limit: int | None, kind: str, rng: np.random.Generator
+    types: TypeProto,
+    shape: tuple[int, ...],
+    limit: int | None,
+    kind: str,
+    rng: np.random.Generator,
+    near: Sequence[float],
 ) -> Any:
     if types.WhichOneof("value") == "sequence_type":
-        return [_value(types.sequence_type.elem_type, shape, limit, kind, rng) for _ in range(2)]
+        return [_value(types.sequence_type.elem_type, shape, limit, kind, rng, near) for _ in range(2)]
     if types.WhichOneof("value") == "optional_type":
-        return _value(types.optional_type.elem_type, shape, limit, kind, rng)
+        return _value(types.optional_type.elem_type, shape, limit, kind, rng, near)
     dtype = DTYPE_NAMES.get(types.tensor_type.elem_type, "float32")
-    return tensor(dtype, shape, limit, kind, rng)
+    return tensor(dtype, shape, limit, kind, rng, near=near)
+
+
+def thresholds_of(model: Model) -> tuple[float, ...]:
+    """Return the small constants at which a model changes what it does: bounds, and numbers it compares with."""
+    constants = {
+        node.output[0]: node.attribute[0].t
+        for node in model.nodes
+        if node.op_type == "Constant" and node.attribute[0].name == "value"
+    } | model.weights
+    found: dict[float, None] = {}
+    for node in model.nodes:
+        for name in node.input if has(node, OnnxTrait.COMPARES) else ():
+            held = constants.get(name)
+            if (
+                isinstance(held, onnx.TensorProto)
+                and math.prod(held.dims) <= 4
+                and held.data_type in _NUMBERS
+            ):
+                found |= dict.fromkeys(float(v) for v in onnx.numpy_helper.to_array(held).flat)
+    kept = [v for v in found if math.isfinite(v) and abs(v) <= _LARGEST_THRESHOLD]
+    return tuple(kept[:_THRESHOLDS])
 
 
 def index_limits_of(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:

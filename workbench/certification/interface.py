@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,8 @@ _SIZES: Final[dict[str, tuple[int, ...]]] = {
 }
 #: At most this many bindings are compared; the other sizes replace those with which the original fails.
 BINDINGS: Final = 3
+#: Symbols are not bound to larger sizes than this because of a threshold.
+LARGEST_SIZE: Final = 1025
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,18 +122,21 @@ def _merged(ours: tuple[Dim, ...] | None, theirs: tuple[Dim, ...] | None) -> tup
     )
 
 
-def bindings(interface: Interface, chosen: Mapping[str, int] | None) -> list[dict[str, int]]:
-    """Return the bindings of the symbols to try, in order; a single empty one if there are no symbols.
+def bindings(
+    interface: Interface, chosen: Mapping[str, int] | None, near: Iterable[float] = ()
+) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+    """Return the bindings of the symbols to try, in order, and those at and above thresholds ``near``.
 
-    ``chosen`` fixes the sizes of symbols. Raise ValueError, with the nearest names, if one is unknown.
+    The first list is a single empty binding if there are no symbols. ``chosen`` fixes the sizes of symbols.
+    Raise ValueError, with the nearest names, if one is unknown.
     """
     chosen = dict(chosen or {})
     symbols = interface.symbols
     known = {d for s in interface.shapes.values() for d in s or () if isinstance(d, str)}
     for name in chosen:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 3, 0.3) or sorted(known)
-            hint = f"did you mean {', '.join(near)}?" if near else "the model has no symbolic dimensions"
+            like = difflib.get_close_matches(name, known, 3, 0.3) or sorted(known)
+            hint = f"did you mean {', '.join(like)}?" if like else "the model has no symbolic dimensions"
             raise ValueError(f"--dim must name a symbolic dimension, got {name!r}; {hint}")
     roles = {name: _role(name, interface) for name in symbols}
     found: list[dict[str, int]] = []
@@ -139,7 +144,9 @@ def bindings(interface: Interface, chosen: Mapping[str, int] | None) -> list[dic
         binding = {name: chosen.get(name, _SIZES[roles[name]][turn]) for name in symbols} | chosen
         if binding not in found:
             found.append(binding)
-    return found
+    sizes = sorted({int(k) for k in near if k == int(k) and 1 <= k < LARGEST_SIZE})[:BINDINGS]
+    beside = [{name: chosen.get(name, k + by) for name in symbols} | chosen for k in sizes for by in (0, 1)]
+    return found, [b for b in beside if b not in found[:BINDINGS] and symbols]
 
 
 def _role(name: str, interface: Interface) -> str:

@@ -205,6 +205,22 @@ def _floats(a: np.ndarray, b: np.ndarray, moved: Sequence[np.ndarray], dtype: st
     return Mismatch(index, a[index].item(), b[index].item(), float(np.broadcast_to(allowed, a.shape)[index]))
 
 
+def is_noise(expected: object, found: object, moved: Sequence[object]) -> bool:
+    """Return whether two float values differ by more than rounding, where the original itself is noise.
+
+    An entry of the original is noise if its movement is at least a quarter of the largest entry: whether
+    another value is right there cannot be told.
+    """
+    if not (isinstance(expected, np.ndarray) and moved and TensorType.of(expected).dtype in STATED):
+        return False
+    with np.errstate(all="ignore"):
+        x, y = expected.astype(np.float64), np.asarray(found).astype(np.float64)
+        scale = float(np.abs(np.where(np.isfinite(x), x, 0.0)).max(initial=0.0))
+        movement = np.max([np.abs(np.asarray(m).astype(np.float64) - x) for m in moved], axis=0)
+        beyond = np.abs(x - y) > STATED[TensorType.of(expected).dtype] * scale
+        return bool((beyond & (movement >= scale / 4)).any())
+
+
 def _pooled(values: np.ndarray) -> np.ndarray:
     """Return for each entry the largest value in its column or row, whichever is smaller.
 

@@ -164,7 +164,7 @@ def drawn_results(
         apart: The nodes that are not run.
         a: The model A.
         shapes: The shapes of A's inputs, all bound.
-        kind: The distribution, one of ``draws.KINDS`` or ``draws.GENTLER``.
+        kind: The distribution, one of ``inputs.KINDS`` or ``inputs.GENTLER``.
         seed: The seed of the values.
 
     Returns:

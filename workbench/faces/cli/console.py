@@ -34,7 +34,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 #: Exit codes; the option parser also ends with 2 on usage errors.
-OK, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, BAD_INPUT, UNDECIDED, INTERRUPTED = 0, 1, 2, 4, 130
 
 #: Approximate limit on the characters of a message: names in a model may have any length.
 LONGEST_MESSAGE = 1_000

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.faces.cli.console import FAILED, Progress, reporting_errors, show_table
+from workbench.faces.cli.console import FAILED, UNDECIDED, Progress, reporting_errors, show_table
 from workbench.faces.cli.options import (
     AsJsonOption,
     DimOption,
@@ -41,7 +41,7 @@ def certify(
     a: Annotated[Path, typer.Argument(metavar="A", help="The original, an ONNX file.", show_default=False)],
     b: Annotated[Path, typer.Argument(metavar="B", help="The optimised ONNX file.", show_default=False)],
     dim: DimOption = [],  # noqa: B006
-    draws: Annotated[int, option("N", "Inputs to draw.", min=1)] = 4,
+    draws: Annotated[int, option("N", "Inputs to draw.", min=1)] = 6,
     seed: Annotated[int, option("N", "Seed of the draws.", min=0)] = 0,
     seconds: LimitOption = 600.0,
     run_seconds: Annotated[float, option("S", "Limit on one run.", min=0.001)] = 120.0,
@@ -55,7 +55,7 @@ def certify(
     ] = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Compare a model with its original; exit with 1 if they differ."""
+    """Compare a model with its original; exit with 1 if they differ, with 4 if one cannot tell."""
     for file in (a, b):
         check_input(file)
     check_results([json, repro], keep=[a, b])
@@ -78,7 +78,7 @@ def certify(
     write_json(json, found.summary)
     typer.echo(str(found))
     if not found.equal:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(UNDECIDED if found.undecided else FAILED)
 
 
 # -- cost ----------------------------------------------------------------------------------------------

@@ -39,6 +39,8 @@ class OnnxTrait(enum.Flag):
     ARITHMETIC = enum.auto()
     #: Integers are passed on unchanged, so that an index stays one.
     CARRIES = enum.auto()
+    #: What happens changes at a number that an operand holds.
+    COMPARES = enum.auto()
     #: Places of one operand are read by the indices in another.
     INDEXES = enum.auto()
 
@@ -52,17 +54,19 @@ _ONNX: Final[dict[OnnxTrait, str]] = {
     _T.RANDOM: "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
     _T.RANDOM_IN_TRAINING | _T.CONTINUOUS | _T.UNROUNDED: "Dropout",
     _T.SUBGRAPHS: "If Loop Scan SequenceMap",
-    _T.FOLDABLE: "Mod Reciprocal Sqrt",
+    _T.FOLDABLE: "Reciprocal Sqrt",
+    _T.FOLDABLE | _T.COMPARES: "Mod",
     _T.FOLDABLE | _T.ARITHMETIC: "Add Div Mul Sub",
     _T.FOLDABLE | _T.VARIES: "Erf Exp Log Pow Range Sigmoid Tanh",
     _T.FOLDABLE | _T.VARIES | _T.CONTINUOUS: "Atan Cos CumSum ReduceMean ReduceProd ReduceSum Sin Tan",
-    _T.FOLDABLE | _T.UNROUNDED: "Abs Clip Max Min Neg Trilu",
+    _T.FOLDABLE | _T.UNROUNDED: "Abs Neg Trilu",
+    _T.FOLDABLE | _T.UNROUNDED | _T.COMPARES: "Clip Max Min",
     _T.FOLDABLE | _T.UNROUNDED | _T.SHRINKS: "Compress",
     _T.FOLDABLE | _T.UNROUNDED | _T.CARRIES: "Cast CastLike",
     _T.FOLDABLE | _STEPS: (
-        "And ArgMax ArgMin Ceil ConstantOfShape Equal EyeLike Floor Greater GreaterOrEqual IsInf IsNaN Less "
-        "LessOrEqual Not OneHot Or Round Sign Xor"
+        "And ArgMax ArgMin Ceil ConstantOfShape EyeLike Floor IsInf IsNaN Not OneHot Or Round Sign Xor"
     ),
+    _T.FOLDABLE | _STEPS | _T.COMPARES: "Equal Greater GreaterOrEqual Less LessOrEqual",
     _T.FOLDABLE | _STEPS | _T.SHRINKS: "NonZero",
     _T.FOLDABLE | _STEPS | _T.OF_TYPE: "Shape Size",
     _PASSES: "ReduceMax ReduceMin ScatterND",

@@ -1,16 +1,11 @@
-"""Formulas of numbers, as the file of a hardware unit states its cycles: ``rows + columns``.
-
-A formula is only computed, on fractions too. Nothing is normalised or compared, as sizes are in
-:mod:`workbench.symbolic.integers`.
-"""
+"""Formulas of whole numbers, as the file of a hardware unit states its cycles: ``rows + columns``."""
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 _SIGNS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
@@ -26,7 +21,6 @@ _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "min": min,
     "ceil": lambda x: -int(-x // 1),
 }
-_Computation = Callable[[Mapping[str, float]], Any]
 
 
 class FormulaError(ValueError):
@@ -49,12 +43,12 @@ class Formula:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _parsed(self.text, self.names)
+        _check(_parsed(self.text), self.names)
 
     def __call__(self, **values: float) -> float:
         """Return the value; raise FormulaError if it is negative or a division by zero."""
         try:
-            found = float(_parsed(self.text, self.names)(values))
+            found = float(_value(_parsed(self.text), values))
         except ZeroDivisionError:
             raise FormulaError(f"{self.text!r} must not divide by zero at {values}") from None
         if not found >= 0:
@@ -62,32 +56,42 @@ class Formula:
         return found
 
 
-@lru_cache(maxsize=256)
-def _parsed(text: str, names: tuple[str, ...]) -> _Computation:
+def _parsed(text: str) -> ast.expr:
     try:
-        tree = ast.parse(text, mode="eval").body
+        return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
         raise FormulaError(f"the formula must be an arithmetic expression, got {text!r}") from None
-    return _computation(tree, names)
 
 
-def _computation(node: ast.expr, names: tuple[str, ...]) -> _Computation:
+def _check(node: ast.expr, names: Collection[str]) -> None:
     if isinstance(node, ast.Name):
-        name = node.id
-        if name not in names:
-            raise FormulaError(f"names must be among {', '.join(names)}, got {name}")
-        return lambda values: values[name]
+        if node.id not in names:
+            raise FormulaError(f"names must be among {', '.join(names)}, got {node.id}")
+        return
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        number: Any = node.value
-        return lambda _: number
+        return
     if isinstance(node, ast.BinOp) and type(node.op) in _SIGNS:
-        sign, left, right = _SIGNS[type(node.op)], *(_computation(n, names) for n in (node.left, node.right))
-        return lambda values: sign(left(values), right(values))
+        _check(node.left, names)
+        _check(node.right, names)
+        return
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
         one = node.func.id == "ceil"
         if node.func.id in _FUNCTIONS and node.args and (len(node.args) == 1) == one:
-            function, args = _FUNCTIONS[node.func.id], [_computation(arg, names) for arg in node.args]
-            return lambda values: function(*(arg(values) for arg in args))
+            for arg in node.args:
+                _check(arg, names)
+            return
     raise FormulaError(
         f"a formula has numbers, names, + - * / // %, max, min and ceil, got {ast.unparse(node)!r}"
     )
+
+
+def _value(node: ast.expr, values: Mapping[str, float]) -> Any:
+    if isinstance(node, ast.Name):
+        return values[node.id]
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.BinOp):
+        return _SIGNS[type(node.op)](_value(node.left, values), _value(node.right, values))
+    assert isinstance(node, ast.Call)
+    assert isinstance(node.func, ast.Name)
+    return _FUNCTIONS[node.func.id](*(_value(arg, values) for arg in node.args))

@@ -11,6 +11,7 @@ import numpy as np
 
 from workbench.kernels.composites.composite import Attribute, Composite, Equation, Tensor, matched
 from workbench.kernels.composites.index import (
+    ARITHMETIC,
     ExtentName,
     IndexArith,
     IndexExpr,
@@ -24,7 +25,6 @@ from workbench.kernels.composites.index import (
 from workbench.kernels.composites.scalar import Apply, Bound, Read, Reduce, Scalar, children, walk
 from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
 from workbench.ops.typing import Attrs, ConcreteTyping, N, T, Typing
-from workbench.rules.interpret import ARITHMETIC
 from workbench.support.messages import nearest
 
 #: The most places of an index expression that are tried one by one when bounds do not decide.

@@ -13,7 +13,7 @@ import numpy as np
 
 from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite, Equation
-from workbench.kernels.composites.index import IndexExpr
+from workbench.kernels.composites.index import ARITHMETIC, IndexExpr
 from workbench.kernels.composites.scalar import (
     FUNCTIONS,
     NUMPY_FOLDS,
@@ -33,7 +33,6 @@ from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Inexact, Numb
 from workbench.ops.exact import Number as ExactNumber
 from workbench.ops.types import FLOAT_DTYPES, TensorType
 from workbench.ops.typing import Attrs
-from workbench.rules.interpret import ARITHMETIC
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,16 +1,10 @@
-"""Whole-number expressions of index notation: over the indices of a loop nest and over symbolic extents.
-
-They are syntax trees: a composite is written out, and its loops are lowered, in the order in which it was stated,
-and a place may read a tensor. What follows for all sizes is decided on :mod:`workbench.symbolic.integers`.
-"""
+"""Whole-number expressions of index notation: over the indices of a loop nest and over symbolic extents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
-
-from workbench.rules.interpret import ARITHMETIC
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +72,14 @@ def _bracketed(i: IndexExpr) -> str:
 #: An integer expression; a read is one of a tensor of whole numbers.
 IndexExpr = Whole | IndexName | ExtentName | IndexArith | Read
 
+#: The meaning of the operators of :class:`IndexArith`, on Python's integers and on numpy's.
+ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+}
 _STRENGTH: Final = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
 
 

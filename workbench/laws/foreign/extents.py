@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial, reduce
 from typing import Final
 
 from workbench.rules.language import RuleSyntaxError
@@ -27,8 +26,6 @@ from workbench.rules.pattern import (
     format_expr,
     subterms,
 )
-from workbench.symbolic.integers import Int, num, sym
-from workbench.symbolic.symint import ARITHMETIC
 
 
 class Inexpressible(RuleSyntaxError):
@@ -42,54 +39,48 @@ def _order(expr: IntExpr) -> tuple[int, str]:
     return len(text), text
 
 
-def _whole(expr: IntExpr, leaves: dict[str, IntExpr]) -> Int:
-    """Return the polynomial of an expression; everything but sums, multiples and maxima is a symbol in it."""
+def _linear(expr: IntExpr) -> tuple[dict[IntExpr, int], int]:
     if isinstance(expr, Literal) and isinstance(expr.value, int):
-        return num(expr.value)
-    if isinstance(expr, Arith) and expr.operator in ("+", "-", "*", "max"):
-        x, y = _whole(expr.left, leaves), _whole(expr.right, leaves)
-        if expr.operator != "*" or x.value is not None or y.value is not None:
-            return ARITHMETIC[expr.operator](x, y)
-    text = format_expr(expr)
-    leaves[text] = expr
-    return sym(text)
-
-
-def _expression(x: Int, leaves: dict[str, IntExpr]) -> IntExpr:
-    """Return a polynomial as an expression with sorted sums and maxima."""
-    summands, number = [], 0
-    for product, factor in x.terms:
-        if not product:
-            number = factor
-            continue
-        (atom,) = product
-        if atom.head == "max":
-            args = sorted((_expression(a, leaves) for a in atom.args), key=_order)
-            term = reduce(lambda rest, arg: Arith("max", arg, rest), reversed(args))
-        else:
-            term = leaves[atom.text]
-        summands.append((term, factor))
-    summands.sort(key=lambda i: (i[1] < 0, _order(i[0])))
-    result: IntExpr | None = None
-    for term, factor in summands:
-        if factor < 0 and result is None:
-            result, number = Literal(number), 0
-        many: IntExpr = term if abs(factor) == 1 else Arith("*", Literal(abs(factor)), term)
-        result = many if result is None else Arith("+" if factor > 0 else "-", result, many)
-    if result is None:
-        return Literal(number)
-    return Arith("+" if number > 0 else "-", result, Literal(abs(number))) if number else result
+        return {}, expr.value
+    if isinstance(expr, Arith) and expr.operator in ("+", "-"):
+        (terms, number), (more, other) = _linear(expr.left), _linear(expr.right)
+        sign = 1 if expr.operator == "+" else -1
+        for term, factor in more.items():
+            terms[term] = terms.get(term, 0) + sign * factor
+        return terms, number + sign * other
+    if isinstance(expr, Arith) and expr.operator == "*":
+        for factor_, rest in ((expr.left, expr.right), (expr.right, expr.left)):
+            if isinstance(factor_, Literal) and isinstance(factor_.value, int):
+                terms, number = _linear(rest)
+                return {t: f * factor_.value for t, f in terms.items()}, number * factor_.value
+    return {expr: 1}, 0
 
 
 def normal(expr: IntExpr) -> IntExpr:
     """Return an expression with its sums sorted and equal summands collected."""
-    leaves: dict[str, IntExpr] = {}
-    return _expression(_whole(expr, leaves), leaves)
+    terms, number = _linear(expr)
+    summands = [(t, f) for t, f in sorted(terms.items(), key=lambda i: _order(i[0])) if f]
+    result: IntExpr | None = None
+    for positive in (True, False):
+        if not positive and result is None:
+            result, number = Literal(number), 0
+        for term, factor in summands:
+            if (factor > 0) is not positive:
+                continue
+            many: IntExpr = term if abs(factor) == 1 else Arith("*", Literal(abs(factor)), term)
+            result = many if result is None else Arith("+" if positive else "-", result, many)
+    assert result is not None
+    if number:
+        return Arith("+" if number > 0 else "-", result, Literal(abs(number)))
+    return result
 
 
 def plus(*summands: IntExpr) -> IntExpr:
     """Return a sum."""
-    return normal(reduce(partial(Arith, "+"), summands))
+    total: IntExpr = Literal(0)
+    for summand in summands:
+        total = Arith("+", total, summand)
+    return normal(total)
 
 
 def minus(left: IntExpr, right: IntExpr) -> IntExpr:
@@ -117,7 +108,19 @@ def over(left: IntExpr, right: IntExpr) -> IntExpr:
 
 def largest(*exprs: IntExpr) -> IntExpr:
     """Return the largest of several expressions."""
-    return normal(reduce(partial(Arith, "max"), exprs))
+    flat: set[IntExpr] = set()
+    for expr in exprs:
+        while isinstance(expr, Arith) and expr.operator == "max":
+            flat.add(expr.left)
+            expr = expr.right
+        flat.add(expr)
+    numbers = [e.value for e in flat if isinstance(e, Literal) and isinstance(e.value, int)]
+    if len(numbers) > 1:
+        flat = {e for e in flat if not isinstance(e, Literal)} | {Literal(max(numbers))}
+    *rest, result = sorted(flat, key=_order)
+    for expr in reversed(rest):
+        result = Arith("max", expr, result)
+    return result
 
 
 def vector(*items: IntExpr) -> AttrExpr:

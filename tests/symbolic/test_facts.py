@@ -111,3 +111,11 @@ def test_sizes_around_which_something_changes_are_found():
     found = [smallest(N, num(100)), choose(equal(N, num(7)), num(1), num(0)), largest(M - 30, N)]
     assert {7, 101} <= thresholds(found, "+n", {"+n": 3, "+m": 5})
     assert thresholds(found, "+m", {"+n": 3, "+m": 5}) == {33}
+
+
+def test_sizes_are_brought_into_a_table_that_holds_their_sum():
+    facts = Facts()
+    facts.add(40 - N - M)
+    found = facts.near({"+n": 128, "+m": 128})
+    assert found["+n"] + found["+m"] <= 40
+    assert min(found.values()) >= 8

@@ -38,6 +38,8 @@ _STEPS: Final = 400
 #: The largest divisor whose remainders are tried one by one, and a bound that no size reaches.
 _REMAINDERS: Final = 64
 _UNBOUNDED: Final = 1 << 40
+#: Turns in which values are halved or doubled until the facts hold.
+_HALVINGS: Final = 12
 
 
 @dataclass(slots=True)
@@ -252,7 +254,11 @@ class Facts:
         return y if self.at_least(y, 2) else choose(equal(x, one), y, x)
 
     def near(self, values: dict[str, int]) -> dict[str, int]:
-        """Return values of symbols at which all extents fit one another, near others, if that is easy."""
+        """Return values of symbols at which the facts hold and all extents fit, near others, if that is easy."""
+        for x in self.known * _HALVINGS:
+            for name in sorted(symbols(x)) if x.at(values) < 0 else ():
+                turns = ({**values, name: v} for v in (max(1, values[name] // 2), 2 * values[name]))
+                values = max(turns, key=x.at)
         for x, y in self.joined:
             if self._fit(x, y, values):
                 continue

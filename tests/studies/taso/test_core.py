@@ -1,3 +1,5 @@
+"""TASO's interface: graphs that its scripts build, their costs, their optimisation and their inspection."""
+
 import numpy as np
 import onnx
 import pytest
@@ -183,3 +185,19 @@ def test_tasos_own_rules_run_in_its_interface(shared_data, capsys):
     found = taso.optimize(graph, 1.0, 100, print_subst=True, rules=path, mode="taso-release")
     assert "taso-enlarge-merge-relu" in capsys.readouterr().out
     assert found.cost() < graph.cost()
+
+
+def test_weights_of_lists_and_the_parts_of_a_split():
+    graph = taso.new_graph()
+    x = graph.new_input(dims=(1, 5))
+    w = graph.new_weight(dims=(2, 5), data=[[1, 2, 3, 4, 5], [0, 0, 0, 0, 1]])
+    graph.split(graph.add(x, w), 1, [2, 3])
+    first, second = [
+        op for op in graph.get_operator_list() if graph.get_operator_type(op) in ("Split", "Slice")
+    ]
+    assert graph.get_split_lens(first) == graph.get_split_lens(second) == [2, 3]
+    assert [a.shape for a in graph.evaluate(np.ones((1, 5), np.float32))] == [(2, 2), (2, 3)]
+    with pytest.raises(taso.TasoError, match="must be a part of a split, got add"):
+        graph.get_split_lens(graph.get_operator_list()[0])
+    with pytest.raises(taso.TasoError, match=r"shape \(2, 2\), got \(2, 1\)"):
+        graph.new_weight(dims=(2, 2), data=[[1], [2]])

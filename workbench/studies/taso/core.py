@@ -149,6 +149,18 @@ class PyGraph(Operators):
             raise TasoError(f"operator {op['guid']} must be a weight, got {node.op}")
         return self._builder.weights[str(node.attrs[0])].value()
 
+    def get_split_lens(self, op: dict[str, int]) -> list[int]:
+        """Return the sizes of the parts of a split, each of which is an operator here; any of them will do."""
+        node = self._builder.nodes[op["guid"]]
+        if node.op != "slice":
+            raise TasoError(f"operator {op['guid']} must be a part of a split, got {node.op}")
+        parts = {
+            (other.attr("start"), other.attr("stop"))
+            for other in self._builder.nodes
+            if other.op == "slice" and (other.inputs, other.attr("axis")) == (node.inputs, node.attr("axis"))
+        }
+        return [stop - start for start, stop in sorted(parts)]
+
     def get_operator_type(self, op: dict[str, int]) -> str:
         """Return TASO's name of an operator's type."""
         node = self._builder.nodes[op["guid"]]

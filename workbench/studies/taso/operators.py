@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from workbench.graph import GraphBuilder
 from workbench.ops import TypeMismatch
@@ -164,12 +165,12 @@ class Operators:
         self._outputs = None
         return PyTensor(self, self._builder.input(name, tuple(dims)))
 
-    def new_weight(self, dims: Sequence[int], data: np.ndarray | None = None) -> PyTensor:
-        """Declare a weight with the given data, or with seeded random elements."""
+    def new_weight(self, dims: Sequence[int], data: ArrayLike | None = None) -> PyTensor:
+        """Declare a weight with the given data, an array or nested lists, or with seeded random elements."""
         shape = tuple(int(d) for d in dims)
-        if data is not None and tuple(data.shape) != shape:
-            raise TasoError(f"new_weight: the data must have shape {shape}, got {tuple(data.shape)}")
-        array = None if data is None else np.ascontiguousarray(data, dtype=np.float32)
+        array = None if data is None else np.asarray(data, dtype=np.float32, order="C")
+        if array is not None and array.shape != shape:
+            raise TasoError(f"new_weight: the data must have shape {shape}, got {array.shape}")
         self._outputs = None
         return PyTensor(self, self._builder.weight(shape, data=array))
 

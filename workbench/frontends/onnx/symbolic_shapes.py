@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from onnx import NodeProto
 
-from workbench.symbolic.facts import Facts
 from workbench.symbolic.integers import Int, at_least, num
+
+if TYPE_CHECKING:
+    from workbench.frontends.onnx.symbolic_values import SizedValues
 
 #: The extents of a result; None for a result that no rule gives.
 Shape = tuple[Int, ...] | None
@@ -26,40 +28,13 @@ _ONE: Final = num(1)
 _DENOMINATOR: Final = 1 << 8
 
 
-class Known(Protocol):
-    """What is known of the values that a node reads."""
-
-    @property
-    def facts(self) -> Facts:
-        """Return what is known of all sizes that the model accepts."""
-
-    @property
-    def opset(self) -> int:
-        """Return the version of the default operator set."""
-
-    def dims(self, name: str) -> Shape:
-        """Return the extents of a value, or None."""
-
-    def ints(self, name: str) -> list[Int] | None:
-        """Return the integers of a small value that is known, or None."""
-
-    def floats(self, name: str) -> list[float] | None:
-        """Return the numbers of a small constant, or None."""
-
-    def equal(self, a: Int, b: Int) -> None:
-        """Note that the model requires two extents to be equal."""
-
-    def accepted(self, x: Int) -> None:
-        """Note that the model requires an integer to be at least 0."""
-
-
 #: A rule: ``(what is known, the node, its attributes) -> the extents of its results``.
-Rule = Callable[[Known, NodeProto, Mapping[str, Any]], Sequence[Shape]]
+Rule: TypeAlias = "Callable[[SizedValues, NodeProto, Mapping[str, Any]], Sequence[Shape]]"
 
 _RULES: Final[dict[str, Rule]] = {}
 
 
-def shapes_of(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def shapes_of(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     """Return the extents of a node's results as far as a rule gives them."""
     rule = _RULES.get(node.op_type) if node.domain == "" else None
     return () if rule is None else rule(known, node, attrs)
@@ -73,7 +48,7 @@ def _rule(*op_types: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def _operand(known: Known, node: NodeProto, i: int) -> list[Int] | None:
+def _operand(known: SizedValues, node: NodeProto, i: int) -> list[Int] | None:
     return known.ints(node.input[i]) if len(node.input) > i and node.input[i] else None
 
 
@@ -88,7 +63,9 @@ def _product(dims: Sequence[Int]) -> Int:
 
 
 # -- windows -----------------------------------------------------------------------------------------
-def _spatial(known: Known, node: NodeProto, attrs: Mapping[str, Any], kernel: Sequence[int] | None) -> Shape:
+def _spatial(
+    known: SizedValues, node: NodeProto, attrs: Mapping[str, Any], kernel: Sequence[int] | None
+) -> Shape:
     dims = known.dims(node.input[0])
     if dims is None or kernel is None or len(kernel) != len(dims) - 2:
         return None
@@ -119,7 +96,7 @@ def _spatial(known: Known, node: NodeProto, attrs: Mapping[str, Any], kernel: Se
 
 
 @_rule("Conv")
-def _conv(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _conv(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims, weight = known.dims(node.input[0]), known.dims(node.input[1])
     if dims is None or weight is None or (kernel := _numbers(weight[2:])) is None:
         return ()
@@ -129,14 +106,14 @@ def _conv(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[S
 
 
 @_rule("MaxPool", "AveragePool", "LpPool")
-def _pool(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _pool(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims = known.dims(node.input[0])
     space = _spatial(known, node, attrs, attrs.get("kernel_shape"))
     return () if dims is None or space is None else [(*dims[:2], *space)] * len(node.output)
 
 
 @_rule("ConvTranspose")
-def _transposed(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _transposed(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims, weight = known.dims(node.input[0]), known.dims(node.input[1])
     if dims is None or weight is None or (kernel := _numbers(weight[2:])) is None or "output_shape" in attrs:
         return ()
@@ -156,7 +133,7 @@ def _transposed(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequ
 
 # -- parts and joins ---------------------------------------------------------------------------------
 def slice_bounds(
-    known: Known, node: NodeProto, attrs: Mapping[str, Any]
+    known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]
 ) -> list[tuple[int, Int, Int, int]] | None:
     """Return the axis, the start, the stop and the step of every slice of a node, inside their axes."""
     dims = known.dims(node.input[0])
@@ -198,7 +175,7 @@ def slice_bounds(
 
 
 @_rule("Slice")
-def _slice(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _slice(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     bounds, dims = slice_bounds(known, node, attrs), known.dims(node.input[0])
     if bounds is None or dims is None:
         return ()
@@ -210,7 +187,7 @@ def _slice(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[
 
 
 @_rule("Split")
-def _split(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _split(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims, count = known.dims(node.input[0]), len(node.output)
     if dims is None:
         return ()
@@ -234,7 +211,7 @@ def _split(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[
 
 
 @_rule("Concat")
-def _concat(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _concat(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     shapes = [known.dims(name) for name in node.input]
     if any(s is None or len(s) != len(shapes[0] or ()) for s in shapes):
         return ()
@@ -253,7 +230,7 @@ def _concat(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence
 
 
 @_rule("Gather")
-def _gather(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _gather(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims, places = known.dims(node.input[0]), _operand(known, node, 1)
     if dims is not None and places is not None:
         n = dims[attrs.get("axis", 0)]
@@ -266,7 +243,7 @@ def _gather(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence
 
 
 @_rule("Pad")
-def _pad(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _pad(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims = known.dims(node.input[0])
     pads = _operand(known, node, 1) if "pads" not in attrs else [num(i) for i in attrs["pads"]]
     if dims is None or pads is None:
@@ -284,7 +261,7 @@ def _pad(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Sh
 
 
 @_rule("Tile")
-def _tile(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _tile(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims, times = known.dims(node.input[0]), _operand(known, node, 1)
     if dims is None or times is None or len(times) != len(dims):
         return ()
@@ -293,7 +270,7 @@ def _tile(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[S
 
 # -- shapes that are given ---------------------------------------------------------------------------
 @_rule("Reshape")
-def _reshape(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _reshape(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims = known.dims(node.input[0])
     asked = _operand(known, node, 1) if len(node.input) > 1 else [num(i) for i in attrs.get("shape", ())]
     if dims is None or asked is None:
@@ -323,7 +300,7 @@ def _reshape(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequenc
 
 
 @_rule("Flatten")
-def _flatten(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _flatten(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims = known.dims(node.input[0])
     if dims is None:
         return ()
@@ -333,12 +310,12 @@ def _flatten(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequenc
 
 
 @_rule("Expand")
-def _expand(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _expand(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims, asked = known.dims(node.input[0]), _operand(known, node, 1)
     return () if dims is None or asked is None else [broadcast(known, [dims, tuple(asked)])]
 
 
-def broadcast(known: Known, shapes: Sequence[tuple[Int, ...]]) -> tuple[Int, ...]:
+def broadcast(known: SizedValues, shapes: Sequence[tuple[Int, ...]]) -> tuple[Int, ...]:
     """Return the extents of operands that broadcast."""
     rank = max(map(len, shapes))
     found: list[Int] = []
@@ -355,13 +332,13 @@ def broadcast(known: Known, shapes: Sequence[tuple[Int, ...]]) -> tuple[Int, ...
 
 
 @_rule("ConstantOfShape")
-def _filled(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _filled(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     asked = _operand(known, node, 0)
     return () if asked is None else [tuple(asked)]
 
 
 @_rule("Range")
-def _range(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _range(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     found = [known.ints(name) for name in node.input]
     if any(f is None for f in found):
         return ()
@@ -372,7 +349,7 @@ def _range(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[
 
 
 @_rule("Resize", "Upsample")
-def _resize(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _resize(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims = known.dims(node.input[0])
     if dims is None or attrs.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         return ()
@@ -401,7 +378,7 @@ def _resize(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence
 
 
 @_rule("DepthToSpace", "SpaceToDepth")
-def _blocks(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _blocks(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims, b = known.dims(node.input[0]), attrs["blocksize"]
     if dims is None or len(dims) != 4:
         return ()
@@ -414,7 +391,7 @@ def _blocks(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence
 
 
 @_rule("TopK")
-def _top(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _top(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     dims, k = (
         known.dims(node.input[0]),
         _operand(known, node, 1) if len(node.input) > 1 else [num(attrs["k"])],
@@ -427,7 +404,7 @@ def _top(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Sh
 
 
 @_rule("MatMul", "Gemm")
-def _product_of(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _product_of(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     a, b = known.dims(node.input[0]), known.dims(node.input[1])
     if a is None or b is None or not a or not b:
         return ()
@@ -453,7 +430,7 @@ _ELEMENTWISE: Final = (
 
 
 @_rule(*_ELEMENTWISE.split())
-def _elementwise(known: Known, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _elementwise(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
     shapes = [known.dims(name) for name in node.input]
     if any(s is None for s in shapes):
         return ()

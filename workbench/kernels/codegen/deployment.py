@@ -128,7 +128,8 @@ def with_kernels(
     """Return the fastest certified mixed program of a result.
 
     There is none if it is not faster, timed whole on one thread as it runs from its file, than both the
-    original and the result without kernels. The certificate compares it with the original.
+    original and the result without kernels, or if the model has symbolic dimensions. The certificate
+    compares it with the original.
 
     Args:
         result: The result of an optimisation.
@@ -139,14 +140,13 @@ def with_kernels(
         measure: Returns the times of a cluster; by default they are measured.
 
     Raises:
-        ValueError: The model has symbolic dimensions.
         CompilerMissing: There is no C compiler.
     """
     kept = () if result.dynamic is None else result.dynamic.kept
     if kept:
         fixed = " ".join(f"{name}=1" for name in kept)
-        raise ValueError(f"a program with kernels must have fixed shapes, got symbolic {', '.join(kept)} "
-                         f"(try --dim {fixed})")  # fmt: skip
+        why = f"no kernels: their shapes must be fixed, got symbolic {', '.join(kept)} (try --dim {fixed})"
+        return Deployed(result.original, None, None, None, None, why)
     competing = len(result.egraph) <= COMPETING
     return deploy(
         result.original,

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import workbench
 from workbench.certification import certify
 from workbench.certification.end_to_end import probe, run_both, run_whole
 from workbench.certification.tolerance import STATED, tolerance_of
@@ -181,3 +183,13 @@ def test_a_value_of_weights_alone_that_is_wrong_differs():
     model, wrong = _angle([0.5, 0.25]), _angle([0.5, 0.5])
     run = run_whole(load_onnx(model), load_onnx(wrong), given=model)
     assert run.why.startswith("output 'tangent' at [1]")
+
+
+def test_an_input_that_is_a_shape_is_not_drawn_against_the_declared_shapes():
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1,3,1] x, int64[3] s) => (float[3,3,3] y) '
+        "{ y = Expand(x, s) }"
+    )
+    found = workbench.optimize(model, cost="analytic", time=False).certificate
+    assert found.passed
+    assert "makes other shapes" in found.whole

@@ -117,11 +117,17 @@ def first_run(loaded: InferenceSession, original: Graph, seed: int) -> Run:
     gentler = (gentle_inputs(original, seed, attempt) for attempt in range(3))
     for inputs in chain([random_inputs(original, seed, 0)], gentler):
         try:
-            return Run(inputs, run_session(loaded, inputs, seconds=_seconds(original)))
+            outputs = run_session(loaded, inputs, seconds=_seconds(original))
         except RuntimeFailure as refusal:
             if refusal.late:
                 return Run(failure=str(refusal))
             failure = failure or f"the original fails on drawn inputs ({one_line(refusal, 240)})"
+            continue
+        # An input that is itself a shape may contradict the shapes that the model declares.
+        declared = {name: t.shape for name, t in original.output_types.items() if name in outputs}
+        if all(outputs[name].shape == shape for name, shape in declared.items()):
+            return Run(inputs, outputs)
+        failure = failure or "the original makes other shapes of drawn inputs than it declares"
     return Run(failure=failure)
 
 

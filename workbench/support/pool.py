@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -22,8 +24,23 @@ def process_pool(
     """Return a pool of ``jobs`` processes (one per core by default), each of which calls ``initializer(*given)``.
 
     Processes are spawned, because a forked one would inherit pipes to other processes, and locks of threads.
+    They end with this process, even if it is killed.
     """
-    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer, given)
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin, (initializer, given))
+
+
+def _begin(initializer: Callable[..., object] | None, given: tuple[Any, ...]) -> None:
+    """Prepare a process of a pool."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if initializer is not None:
+        initializer(*given)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @contextmanager

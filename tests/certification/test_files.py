@@ -39,7 +39,7 @@ def test_a_model_is_equal_to_itself():
     assert found.own_rounding > 0
     assert found.passed
     assert "equal on 8 draws" in found._repr_mimebundle_()["text/html"]
-    assert len(found.drawn) == 6  # four for one batch size, one for each of two others
+    assert len(found.drawn) == 8  # six for one batch size, one for each of two others
 
 
 @pytest.mark.parametrize("level", ["BASIC", "EXTENDED", "ALL"])

@@ -126,7 +126,7 @@ def recorded(init, made):
 def test_an_interrupt_between_steps_ends_the_solver(monkeypatch):
     def bound_alone(self, runner):
         runner.read()
-        self.bound += 1.0
+        self.best.bound += 1.0
 
     def interrupt(step):
         assert step.cost is None

@@ -22,7 +22,7 @@ def files(tmp_path):
 def test_models_that_agree_are_0(run, files):
     code, out, _ = run("certify", files["a"], files["same"], "-q")
     assert code == 0
-    assert out.startswith("equal on 6 draws")
+    assert out.startswith("equal on 8 draws")
 
 
 def test_models_that_differ_are_1_and_the_difference_is_written(run, files, tmp_path):

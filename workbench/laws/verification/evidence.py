@@ -179,11 +179,6 @@ def decide(settings: Settings, question: Question) -> Answer:
     return Answer(verdict, evidence, time.perf_counter() - began)
 
 
-def decide_again(settings: Settings, question: Question) -> Answer:
-    """Return the verdict on a renaming of a rule that is decided, with a counterexample in its own names."""
-    return decide(replace(settings, effort=replace(settings.effort, region=0)), question)
-
-
 def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any]]:
     rule, found, effort = question.rule, question.findings, settings.effort
     if rule.sources == rule.targets:

@@ -20,7 +20,6 @@ from workbench.laws.verification.evidence import (
     Settings,
     cases_of,
     decide,
-    decide_again,
     refuted_by,
     screen,
 )
@@ -339,9 +338,9 @@ class Verification(Stepwise):
             if known is not None and known.verdict in ("proved", "tested", "unknown"):
                 evidence = {"renaming_of": known.name} | known.evidence
                 self._verdicts[number] = self._verdict(number, known.verdict, evidence, 0.0)
-            elif known is not None:  # with a counterexample, or a place in the file, of its own
+            elif known is not None:  # with a counterexample and a region, or a place in the file, of its own
                 again.append(number)
-        for number, answer in self._answers(again, decide_again):
+        for number, answer in self._answers(again):
             evidence = {"renaming_of": self.rules[self._first[number]].name} | answer.evidence
             self._verdicts[number] = self._verdict(number, answer.verdict, evidence, answer.seconds)
         if not self._queue:
@@ -349,11 +348,9 @@ class Verification(Stepwise):
         counts = {"decided": len(self._verdicts), "rules": len(self.rules)}
         return _Done(StepKind.DECISION, counts, "decided {decided} of {rules}".format(**counts))
 
-    def _answers(
-        self, numbers: Sequence[int], job: Callable[[Settings, Question], Answer] = decide
-    ) -> list[tuple[int, Answer]]:
+    def _answers(self, numbers: Sequence[int]) -> list[tuple[int, Answer]]:
         """Return the decisions on rules, without those for which there was no time."""
-        found = self._map(job, [self._question(n) for n in numbers])
+        found = self._map(decide, [self._question(n) for n in numbers])
         return [(n, answer) for n, answer in zip(numbers, found, strict=True) if answer is not None]
 
     # -- verdicts -----------------------------------------------------------------------------------

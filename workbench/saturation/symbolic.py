@@ -82,7 +82,7 @@ def written(x: Int) -> str:
     """Return an integer in egglog's syntax.
 
     >>> written(sym("a") * sym("+b") * 2 - sym("c") - 3)
-    '(- (- (* (* 2 a) b) c) 3)'
+    '(- (- (* (* 2 b) a) c) 3)'
     """
     text = ""
     for product, number in sorted(x.terms, key=lambda t: (t[1] < 0, not t[0])):

@@ -343,3 +343,18 @@ def test_noise_is_neither_equal_nor_different():
     assert str(found).startswith("cannot tell: 'y' of A moves by as much as it is large")
     assert found.summary()["equal"] is None
     assert certify_files(a, a).equal
+
+
+def test_a_threshold_in_an_external_file_is_read(tmp_path):
+    model = written("y = Clip(x, , k)", k=F(6))
+    path = tmp_path / "clip.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="clip.data", size_threshold=0)
+    assert certify_files(path, path).equal
+
+
+def test_a_result_that_fails_is_different_even_beside_noise():
+    a = written("h = Mul(x, k) y = Sin(h)", *SIZED, k=F(1e7))
+    b = written("s = Reshape(x, r) h = Mul(s, k) y = Cos(h)", *SIZED, k=F(1e7), r=np.array([2, 6]))
+    found = certify_files(a, b)
+    assert "fails on" in found.reason
+    assert not found.undecided

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench import certify
-from workbench.certification.tolerance import MOST_EXPLAINED, beyond, movement
+from workbench.certification.tolerance import MOST_EXPLAINED, beyond, is_noise, movement
 from workbench.graph import GraphBuilder, evaluate
 
 
@@ -110,3 +110,11 @@ def test_no_more_is_explained_than_a_few_units():
 def test_what_is_explained_is_taken_off():
     expected, found = np.array([1.0, 2.0, np.nan, np.inf]), np.array([1.5, 1.0, np.nan, np.inf])
     np.testing.assert_array_equal(beyond(expected, found, np.full(4, 0.5)), [1.0, 1.5, np.nan, np.inf])
+
+
+def test_noise_is_measured_by_runs_of_the_same_shape():
+    x, other = np.array([1.0, 2.0, 3.0], np.float32), np.array([2.0, 2.0, 3.0], np.float32)
+    assert is_noise(x, other, [other])
+    assert not is_noise(x, x, [other])
+    assert not is_noise(x, other, [x])
+    assert not is_noise(x, other, [x[:2]])  # as many entries as rounding lets through

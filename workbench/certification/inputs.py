@@ -14,7 +14,7 @@ from onnx import ModelProto, NodeProto, TypeProto
 
 from workbench.certification.interface import Dim, bound
 from workbench.certification.model import Model
-from workbench.frontends.onnx.file import check_elements
+from workbench.frontends.onnx.file import check_elements, tensor_array
 from workbench.frontends.onnx.traits import OnnxTrait, has, index_operands
 from workbench.graph import Graph
 from workbench.ops import TensorType, Trait, spec_of, with_trait
@@ -321,7 +321,7 @@ def thresholds_of(model: Model) -> tuple[float, ...]:
     constants = {
         node.output[0]: node.attribute[0].t
         for node in model.nodes
-        if node.op_type == "Constant" and node.attribute[0].name == "value"
+        if node.op_type == "Constant" and [a.name for a in node.attribute] == ["value"]
     } | model.weights
     found: dict[float, None] = {}
     for node in model.nodes:
@@ -332,7 +332,7 @@ def thresholds_of(model: Model) -> tuple[float, ...]:
                 and math.prod(held.dims) <= 4
                 and held.data_type in _NUMBERS
             ):
-                found |= dict.fromkeys(float(v) for v in onnx.numpy_helper.to_array(held).flat)
+                found |= dict.fromkeys(float(v) for v in tensor_array(held, model.folder).flat)
     kept = [v for v in found if math.isfinite(v) and abs(v) <= _LARGEST_THRESHOLD]
     return tuple(kept[:_THRESHOLDS])
 

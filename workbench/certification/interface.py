@@ -24,8 +24,8 @@ _SIZES: Final[dict[str, tuple[int, ...]]] = {
 }
 #: At most this many bindings are compared; the other sizes replace those with which the original fails.
 BINDINGS: Final = 3
-#: Symbols are not bound to larger sizes than this because of a threshold.
-LARGEST_SIZE: Final = 1025
+#: Symbols are bound to sizes below this because of a threshold.
+_LARGEST_SIZE: Final = 1025
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def bindings(
         binding = {name: chosen.get(name, _SIZES[roles[name]][turn]) for name in symbols} | chosen
         if binding not in found:
             found.append(binding)
-    sizes = sorted({int(k) for k in near if k == int(k) and 1 <= k < LARGEST_SIZE})[:BINDINGS]
+    sizes = sorted({int(k) for k in near if k == int(k) and 1 <= k < _LARGEST_SIZE})[:BINDINGS]
     beside = [{name: chosen.get(name, k + by) for name in symbols} | chosen for k in sizes for by in (0, 1)]
     return found, [b for b in beside if b not in found[:BINDINGS] and symbols]
 

@@ -211,12 +211,15 @@ def is_noise(expected: object, found: object, moved: Sequence[object]) -> bool:
     An entry of the original is noise if its movement is at least a quarter of the largest entry: whether
     another value is right there cannot be told.
     """
-    if not (isinstance(expected, np.ndarray) and moved and TensorType.of(expected).dtype in STATED):
+    if not isinstance(expected, np.ndarray) or TensorType.of(expected).dtype not in STATED:
+        return False
+    others = [a for a in map(np.asarray, moved) if a.shape == expected.shape]
+    if not others:
         return False
     with np.errstate(all="ignore"):
         x, y = expected.astype(np.float64), np.asarray(found).astype(np.float64)
         scale = float(np.abs(np.where(np.isfinite(x), x, 0.0)).max(initial=0.0))
-        movement = np.max([np.abs(np.asarray(m).astype(np.float64) - x) for m in moved], axis=0)
+        movement = np.max([np.abs(m.astype(np.float64) - x) for m in others], axis=0)
         beyond = np.abs(x - y) > STATED[TensorType.of(expected).dtype] * scale
         return bool((beyond & (movement >= scale / 4)).any())
 

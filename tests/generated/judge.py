@@ -151,7 +151,7 @@ def compared(draft, model, valid, result):
                 expected = before.run(None, feeds)
             except Exception as error:
                 if fixed:
-                    return "wrong", f"fixed at {fixed}, where the original fails: {str(error)[-120:]}"
+                    return "wrong", f"fixed at {fixed}, at which the original fails: {str(error)[-120:]}"
                 raise
             try:
                 found = after.run(None, feeds)

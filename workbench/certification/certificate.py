@@ -154,7 +154,7 @@ class Certificate(Face):
     None if the model was not evaluated in float64, for example because it is too large. ``rules`` maps each
     rule that fired in the run to the verdict on it; the rules that made the result come first.
 
-    ``undecided`` says of two files that one cannot tell: where they differ, the original is noise.
+    ``undecided`` means that two files differ in entries that are noise in the original, so that one cannot tell.
 
     Two files run as they are on each of the inputs that ``drawn`` describes; ``files`` are their names.
     ``own_rounding`` is the largest change of the original's outputs when its own operands are changed by units

@@ -127,7 +127,7 @@ def bindings(
 ) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
     """Return the bindings of the symbols to try, in order, and those at and above thresholds ``near``.
 
-    The first list is a single empty binding if there are no symbols. ``chosen`` fixes the sizes of symbols.
+    Without symbols, the first list has one empty binding. ``chosen`` fixes the sizes of symbols.
     Raise ValueError, with the nearest names, if one is unknown.
     """
     chosen = dict(chosen or {})

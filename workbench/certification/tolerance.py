@@ -208,8 +208,8 @@ def _floats(a: np.ndarray, b: np.ndarray, moved: Sequence[np.ndarray], dtype: st
 def is_noise(expected: object, found: object, moved: Sequence[object]) -> bool:
     """Return whether two float values differ by more than rounding, where the original itself is noise.
 
-    An entry of the original is noise if its movement is at least a quarter of the largest entry: whether
-    another value is right there cannot be told.
+    An entry of the original is noise if its movement is at least a quarter of the largest entry: no
+    comparison shows whether another value is right there.
     """
     if not isinstance(expected, np.ndarray) or TensorType.of(expected).dtype not in STATED:
         return False

@@ -1,3 +1,7 @@
+"""Sessions of ONNX Runtime."""
+
+import tracemalloc
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -23,6 +27,18 @@ def test_a_loaded_model_runs_again():
     loaded = session(m, threads=1)
     for x in (1.0, 2.0):
         np.testing.assert_array_equal(run_session(loaded, {"x": np.full(2, x, np.float32)})["y"], [-x, -x])
+
+
+def test_a_model_is_loaded_in_about_the_memory_of_its_weights():
+    weight, shape = normal("w", 1024, 1024), [1024, 1024]
+    summed = model([node("Add", "x w", "y")], [value("x", shape)], [value("y", shape)], [weight])
+    tracemalloc.start()
+    try:
+        session(summed)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * len(weight.raw_data)  # the text of the model alone has three characters for each byte
 
 
 def test_element_types_that_numpy_lacks_go_in_and_out():

@@ -137,8 +137,10 @@ def session(
             options.register_custom_ops_library(os.fspath(operators))
         with tempfile.TemporaryDirectory(prefix="workbench-") as scratch:
             apart = _apart(source, arrays)
-            content: str | bytes = str(source)
-            if apart is not None:
+            content: str | bytes
+            if apart is None:
+                content = str(source)  # a path; the text of a model with weights takes a minute
+            else:
                 kept = _hand_over(apart, options, Path(scratch), read=optimise)
                 content = apart.model.SerializeToString()
             loaded = ort.InferenceSession(

@@ -2,11 +2,13 @@
 
 import contextlib
 
+import numpy as np
 import onnx
 import pytest
 
 import workbench
 from tests.devices.graphs import products
+from tests.frontends.models import model, node, normal, value, weight
 from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
 from workbench.frontends.model_file import fixed_model
@@ -32,6 +34,10 @@ class Fake:
 
     def at(self, shapes):
         self.shapes = shapes
+        return self
+
+    def on(self, inputs):
+        self.inputs = inputs
         return self
 
     @contextlib.contextmanager
@@ -145,16 +151,51 @@ def test_a_result_that_does_not_run_is_not_taken(fake, path):
     fake.fails = ("result",)
     result = workbench.optimize(path)
     assert result.graph is result.original
-    assert (
-        str(result.measured) == "the original stays: the result does not run here (no kernel for the result)"
-    )
+    said = "the original stays: the result does not run here (no kernel for the result)"
+    assert str(result.measured).startswith(said)
+
+
+def unruly(rows=100):
+    """Return a model that looks up its positions, of which it has so many, and counts them where none sees."""
+    nodes = [
+        node("MatMul", "x a", "k"),
+        node("MatMul", "x b", "v"),
+        node("Add", "k v", "kv"),
+        node("IsNaN", "mask", "nan"),
+        node("Not", "nan", "ok"),
+        node("Cast", "ok", "ones", to=onnx.TensorProto.INT64),
+        node("CumSum", "ones axis", "places"),
+        node("Gather", "table places", "p"),
+        node("Add", "kv p", "y"),
+    ]
+    inputs = [value("x", ["batch", "sequence", 64]), value("mask", ["batch", "sequence"])]
+    given = [normal(n, 64, 64) for n in "ab"] + [normal("table", rows, 64), weight("axis", 1, np.int64)]
+    return model(nodes, inputs, [value("y", ["batch", "sequence", 64])], given)
+
+
+def test_a_model_that_does_not_run_at_the_usual_sizes_is_timed_at_others():
+    result = workbench.optimize(unruly())
+    assert result.dynamic.sizes == {"batch": 1, "sequence": 128}, "the sizes of the prices"
+    assert result.measured.target.endswith(", at batch=1, sequence=99")
+    assert not result.measured.failure
+    assert result.measured.rounds >= 5
+
+
+def test_what_was_not_timed_is_not_written_unless_the_user_asks(fake):
     fake.fails = ("original", "result")
-    neither = workbench.optimize(path)
-    assert neither.graph is not neither.original
-    assert "costs alone decided" in str(neither.measured)
+    never = unruly(rows=1)  # no sequence has a place in this table
+    result = workbench.optimize(never)
+    assert result.graph is result.original
+    assert "the original stays: the model does not run here" in str(result.measured)
+    assert "--no-time" in str(result.measured)
+    asked = workbench.optimize(never, time=False)
+    assert asked.graph is not asked.original
+    elsewhere = workbench.optimize(never, cost="analytic", time=True)
+    assert elsewhere.graph is not elsewhere.original
+    assert "nothing was timed: the model does not run here" in str(elsewhere.measured)
 
 
-def test_ctrl_c_while_timing_leaves_the_choice_to_the_costs(path, monkeypatch):
+def test_after_ctrl_c_while_timing_the_original_stays(path, monkeypatch):
     class Interrupted(Fake):
         @contextlib.contextmanager
         def timers(self, models, seed):
@@ -163,8 +204,10 @@ def test_ctrl_c_while_timing_leaves_the_choice_to_the_costs(path, monkeypatch):
 
     monkeypatch.setattr("workbench.devices.targets.OnnxRuntime", Interrupted)
     result = workbench.optimize(path)
-    assert result.measured is None
-    assert result.graph is not result.original
+    assert "the original stays: the timing was interrupted" in str(result.measured)
+    assert result.graph is result.original
+    other = workbench.optimize(path, cost="analytic", time=True)
+    assert other.graph is not other.original, "costs of another device decide"
 
 
 def test_senseless_seconds_are_refused(path):

@@ -94,16 +94,25 @@ def checked_target(count: int, given: str | Target) -> Target:
 class OnnxRuntime:
     """ONNX Runtime on the CPU, with its own graph optimisations on.
 
-    ``shapes`` are the shapes of inputs by name, for models that leave some dimensions open. See
-    :class:`~workbench.devices.ort_sessions.Loaded` for the clock.
+    ``shapes`` are the shapes of inputs by name, for models that leave some dimensions open; ``inputs`` are the
+    inputs themselves. See :class:`~workbench.devices.ort_sessions.Loaded` for the clock.
     """
 
-    def __init__(self, threads: int | None = None, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
-        self.threads, self.shapes = threads, dict(shapes or {})
+    def __init__(
+        self,
+        threads: int | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        inputs: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        self.threads, self.shapes, self.inputs = threads, dict(shapes or {}), inputs
 
     def at(self, shapes: Mapping[str, Sequence[int]]) -> OnnxRuntime:
         """Return the same target for models with symbolic dimensions, whose inputs then have these shapes."""
         return OnnxRuntime(self.threads, shapes)
+
+    def on(self, inputs: Mapping[str, np.ndarray]) -> OnnxRuntime:
+        """Return the same target with these inputs for all models."""
+        return OnnxRuntime(self.threads, inputs=inputs)
 
     @property
     def title(self) -> str:
@@ -134,7 +143,7 @@ class OnnxRuntime:
 
         def feeds(session: InferenceSession) -> Mapping[str, Any]:
             if not drawn:
-                drawn.update(random_feeds(session, seed, self.shapes))
+                drawn.update(self.inputs or random_feeds(session, seed, self.shapes))
             return drawn
 
         timers: list[Loaded] = []

@@ -6,10 +6,10 @@ model stays as it was given, cleaned (:mod:`workbench.frontends.onnx.baseline`).
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from workbench.egraph import EGraph, rebuild
 from workbench.frontends.model import Model
 from workbench.graph import Graph
-from workbench.optimizer.dynamic import Checked, checks_at_sizes, fate_of
+from workbench.optimizer.dynamic import Checked, accepted, checks_at_sizes, fate_of
 from workbench.optimizer.job import Job, Trial
 from workbench.optimizer.search_loop import Run, hurried
 from workbench.rules import RuleSet
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from workbench.certification.certificate import Certificate
     from workbench.certification.regions import Correspondence
     from workbench.devices.ranking import Ranking
-    from workbench.devices.targets import Target
     from workbench.extraction import Solution
     from workbench.frontends.onnx.file import Apart
 
@@ -141,19 +140,24 @@ def cheapest(
 def ranked(job: Job, run: Run) -> tuple[Ranking | None, list[Candidate]]:
     """Return the times of a run's candidates if they are timed, and the candidates to take, best first.
 
-    Ctrl-C ends the timing; costs alone decide then.
+    If times are to decide and there are none, the original stays: Ctrl-C ends the timing, or a model does not
+    run here.
     """
-    if job.trial is not None:
-        with contextlib.suppress(KeyboardInterrupt), job.stages("measuring"):
+    if job.trial is None:
+        return None, [candidate_of(job.model, run.egraph, run.solution)] if run.gains else []
+    try:
+        with job.stages("measuring"):
             return _timed(job, run, job.trial)
-    return None, [candidate_of(job.model, run.egraph, run.solution)] if run.gains else []
+    except KeyboardInterrupt:
+        return _untimed(job, run, job.trial, "the timing was interrupted")
 
 
 def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
     """Time the best extractions and the original.
 
-    If a graph does not run, a quick trial returns a ranking with the reason, and so does any trial of
-    operators for which the runtime has no kernel. Any other trial raises the error of the target.
+    If the original does not run at the sizes of the prices, it is timed at others at which it runs.
+    If a graph runs at none, no candidate of a quick trial is taken, nor any that needs an operator for which
+    the runtime has no kernel. Any other trial raises the error of the target.
     """
     from workbench.certification.end_to_end import without_kernels
     from workbench.devices import targets
@@ -168,49 +172,52 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
         original = cleaned.apart
         uncleaned = cleaned.given() if cleaned.removed and cleaned.weights <= UNCLEANED else None
         target = target.at({name: kind.shape for name, kind in model.graph.input_types.items()})
+    timed = partial(
+        rank,
+        original,
+        found,
+        original_cost=run.before,
+        seconds=trial.seconds,
+        seed=seed,
+        uncleaned=uncleaned,
+        quick=trial.quick,
+    )
     try:
-        ranking = rank(
-            original,
-            found,
-            target,
-            original_cost=run.before,
-            seconds=trial.seconds,
-            seed=seed,
-            uncleaned=uncleaned,
-            quick=trial.quick,
-        )
+        ranking = timed(target)
     except Exception as error:  # whatever a runtime or its inputs can come to
         if not trial.quick and not without_kernels(*(c.graph for c in found)):
             raise
-        return _failed(original, found, target, error, run.before, seed)
+        runs = accepted(model, original, seed, trial.seconds) if trial.quick else None
+        if runs is None or not isinstance(target, targets.OnnxRuntime):
+            return _untimed(job, run, trial, f"the model does not run here ({one_line(error)})", found)
+        sizes, inputs = runs
+        try:
+            ranking = timed(target.on(inputs))
+        except Exception as again:
+            return _untimed(job, run, trial, f"the result does not run here ({one_line(again)})", found)
+        if sizes != model.sizes:
+            ranking = replace(ranking, target=f"{ranking.target}, at {named(sizes)}")
     if not trial.decides:
         ranking = replace(ranking, decided=False, winner=0 if found else None)
     order = ranking.order() if trial.decides else range(len(found))
     return ranking, [replace(found[i], place=i) for i in order]
 
 
-def _failed(
-    original: Graph | Apart,
-    found: list[Candidate],
-    target: Target,
-    error: Exception,
-    cost: float,
-    seed: int,
+def _untimed(
+    job: Job, run: Run, trial: Trial, why: str, found: Sequence[Candidate] = ()
 ) -> tuple[Ranking, list[Candidate]]:
-    """Keep the original, or leave the choice to the costs if the original does not run either."""
+    """Return a ranking without times: the original stays, unless costs of another device decide."""
     from workbench.devices.ranking import Entrant, Ranking
 
-    said = one_line(error)
-    kept: list[Candidate] = []
-    failure = f"the original stays: the result does not run here ({said})"
-    try:
-        with target.timers([original], seed) as timers:
-            timers[0]()
-    except Exception:
-        failure = f"nothing was timed, the model does not run here ({said}): costs alone decided"
-        kept = [replace(candidate, place=i) for i, candidate in enumerate(found)]
-    none = Entrant(cost, 0.0, (0.0, 0.0))
-    return Ranking(none, (), 0.0, 0, target.title, 0.0, failure=failure), kept
+    none = Entrant(run.before, 0.0, (0.0, 0.0))
+    failure = f"the original stays: {why}" if trial.decides else f"nothing was timed: {why}"
+    if trial.decides and trial.quick:
+        failure += "; without timing (--no-time) costs alone decide"
+    ranking = Ranking(none, (), 0.0, 0, trial.target.title, 0.0, decided=trial.decides, failure=failure)
+    if trial.decides:
+        return ranking, []
+    kept = found or ([candidate_of(job.model, run.egraph, run.solution)] if run.gains else [])
+    return ranking, [replace(candidate, place=i) for i, candidate in enumerate(kept)]
 
 
 def _entrants(job: Job, run: Run, trial: Trial) -> list[Candidate]:

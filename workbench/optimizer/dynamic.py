@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench.egraph.at_sizes import graph_at, type_at
 from workbench.egraph.every_size import unproved
 from workbench.frontends.model import Model
+from workbench.frontends.onnx.file import copied
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable
@@ -23,11 +25,13 @@ from workbench.symbolic.integers import written
 from workbench.symbolic.sizes import named
 
 if TYPE_CHECKING:
+    import numpy as np
     from onnx import ModelProto
     from onnxruntime import InferenceSession
 
     from workbench.certification.regions import Correspondence
     from workbench.frontends.model import Fixed, SymbolTable
+    from workbench.frontends.onnx.file import Apart
 
 #: Most elements of the values of two graphs that are compared at another binding.
 _COMPARED: Final = 1 << 24
@@ -228,6 +232,48 @@ def drawn_at(model: Model, sizes: Mapping[str, int]) -> Graph:
     found = copy.copy(model.searched)
     object.__setattr__(found, "nodes", tuple(nodes))
     return found
+
+
+def accepted(
+    model: Model, original: Graph | Apart, seed: int, seconds: float
+) -> tuple[Mapping[str, int], Mapping[str, np.ndarray]] | None:
+    """Return sizes and inputs on which the original runs in ONNX Runtime, or None if none are found in time.
+
+    The sizes of the prices come first. Then come the certificate's, multiplied as far as the prices' sizes
+    allow, and last as they are.
+
+    Args:
+        model: The model.
+        original: The form of it that runs.
+        seed: The seed of the inputs.
+        seconds: The time limit; one run may exceed it.
+    """
+    from workbench.certification.end_to_end import first_run
+    from workbench.frontends.onnx.exporter import to_onnx_apart
+    from workbench.frontends.onnx.file import ModelError
+    from workbench.frontends.runtime import RuntimeFailure, session
+
+    ends = time.monotonic() + seconds
+    apart = to_onnx_apart(original) if isinstance(original, Graph) else original
+    try:
+        loaded = session(copied(apart.model), apart.arrays, threads=1)
+    except (RuntimeFailure, ModelError):
+        return None
+    priced, *others = model.bindings()
+    for sizes in (priced, *(_enlarged(model, small) for small in others), *others):
+        run = first_run(loaded, model.graph if sizes is priced else drawn_at(model, sizes), seed)
+        if run.outputs:
+            return sizes, run.inputs
+        if time.monotonic() > ends:
+            return None
+    return None
+
+
+def _enlarged(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return sizes times the largest number that leaves none above that of the prices; 1 stays 1 there."""
+    grow = [name for name, most in model.sizes.items() if most > 1]
+    factor = max(1, min((model.sizes[name] // sizes[name] for name in grow), default=1))
+    return model.generic.completed({n: k * factor if n in grow else 1 for n, k in sizes.items()})
 
 
 class Files:

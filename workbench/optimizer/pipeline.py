@@ -55,13 +55,16 @@ def optimize(
 ) -> Optimized:
     """Optimise a model and return the certified result, or the original if nothing better is proved.
 
-    Ctrl-C ends the saturation, the extraction or the timing and continues with the results so far.
+    Ctrl-C ends the saturation or the extraction and continues with the results so far. If it ends the timing,
+    the original is the result.
 
     A model file that is priced by this machine, and any model with ``time=True``, is timed in the end: the
     result and the cleaned original run in alternation in ONNX Runtime on one thread. If the costs are this
     machine's, the times decide: the result is the original unless another graph is faster beyond the
-    noise. If the costs are another device's, the times are for information. An original that is saved is
-    the model as it was given, its initialisers taken out of the inputs.
+    noise. An original that does not run at the sizes of the prices is timed at others; if it runs at none,
+    it is the result. With ``time=False`` costs alone decide. If the costs are another device's, the times
+    are for information. An original that is saved is the model as it was given, its initialisers taken out
+    of the inputs.
 
     With ``measure=N`` the N best extractions are timed end to end on ``measure_on``, and the fastest is
     the result, or the original if none is faster beyond the noise.

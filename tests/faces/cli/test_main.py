@@ -95,6 +95,12 @@ def test_ctrl_c_while_the_commands_are_imported_is_130_and_one_line():
     assert (done.returncode, done.stderr) == (130, "workbench: interrupted; nothing was written\n")
 
 
+def test_importing_the_module_that_runs_the_command_line_runs_nothing():
+    code = "import workbench.faces.cli.__main__"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_the_exit_code_stays_after_a_ctrl_c_in_text_that_exec_runs(tmp_path):
     # Dataclasses run such text when they are defined, as modules do while they are imported.
     (tmp_path / "interrupted.py").write_text(

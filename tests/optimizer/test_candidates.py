@@ -1,6 +1,7 @@
 """What is handed over in the end, decided by timers that are scripted."""
 
 import contextlib
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -19,26 +20,20 @@ from workbench.optimizer.summary import running_operators
 from workbench.support.machine import machine
 
 
+@dataclass(frozen=True)
 class Fake:
     """ONNX Runtime on one thread, whose runs take as long as a script says: (original, result)."""
+
+    threads: int | None = None
+    shapes: dict = field(default_factory=dict)
+    inputs: dict = field(default_factory=dict)
 
     title = "a script"
     seconds = (100.0, 80.0)
     fails = ()
 
-    def __init__(self, threads=None):
-        self.threads = threads
-
     def check(self, graph):
         pass
-
-    def at(self, shapes):
-        self.shapes = shapes
-        return self
-
-    def on(self, inputs):
-        self.inputs = inputs
-        return self
 
     @contextlib.contextmanager
     def timers(self, models, seed):

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from workbench.frontends.onnx.file import Apart
 
-#: Weights of more bytes are loaded once, however often a model is given.
+#: Of models with weights of more bytes, one candidate is loaded at a time.
 LARGE: Final = 1 << 25
 
-#: Of models with weights of more bytes, only one is loaded at a time.
+#: Of models with weights of more bytes, only one model is loaded at a time.
 HUGE: Final = 1 << 28
 
 #: Seconds of a run from which on a model that is loaded again is not run once more before it is timed.
@@ -44,24 +44,16 @@ class Loaded:
     """A model that is loaded when it is first needed; a call runs it once and returns microseconds.
 
     With one thread a run takes the processor time of that thread if it is shorter than the clock's, which
-    leaves out the time that other processes take of the core. A ``twin`` is the same model in another place
-    of the list: its session serves both if their weights take more than :data:`LARGE` bytes.
+    leaves out the time that other processes take of the core.
 
     Args:
         given: The model.
         feeds: The inputs by name.
         threads: The number of threads; by default the runtime's own choice.
-        twin: The same model in another place, if it occurs twice.
     """
 
-    def __init__(
-        self,
-        given: Graph | ModelProto | Apart,
-        feeds: Feeds,
-        threads: int | None,
-        twin: Loaded | None = None,
-    ) -> None:
-        self._given, self._feeds, self._threads, self._twin = given, feeds, threads, twin
+    def __init__(self, given: Graph | ModelProto | Apart, feeds: Feeds, threads: int | None) -> None:
+        self._given, self._feeds, self._threads = given, feeds, threads
         self._session: InferenceSession | None = None
         self._inputs: Mapping[str, Any] = {}
         self._kernels: Kernels | None = None
@@ -94,11 +86,7 @@ class Loaded:
         Raise RuntimeFailure if the runtime refuses the model or a loop does not end.
         """
         if self._session is None:
-            if self._twin is not None and self._twin.load() is not None and self._twin.large:
-                self._session, self._inputs = self._twin.load(), self._twin._inputs
-                self._kernels, self.large, self.huge = self._twin._kernels, True, self._twin.huge
-            else:
-                self._session = self._loaded()
+            self._session = self._loaded()
         return self._session
 
     def __call__(self) -> float:

@@ -336,12 +336,12 @@ def blocks(
         enough: Whether these figures decide, so that no further block is needed.
 
     Returns:
-        The figures of the original, of the candidate and of the original again, in microseconds.
+        The figures of the original, of the candidate, and of the original as it was loaded for the next block,
+        in microseconds.
     """
     reference: list[float] = []
-    copy: list[float] = []
     others: list[float] = []
-    taken = [reference, others, copy]
+    taken: list[list[float]] = []
     loaded: Any = None
     for block in range(_BLOCKS):
         for timer in (first, other) if block % 2 == 0 else (other, first):
@@ -351,12 +351,9 @@ def blocks(
                 timer()
                 loaded = timer
             for _ in range(_RUNS):
-                if timer is first:
-                    reference.append(timer())
-                    copy.append(timer())
-                else:
-                    others.append(timer())
-        if block and (sum(map(sum, taken)) > 1e6 * seconds or enough(taken)):
+                (reference if timer is first else others).append(timer())
+        taken = [reference, others, reference[_RUNS:] + reference[:_RUNS]]
+        if block and (sum(reference) + sum(others) > 1e6 * seconds or enough(taken)):
             break
     loaded.unload()
     return taken

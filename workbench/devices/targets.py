@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -91,6 +91,7 @@ def checked_target(count: int, given: str | Target) -> Target:
     return target(given) if isinstance(given, str) else given
 
 
+@dataclass(frozen=True, slots=True)
 class OnnxRuntime:
     """ONNX Runtime on the CPU, with its own graph optimisations on.
 
@@ -98,21 +99,9 @@ class OnnxRuntime:
     inputs themselves. See :class:`~workbench.devices.ort_sessions.Loaded` for the clock.
     """
 
-    def __init__(
-        self,
-        threads: int | None = None,
-        shapes: Mapping[str, Sequence[int]] | None = None,
-        inputs: Mapping[str, np.ndarray] | None = None,
-    ) -> None:
-        self.threads, self.shapes, self.inputs = threads, dict(shapes or {}), inputs
-
-    def at(self, shapes: Mapping[str, Sequence[int]]) -> OnnxRuntime:
-        """Return the same target for models with symbolic dimensions, whose inputs then have these shapes."""
-        return OnnxRuntime(self.threads, shapes)
-
-    def on(self, inputs: Mapping[str, np.ndarray]) -> OnnxRuntime:
-        """Return the same target with these inputs for all models."""
-        return OnnxRuntime(self.threads, inputs=inputs)
+    threads: int | None = None
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    inputs: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
@@ -146,11 +135,7 @@ class OnnxRuntime:
                 drawn.update(self.inputs or random_feeds(session, seed, self.shapes))
             return drawn
 
-        timers: list[Loaded] = []
-        first: dict[int, Loaded] = {}
-        for given in models:
-            timers.append(Loaded(given, feeds, self.threads, twin=first.get(id(given))))
-            first.setdefault(id(given), timers[-1])
+        timers = [Loaded(given, feeds, self.threads) for given in models]
         try:
             yield timers
         finally:

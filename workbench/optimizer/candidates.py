@@ -171,7 +171,7 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
         cleaned = model.cleaned()
         original = cleaned.apart
         uncleaned = cleaned.given() if cleaned.removed and cleaned.weights <= UNCLEANED else None
-        target = target.at({name: kind.shape for name, kind in model.graph.input_types.items()})
+        target = replace(target, shapes={n: kind.shape for n, kind in model.graph.input_types.items()})
     timed = partial(
         rank,
         original,
@@ -192,7 +192,7 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
             return _untimed(job, run, trial, f"the model does not run here ({one_line(error)})", found)
         sizes, inputs = runs
         try:
-            ranking = timed(target.on(inputs))
+            ranking = timed(replace(target, inputs=inputs))
         except Exception as again:
             return _untimed(job, run, trial, f"the result does not run here ({one_line(again)})", found)
         if sizes != model.sizes:

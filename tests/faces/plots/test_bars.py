@@ -1,3 +1,5 @@
+"""Bars by network: speed-up, optimiser time and stages, with errors and sources."""
+
 import math
 from itertools import pairwise
 
@@ -9,9 +11,7 @@ from tests.faces.plots.runs import runs, with_k
 from workbench.faces.plots import (
     optimiser_time_data,
     plot_optimiser_time,
-    plot_programs,
     plot_speedup,
-    programs_data,
     speedup_data,
 )
 from workbench.faces.plots.bars import bar_size, bar_styles, draw_bars
@@ -63,25 +63,6 @@ def test_the_picture_names_methods_networks_and_the_source_of_costs():
 
 def test_no_records_say_so():
     assert plot_speedup(runs()[:0], Figure().subplots()).texts[0].get_text() == "no records"
-
-
-def test_exponents_of_e_graphs_and_of_candidates():
-    data = programs_data(with_k(1))
-    assert [s.method for s in data.series] == ["workbench", "TASO"]
-    assert data.series[0].values[0].mean == 8
-    assert data.series[1].values[0].mean == 6
-    assert [m.mean for m in data.means] == [8, 6]
-
-
-def test_the_axis_is_logarithmic():
-    ax = plot_programs(with_k(1), Figure().subplots())
-    assert ax.get_yscale() == "log"
-    assert [t.get_text() for t in ax.texts] == ["8", "8", "6"]
-
-
-def test_records_without_programs_are_refused():
-    with pytest.raises(ValueError, match="must have 'programs' or 'candidates', got neither"):
-        programs_data([{"network": "n", "speedup": 3}])
 
 
 def test_seconds_ratios_and_their_geometric_mean():

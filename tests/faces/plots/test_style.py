@@ -1,8 +1,11 @@
+"""What all figures share: they become pictures, their texts keep apart, their series differ."""
+
 import matplotlib as mpl
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+import workbench.faces.plots
 from tests.faces.plots.runs import runs, with_k
 from tests.faces.plots.traces import small_trace
 from workbench.faces.plots import (
@@ -11,18 +14,16 @@ from workbench.faces.plots import (
     plot_cost_curve,
     plot_firing,
     plot_growth,
-    plot_iteration_time,
     plot_k_multi,
     plot_optimiser_time,
-    plot_programs,
     plot_speedup,
     plot_stages,
     plot_trajectory,
 )
 from workbench.faces.plots.style import legend_above, series
 
-OF_TRACES = [plot_growth, plot_firing, plot_cost_bars, plot_cost_curve, plot_iteration_time]
-OF_RECORDS = [plot_speedup, plot_optimiser_time, plot_programs, plot_stages, plot_k_multi, plot_trajectory]
+OF_TRACES = [plot_growth, plot_firing, plot_cost_bars, plot_cost_curve]
+OF_RECORDS = [plot_speedup, plot_optimiser_time, plot_stages, plot_k_multi, plot_trajectory]
 
 
 def drawn(plot, ax):
@@ -80,3 +81,10 @@ def test_a_legend_above_has_as_many_columns_as_fit_the_figure():
         legend_above(ax)
         columns[width] = ax.get_legend()._ncols
     assert columns[3.0] < columns[12.0] == 4
+
+
+def test_a_removed_figure_names_its_successor():
+    with pytest.raises(
+        AttributeError, match=r"plot_iteration_time was removed \(draw the frame of Trace.rule"
+    ):
+        workbench.faces.plots.plot_iteration_time  # noqa: B018

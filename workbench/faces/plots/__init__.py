@@ -12,15 +12,12 @@ from workbench.faces.plots.accelerator import (
 )
 from workbench.faces.plots.bars import (
     OptimiserTimes,
-    Programs,
     Speedups,
     Stages,
     optimiser_time_data,
     plot_optimiser_time,
-    plot_programs,
     plot_speedup,
     plot_stages,
-    programs_data,
     speedup_data,
     stages_data,
 )
@@ -49,13 +46,10 @@ from workbench.faces.plots.laws import (
 from workbench.faces.plots.saturation import (
     Firing,
     Growth,
-    IterationTime,
     firing_data,
     growth_data,
-    iteration_time_data,
     plot_firing,
     plot_growth,
-    plot_iteration_time,
 )
 from workbench.faces.plots.scaling import (
     Growing,
@@ -70,6 +64,16 @@ from workbench.faces.plots.scaling import (
 )
 from workbench.faces.plots.style import figure_png, figure_svg, paper_style
 from workbench.studies.experiments.records import COLUMNS, published_records, record, records_frame
+from workbench.support.lazy import lazy_names
+
+__getattr__ = lazy_names(
+    __name__,
+    {},
+    gone={
+        "plot_iteration_time": "draw the frame of Trace.rule_frame(), or use plot_firing",
+        "plot_programs": "draw the columns programs and candidates of records_frame()",
+    },
+)
 
 __all__ = [
     "COLUMNS",
@@ -80,11 +84,9 @@ __all__ = [
     "Gap",
     "Growing",
     "Growth",
-    "IterationTime",
     "Latencies",
     "Losses",
     "OptimiserTimes",
-    "Programs",
     "Round",
     "Speedups",
     "Stages",
@@ -98,7 +100,6 @@ __all__ = [
     "funnel_data",
     "gap_data",
     "growth_data",
-    "iteration_time_data",
     "k_multi_data",
     "latency_data",
     "optimiser_time_data",
@@ -112,19 +113,16 @@ __all__ = [
     "plot_funnel",
     "plot_gap",
     "plot_growth",
-    "plot_iteration_time",
     "plot_k_multi",
     "plot_k_multi_trends",
     "plot_latency",
     "plot_optimiser_time",
-    "plot_programs",
     "plot_scaling",
     "plot_speedup",
     "plot_stages",
     "plot_trajectory",
     "plot_verification_rounds",
     "plot_verification_seconds",
-    "programs_data",
     "published_records",
     "record",
     "records_frame",

@@ -10,17 +10,11 @@ import numpy as np
 
 from workbench.faces.plots.style import (
     BLUE,
-    COLOURS,
     DARK_ORANGE,
-    FAINT,
-    GREY,
-    HATCHES,
     INK_ON_COLOUR,
     ORANGE,
-    RIM,
     VERMILION,
     drawing,
-    legend_beside,
     name_axes,
     note,
     say,
@@ -148,69 +142,6 @@ def _mark_cuts(data: Growth, ax: Axes) -> None:
     cut = [i for i, _ in data.cuts]
     if cut:
         ax.plot(cut, [sizes[i] for i in cut], "x", color=VERMILION, markersize=9, label="iteration cut")
-
-
-#: The name of the last part of each bar.
-REST = "rebuilding and the rest"
-
-
-@dataclass(frozen=True, slots=True)
-class IterationTime:
-    """Seconds by part and iteration: ``seconds[i][j]`` belongs to ``parts[i]`` and ``iterations[j]``.
-
-    Parts are the slowest rules, then ``"N other rules"`` and the rest: rebuilding of the e-graph, and time
-    that the engine's clock of whole milliseconds does not attribute. ``told`` is the share of the time that
-    is attributed to rules.
-    """
-
-    iterations: tuple[int, ...]
-    parts: tuple[str, ...]
-    seconds: tuple[tuple[float, ...], ...]
-    told: float
-
-
-def iteration_time_data(trace: Trace, most: int = 6) -> IterationTime:
-    """Return the seconds of each iteration by rule, with the ``most`` slowest rules listed separately.
-
-    Without ``profile=True`` a rule that is faster than a millisecond counts towards the rest.
-    """
-    if most < 1:
-        raise ValueError(f"most must be at least 1, got {most}")
-    steps = [s for s in trace if s.index > 0]
-    spent = by_rule(steps, lambda rule: rule.seconds)
-    parts, rows = list(spent)[:most], [tuple(row) for row in spent.values()]
-    if rows[most:]:
-        parts.append(f"{len(rows) - most} other rules")
-        rows[most:] = [tuple(map(sum, zip(*rows[most:], strict=True)))]
-    named = [sum(row[j] for row in rows) for j in range(len(steps))]
-    total = sum(s.seconds for s in steps)
-    parts.append(REST)
-    # Rules and steps have different clocks, so the rules' sum can exceed their step's time slightly.
-    rows.append(tuple(max(0.0, s.seconds - n) for s, n in zip(steps, named, strict=True)))
-    told = min(1.0, sum(named) / total) if total > 0 else 0.0
-    return IterationTime(tuple(s.index for s in steps), tuple(parts), tuple(rows), told)
-
-
-def plot_iteration_time(trace: Trace, ax: Axes | None = None, *, most: int = 6) -> Axes:
-    """Draw the milliseconds of each iteration as stacked bars of the slowest rules and the rest."""
-    data = iteration_time_data(trace, most)
-    with drawing(ax, (6.0, 3.6)) as ax:
-        if not data.iterations:
-            return say(ax, "no iterations recorded")
-        bottom = [0.0] * len(data.iterations)
-        for k, (part, row) in enumerate(zip(data.parts, data.seconds, strict=True)):
-            values = [1000 * v for v in row]
-            last = k == len(data.parts) - 1
-            colour = FAINT if last else GREY if k >= most else COLOURS[k % 7]
-            hatch = "" if k >= most or last else HATCHES[k % len(HATCHES)]
-            look = {"color": colour, "hatch": hatch, **RIM}
-            ax.bar(data.iterations, values, 0.72, bottom=bottom, label=part, **look)
-            bottom = [b + v for b, v in zip(bottom, values, strict=True)]
-        few = "" if data.told > 0.5 else f"\n{data.told:.0%} of the time is known by rule (try profile=True)"
-        whole_ticks(ax)
-        name_axes(ax, "Saturation time by iteration", "iteration" + few, "milliseconds", columns=0)
-        legend_beside(ax)
-    return ax
 
 
 Measure = Literal["matches", "e_nodes"]

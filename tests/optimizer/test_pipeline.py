@@ -1,4 +1,7 @@
+"""The whole way in one call: results, limits, blame, and the stages that hold its seconds."""
+
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ from workbench.certification.inputs import random_inputs
 from workbench.costs import CostModel, pricing
 from workbench.extraction.result import Status
 from workbench.graph import GraphBuilder, evaluate, fold_constants
-from workbench.optimizer import pipeline
+from workbench.optimizer import candidates, pipeline, search_loop
 from workbench.rules import parse_rules, rule_set
 from workbench.run.trace import StepKind, StopReason
 from workbench.studies.benchmarks import benchmark
@@ -92,6 +95,30 @@ def test_nothing_to_gain_returns_the_original():
     assert result.graph is graph
     assert result.rules == ()
     assert result.gain == 0
+
+
+def test_every_second_of_a_call_is_in_a_stage(monkeypatch):
+    now = [0.0]
+
+    def a_second(function):
+        def slow(*args, **kwargs):
+            now[0] += 1.0
+            return function(*args, **kwargs)
+
+        return slow
+
+    monkeypatch.setattr("workbench.run.progress.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    steps = [
+        *((pipeline, name) for name in ("cost_model_of", "rules_of", "check_timing", "open_model", "job_of")),
+        *((search_loop, name) for name in ("explore", "_merging", "_extracted")),
+        *((candidates, name) for name in ("candidate_of", "correspondence", "verdicts", "checks_at_sizes")),
+        *((pipeline, name) for name in ("recorded", "fate_of", "trace_meta")),
+    ]
+    for home, name in steps:
+        monkeypatch.setattr(home, name, a_second(getattr(home, name)))
+    result = workbench.optimize(shared_products())
+    assert now[0] >= len(steps)
+    assert sum(result.seconds.values()) == pytest.approx(now[0])
 
 
 @pytest.mark.parametrize("limits", [{"e_nodes": 0}, {"seconds": 0}, {"iterations": -1}, {"k_multi": -2}])

@@ -410,9 +410,7 @@ def inferred_types(
         loaded = session(model, threads=1, optimise=False)
     except RuntimeFailure:
         return {}
-    names = {
-        "float": "float32", "double": "float64",
-    }  # fmt: skip
+    names = {"float": "float32", "double": "float64"}
     found = {}
     for value in loaded.get_outputs():
         inner = value.type.removeprefix("tensor(").removesuffix(")")

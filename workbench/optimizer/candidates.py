@@ -144,7 +144,8 @@ def ranked(job: Job, run: Run) -> tuple[Ranking | None, list[Candidate]]:
     run here.
     """
     if job.trial is None:
-        return None, [candidate_of(job.model, run.egraph, run.solution)] if run.gains else []
+        with job.stages("extraction", quiet=True):
+            return None, [candidate_of(job.model, run.egraph, run.solution)] if run.gains else []
     try:
         with job.stages("measuring"):
             return _timed(job, run, job.trial)

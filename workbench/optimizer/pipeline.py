@@ -100,15 +100,15 @@ def optimize(
     settings = changed(settings or Settings(), changes, "optimize")
     if accelerator is not None:
         rules, cost = _for_accelerator(accelerator, rules, cost)
-    from workbench.saturation.process import warm
-
-    warm()  # the engine's process starts while the rest is imported and model and rules are read
     stages = Stages(progress)
-    priced_by = default_cost(model) if cost is None else cost
-    cost_model = economical(cost_model_of(priced_by), named=cost)
-    ruleset = rules_of(rules, keep_refuted=settings.keep_refuted)
-    check_timing(settings)
     with stages("import"):
+        from workbench.saturation.process import warm
+
+        warm()  # the engine's process starts while the rest is imported and model and rules are read
+        priced_by = default_cost(model) if cost is None else cost
+        cost_model = economical(cost_model_of(priced_by), named=cost)
+        ruleset = rules_of(rules, keep_refuted=settings.keep_refuted)
+        check_timing(settings)
         opened = open_model(model, dims, sizes, keep_inputs=keep_inputs)
         job = job_of(opened, ruleset, cost_model, settings, stages)
     while True:
@@ -117,7 +117,9 @@ def optimize(
         choice = first_certified(job, candidates, run.trace, run.egraph)
         culprits = blame(job, run) if choice.failed else ()
         if not (culprits and choice.failed_at_some_sizes and holds(opened, opened.searched, settings.seed)):
-            return _result(job, run, ranking, choice, culprits)
+            with stages("result", quiet=True):
+                result = _result(job, run, ranking, choice, culprits)
+            return replace(result, seconds=stages.ordered())
         assert choice.certificate is not None
         job = job.without(culprits, choice.certificate.reason)
 
@@ -140,7 +142,6 @@ def blame(job: Job, run: Run) -> tuple[str, ...]:
     from workbench.egraph import rebuild
     from workbench.saturation import Saturation
 
-    job.stages.tell("blame")
     searched, seed = job.model.searched, job.settings.seed
     quiet = replace(job, stages=Stages())
 
@@ -151,7 +152,8 @@ def blame(job: Job, run: Run) -> tuple[str, ...]:
 
     # Every rule that matched: a wrong one may unite e-classes without making an e-node.
     active = sorted({r.rule for step in run.trace for r in step.rules})
-    return find_offending(active, lambda names: holds(job.model, reproduce(names), seed))
+    with job.stages("blame"):
+        return find_offending(active, lambda names: holds(job.model, reproduce(names), seed))
 
 
 def _result(

@@ -123,8 +123,8 @@ class Optimized(Result):
 
     ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
     operators in microseconds by ``cost_source``; ``costs`` are those of the e-graph's e-nodes.
-    ``seconds`` has the time of each stage: ``engine`` is the compiling of rules, the start of the engine
-    and the loading of the solver, ``pricing`` the cost model.
+    ``seconds`` has the time of each stage, and its sum is the time of the call: ``engine`` is the compiling of
+    rules, the start of the engine and the loading of the solver, ``pricing`` the cost model.
     """
 
     original: Graph

@@ -68,22 +68,22 @@ class Run:
 
 def saturate(job: Job) -> Run:
     """Saturate, price and extract in turn, as :func:`explore`."""
-    from workbench.extraction.exact.solve import begin_loading
-    from workbench.saturation import Saturation
-
     settings, stages = job.settings, job.stages
     stages.tell("saturation")
-    with Saturation(
-        job.model.searched,
-        job.rules,
-        settings.limits(),
-        profile=settings.profile,
-        keep=0,
-        background=[begin_loading],
-    ) as saturation:
-        run = explore(job, saturation, job.extraction_seconds)
-        stages.add("engine", saturation.engine_seconds)
-        stages.add("saturation", saturation.seconds)
+    with stages("engine", quiet=True):
+        from workbench.extraction.exact.solve import begin_loading
+        from workbench.saturation import Saturation
+
+        with Saturation(
+            job.model.searched,
+            job.rules,
+            settings.limits(),
+            profile=settings.profile,
+            keep=0,
+            background=[begin_loading],
+        ) as saturation:
+            run = explore(job, saturation, job.extraction_seconds)
+            stages.add("saturation", saturation.seconds)
     return run
 
 

@@ -107,6 +107,7 @@ STAGES: Final = {
     "extraction": "extracting the cheapest graph",
     "measuring": "timing the best results against the original",
     "certificate": "checking the result against the original",
+    "result": "collecting the figures of the result",
     "blame": "the check failed: looking for the rule to blame",
     "whole call": "the whole call in a process of its own",
     "export": "writing the result",
@@ -119,6 +120,8 @@ STAGES: Final = {
 
 class Stages:
     """The stages of one run: each is reported when it begins, and its seconds are summed by name.
+
+    Every second of a run is in one stage: the sum over the stages is the time of the run.
 
     >>> stages = Stages()
     >>> with stages("import"):
@@ -151,12 +154,14 @@ class Stages:
             yield
         finally:
             spent = time.perf_counter() - began
-            self.add(stage, spent - self._inner.pop())
-            self._inner[-1] += spent
+            inner = self._inner.pop()
+            self.add(stage, spent - inner)
+            self._inner[-1] += inner
 
     def add(self, stage: str, seconds: float) -> None:
-        """Add seconds that were measured elsewhere."""
+        """Add seconds that were measured elsewhere, of the open stage if there is one."""
         self.seconds[stage] = self.seconds.get(stage, 0.0) + seconds
+        self._inner[-1] += seconds
 
     def ordered(self) -> dict[str, float]:
         """Return the seconds in the order of :data:`STAGES`."""

@@ -117,26 +117,26 @@ def search_optimize(
         The result with its history, trace and certificate.
     """
     stages = Stages(progress)
-    ruleset = _rules(rules, mode, keep_refuted)
-    cost_model = cost_model_of(default_cost(model) if cost is None else cost)
     settings = Settings(seed=seed, certify=certify)
     with stages("import"):
+        ruleset = _rules(rules, mode, keep_refuted)
+        cost_model = cost_model_of(default_cost(model) if cost is None else cost)
         source = fixed_model(model, dims)
         published_rules = mode != "sound"
         job = job_of(source, ruleset, cost_model, settings, stages, as_published=published_rules, whole=False)
-    search = BacktrackingSearch(
-        source.graph, job.rules, job.cost_model,
-        alpha=alpha, budget=budget, mode=mode, seconds=seconds, growth=growth,
-    )  # fmt: skip
     with stages("search"):
+        search = BacktrackingSearch(
+            source.graph, job.rules, job.cost_model,
+            alpha=alpha, budget=budget, mode=mode, seconds=seconds, growth=growth,
+        )  # fmt: skip
         stop = search.run(lambda step: stages.tell("search", step))
     before, candidates = _found(job, search)
     applied = RuleSet(job.rules.name, search.rules, job.rules.verdicts)
     choice = first_certified(job, candidates, search.trace, rules=applied)
     offending: tuple[str, ...] = ()
     if choice.failed:
-        stages.tell("blame")
-        offending = _blame(search, seed)
+        with stages("blame"):
+            offending = _blame(search, seed)
     own = {"mode": mode, "alpha": alpha, "budget": budget, "seconds": seconds, "growth": growth}
     result = Searched(
         original=source.graph,

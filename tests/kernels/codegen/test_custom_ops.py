@@ -154,6 +154,17 @@ def test_equal_clusters_share_one_kernel():
     assert payload_of(payload(made[0])).graph.node[0].domain == DOMAIN
 
 
+def test_libraries_of_other_flags_have_other_operators():
+    def names(build):
+        return {o.name for o in plan_of(block(), Expensive(), measure=free, build=build).operators}
+
+    plain = names(Build())
+    assert plain
+    assert plain == names(Build(omp=False))  # the runtime has its own threads: no library has OpenMP
+    for other in (Build(fast_math=True), Build(opt=2), Build(march=""), Build(contract=False)):
+        assert not plain & names(other)
+
+
 def test_without_a_compiler_there_is_no_library():
     with pytest.raises(CompilerMissing):
         library_of(operators_of(block()), Build(cc="no-such-compiler"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -35,17 +35,19 @@ _RUNTIME: Final = Path(__file__).with_name("runtime.c")
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A cluster as an operator: its kernel's schedule, and the number of parts in which it runs."""
+    """A cluster as an operator: its kernel's schedule, the number of parts in which it runs, and its build."""
 
     cluster: Cluster
     schedule: Schedule
     parts: int = 1
+    build: Build = field(default_factory=Build)
 
     @property
     def name(self) -> str:
-        """Return the operator's name, the same for clusters that run the same kernel."""
+        """Return the operator's name, the same for clusters that run the same kernel, built the same way."""
         c = self.cluster
-        about = f"{c.composite} {c.types} {c.type} {self.schedule} {self.parts}"
+        build = self.build.cc, *replace(self.build, omp=False).flags
+        about = f"{c.composite} {c.types} {c.type} {self.schedule} {self.parts} {build}"
         return f"fused_{hashlib.blake2b(about.encode(), digest_size=6).hexdigest()}"
 
 

@@ -378,7 +378,8 @@ def measured(build: Build, threads: int = 1, seconds: float = 0.1) -> Measure:
 def fastest(cluster: Cluster, build: Build, threads: int = 1) -> Operator:
     """Return a cluster as an operator with the fastest of its schedules, measured or known from before."""
     binding = bind(cluster.composite, cluster.types)
-    return operator(cluster, threads, measured_schedules(binding, build, seconds=0.05)[0].schedule)
+    schedule = measured_schedules(binding, build, seconds=0.05)[0].schedule
+    return replace(operator(cluster, threads, schedule), build=build)
 
 
 def _beside(build: Build, threads: int, seconds: float, cluster: Cluster) -> Beside:

@@ -137,11 +137,11 @@ def plan_of(
     times = measured(options, threads) if measure is None else measure
     found = fused(basis.egraph, basis.costs, basis.numbers, times, seconds=seconds)
     timed = options if measure is None else schedules
-    choose = (
-        partial(operator, threads=threads)
-        if timed is None
-        else partial(fastest, build=timed, threads=threads)
-    )
+
+    def choose(cluster: Cluster) -> Operator:
+        made = operator(cluster, threads) if timed is None else fastest(cluster, timed, threads)
+        return replace(made, build=options)
+
     plan = planned(basis.graph, found, found.solve().choice, choose)
     return plan if basis.source is None else replace(plan, source=basis.source)
 

@@ -1,7 +1,7 @@
 """Optimise the onnx package's nine real architectures and print a table: python docs/light_models.py."""
 
 import workbench
-from workbench.devices.timing import compare
+from workbench.devices.ranking import compare
 from workbench.frontends.onnx.baseline import clean
 from workbench.frontends.onnx.file import joined
 from workbench.studies.benchmarks.light import light_model, light_names

@@ -1,7 +1,10 @@
+"""Rounds in alternation: order, limits, ratios, intervals."""
+
 import numpy as np
 import pytest
 
-from workbench.devices.timing import compare, paired_speedup, rounds
+from workbench.devices.ranking import compare
+from workbench.devices.timing import paired_speedup, rounds
 from workbench.graph import GraphBuilder
 
 
@@ -63,17 +66,6 @@ def test_measuring_ends_when_the_time_is_up_but_not_before_the_least():
     clock = Clock()
     assert len(rounds(runs_of(clock, [], 1.0), seconds=4.5, least=2, most=99, clock=clock)[0]) == 5
     assert len(rounds(runs_of(clock, [], 9.0), seconds=1.0, least=3, most=99, clock=clock)[0]) == 3
-
-
-def test_measuring_goes_on_once_if_it_gets_more_time():
-    clock, asked = Clock(), []
-
-    def longer(taken):
-        asked.append(len(taken[0]))
-        return 3.0
-
-    assert len(rounds(runs_of(clock, [], 1.0), seconds=4.5, longer=longer, clock=clock)[0]) == 8
-    assert asked == [5]
 
 
 def test_senseless_bounds_are_refused():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from workbench.devices.targets import Target
+from workbench.devices.targets import OnnxRuntime, Target
 from workbench.devices.timing import Timing, paired_speedup, rounds
 from workbench.graph import Graph
 from workbench.support.formatting import span, times
@@ -38,9 +38,10 @@ _BLOCKS, _RUNS = 4, 3
 #: The largest number of rounds of the model as given: they show the gain of cleaning, and decide nothing.
 _CLEANING = 5
 
-#: The gain from which a quick ranking goes on after its time if disturbances hide it.
-GAIN: Final = 0.05
-#: How many times as long it may take then.
+#: The gain from which a quick ranking goes on after its time if disturbances hide it, and the gain up to which
+#: it is timed once more with new sessions: those of one model differ by their places in memory.
+GAIN, BORDER = 0.02, 0.25
+#: The most sittings of a quick ranking, each of which takes its time.
 PATIENCE: Final = 3
 
 #: A quick ranking stops looking for gains below this fraction of the time and does not count them, because
@@ -209,7 +210,8 @@ def rank(
     A quick ranking ends when a candidate is clearly faster, or when none can be expected to turn out faster
     in the rounds that are left. It times models with the same kernels once, and few long rounds are enough:
     two if one takes longer than all of them should. If time is up and disturbances hide a gain of at least
-    :data:`GAIN`, it takes up to :data:`PATIENCE` times as long.
+    :data:`GAIN`, and once if a gain is at most :data:`BORDER`, it goes on with new sessions: up to
+    :data:`PATIENCE` times as long.
     Candidates with large weights run against the original one after another, so that at most two models are
     loaded; of models with huge weights, one.
 
@@ -256,23 +258,50 @@ def rank(
             return replace(figures.ranking([*taken, *taken], ()), given=as_given)
         found: list[Ranking] = []
         for group in groups:
-            enough = partial(figures.decided, group=group, seconds=share)
             if one_by_one and first.huge:
+                enough = partial(figures.decided, group=group, seconds=share)
                 taken = blocks(first, entrants[group[0] - 1], seconds=share, enough=enough)
             else:
-                taken = rounds(
-                    [first, *(entrants[i - 1] for i in group), again],
-                    seconds=share,
-                    clock=clock,
-                    least=_FEWEST if quick else _LEAST,
-                    most=_MOST,
-                    enough=enough if quick else None,
-                    longer=partial(figures.longer, group=group, seconds=share) if quick else None,
-                    slow=1e6 * seconds if quick else math.inf,
-                )
+                timed = [first, *(entrants[i - 1] for i in group), again]
+                taken = _sittings(timed, figures, group, share, clock)
             found.append(figures.ranking(taken, group))
             _unload([entrants[i - 1] for i in group] if one_by_one else ())
     return replace(_merged(found, groups, stands_for), given=as_given)
+
+
+def compare(
+    before: Graph | ModelProto,
+    after: Graph | ModelProto,
+    *,
+    seconds: float = 5.0,
+    threads: int | None = None,
+    seed: int = 0,
+) -> Timing:
+    """Time two models on the same random inputs in ONNX Runtime on the CPU.
+
+    Args:
+        before: The first model.
+        after: The second model.
+        seconds: The time for the rounds.
+        threads: The number of threads of an operator; by default all cores.
+        seed: The seed of the inputs.
+
+    Raises:
+        RuntimeFailure: The runtime refuses a model. (:class:`~workbench.frontends.RuntimeFailure`)
+    """
+    began, target = time.perf_counter(), OnnxRuntime(threads)
+    with target.timers([before, after], seed) as timers:
+        taken = rounds(timers, seconds=seconds)
+    figures = [np.percentile(t, [25, 50, 75]).tolist() for t in taken]
+    return Timing(
+        before=figures[0][1],
+        after=figures[1][1],
+        before_quartiles=(figures[0][0], figures[0][2]),
+        after_quartiles=(figures[1][0], figures[1][2]),
+        rounds=len(taken[0]),
+        executor=target.title,
+        seconds=time.perf_counter() - began,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,17 +338,56 @@ class _Figures:
             alike=tuple(i - 1 for i, other in enumerate(self.stands_for) if i and not other),
         )
 
-    def decided(self, taken: list[list[float]], group: Sequence[int], seconds: float) -> bool:
-        """Return whether a candidate of a group is clearly faster, or none can be in the time left."""
+    def decided(self, taken: list[list[float]], group: Sequence[int], seconds: float, least: int = 0) -> bool:
+        """Return whether a candidate is clearly faster after ``least`` rounds, or none can be in the time left."""
         spent = sum(map(sum, taken)) / 1e6
         found = self.ranking(taken, group)
         whole = seconds * (PATIENCE if _hidden(found) else 1)
         left = min(_MOST / len(taken[0]), whole / spent if spent else math.inf)
-        return _clear(found) or _hopeless(found, left)
+        return len(taken[0]) >= least and (_clear(found) or _hopeless(found, left))
 
-    def longer(self, taken: list[list[float]], group: Sequence[int], seconds: float) -> float:
-        """Return how many seconds more a group gets: none, unless disturbances hide a considerable gain."""
-        return (PATIENCE - 1) * seconds if _hidden(self.ranking(taken, group)) else 0.0
+    def settled(self, taken: list[list[float]], group: Sequence[int], seconds: float, sitting: int) -> bool:
+        """Return whether no further sitting of so many seconds is needed after one, the first is number 0."""
+        found = self.ranking(taken, group)
+        if not _clear(found):
+            return not _hidden(found) or self.decided(taken, group, seconds)
+        return sitting > 0 or not found.order() or found.candidates[found._best()].speedup > 1 + BORDER
+
+
+def _sittings(
+    timers: Sequence[Any], figures: _Figures, group: Sequence[int], seconds: float, clock: Callable[[], float]
+) -> list[list[float]]:
+    """Time the original, a group of candidates and the original again, if need be with new sessions too.
+
+    Both copies of the original change places from sitting to sitting: the one that is loaded first may be slower.
+
+    Args:
+        timers: Their timers, in this order.
+        figures: The reading of the figures.
+        group: The numbers of the candidates.
+        seconds: The time limit of one sitting.
+        clock: The clock of the time limit, in seconds.
+    """
+    taken: list[list[float]] = [[] for _ in timers]
+    quick = figures.quick
+    for sitting in range(PATIENCE if quick else 1):
+        before = len(taken[0])
+        least = before + before // max(1, sitting)  # every sitting weighs as much
+        rounds(
+            timers,
+            seconds=seconds,
+            clock=clock,
+            least=_FEWEST if quick else _LEAST,
+            most=_MOST,
+            enough=partial(figures.decided, group=group, seconds=seconds, least=least) if quick else None,
+            slow=1e6 * seconds if quick else math.inf,
+            taken=taken,
+        )
+        if figures.settled(taken, group, seconds, sitting):
+            break
+        _unload(timers)
+        timers = [timers[-1], *timers[1:-1], timers[0]]
+    return taken
 
 
 def blocks(
@@ -380,7 +448,8 @@ def _merged(found: Sequence[Ranking], groups: Sequence[Sequence[int]], stands_fo
 def _unload(timers: Sequence[Any]) -> None:
     """Drop the models of timers that can load them again."""
     for timer in timers:
-        timer.unload()
+        if hasattr(timer, "unload"):
+            timer.unload()
 
 
 def _same_kernels(timers: Sequence[Any]) -> list[int]:

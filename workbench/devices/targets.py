@@ -106,9 +106,10 @@ class OnnxRuntime:
     @property
     def title(self) -> str:
         """Return one line on the program and the device that run the models."""
-        from workbench.devices.timing import executor
+        import onnxruntime as ort
 
-        return executor(self.threads, True)
+        cores = f"{self.threads} thread{'s' if self.threads != 1 else ''}" if self.threads else "all cores"
+        return f"ONNX Runtime {ort.__version__}, CPU, {cores}, its optimiser on"
 
     def check(self, graph: Graph) -> None:
         """Accept every graph: ONNX Runtime reports unsupported graphs when it loads them."""

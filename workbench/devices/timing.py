@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +15,7 @@ import numpy as np
 from workbench.support.formatting import gain
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
     from onnxruntime import InferenceSession
-
-    from workbench.graph import Graph
 
 
 #: The rounds after which ``rounds`` checks whether they are enough. Checking after every round would sooner
@@ -73,8 +69,8 @@ def rounds(
     most: int = 200,
     clock: Callable[[], float] = time.perf_counter,
     enough: Callable[[list[list[float]]], bool] | None = None,
-    longer: Callable[[list[list[float]]], float] | None = None,
     slow: float = math.inf,
+    taken: list[list[float]] | None = None,
 ) -> list[list[float]]:
     """Take a figure from each of ``timers`` once per round, in a new random order for each round.
 
@@ -89,9 +85,9 @@ def rounds(
         most: The largest number of rounds.
         clock: The clock of the time limit, in seconds.
         enough: Ends the rounds if it is true of the figures so far; called after the rounds in :data:`LOOKS`.
-        longer: Returns for the figures so far how many seconds more there are; called once, when time is up.
         slow: If the figures of the warm-up together are larger, it counts as the first round, and two rounds
             are the least: caches hardly matter to so long a run.
+        taken: Lists to which the figures are added.
 
     Returns:
         The figures of each timer, in the order of the rounds.
@@ -103,16 +99,15 @@ def rounds(
     began = clock()
     warm_up = [timer() for timer in timers]
     counts = sum(warm_up) > slow
-    taken: list[list[float]] = [[figure] if counts else [] for figure in warm_up]
+    taken = [[] for _ in timers] if taken is None else taken
+    for figures, figure in zip(taken, warm_up if counts else [], strict=False):
+        figures.append(figure)
     least = min(least, 2) if counts else least
     order, draws = list(range(len(timers))), random.Random(0)
     began = began if counts else clock()
     for number in range(int(counts), most):
         if number >= least and clock() - began >= seconds:
-            more = 0.0 if longer is None else longer(taken)
-            seconds, longer = seconds + more, None
-            if not more:
-                break
+            break
         if enough is not None and number in LOOKS and enough(taken):
             break
         draws.shuffle(order)
@@ -138,84 +133,6 @@ def paired_speedup(
     reach = NormalDist().inv_cdf(1 - 0.025 / comparisons) * math.sqrt(n) / 2
     low, high = math.floor(n / 2 - reach), math.ceil(n / 2 + reach)
     return float(np.median(ratios)), (ratios[max(0, low)], ratios[min(n - 1, high)])
-
-
-def time_models(
-    models: Sequence[Graph | ModelProto],
-    *,
-    seconds: float = 5.0,
-    threads: int | None = None,
-    optimise: bool = True,
-    seed: int = 0,
-    clock: Callable[[], float] = time.perf_counter,
-) -> list[np.ndarray]:
-    """Run models in alternation in ONNX Runtime on the CPU, all with the same random inputs.
-
-    Args:
-        models: The models.
-        seconds: The time for the rounds.
-        threads: The number of threads of an operator; by default all cores.
-        optimise: Whether the runtime's own graph optimisations are on.
-        seed: The seed of the inputs.
-        clock: The clock of the runs. With one thread it may be ``time.thread_time``, which excludes the time
-            that other processes use the core.
-
-    Returns:
-        The microseconds of each run, for each model.
-
-    Raises:
-        RuntimeFailure: The runtime refuses a model. (:class:`~workbench.frontends.RuntimeFailure`)
-    """
-    from workbench.frontends import to_onnx
-    from workbench.frontends.runtime import session
-    from workbench.graph import Graph
-
-    # Idle threads of one session must not spin while another session is measured.
-    sessions = [
-        session(to_onnx(m) if isinstance(m, Graph) else m, threads=threads, optimise=optimise, spin=False)
-        for m in models
-    ]
-    feeds = random_feeds(sessions[0], seed)
-
-    def timed(run: Callable[[], object]) -> float:
-        began = clock()
-        run()
-        return clock() - began
-
-    timers = [partial(timed, partial(loaded.run, None, feeds)) for loaded in sessions]
-    return [np.array(t) * 1e6 for t in rounds(timers, seconds=seconds, clock=clock)]
-
-
-def executor(threads: int | None, optimise: bool) -> str:
-    """Return a description of the program with which :func:`time_models` runs models."""
-    import onnxruntime as ort
-
-    cores = f"{threads} thread{'s' if threads != 1 else ''}" if threads else "all cores"
-    return f"ONNX Runtime {ort.__version__}, CPU, {cores}, its optimiser {'on' if optimise else 'off'}"
-
-
-def compare(
-    before: Graph | ModelProto,
-    after: Graph | ModelProto,
-    *,
-    seconds: float = 5.0,
-    threads: int | None = None,
-    optimise: bool = True,
-    seed: int = 0,
-) -> Timing:
-    """Time two models on the same inputs; the arguments are those of :func:`time_models`."""
-    began = time.perf_counter()
-    taken = time_models([before, after], seconds=seconds, threads=threads, optimise=optimise, seed=seed)
-    figures = [np.percentile(t, [25, 50, 75]).tolist() for t in taken]
-    return Timing(
-        before=figures[0][1],
-        after=figures[1][1],
-        before_quartiles=(figures[0][0], figures[0][2]),
-        after_quartiles=(figures[1][0], figures[1][2]),
-        rounds=len(taken[0]),
-        executor=executor(threads, optimise),
-        seconds=time.perf_counter() - began,
-    )
 
 
 def random_feeds(

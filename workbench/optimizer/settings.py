@@ -57,7 +57,7 @@ class Settings(Limits):
     )
     time_seconds: float = setting(
         3.0,
-        "Seconds that the timing takes; up to three times as many if disturbances hide a gain.",
+        "Seconds that the timing takes; up to three times as many if a gain is small or hidden.",
         metavar="S",
         above=0,
     )

@@ -343,14 +343,15 @@ def size_of(path: Path) -> float:
 
 def time_files(forms: Mapping[str, Path], timing: DeploymentTiming, seed: int) -> Record:
     """Time files in alternation in ONNX Runtime, loaded by path, for each number of threads."""
-    from workbench.devices.timing import executor, random_feeds, rounds
+    from workbench.devices.targets import OnnxRuntime
+    from workbench.devices.timing import random_feeds, rounds
     from workbench.studies.devices.latency import latency_figures
 
     rows: list[Record] = []
     titles: dict[str, str] = {}
     for threads in timing.threads:
         target = f"onnxruntime-{threads}" if threads else "onnxruntime"
-        titles[target] = executor(threads or None, True)
+        titles[target] = OnnxRuntime(threads or None).title
         timers: list[Callable[[], float]] = []
         timed: list[Record] = []
         feeds: Any = None

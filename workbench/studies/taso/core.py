@@ -89,7 +89,7 @@ class PyGraph(Operators):
 
     def run_time(self) -> float:
         """Return the median milliseconds of a run in ONNX Runtime on this machine's CPU."""
-        from workbench.devices.timing import compare
+        from workbench.devices.ranking import compare
 
         return compare(self.graph(), self.graph(), seconds=2.0).before / 1000
 

@@ -1,3 +1,5 @@
+"""Types and small constants of a model's values: what is inferred, what is computed, what is too large."""
+
 import resource
 
 import numpy as np
@@ -7,6 +9,7 @@ from onnx import TensorProto, TypeProto, helper
 
 from tests.frontends.models import FLOAT, INT64, check, model, node, normal, ops, random_inputs, value, weight
 from workbench.frontends import ModelError, import_onnx, run_model, to_onnx
+from workbench.frontends.onnx.file import placeholder
 from workbench.frontends.onnx.shape_inference import (
     KNOWN_ELEMENTS,
     Values,
@@ -277,6 +280,26 @@ def test_the_limit_on_elements_can_be_raised(monkeypatch):
     monkeypatch.setenv("WORKBENCH_MAX_ELEMENTS", "1000000000")
     assert import_onnx(m).graph.output_types["y"].shape == (10**9,)
     assert peak() - before < 50_000
+
+
+def test_the_limit_is_none_of_weights_whose_data_are_there(tmp_path, monkeypatch):
+    monkeypatch.setattr("workbench.frontends.onnx.file.MAX_VALUE_ELEMENTS", 1000)
+    table = placeholder("table", TensorType("float32", (64, 50)), "weights")
+    with (tmp_path / "weights").open("wb") as file:
+        file.truncate(64 * 50 * 4)  # a sparse file
+
+    def imported(*nodes):
+        m = model(
+            [node("Gather", "table i", "rows"), *nodes], [value("i", [3], INT64)], [value("rows", None)]
+        )
+        m.graph.output.extend(value(o, None) for n in nodes for o in n.output[:1])
+        m.graph.initializer.append(table)
+        onnx.save(m, tmp_path / "m.onnx")
+        return import_onnx(tmp_path / "m.onnx").graph.output_types
+
+    assert imported(node("Transpose", "table", "turned"))["turned"].shape == (50, 64)
+    with pytest.raises(ModelError, match=r"tensor 'both' of shape \(128, 50\) must have at most"):
+        imported(node("Concat", "table table", "both", axis=0))
 
 
 def test_inputs_are_limited_together():

@@ -224,7 +224,7 @@ EXTERNAL_BEYOND: Final = int(1.8 * 2**30)
 MAX_STORED_ELEMENTS: Final = 1 << 32
 
 #: A computed value, and all inputs together, may have at most this many elements (1 GiB of float32), unless
-#: the environment allows more; this bounds the memory used.
+#: the environment allows more or a stored tensor has as many; this bounds the memory used.
 MAX_VALUE_ELEMENTS: Final = 1 << 28
 ELEMENTS_VARIABLE: Final = "WORKBENCH_MAX_ELEMENTS"
 

@@ -40,10 +40,10 @@ def type_proto(kind: TensorType) -> TypeProto:
     return onnx.helper.make_tensor_type_proto(DTYPE_CODES[kind.dtype], kind.shape)
 
 
-def static_type(proto: TypeProto | None) -> TensorType | None:
+def static_type(proto: TypeProto | None, name: str = "", stored: int = 0) -> TensorType | None:
     """Return the tensor type in ONNX's form, or ``None`` unless the dtype and all extents are known.
 
-    Raise :class:`ModelError` if the tensor exceeds the limit on elements.
+    Raise :class:`ModelError` if the tensor ``name`` exceeds the limit on elements, and more than are ``stored``.
     """
     if proto is None or not proto.HasField("tensor_type"):
         return None
@@ -54,7 +54,9 @@ def static_type(proto: TypeProto | None) -> TensorType | None:
     if any(not d.HasField("dim_value") or d.dim_value < 0 for d in dims):
         return None
     shape = tuple(d.dim_value for d in dims)
-    check_elements(math.prod(shape), f"a tensor of shape {shape}")
+    if math.prod(shape) > stored:
+        what = f"tensor {name!r}" if name else "a tensor"
+        check_elements(math.prod(shape), f"{what} of shape {shape}")
     return TensorType(DTYPE_NAMES[tensor.elem_type], shape)
 
 
@@ -117,9 +119,11 @@ class Values:
         self._shown: dict[str, TensorProto] = {}
         self._schemas: dict[tuple[str, str], OpSchema | None] = {}
         self.folds = fold
+        self._stored = 0  # the limit on elements is for shapes without data, not for stored tensors
 
     def add_constant(self, name: str, array: np.ndarray) -> None:
         """Add a stored tensor: its type, and its value if it is small."""
+        self._stored = max(self._stored, array.size)
         self.types[name] = type_proto(TensorType.of(array))
         if array.size <= KNOWN_ELEMENTS:
             self.known[name] = array
@@ -128,7 +132,7 @@ class Values:
 
     def tensor(self, name: str) -> TensorType | None:
         """Return the type of a value, or ``None`` if it is not a tensor or not fully known."""
-        return static_type(self.types.get(name))
+        return static_type(self.types.get(name), name, self._stored)
 
     def schema(self, node: NodeProto) -> OpSchema | None:
         """Return ONNX's schema of a node's operator, or ``None`` if ONNX does not define it."""
@@ -191,8 +195,9 @@ class Values:
         Declarations of inner values are notes of the exporter, often for another batch; inference wins.
         """
         stated = self._declared.get(name)
-        incomplete = static_type(found) is None and stated is not None and static_type(stated) is not None
-        return stated if incomplete and fits(stated, found) else found
+        ours, theirs = (static_type(kind, name, self._stored) for kind in (found, stated))
+        incomplete = ours is None and theirs is not None
+        return stated if stated is not None and incomplete and fits(stated, found) else found
 
     def _infer(self, node: NodeProto) -> Mapping[str, TypeProto]:
         for attr in node.attribute:

@@ -144,7 +144,6 @@ def test_a_time_limit_of_a_second_gives_the_greedy_answer_or_better_and_says_so(
 
 @pytest.mark.slow
 def test_killing_the_solvers_gives_the_greedy_answer_or_better_and_says_so(monkeypatch):
-    monkeypatch.setattr("workbench.extraction.exact.race.LATE_START_SECONDS", 60.0)
     egraph, costs = shuffled()
 
     def kill(self):
@@ -164,8 +163,7 @@ listen = Race._listen
 
 
 @pytest.mark.slow
-def test_the_memory_limit_reaches_the_solvers(monkeypatch):
-    monkeypatch.setattr("workbench.extraction.exact.race.LATE_START_SECONDS", 60.0)
+def test_the_memory_limit_reaches_the_solvers():
     egraph, costs = shuffled()
     solution = extract(egraph, costs, seconds=600.0, memory=150 << 20)
     assert solution.status is Status.GREEDY

@@ -118,24 +118,3 @@ def ring():
     from tests.extraction.egraphs import egraph_of
 
     return egraph_of([(0, [1]), (1, [2]), (1, []), (2, [1]), (2, [])]), np.array([1.0, 0.5, 3, 0.5, 2])
-
-
-@pytest.mark.slow
-def test_a_late_solver_joins_with_the_best_selection(monkeypatch):
-    monkeypatch.setattr("workbench.extraction.exact.race.LATE_START_SECONDS", 0.0)
-    problem = hard()
-    start = greedy(problem)
-    race = Race(job(problem, 3.0, start), ("cp-sat:1",), late=("lns",))
-    list(race.run())
-    assert [runner.name for runner in race.runners] == ["cp-sat:1", "lns"]
-    assert all(ending.limit is Limit.TIME for ending in race.endings)
-    assert race.best.cost <= problem.cost_of(start)
-
-
-def test_a_late_solver_does_not_begin_when_the_others_are_done(monkeypatch):
-    monkeypatch.setattr("workbench.extraction.exact.race.LATE_START_SECONDS", 60.0)
-    problem = random_problem(4, classes=60)
-    race = Race(job(problem), ("highs",), late=("lns",))
-    list(race.run())
-    assert race.proved
-    assert [runner.name for runner in race.runners] == ["highs"]

@@ -11,15 +11,13 @@ import os
 import select
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any
 
 from workbench.extraction.exact.types import Best, Job, Solved
 from workbench.extraction.result import Ending, Limit
 from workbench.support.processes import SOLVER_MEMORY, Child, frame
 
-#: Seconds before the late solvers join: easy jobs are done by then.
-LATE_START_SECONDS: Final = 2.0
 #: Callback with seconds, cost and bound; returns whether to go on.
 Patience = Callable[[float, float, float], bool]
 
@@ -83,15 +81,11 @@ class Runner:
 
 @dataclass(slots=True, eq=False)
 class Race:
-    """Several solvers on one job, until one proves an optimum, all end, or the time is up.
-
-    The solvers ``late`` join after :data:`LATE_START_SECONDS` seconds, with the best selection of the others.
-    """
+    """Several solvers on one job, until one proves an optimum, all end, or the time is up."""
 
     job: Job
     names: Sequence[str]
     memory: int = SOLVER_MEMORY
-    late: Sequence[str] = ()
     proved: bool = False
     best: Best = field(init=False)
     endings: list[Ending] = field(default_factory=list)
@@ -114,15 +108,8 @@ class Race:
             for runner in self.runners:
                 runner.begin(self.job)
             known = best.cost, best.bound
-            late = list(self.late)
             while not self.proved and not all(r.done for r in self.runners):
                 left = until - time.perf_counter()
-                if late and time.perf_counter() - began > LATE_START_SECONDS:
-                    job = replace(self.job, start=best.picked, seconds=left)
-                    self.runners += [Runner.start(name, self.memory) for name in late]
-                    for runner in self.runners[-len(late) :]:
-                        runner.begin(job)
-                    late.clear()
                 if left <= 0:
                     self.endings.append(Ending(Limit.TIME))
                     break

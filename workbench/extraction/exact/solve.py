@@ -2,8 +2,8 @@
 
 Parts with few selections are enumerated. Parts of small treewidth are solved by dynamic programming, other
 small parts by HiGHS in this process, from some size on with cutting planes. Large parts are solved in
-processes of their own, by HiGHS and CP-SAT at once (:mod:`~workbench.extraction.exact.race`);
-large-neighbourhood search joins them. Of parts that are equal only one is solved.
+processes of their own, by HiGHS and CP-SAT at once (:mod:`~workbench.extraction.exact.race`).
+Of parts that are equal only one is solved.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ EASY_SECONDS: Final = 0.5
 MIN_CUT_SIZE: Final = 50
 #: The solvers of each method; CP-SAT's local searches share a core with its proof.
 SOLVERS: Final = {"portfolio": ("highs", "cp-sat:2"), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
-#: Large-neighbourhood search joins in for parts of at least this many candidates.
-MIN_LNS_SIZE: Final = 1_000
 #: Largest share of the time for splitting a problem, reducing its parts and their must-sets.
 PREPARATION_TIME_SHARE: Final = 0.25
 #: With a limit on nodes, branch and bound is for parts of at most this many candidates.
@@ -155,8 +153,7 @@ def solve(
                 found = _at_once(job, bounds[k], solver, share)
         if found is None:
             job = Job(part, must, picks[k], until - time.perf_counter())
-            joins = solver == "portfolio" and len(part.nodes) >= MIN_LNS_SIZE and job.start is not None
-            race = Race(job, SOLVERS[solver], memory, ("lns",) if joins else ())
+            race = Race(job, SOLVERS[solver], memory)
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best.picked, max(bounds[k], race.best.bound)
                 yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.best.formulas)

@@ -22,7 +22,7 @@ def serve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
     and ``("bound", None, bound, cuts)`` during the run; at the end ``("done", picked, bound, proved)``.
 
     Args:
-        name: ``"highs"``, ``"cp-sat:THREADS"``, ``"lns"`` or a method of Tensat.
+        name: ``"highs"``, ``"cp-sat:THREADS"`` or a method of Tensat.
         job: The problem and its limits.
         requests: The pipe with selections found by other solvers.
         answers: The pipe for reports and the outcome.
@@ -48,10 +48,6 @@ def serve(name: str, job: Job, requests: IO[bytes], answers: IO[bytes]) -> None:
         from workbench.extraction.exact.cuts import solve_by_cuts
 
         found = solve_by_cuts(job, link)
-    elif name == "lns":
-        from workbench.extraction.exact.lns import solve_lns
-
-        found = solve_lns(job, link)
     elif name.startswith("tensat"):
         found = offered("solve_tensat")(name, job, link)
     else:

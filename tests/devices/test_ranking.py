@@ -2,6 +2,7 @@
 
 import contextlib
 from collections import Counter
+from dataclasses import replace
 from itertools import repeat
 
 import numpy as np
@@ -209,6 +210,11 @@ def test_the_model_as_it_came_is_timed_next_to_the_cleaned_one(saturated):
     assert ranking.cleaning == pytest.approx(1.45)
     assert ranking.candidates[0].speedup == pytest.approx(1.25), "over the cleaned original"
     assert "alone gives 1.45× (145.0 → 100.0 µs)" in ranking.cleaning_line()
+    assert "the result takes" not in ranking.cleaning_line()
+    slower = rank(graph, found, alternating(100.0, 80.0, 100.0, 60.0), **given)
+    slower = replace(slower, winner=0, cleaned="batch=1 fixed")
+    assert slower.cleaning_line().startswith("batch=1 fixed, which alone gives 0.60× (60.00 → 100.0 µs)")
+    assert "the result takes 1.33× the time of the file as given" in slower.cleaning_line()
     alone = rank(graph, [], alternating(100.0, 100.0, 145.0), **given)
     assert alone.cleaning == pytest.approx(1.45)
     assert alone.order() == []

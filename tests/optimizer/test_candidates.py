@@ -190,6 +190,23 @@ def test_what_was_not_timed_is_not_written_unless_the_user_asks(fake):
     assert "nothing was timed: the model does not run here" in str(elsewhere.measured)
 
 
+def test_the_file_as_given_is_timed_beside_the_one_with_fixed_dimensions(fake, monkeypatch):
+    loaded, load = [], Fake.timers
+
+    def timers(self, models, seed):
+        loaded.extend(models)
+        return load(self, models, seed)
+
+    monkeypatch.setattr(Fake, "timers", timers)
+    result = workbench.optimize(unruly(rows=500), dims={"batch": 4})
+    first, as_given = (
+        [d.dim_value for d in m.model.graph.input[0].type.tensor_type.shape.dim]
+        for m in (loaded[0], loaded[-1])
+    )
+    assert (first, as_given) == ([4, 0, 64], [0, 0, 64]), "0 is open"
+    assert result.measured.cleaning_line().startswith("batch=4 fixed, which alone gives 1.00×")
+
+
 def test_after_ctrl_c_while_timing_the_original_stays(path, monkeypatch):
     class Interrupted(Fake):
         @contextlib.contextmanager

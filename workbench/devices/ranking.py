@@ -96,7 +96,8 @@ class Ranking:
 
     ``noise`` is the difference between the original and a second copy of it, as a fraction of its time.
     ``winner`` is the candidate taken, or None if the original stays. ``given`` is the model as given,
-    if the original is its cleaned form; its speed-up is relative to the original. If ``decided`` is false,
+    if the original is its cleaned form; its speed-up is relative to the original, and ``cleaned`` says what
+    was done. If ``decided`` is false,
     the figures are for information: the result was chosen by costs of another device. ``failure`` says why
     nothing could be timed. ``alike`` are the candidates of which the runtime makes the same kernels as of the
     original: they are not timed, and their speed-up is 1.
@@ -110,6 +111,7 @@ class Ranking:
     seconds: float
     winner: int | None = None
     given: Entrant | None = None
+    cleaned: str = "initialisers taken out of the inputs"
     decided: bool = True
     failure: str = ""
     alike: tuple[int, ...] = ()
@@ -159,8 +161,11 @@ class Ranking:
         if self.given is None or self.cleaning is None:
             return ""
         figures = f"{times(self.cleaning)} ({span(self.given.median, self.given.median / self.cleaning)})"
+        gained = 1.0 if self.winner is None else self.candidates[self.winner].speedup
+        slower = f"the result takes {times(self.given.speedup / gained)} the time of the file as given; "
         return (
-            f"initialisers taken out of the inputs, which alone gives {figures}; "
+            f"{self.cleaned}, which alone gives {figures}; "
+            f"{slower if self.given.interval[0] > gained * (1 + WORTH) else ''}"
             "the following is relative to the cleaned model"
         )
 

@@ -195,8 +195,11 @@ class Model:
                 found.append({**small, name: small[name] + 1})
         return tuple({tuple(sizes.items()): sizes for sizes in found}.values())
 
-    def cleaned(self) -> Cleaned:
-        """Return the model as it was given, with its initialisers taken out of the inputs."""
+    def cleaned(self, *, fixed: bool = True) -> Cleaned:
+        """Return the model as it was given, with its initialisers taken out of the inputs.
+
+        Dimensions that were fixed on purpose are fixed in it, unless ``fixed`` is false.
+        """
         from workbench.frontends.onnx.baseline import clean
 
-        return clean(self.source, dims=self.dims, keep_inputs=self.keep_inputs)
+        return clean(self.source, dims=self.dims if fixed else None, keep_inputs=self.keep_inputs)

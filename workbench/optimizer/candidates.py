@@ -167,11 +167,14 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
     model, target, seed = job.model, trial.target, job.settings.seed
     found = _entrants(job, run, trial)
     original: Graph | Apart = model.graph
-    uncleaned = None
+    uncleaned, done = None, list[str]()
     if model.source is not None and isinstance(target, targets.OnnxRuntime):
         cleaned = model.cleaned()
         original = cleaned.apart
-        uncleaned = cleaned.given() if cleaned.removed and cleaned.weights <= UNCLEANED else None
+        done += ["initialisers taken out of the inputs"] if cleaned.removed else []
+        done += [f"{named(model.dims)} fixed"] if model.dims else []
+        if done and cleaned.weights <= UNCLEANED:
+            uncleaned = model.cleaned(fixed=False).given()
         target = replace(target, shapes={n: kind.shape for n, kind in model.graph.input_types.items()})
     timed = partial(
         rank,
@@ -198,6 +201,7 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
             return _untimed(job, run, trial, f"the result does not run here ({one_line(again)})", found)
         if sizes != model.sizes:
             ranking = replace(ranking, target=f"{ranking.target}, at {named(sizes)}")
+    ranking = replace(ranking, cleaned=" and ".join(done))
     if not trial.decides:
         ranking = replace(ranking, decided=False, winner=0 if found else None)
     order = ranking.order() if trial.decides else range(len(found))

@@ -143,11 +143,11 @@ def _executed(session: InferenceSession, inputs: Mapping[str, Any]) -> Kernels:
 def _apart(given: Graph | ModelProto | Apart) -> Apart:
     """Return a model with its large weights apart, as it is if they are so already."""
     from workbench.frontends.onnx.exporter import to_onnx_apart
-    from workbench.frontends.onnx.file import Apart
+    from workbench.frontends.onnx.file import Apart, taken_apart
 
     if isinstance(given, Apart):
         return given
-    return to_onnx_apart(given) if isinstance(given, Graph) else Apart(given, {})
+    return to_onnx_apart(given) if isinstance(given, Graph) else taken_apart(given)
 
 
 def _weights(apart: Apart) -> int:

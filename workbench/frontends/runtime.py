@@ -20,16 +20,13 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 
 from workbench.frontends.onnx.file import (
-    EXTERNAL_BEYOND,
     Apart,
     ModelError,
-    copied,
     internalise_attributes,
     placeholder,
     read_model,
     taken_apart,
     tensor_array,
-    weight_bytes,
 )
 from workbench.frontends.onnx.nodes import all_nodes, walk
 from workbench.ops.types import DTYPE_CODES, TensorType
@@ -159,9 +156,7 @@ def _apart(
 ) -> Apart | None:
     """Return a model with the data of its placeholders, or ``None`` for a file to be loaded unchanged."""
     if isinstance(source, ModelProto):
-        if arrays is None and weight_bytes(source) > EXTERNAL_BEYOND:
-            return taken_apart(copied(source))  # no message has room for them
-        return Apart(source, arrays or {})
+        return Apart(source, arrays) if arrays else taken_apart(source)
     try:
         file = read_model(source)
         arrays = dict(file.arrays)

@@ -236,7 +236,8 @@ def test_large_weights_go_to_a_file_next_to_the_model(tmp_path, monkeypatch):
     again = load_onnx(target)
     np.testing.assert_array_equal(again.weights["w"].value(), graph.weights["w"].value())
     feeds = {"x": np.ones((2, 64), np.float32)}
-    monkeypatch.setattr("workbench.frontends.runtime.EXTERNAL_BEYOND", 1000)
+    for bound in ("MAP_BEYOND", "APART_BYTES"):  # as the weights of a large message
+        monkeypatch.setattr(onnx_file, bound, 1000)
     np.testing.assert_allclose(
         run_model(to_onnx(again), feeds)["y"], run_model(product(), feeds)["y"], rtol=1e-5
     )
@@ -252,6 +253,31 @@ def test_a_failed_write_of_large_weights_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         write_model(product(), tmp_path / "out.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_large_weights_of_a_message_are_apart_and_the_message_is_not_modified(monkeypatch):
+    m = product()
+    m.graph.initializer.append(normal("small", 2))
+    m.graph.initializer[0].doc_string = "a product's weight"
+    m.metadata_props.add(key="author", value="someone")
+    given = m.SerializeToString()
+    monkeypatch.setattr(onnx_file, "MAP_BEYOND", 1000)
+    monkeypatch.setattr(onnx_file, "APART_BYTES", 1000)
+    apart = read_model(m)
+    assert m.SerializeToString() == given
+    assert list(apart.arrays) == ["w"]
+    assert apart.model.ByteSize() < 1000
+    assert apart.model.graph.initializer[0].doc_string == "a product's weight"
+    assert onnx_file.joined(onnx_file.Apart(apart.model, apart.arrays)) == m
+
+
+def test_a_malformed_large_weight_of_a_message_stays_in_it(monkeypatch):
+    m = product()
+    m.graph.initializer[0].raw_data = b"short"
+    monkeypatch.setattr(onnx_file, "MAP_BEYOND", 1000)
+    monkeypatch.setattr(onnx_file, "APART_BYTES", 1000)
+    with pytest.raises(ModelError, match="contains other data"):
+        load_onnx(m)
 
 
 def test_check_model_looks_at_types_without_the_weights():

@@ -271,8 +271,8 @@ def read_model(source: Source) -> ModelFile:
     OSError) if the file cannot be read, and :class:`ModelError` if it is not an ONNX model.
     """
     if isinstance(source, ModelProto):
-        model = copied(source)
-        return ModelFile(model, None, "the model")
+        own = taken_apart(source)
+        return ModelFile(own.model, None, "the model", own.arrays)
     if isinstance(source, bytes):
         return ModelFile(_parse(source, "the bytes given"), None, "the bytes given")
     if not isinstance(source, str | os.PathLike):
@@ -478,27 +478,47 @@ def ir_version_for(opsets: Mapping[str, int], functions: bool = False) -> int:
 
 
 def weight_bytes(model: ModelProto) -> int:
-    """Return the size in bytes of the raw data of a model's initializers."""
-    return sum(len(t.raw_data) for t in model.graph.initializer)
+    """Return the size in bytes of the raw data of a model's initializers, as their types declare it."""
+    return sum(map(_declared_bytes, model.graph.initializer))
+
+
+def _declared_bytes(tensor: TensorProto) -> int:
+    """Return the declared size of a tensor's raw data, without a copy of them; 0 if there are none."""
+    kind = DTYPE_NAMES.get(tensor.data_type)
+    if kind is None or not tensor.HasField("raw_data"):
+        return 0
+    try:
+        return int(TensorType(kind, tuple(tensor.dims)).nbytes)
+    except TypeMismatch:
+        return 0
 
 
 def taken_apart(model: ModelProto) -> Apart:
-    """Take the data of large initializers out of a model, in place."""
+    """Return a copy of a model; if its weights are large, they are apart, and each is copied once."""
+    if weight_bytes(model) < MAP_BEYOND:
+        return Apart(copied(model), {})
     arrays: dict[str, np.ndarray] = {}
+    bare, graph = _without(model, "graph"), _without(model.graph, "initializer")
     for tensor in model.graph.initializer:
-        if len(tensor.raw_data) >= 1024:
-            arrays[tensor.name] = tensor_array(tensor, None)
-            tensor.CopyFrom(placeholder(tensor.name, tensor_type(tensor)))
-    return Apart(model, arrays)
+        entry = graph.initializer.add()
+        if _declared_bytes(tensor) >= APART_BYTES and tensor.name not in arrays:
+            with contextlib.suppress(ModelError):  # the reader of tensors reports the fault
+                arrays[tensor.name] = tensor_array(tensor, None)
+                entry.CopyFrom(placeholder(tensor.name, tensor_type(tensor)))
+                entry.doc_string = tensor.doc_string
+                continue
+        entry.CopyFrom(tensor)
+    bare.graph.CopyFrom(graph)
+    return Apart(bare, arrays)
 
 
 def write_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
-    """Write a model to a file atomically; the model may be modified.
+    """Write a model to a file atomically.
 
     If the weights exceed :data:`EXTERNAL_BEYOND`, they are written to ``<name>.data`` next to it. Raise
     OSError if the files cannot be written.
     """
-    write_apart(taken_apart(model) if weight_bytes(model) > EXTERNAL_BEYOND else Apart(model, {}), path)
+    write_apart(taken_apart(model), path)
 
 
 #: Tensors of at least this many bytes are stored apart from their model.
@@ -587,11 +607,9 @@ def _write_data(arrays: Mapping[str, np.ndarray], file: IO[bytes]) -> dict[str, 
 def _write_whole(apart: Apart, file: IO[bytes]) -> None:
     """Write the message; a message field may come in several parts, which a reader merges."""
     graph = apart.model.graph
-    file.write(_without_graph(apart.model).SerializeToString())
+    file.write(_without(apart.model, "graph").SerializeToString())
     tensors = list(graph.initializer)
-    inner = copied(graph)
-    del inner.initializer[:]
-    head = inner.SerializeToString()
+    head = _without(graph, "initializer").SerializeToString()
     pieces: list[tuple[bytes, np.ndarray | None]] = []
     for tensor in tensors:
         array = apart.arrays.get(tensor.name)
@@ -609,13 +627,16 @@ def _write_whole(apart: Apart, file: IO[bytes]) -> None:
             release(array)
 
 
-def _without_graph(model: ModelProto) -> ModelProto:
-    bare = ModelProto()
-    for descriptor, value in model.ListFields():
-        if descriptor.name == "graph":
+def _without(message: M, left_out: str) -> M:
+    """Return a copy of a message without one of its fields."""
+    bare = type(message)()
+    for descriptor, value in message.ListFields():
+        if descriptor.name == left_out:
             continue
-        if descriptor.message_type is not None:
+        if hasattr(value, "extend"):  # a field of several values
             getattr(bare, descriptor.name).extend(value)
+        elif descriptor.message_type is not None:
+            getattr(bare, descriptor.name).CopyFrom(value)
         else:
             setattr(bare, descriptor.name, value)
     return bare

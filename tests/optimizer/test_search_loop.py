@@ -1,6 +1,7 @@
 """Saturation and extraction in turn."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 
@@ -121,3 +122,25 @@ def test_operators_have_the_price_of_the_chosen_size_and_weights_of_symbolic_siz
     assert found.pop("expand") > 1e9
     assert known.pop("expand") == 0.0
     assert found == known
+
+
+def test_a_product_of_weights_beyond_the_limits_is_too_expensive_unless_it_is_the_models_own():
+    b = GraphBuilder("factors")
+    x, w, v, u = b.input("x", (1, 64)), *(b.weight((64, 64)) for _ in range(3))
+    y = b.op("matmul", b.op("matmul", x, w), v)
+    graph = b.graph({"y": b.op("relu", y), "z": b.op("matmul", x, b.op("matmul", w, u))})
+    with Saturation(graph, rule_set("default"), Limits(iterations=4)) as saturation:
+        saturation.run()
+        egraph = saturation.egraph()
+    w, v, u = (egraph.eclass[egraph.original[i]] for i in (w, v, u))
+
+    def forbidden(**limits):
+        job = replace(job_on(graph), settings=Settings(**limits))
+        costs = prices(job, egraph).tolist()
+        return {tuple(egraph.operands(i)) for i, cost in enumerate(costs) if cost > 1e9}
+
+    assert not forbidden()
+    # A product takes 524,288 operations and three matrices of 32 KiB in float64.
+    for limits in ({"seconds": 1e-5}, {"memory": 90_000}):
+        assert (w, v) in forbidden(**limits)
+        assert (w, u) not in forbidden(**limits)

@@ -21,17 +21,22 @@ from workbench.egraph.every_size import unproved_nodes
 from workbench.extraction import Solution
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.tie_breaking import gathered
+from workbench.ops import TensorType, spec_of
+from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.run.trace import StepKind, StopReason, Trace
 
 if TYPE_CHECKING:
     from workbench.optimizer.job import Job
-    from workbench.saturation import Saturation
+    from workbench.saturation import Limits, Saturation
 
 #: Times that the extracted operators are merged once more, and a graph is extracted again.
 ROUNDS = 3
 
 #: Cost of a term that cannot be used: more than any graph costs.
 _FORBIDDEN: Final = 1e12
+
+#: Operations on weights in float64 that a slow machine does in a second.
+_FOLDED_PER_SECOND: Final = 1e10
 
 #: Least seconds of an extraction, even if others have used up the time.
 _LEAST = 0.1
@@ -134,13 +139,30 @@ def extraction_of(job: Job) -> Callable[..., Solution]:
 def prices(job: Job, egraph: EGraph) -> np.ndarray:
     """Return the cost of every e-node in microseconds, at the sizes of the symbolic dimensions.
 
-    A weight whose extents depend on a symbol could not be computed once and stored, and an e-node may fit at
-    the generic extents only: both are too expensive to be extracted.
+    A weight whose extents depend on a symbol could not be computed once and stored, an e-node may fit at the
+    generic extents only, and a product of weights may exceed the limits: all are too expensive to be extracted.
     """
     model = job.model
     costs = price_egraph(model.shown(egraph), job.cost_model)
-    costs[symbolic_weights(egraph, model.generic) + unproved_nodes(egraph, model.generic)] = _FORBIDDEN
+    useless = symbolic_weights(egraph, model.generic) + unproved_nodes(egraph, model.generic)
+    costs[useless + _large_folds(egraph, job.settings)] = _FORBIDDEN
     return costs
+
+
+def _large_folds(egraph: EGraph, limits: Limits) -> list[int]:
+    """Return the new e-nodes on weights alone whose value takes more time or memory than the search may."""
+    constant, original = egraph.constant_classes().tolist(), set(egraph.original.tolist())
+    found = []
+    for i, (op, attrs) in enumerate(zip(egraph.ops, egraph.attrs, strict=True)):
+        read = egraph.operands(i).tolist()
+        if op in RUNTIME or not read or i in original or not all(constant[c] for c in read):
+            continue
+        kinds = [k for c in (*read, egraph.eclass[i]) if isinstance(k := egraph.types[c], TensorType)]
+        named = dict(zip(spec_of(op).attr_names, attrs, strict=True))
+        seconds = spec_of(op).flops(named, kinds[:-1], kinds[-1]) / _FOLDED_PER_SECOND
+        if seconds > limits.seconds or 8 * sum(k.elements for k in kinds) > limits.memory:
+            found.append(i)
+    return found
 
 
 def _merging_greedily(job: Job, saturation: Saturation, seconds: float) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench.graph import GraphBuilder, fold_constants
-from workbench.graph.dataflow import numbers_in, read_transposed, read_whole
+from workbench.graph.dataflow import numbers_in, read_transposed, read_whole, without_neutral
 from zoo.movement.encoders import pre_normed
 
 
@@ -122,3 +122,46 @@ def test_a_transpose_with_another_use_is_stored(other):
     graph = b.graph(outputs)
     assert turned(graph) == []
     assert "transpose" not in fold_constants(graph, keep_transposed=True).operators()
+
+
+NOTHING = {
+    "times one": lambda b, x: b.op("mul", x, filled(b, (3,), 1)),
+    "one times": lambda b, x: b.op("mul", filled(b, (2, 1), 1), x),
+    "over one": lambda b, x: b.op("div", x, filled(b, (), 1)),
+    "plus zero": lambda b, x: b.op("add", x, filled(b, (2, 3), 0)),
+    "minus zero": lambda b, x: b.op("sub", x, filled(b, (1,), 0)),
+    "a slice of everything": lambda b, x: b.op("slice", x, axis=-1, start=0, stop=3),
+    "a pad of nothing": lambda b, x: b.op("pad", x),
+    "its own shape": lambda b, x: b.op("expand", b.op("reshape", x, shape=(2, 3)), shape=(2, 3)),
+    "its own order": lambda b, x: b.op("transpose", x, perm=(0, 1)),
+    "its own type": lambda b, x: b.op("cast", b.op("identity", x), to="float32"),
+}
+SOMETHING = {
+    "one more axis": lambda b, x: b.op("mul", x, filled(b, (1, 1, 1), 1)),
+    "more rows": lambda b, x: b.op("add", b.op("slice", x, axis=-2, start=0, stop=1), filled(b, (2, 3), 0)),
+    "zero minus": lambda b, x: b.op("sub", filled(b, (), 0), x),
+    "one over": lambda b, x: b.op("div", filled(b, (), 1), x),
+    "times zero": lambda b, x: b.op("mul", x, filled(b, (), 0)),
+    "another type": lambda b, x: b.op("cast", x, to="float16"),
+    "another order": lambda b, x: b.op("transpose", b.op("matmul", x, b.weight((3, 2))), perm=(1, 0)),
+}
+
+
+def filled(b, shape, number):
+    return b.weight(data=np.full(shape, number, np.float32))
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_an_operator_that_leaves_a_value_as_it_is_goes(case):
+    b = GraphBuilder()
+    x = b.op("relu", b.input("x", (2, 3)))
+    found = without_neutral(b.graph({"y": NOTHING[case](b, x), "z": x}))
+    assert found.operators() == {"relu": 1}
+    assert found.outputs[0][1] == found.outputs[1][1]
+
+
+@pytest.mark.parametrize("case", SOMETHING)
+def test_an_operator_that_changes_shape_type_or_number_stays(case):
+    b = GraphBuilder()
+    graph = b.graph({"y": SOMETHING[case](b, b.input("x", (2, 3)))})
+    assert without_neutral(graph) is graph

@@ -56,7 +56,7 @@ def test_it_is_written_as_plain_onnx_and_read_back(axis, times):
     model = to_onnx(graph)
     assert {n.op_type for n in model.graph.node} <= {"Reshape", "Expand", "Identity"}
     again = import_onnx(model).graph
-    assert again.operators() == ({"repeat": 1} if times > 1 else {"identity": 1})
+    assert again.operators() == ({"repeat": 1} if times > 1 else {})
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     for one, other in zip(
         evaluate(graph, {"x": x}).values(), evaluate(again, {"x": x}).values(), strict=True

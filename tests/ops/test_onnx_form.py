@@ -218,7 +218,7 @@ def test_what_is_written_is_read_back_as_the_same_operators(case):
         assert set(imported.coverage.opaque) <= OPAQUE.get(case[0], set())
         found = evaluate(imported.graph, feeds, opaque=opaque_runner())["y"]
         np.testing.assert_allclose(found, evaluate(graph, feeds)["y"], rtol=2e-5, atol=2e-6)
-        composed = {"enlarge", "merge_gconv", "bn_scale", "bn_shift", "layernorm", "softmax"}
+        composed = {"enlarge", "merge_gconv", "bn_scale", "bn_shift", "layernorm", "softmax", "identity"}
         composed |= {"unfold", "blocked", "gelu", "swish", "hardswish", "rmsnorm", "quantize", "dequantize"}
         composed |= {"space_to_depth"} if case[1].get("order") == "CRD" else set()
         fused = case[1].get("act") or len(case[2]) == 3

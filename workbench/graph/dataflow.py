@@ -1,4 +1,4 @@
-"""Values of a graph that are read whole, are one number everywhere, or are matrices that products read transposed."""
+"""Values of a graph: read whole, one number everywhere, those of an operand, matrices that products read transposed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from workbench.graph.graph import Graph, Node
+from workbench.graph.graph import Graph, GraphBuilder, Node
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, Trait, spec_of
 from workbench.ops.locality import Axes, Operand
+from workbench.support.orders import postorder
 
 _WHOLE: Axes = frozenset()
 
@@ -83,6 +84,41 @@ def _computed(node: Node, found: Mapping[int, float]) -> float | None:
     operands = [np.asarray(found[j], dtype) for j in node.inputs]
     with np.errstate(all="ignore"):
         return Weight.of(np.asarray(evaluate(operands, node.named_attrs()), dtype)).number()
+
+
+def without_neutral(graph: Graph) -> Graph:
+    """Return the graph without operators that leave a value as it is: ``x * 1``, ``x + 0``, pads of nothing.
+
+    A sum with zero turns minus zero into zero, which is the same number.
+    """
+    numbers = numbers_in(graph)
+    found = [_unchanged(graph, node, numbers) for node in graph.nodes]
+    if all(k is None for k in found):
+        return graph
+    read = [
+        node.inputs if k is None else (node.inputs[k],) for node, k in zip(graph.nodes, found, strict=True)
+    ]
+
+    def made(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+        return None if (k := found[i]) is None else inputs[k]
+
+    return graph.copied(made, keep=set(postorder(graph.output_ids, lambda i: read[i])))
+
+
+def _unchanged(graph: Graph, node: Node, numbers: Mapping[int, float]) -> int | None:
+    """Return the position of the operand that a node's value is, with its type, or None."""
+    spec, kinds = spec_of(node.op), [graph.nodes[j].type for j in node.inputs]
+    if len(kinds) == 1 and spec.traits & (Trait.MOVES | Trait.CONVERTS):
+        # Of the operators that only move elements, a permutation alone may keep the type and move some.
+        turned = any(
+            a.kind == "perm" and v != tuple(range(node.tensor.rank))
+            for a, v in zip(spec.attrs, node.attrs, strict=True)
+        )
+        return 0 if kinds[0] == node.type and not turned else None
+    for number, k in zip(spec.neutral, (1, 0), strict=False):
+        if number is not None and numbers.get(node.inputs[1 - k]) == number and kinds[k] == node.type:
+            return k
+    return None
 
 
 #: Element types of the products that can read a matrix either way.

@@ -191,6 +191,14 @@ _BINARY: Final[tuple[tuple[str, Callable[..., np.ndarray], str, Trait, ExactForm
     ("min", np.minimum, "minimum", Trait.UNROUNDED, ORDERED, "the smaller of x and y"),
     ("pow", np.power, "pow", _BY_NUMBER, _POWER, "x ** y"),
 )
+#: The number of each operand with which the result is the other operand.
+_NEUTRAL: Final = {
+    "add": (0.0, 0.0),
+    "sub": (None, 0.0),
+    "mul": (1.0, 1.0),
+    "div": (None, 1.0),
+    "pow": (None, 1.0),
+}
 #: Unary operators without attributes: name, semantics, flops per element, facts, exact form, meaning.
 _UNARY: Final[tuple[tuple[str, Callable[..., np.ndarray], float, Trait, ExactForm, str], ...]] = (
     ("relu", lambda x: np.maximum(x, 0), 1, Trait.UNROUNDED, ORDERED, "max(x, 0)"),
@@ -221,6 +229,7 @@ def _binary(
         exact=exact,
         export=export_as(name.capitalize()),
         torch=lambda torch, xs, a: getattr(torch, in_torch)(xs[0], xs[1]),
+        neutral=_NEUTRAL.get(name, ()),
         parts=elementwise,
         doc=doc,
     )

@@ -435,8 +435,6 @@ def _import_cast(n: OnnxNode) -> int:
     to = DTYPE_NAMES.get(n.attr("to"), "") if n.op_type == "Cast" else n.type(1).dtype
     if not {to, n.type(0).dtype} <= _CASTABLE:
         raise NotModelled(f"a conversion from {n.type(0).dtype} to {to}")
-    if to == n.type(0).dtype:  # exporters write many that convert nothing
-        return n.op("identity", n.operand(0))
     return n.op("cast", n.operand(0), to=to)
 
 

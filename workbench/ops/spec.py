@@ -131,6 +131,7 @@ class OpSpec:
         variance: The position of the operand that is a variance: positive, and added to ``eps``.
         places: The position of the operand whose elements are numbers of places along the axis of the first
             operand that the attribute ``axis`` names.
+        neutral: For an operator of two operands, the number of each that leaves the other as it is, or None.
         parts: What a part of the result needs of the operands; without it, any part of them.
         doc: The meaning in a few words.
         onnx_form: The domain and type of the ONNX operator that is read as this one, if it is not built in.
@@ -152,6 +153,7 @@ class OpSpec:
     weights_from: int | None = None
     variance: int | None = None
     places: int | None = None
+    neutral: tuple[float | None, ...] = ()
     parts: PartRule | None = None
     doc: str = ""
     onnx_form: tuple[str, str] | None = None

@@ -74,30 +74,19 @@ def whole(graph: Graph) -> Graph:
 
 
 class Reader:
-    """A reader of a graph's operators, which passes through identities."""
+    """A reader of a graph's operators."""
 
     def __init__(self, graph: Graph) -> None:
         self.nodes, self.numbers, self.constant = graph.nodes, numbers_in(graph), graph.constant()
 
-    def at(self, i: int) -> int:
-        """Return the node whose value a node has."""
-        while self.nodes[i].op == "identity":
-            i = self.nodes[i].inputs[0]
-        return i
-
-    def operands(self, i: int) -> tuple[int, int]:
-        """Return the two operands of a node."""
-        a, b = (self.at(j) for j in self.nodes[i].inputs)
-        return a, b
-
     def sides(self, i: int) -> Iterator[tuple[int, int]]:
         """Yield the two operands of a node in both orders."""
-        yield self.operands(i)
-        yield self.operands(i)[::-1]
+        a, b = self.nodes[i].inputs
+        yield from ((a, b), (b, a))
 
     def operand(self, i: int, op: str) -> int | None:
         """Return the operand of an operator of one operand, or None if a node is another one."""
-        return self.at(self.nodes[i].inputs[0]) if self.nodes[i].op == op else None
+        return self.nodes[i].inputs[0] if self.nodes[i].op == op else None
 
 
 # -- normalisations: exporters wrote each as nine operators before ONNX had layer norms -----------------
@@ -128,7 +117,7 @@ def _square(reader: Reader, i: int) -> int | None:
     op = reader.nodes[i].op
     if op not in ("mul", "pow"):
         return None
-    a, b = reader.operands(i)
+    a, b = reader.nodes[i].inputs
     squared = a == b if op == "mul" else reader.numbers.get(b) == 2
     return a if squared else None
 
@@ -137,10 +126,10 @@ def _inverse(reader: Reader, i: int) -> int | None:
     """Return what a node is the inverse root of."""
     node = reader.nodes[i]
     if node.op == "reciprocal":
-        return reader.operand(reader.at(node.inputs[0]), "sqrt")
+        return reader.operand(node.inputs[0], "sqrt")
     if node.op not in ("pow", "div"):
         return None
-    a, b = reader.operands(i)
+    a, b = reader.nodes[i].inputs
     if node.op == "pow":
         return a if reader.numbers.get(b) == -0.5 else None
     return reader.operand(b, "sqrt") if reader.numbers.get(a) == 1 else None
@@ -149,7 +138,7 @@ def _inverse(reader: Reader, i: int) -> int | None:
 def _normalised(reader: Reader, i: int) -> Idiom | None:
     """Return the normalisation that a node is, without scale and shift."""
     if reader.nodes[i].op == "div":
-        top, bottom = reader.operands(i)
+        top, bottom = reader.nodes[i].inputs
         return _divided(reader, top, reader.operand(bottom, "sqrt"))
     if reader.nodes[i].op == "mul":
         for a, b in reader.sides(i):
@@ -168,7 +157,7 @@ def _divided(reader: Reader, d: int, variance: int | None) -> Idiom | None:
             continue
         attrs = {"axis": -1, "eps": reader.numbers[b]}
         if reader.nodes[d].op == "sub":
-            x, mean = reader.operands(d)
+            x, mean = reader.nodes[d].inputs
             if _mean(reader, mean) == x:
                 return Idiom("layernorm", x, attrs)
         return Idiom("rmsnorm", d, attrs)
@@ -271,7 +260,7 @@ class _Products:
         node = self.nodes[i]
         if node.op not in ("mul", "div", "pow"):
             return None
-        a, b = self.reader.operands(i)
+        a, b = self.nodes[i].inputs
         if node.op == "mul":
             return 1.0, [a, b]
         number = self.reader.numbers.get(b)

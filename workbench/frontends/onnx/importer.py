@@ -43,6 +43,7 @@ from workbench.frontends.onnx.shape_inference import (
 )
 from workbench.frontends.onnx.symbolic_values import SizedValues
 from workbench.graph import Graph, GraphBuilder, Label, ModelInfo
+from workbench.graph.dataflow import without_neutral
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.ops.onnx_form import NotModelled, importer_of
 from workbench.ops.types import FLOAT_DTYPES, TypeMismatch
@@ -177,7 +178,7 @@ class _Import:
             {} if tail is None else tail.arrays,
         )
         graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
-        graph = doubled(whole(settled(graph))) if self.values.folds else graph
+        graph = doubled(whole(without_neutral(settled(graph)))) if self.values.folds else graph
         return Imported(graph, Coverage(tuple(self.uses), unused, self.notes))
 
     def _plan(self, nodes: Sequence[NodeProto]) -> list[NodeProto]:

@@ -91,6 +91,32 @@ def test_small_columns_next_to_a_large_one_are_compared_by_themselves():
     assert found.difference.index[1] == 3
 
 
+@pytest.mark.parametrize("batch", [1, 4])
+def test_the_columns_of_a_small_batch_are_compared_over_all_draws(batch):
+    shapes = (f"float[{batch},64] x", f"float[{batch},100] y")
+    w = np.random.default_rng(0).standard_normal((64, 100)).astype("f4")
+    scale = np.logspace(-6, 6, 100, dtype="f4")
+    other = scale.copy()
+    other[2] *= F(1.01)
+    twice = "h = MatMul(x, w) y = Mul(h, k)"
+    original = written(twice, *shapes, w=w, k=scale)
+    assert certify_files(original, written("y = MatMul(x, w)", *shapes, w=w * scale)).equal
+    found = certify_files(original, written(twice, *shapes, w=w, k=other))
+    assert not found.equal
+    assert found.difference.index[1] == 2
+
+
+def test_channels_of_other_magnitudes_are_compared_by_themselves():
+    shapes = ("float[1,8,7,7] x", "float[1,8,7,7] y")
+    scale = np.array([1e6, 1, 1, 1, 1, 1, 1, 1], "f4").reshape(8, 1, 1)
+    wrong = scale.copy()
+    wrong[3] = 1.01
+    original = written("y = Mul(x, k)", *shapes, k=scale)
+    found = certify_files(original, written("y = Mul(x, k)", *shapes, k=wrong), draws=1)
+    assert not found.equal
+    assert found.difference.index[1] == 3
+
+
 def test_a_cast_of_what_was_folded_in_a_wider_type_is_found():
     nodes = [
         helper.make_node("Mul", ["p", "q"], ["m"]),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench import certify
-from workbench.certification.tolerance import MOST_EXPLAINED, beyond, is_noise, movement
+from workbench.certification.tolerance import MOST_EXPLAINED, beyond, is_noise, movement, shares_of
 from workbench.graph import GraphBuilder, evaluate
 
 
@@ -118,3 +118,15 @@ def test_noise_is_measured_by_runs_of_the_same_shape():
     assert not is_noise(x, x, [other])
     assert not is_noise(x, other, [x])
     assert not is_noise(x, other, [x[:2]])  # as many entries as rounding lets through
+
+
+def test_the_share_of_a_column_is_a_bound_if_it_moves_on_enough_draws():
+    draws = [
+        np.array([[size, size / 100, float(n == 0)]], np.float32) for n, size in enumerate([1e4, 1, 2, 3])
+    ]
+    moved = [[a * np.float32(1.001), a * np.float32(0.999)] for a in draws]
+    share = shares_of(draws, moved)[3]
+    np.testing.assert_allclose(share, [1.0, 0.01, 1.0], rtol=1e-3)  # the last one is zero on most draws
+    assert (shares_of(draws[:3], moved[:3])[3] == 1.0).all()
+    assert shares_of(draws, [[] for _ in draws]) == {}
+    assert shares_of([np.arange(3)], [[np.arange(3)] * 9]) == {}

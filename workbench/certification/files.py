@@ -34,6 +34,7 @@ from workbench.certification.tolerance import (
     is_noise,
     mismatch,
     moved_model,
+    shares_of,
 )
 from workbench.certification.unrunnable_ops import (
     Apart,
@@ -324,6 +325,10 @@ class _Task:
         names = [y for _, y in self.watched]
         loaded = self.runner.load(self.b.cut(names), self.b.folder)
         shown: list[tuple[int, str, str, Mismatch]] = []
+        shares = {
+            x: shares_of([e[x] for e in expected], [[r[x] for r in runs] for runs in moved])
+            for x, _ in self.watched
+        }
         for number, drawn in enumerate(self.done):
             self.say(f"running B on {drawn}")
             try:
@@ -332,7 +337,7 @@ class _Task:
                 return self._result(f"B ({self.names[1]}) fails on {drawn}, A does not: {failure}")
             for ours, theirs in self.watched:
                 values = [run[ours] for run in moved[number]]
-                at = mismatch(expected[number][ours], found[theirs], values)
+                at = mismatch(expected[number][ours], found[theirs], values, shares[ours])
                 if at is not None:
                     shown.append((number, ours, theirs, at))
                     continue

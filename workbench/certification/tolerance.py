@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
@@ -43,6 +43,8 @@ TIMES: Final = 4.0
 FLOOR: Final = 4.0
 #: A maximum over fewer entries than this is not used as a bound for other entries.
 _ENOUGH: Final = 16
+#: The largest movement of a column over fewer moved entries than this is not used as a bound for it.
+_ENOUGH_MOVES: Final = 8
 
 #: Weights with more elements than this are not changed.
 _SMALL: Final = 1 << 16
@@ -58,6 +60,8 @@ _PLAIN: Final = 2.0**10
 _ROUNDED: Final = frozenset(DTYPE_CODES[d] for d in ("float64", "float32", "float16"))
 
 Evaluated = Callable[[Graph], Mapping[str, np.ndarray]]
+#: The largest tolerance in each column of a value, relative to that of the whole value, by number of columns.
+Shares: TypeAlias = Mapping[int, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +120,20 @@ def difference(expected: np.ndarray, found: np.ndarray) -> tuple[float, Sequence
 
 
 # -- values of files ----------------------------------------------------------------------------------
-def mismatch(expected: object, found: object, moved: Sequence[Any]) -> Mismatch | None:
+def mismatch(
+    expected: object, found: object, moved: Sequence[Any], shares: Shares | None = None
+) -> Mismatch | None:
     """Return the entry at which a value differs from the expected one by more than rounding, or None.
 
-    ``moved`` are the same value in runs of the changed original; if it is empty, the stated tolerance of the
-    element type applies. Entries that are not finite must be the same, except those whose finiteness changes
-    between the runs of the original.
+    Entries that are not finite must be the same, except those whose finiteness changes between the runs of the
+    original.
+
+    Args:
+        expected: The value in the original.
+        found: The value in the other model.
+        moved: The value in runs of the changed original; if there are none, the stated tolerance of the
+            element type applies.
+        shares: The share of each column in the rounding of the value, over several draws.
     """
     if isinstance(expected, list | tuple | dict) or expected is None:
         return _structure(expected, found)
@@ -135,7 +147,7 @@ def mismatch(expected: object, found: object, moved: Sequence[Any]) -> Mismatch 
         return None
     others = [np.asarray(m) for m in moved if np.shape(m) == a.shape]
     if kinds[0].dtype in FLOAT_DTYPES or kinds[0].dtype.startswith("complex"):
-        return _floats(a, b, others, kinds[0].dtype)
+        return _floats(a, b, others, shares or {})
     return _discrete(a, b, others)
 
 
@@ -170,33 +182,70 @@ def _short(value: Any) -> str:
     return text if len(text) < 60 else text[:57] + "…"
 
 
-def _floats(a: np.ndarray, b: np.ndarray, moved: Sequence[np.ndarray], dtype: str) -> Mismatch | None:
+def shares_of(expected: Sequence[object], moved: Sequence[Sequence[object]]) -> Shares:
+    """Return how much of the rounding of a value its columns can have, by the number of columns.
+
+    The value of a batch of one has a single entry per column and draw, which may move little by chance, so the
+    draws are taken together: the share of a column is the largest tolerance of its entries, relative to the
+    largest one of the draw. It is 1, no bound, for a column that is zero on most draws.
+
+    Args:
+        expected: The value on each draw.
+        moved: The value in runs of the changed original, on each draw.
+    """
+    shares: dict[int, np.ndarray] = {}
+    samples: dict[int, np.ndarray] = {}
+    for value, runs in zip(expected, moved, strict=True):
+        if not runs or not isinstance(value, np.ndarray) or not value.ndim or not value.size:
+            continue
+        if TensorType.of(value).dtype not in FLOAT_DTYPES:
+            continue
+        others = [m for m in map(np.asarray, runs) if m.shape == value.shape]
+        allowed = _rounding(value, others)[0].reshape(-1, value.shape[-1])
+        count, largest = value.shape[-1], allowed.max()
+        if largest > 0:
+            share = allowed.max(axis=0) / largest
+            shares[count] = np.maximum(shares.get(count, 0.0), share)
+            samples[count] = samples.get(count, 0) + len(others) * (allowed > 0).sum(axis=0)
+    return {n: np.where(samples[n] >= _ENOUGH_MOVES, share, 1.0) for n, share in shares.items()}
+
+
+def _rounding(a: np.ndarray, moved: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return by how much each entry of a value may differ for itself, and which entries can be compared.
+
+    Entries whose finiteness changes when the original moves cannot.
+    """
+    dtype = TensorType.of(a).dtype
     wide = np.complex128 if dtype.startswith("complex") else np.float64
+    x, others = a.astype(wide), [m.astype(wide) for m in moved]
+    finite = np.isfinite(x)
+    steady = np.ones(a.shape, bool)
+    for m in others:
+        steady &= np.isfinite(m) == finite
+    usable = steady & finite
+    size = np.where(usable, np.abs(np.where(usable, x, 0)), 0.0)
+    if not others:
+        return STATED.get(dtype, 1e-1) * size, steady
+    move = np.max([np.abs(np.where(usable, m, 0) - np.where(usable, x, 0)) for m in others], axis=0)
+    return TIMES * move + FLOOR * UNIT.get(dtype, 2.0**-3) * size, steady
+
+
+def _floats(a: np.ndarray, b: np.ndarray, moved: Sequence[np.ndarray], shares: Shares) -> Mismatch | None:
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
     with np.errstate(all="ignore"):
         x, y = a.astype(wide), b.astype(wide)
-        others = [m.astype(wide) for m in moved]
         finite = np.isfinite(x)
         same = (x == y) | (np.isnan(x) & np.isnan(y))
-        # Entries whose finiteness changes when the original moves are not compared.
-        steady = np.ones(a.shape, bool)
-        for m in others:
-            steady &= np.isfinite(m) == finite
+        own, steady = _rounding(a, moved)
         strange = steady & ~same & (~finite | ~np.isfinite(y))
         if strange.any():
             index = tuple(int(i) for i in np.argwhere(strange)[0])
             return Mismatch(index, a[index].item(), b[index].item(), 0.0)
-        usable = steady & finite & np.isfinite(y)
+        usable = steady & finite
         gap = np.where(usable, np.abs(np.where(usable, x, 0) - np.where(usable, y, 0)), 0.0)
-        size = np.where(usable, np.abs(np.where(usable, x, 0)), 0.0)
-        if others:
-            move = np.zeros(a.shape)
-            for m in others:
-                move = np.maximum(
-                    move, np.where(usable, np.abs(np.where(usable, m, 0) - np.where(usable, x, 0)), 0.0)
-                )
-            allowed = TIMES * _pooled(move) + FLOOR * UNIT.get(dtype, 2.0**-3) * _pooled(size)
-        else:
-            allowed = STATED.get(dtype, 1e-1) * _pooled(size)
+        allowed = _pooled(own)
+        if a.ndim and a.shape[-1] in shares:
+            allowed = np.minimum(allowed, own.max() * shares[a.shape[-1]])
     excess = gap - allowed
     if not (excess > 0).any():
         return None
@@ -225,14 +274,14 @@ def is_noise(expected: object, found: object, moved: Sequence[object]) -> bool:
 
 
 def _pooled(values: np.ndarray) -> np.ndarray:
-    """Return for each entry the largest value in its column or row, whichever is smaller.
+    """Return for each entry the largest value in its row or in its slice at an index, whichever is smallest.
 
-    A row or column counts if it has at least ``_ENOUGH`` entries; otherwise the largest value overall does.
-    Rows and columns of other magnitudes then have no influence.
+    A row or slice counts if it has at least ``_ENOUGH`` entries; otherwise the largest value overall does.
+    Rows, columns and channels of other magnitudes then have no influence.
     """
     found = np.asarray(values.max())
     axes = tuple(range(values.ndim))
-    for pool in (axes[:-1], axes[-1:]):
+    for pool in {axes[-1:], *((*axes[:k], *axes[k + 1 :]) for k in axes)}:
         if pool and int(np.prod([values.shape[i] for i in pool])) >= _ENOUGH:
             found = np.minimum(found, values.max(axis=pool, keepdims=True))
     return found

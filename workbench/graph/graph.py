@@ -5,7 +5,7 @@ from __future__ import annotations
 import graphlib
 import hashlib
 import operator
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -258,14 +258,7 @@ class Graph(Face):
 
     def reachable(self) -> list[bool]:
         """Return for every node whether an output depends on it."""
-        seen = [False] * len(self.nodes)
-        for i in self.output_ids:
-            seen[i] = True
-        for i in range(len(self.nodes) - 1, -1, -1):
-            if seen[i]:
-                for j in self.nodes[i].inputs:
-                    seen[j] = True
-        return seen
+        return live(self.nodes, self.output_ids)
 
     def constant(self) -> list[bool]:
         """Return for every node whether it depends on weights alone or on nothing, and can be folded."""
@@ -351,6 +344,18 @@ def topological(roots: Sequence[int], inputs: Mapping[int, Sequence[int]]) -> li
     except graphlib.CycleError as error:
         node = error.args[1][0]
         raise GraphError(f"the graph must be acyclic, got a cycle through node {node}") from None
+
+
+def live(nodes: Sequence[Node], roots: Iterable[int]) -> list[bool]:
+    """Return for every node, operands first, whether a root depends on it."""
+    seen = [False] * len(nodes)
+    for i in roots:
+        seen[i] = True
+    for i in range(len(nodes) - 1, -1, -1):
+        if seen[i]:
+            for j in nodes[i].inputs:
+                seen[j] = True
+    return seen
 
 
 def _extents(shape: Sequence[int]) -> tuple[int, ...]:
@@ -547,21 +552,14 @@ class GraphBuilder:
     def graph(self, outputs: Mapping[str, int] | Sequence[tuple[str, int]]) -> Graph:
         """Return the graph with these outputs, without nodes that no output depends on; inputs are kept."""
         pairs = tuple(outputs.items() if isinstance(outputs, Mapping) else outputs)
-        live = [False] * len(self.nodes)
         for _, i in pairs:
             if not 0 <= i < len(self.nodes):
                 raise GraphError(f"outputs must be from 0 to {len(self.nodes) - 1}, got {i}")
-            live[i] = True
-        for i in range(len(self.nodes) - 1, -1, -1):
-            if live[i]:
-                for j in self.nodes[i].inputs:
-                    live[j] = True
-        for i in self.inputs:
-            live[i] = True
+        alive = live(self.nodes, [*self.inputs, *(i for _, i in pairs)])
         position: dict[int, int] = {}
         kept: list[Node] = []
         for i, node in enumerate(self.nodes):
-            if live[i]:
+            if alive[i]:
                 position[i] = len(kept)
                 inputs = tuple(position[j] for j in node.inputs)
                 kept.append(Node(node.op, inputs, node.attrs, node.type))
@@ -574,5 +572,5 @@ class GraphBuilder:
             {k: v for k, v in self.opaques.items() if k in used},
             self.name,
             self.info,
-            {position[i]: label for i, label in self.labels.items() if live[i]},
+            {position[i]: label for i, label in self.labels.items() if alive[i]},
         )

@@ -24,6 +24,7 @@ from workbench.certification.half_precision import (
     without_signs,
 )
 from workbench.graph import Node
+from workbench.graph.graph import live
 from workbench.ops import TypeMismatch, spec_of
 from workbench.rules.pattern import Rule
 
@@ -114,15 +115,8 @@ class _Sides:
     def _run(
         self, roots: Sequence[int], values: Mapping[int, np.ndarray], dtype: str | None
     ) -> Computed | None:
-        live = [False] * len(self.nodes)
-        for root in roots:
-            live[root] = True
-        for i in range(len(self.nodes) - 1, -1, -1):
-            if live[i]:
-                for j in self.nodes[i].inputs:
-                    live[j] = True
         try:
-            return computed(self.nodes, values, self.constant, live, dtype)
+            return computed(self.nodes, values, self.constant, live(self.nodes, roots), dtype)
         except (ValueError, IndexError, ArithmeticError):
             return None
 

@@ -154,7 +154,19 @@ def test_numbers_and_tables():
     assert taso.onnx_datatype_tostring(1) == "FLOAT"
     assert taso.get_padding_mode("VALID") == 1
     assert taso.get_activation_mode("RELU") == 2
-    assert taso.core.op_table[3] == "Conv"
+    table = taso.op_table
+    assert len(table) == 49
+    assert not {2, 5, 54, 58} & table.keys()  # any, linear, leaky relu, a convolution with a norm
+    assert [table[n] for n in (3, 26, 47, 55, 57)] == ["Conv", "Squeeze", "Ceil", "Slice", "PRelu"]
+    assert [n for n, name in table.items() if name == "Add"] == [16, 61]
+
+
+def test_the_parts_of_a_split_have_tasos_attribute():
+    graph = taso.new_graph()
+    graph.split(graph.new_input(dims=(4, 6)), 1, [2, 4])
+    operators = graph.get_operator_list()
+    assert [graph.get_operator_attr(op, "split") for op in operators] == [[2, 4], [2, 4]]
+    assert {graph.get_operator_type(op) for op in operators} <= set(taso.op_table.values())
 
 
 def products_in_a_chain():

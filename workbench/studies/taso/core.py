@@ -172,6 +172,8 @@ class PyGraph(Operators):
         """Return an attribute by its ONNX name."""
         node = self._builder.nodes[op["guid"]]
         ours = {"kernel_shape": "kernel", "group": "groups", "epsilon": "eps"}.get(attrname, attrname)
+        if attrname == "split":
+            return self.get_split_lens(op)
         if attrname == "kernel_shape" and node.op == "conv2d":
             return list(self.get_input_dims(op, 1)[2:])
         named = node.named_attrs()

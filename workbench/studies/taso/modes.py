@@ -9,11 +9,15 @@ class TasoError(ValueError):
     """Raised when TASO would end the process; the message has the operator, the norm and the value."""
 
 
-#: TASO's operator numbers and their names in Python.
+#: TASO's operator numbers and their names in Python; TASO has no names for the other numbers.
 op_table: Final[dict[int, str]] = {
-    0: "Input", 1: "Weight", 2: "Any", 3: "Conv", 4: "Dropout", 5: "Linear", 6: "MaxPool",
-    7: "AveragePool", 8: "Relu", 9: "Sigmoid", 10: "Tanh", 11: "BatchNormalization", 12: "Concat",
-    13: "Split", 14: "Reshape", 15: "Transpose", 16: "Add", 17: "Mul", 18: "MatMul",
+    0: "Input", 1: "Weight", 3: "Conv", 4: "Dropout", 6: "MaxPool", 7: "AveragePool", 8: "Relu",
+    9: "Sigmoid", 10: "Tanh", 11: "BatchNormalization", 12: "Concat", 13: "Split", 14: "Reshape",
+    15: "Transpose", 16: "Add", 17: "Mul", 18: "MatMul", 26: "Squeeze", 27: "Unsqueeze", 28: "Sub",
+    29: "Div", 30: "Equal", 31: "Greater", 32: "Less", 33: "Max", 34: "Min", 35: "ArgMax", 36: "ArgMin",
+    37: "ReduceMax", 38: "ReduceMean", 39: "ReduceMin", 40: "ReduceProd", 41: "ReduceSum", 42: "Pad",
+    43: "Shape", 44: "Size", 45: "TopK", 46: "Where", 47: "Ceil", 48: "Cast", 49: "Exp", 50: "Round",
+    51: "Log", 52: "Not", 53: "Sqrt", 55: "Slice", 56: "Resize", 57: "PRelu", 61: "Add",
 }  # fmt: skip
 
 ACTIVATIONS: Final = {"NONE": "none", "SIGMOID": "sigmoid", "RELU": "relu", "TANH": "tanh"}

@@ -112,3 +112,37 @@ def test_an_e_node_that_reads_its_own_e_class_is_not_multiplied(number):
     rules = "add-zero: add(x, 0) => x\nshifted: matmul(add(x, t), w) => add(matmul(x, w), matmul(t, w))"
     egraph = grown(b.graph({"y": x}), rules, weights=False)
     assert len(egraph) < 20
+
+
+@pytest.mark.parametrize(
+    ("op", "numbers"),
+    [("mul", (2, 4, 0.125)), ("div", (4, 0.25)), ("add", (1, 2, -3)), ("sub", (1, 2, -3))],
+)
+def test_numbers_that_arise_are_computed(op, numbers):
+    b = GraphBuilder()
+    x = y = b.input("x", (4, 4))
+    for number in numbers:
+        y = b.op(op, y, b.weight(data=np.full((), number, np.float32)))
+    rules = (
+        "times-one: mul(x, 1) => x\nplus-zero: add(x, 0) => x\n"
+        "quotient: div(x, y) => mul(x, reciprocal(y))\ndifference: sub(x, y) => add(x, neg(y))\n"
+        "scales: mul(mul(x, a), b) => mul(x, mul(a, b))\nshifts: add(add(x, a), b) => add(x, add(a, b))"
+    )
+    egraph = grown(b.graph({"x": x, "y": y}), rules, weights=False)
+    assert egraph.roots[0] == egraph.roots[1]
+
+
+def test_products_of_numbers_are_as_few_as_their_values():
+    b = GraphBuilder()
+    x = b.input("x", (4, 4))
+    for number in (2, 4, 8, 0.125, 0.5, 2, 4, 8, 0.125, 0.5, 2, 4):
+        x = b.op("mul", x, b.weight(data=np.full((), number, np.float32)))
+    rules = "times-one: mul(x, 1) => x\nscales: mul(mul(x, a), b) => mul(x, mul(a, b))"
+    assert len(grown(b.graph({"y": x}), rules, weights=False)) < 250  # 597 as terms
+
+
+def test_a_quotient_of_numbers_that_is_not_finite_is_none():
+    b = GraphBuilder()
+    zero = b.weight(data=np.zeros((), np.float32))
+    y = b.op("mul", b.input("x", (4, 4)), b.op("div", zero, zero))
+    assert len(grown(b.graph({"y": y}), "times-one: mul(x, 1) => x", weights=False)) == 4

@@ -114,6 +114,15 @@ class Constructor:
             rules.append(_rule(f"(= e_ {one})", f"(subsume {one})", "loops_"))
         return rules
 
+    def numbers(self) -> list[str]:
+        """Return rules that compute the number of a term of numbers, if it is finite."""
+        if self.op not in _OF_NUMBERS:
+            return []
+        operands = " ".join(f"x{i}_" for i in range(self.arity))
+        facts = [f"(= e_ ({self.name} {operands}))", f"(= r_ {_OF_NUMBERS[self.op]})"]
+        facts += [f"(= u{i}_ (uniform_ x{i}_))" for i in range(self.arity)]
+        return [_rule(" ".join([*facts, "(< r_ 1e300) (> r_ -1e300)"]), "(set (uniform_ e_) r_)", "depends_")]
+
     def duplicates(self) -> list[str]:
         """Return rules that exclude e-nodes from matching that differ from an older one in weights alone.
 
@@ -263,6 +272,17 @@ def encoding_for(graph: Graph) -> Encoding:
     ranks = [len(n.type.shape) for n in graph.nodes if isinstance(n.type, TensorType)]
     return Encoding(max(4, *ranks, 0))
 
+
+#: Terms of numbers in egglog.
+_OF_NUMBERS: Final = {
+    "add": "(+ u0_ u1_)", "sub": "(- u0_ u1_)", "mul": "(* u0_ u1_)", "div": "(/ u0_ u1_)",
+    "reciprocal": "(/ 1.0 u0_)", "neg": "(- 0.0 u0_)",
+}  # fmt: skip
+#: A rule that makes tensors of one type equal whose elements are all the same number.
+SAME_NUMBERS: Final = _rule(
+    "(= n_ (uniform_ x_)) (= n_ (uniform_ y_)) (= k_ (ty_ x_)) (= k_ (ty_ y_)) (!= x_ y_)",
+    "(union x_ y_)", "depends_",
+)  # fmt: skip
 
 PRELUDE: Final = """(sort T) (sort TT) (sort VI (Vec i64))
 (function ty_ (T) VI :no-merge)

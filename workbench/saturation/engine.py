@@ -15,6 +15,7 @@ from workbench.graph.dataflow import read_whole
 from workbench.saturation.compile import CompiledRule, sinks
 from workbench.saturation.egglog_session import Base, EngineError, gives_two_types
 from workbench.saturation.encoding import (
+    SAME_NUMBERS,
     Constructor,
     Encoding,
     constructor_of,
@@ -143,6 +144,7 @@ class Engine:
         parts = [declarations(self.declared)]
         for constructor in self.declared:
             parts += self._bookkeeping(constructor)
+        parts += [] if program.weights else [SAME_NUMBERS]
         text = "\n".join(parts)
         rules = _texts(self.rules)
         self.base = next((b for b in bases if b.fits(text, rules)), None) or Base(text)
@@ -287,7 +289,9 @@ class Engine:
     def _bookkeeping(self, constructor: Constructor) -> list[str]:
         rules = constructor.dependence() if self.dependent else []
         rules += constructor.demand() if self.whole is not None else []
-        return rules if self.program.weights else rules + constructor.loops() + constructor.duplicates()
+        if self.program.weights:
+            return rules
+        return rules + constructor.numbers() + constructor.loops() + constructor.duplicates()
 
     def _undo(self, before: Record) -> None:
         """Go back to the e-graph that was copied last, and to the record of that time."""

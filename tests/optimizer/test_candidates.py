@@ -222,6 +222,19 @@ def test_after_ctrl_c_while_timing_the_original_stays(path, monkeypatch):
     assert other.graph is not other.original, "costs of another device decide"
 
 
+def test_after_ctrl_c_in_the_certificate_the_original_is_the_result(path, monkeypatch, tmp_path):
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("workbench.certification.certify", interrupted)
+    result = workbench.optimize(path, cost="analytic")
+    assert result.graph is result.original
+    assert (result.certificate, result.offending) == (None, ())
+    assert result.cost_after == result.cost_before
+    result.save(tmp_path / "saved.onnx")
+    assert (tmp_path / "saved.onnx").exists()
+
+
 def test_senseless_seconds_are_refused(path):
     with pytest.raises(ValueError, match="must be positive, got 0"):
         workbench.optimize(path, time_seconds=0.0)

@@ -98,12 +98,13 @@ class Loaded:
         self._kernels = _executed(session, self._inputs)
 
     def _loaded(self) -> InferenceSession:
-        from workbench.frontends.onnx.file import copied
+        from workbench.frontends.onnx.file import copied, weight_bytes
         from workbench.frontends.runtime import LOOP_SECONDS, may_not_end, run_session, session
 
         apart = _apart(self._given)
         model = copied(apart.model)  # loading changes it
-        self.large, self.huge = (_weights(apart) > bound for bound in (LARGE, HUGE))
+        weights = weight_bytes(apart.model) + sum(array.nbytes for array in apart.arrays.values())
+        self.large, self.huge = weights > LARGE, weights > HUGE
         known, endless = self._kernels is not None, may_not_end(model)
         # Kernels make their own layout of most weights while the session is loaded and first run. The weights
         # that they read from the file itself come back with the next run.
@@ -148,9 +149,3 @@ def _apart(given: Graph | ModelProto | Apart) -> Apart:
     if isinstance(given, Apart):
         return given
     return to_onnx_apart(given) if isinstance(given, Graph) else taken_apart(given)
-
-
-def _weights(apart: Apart) -> int:
-    from workbench.frontends.onnx.file import weight_bytes
-
-    return weight_bytes(apart.model) + sum(array.nbytes for array in apart.arrays.values())

@@ -55,8 +55,8 @@ def optimize(
 ) -> Optimized:
     """Optimise a model and return the certified result, or the original if nothing better is proved.
 
-    Ctrl-C ends the saturation or the extraction and continues with the results so far. If it ends the timing,
-    the original is the result.
+    Ctrl-C ends the saturation or the extraction and continues with the results so far. If it ends the timing or
+    the certificate, the original is the result.
 
     A model file that is priced by this machine, and any model with ``time=True``, is timed in the end: the
     result and the cleaned original run in alternation in ONNX Runtime on one thread. If the costs are this
@@ -114,7 +114,10 @@ def optimize(
     while True:
         run = saturate(job)
         ranking, candidates = ranked(job, run)
-        choice = first_certified(job, candidates, run.trace, run.egraph)
+        try:
+            choice = first_certified(job, candidates, run.trace, run.egraph)
+        except KeyboardInterrupt:  # nothing else is certified
+            choice = Choice(job.model.graph, None, None)
         culprits = blame(job, run) if choice.failed else ()
         if not (culprits and choice.failed_at_some_sizes and holds(opened, opened.searched, settings.seed)):
             with stages("result", quiet=True):

@@ -146,3 +146,14 @@ def test_a_quotient_of_numbers_that_is_not_finite_is_none():
     zero = b.weight(data=np.zeros((), np.float32))
     y = b.op("mul", b.input("x", (4, 4)), b.op("div", zero, zero))
     assert len(grown(b.graph({"y": y}), "times-one: mul(x, 1) => x", weights=False)) == 4
+
+
+@pytest.mark.parametrize("op", ["mul", "add"])
+def test_a_chain_of_weights_has_one_form_for_each_of_its_beginnings(op):
+    b = GraphBuilder()
+    x = b.input("x", (4, 4))
+    for _ in range(12):
+        x = b.op(op, x, b.weight((4,)))
+    rules = f"joined: {op}({op}(x, a), b) => {op}(x, {op}(a, b)) where constant(a), constant(b)"
+    egraph = grown(b.graph({"y": x}), rules, weights=False)
+    assert len(egraph) < 120  # 597 with one for each way to cut it

@@ -149,17 +149,22 @@ class Constructor:
             ),
             _rule(f"({gone})", f"(union e_ ({one})) (delete ({gone}))", "found_"),
         ]
+        if self.op in ("add", "mul"):
+            # (x·a)·b goes once its e-class has x·c: rules see one form for each beginning of a chain of weights.
+            facts = f"(= y_ ({self.name} x_ a_)) (constant_ a_) (= e_ ({self.name} y_ b_)) (constant_ b_) (!= x_ y_)"
+            facts += f" (= e_ ({self.name} x_ c_)) (constant_ c_) (runs_ x_) (!= e_ y_)"
+            rules.append(_rule(facts, f"(subsume ({self.name} y_ b_))", "duplicates_"))
         for constant in [range(1, self.arity)] + ([range(1)] if self.arity == 2 else []):
             for first in constant:
                 older = operands
                 newer = [f"y{i}_" if i in constant and i >= first else f"x{i}_" for i in range(self.arity)]
-                facts = [f"(= e_ ({self.name} {' '.join(columns + side)}))" for side in (older, newer)]
-                facts += [f"(constant_ {side[i]})" for i in constant for side in (older, newer)]
+                given = [f"(= e_ ({self.name} {' '.join(columns + side)}))" for side in (older, newer)]
+                given += [f"(constant_ {side[i]})" for i in constant for side in (older, newer)]
                 a, b = older[first], newer[first]
-                facts += [f"(!= {a} {b})", f"(= {a} (ordering-min {a} {b}))"]
+                given += [f"(!= {a} {b})", f"(= {a} (ordering-min {a} {b}))"]
                 rules.append(
                     _rule(
-                        " ".join(dict.fromkeys(facts)),
+                        " ".join(dict.fromkeys(given)),
                         f"(subsume ({self.name} {' '.join(columns + newer)})) "
                         f"({alike} {' '.join(columns + older + newer)} e_)",
                         "duplicates_",
@@ -278,12 +283,6 @@ _OF_NUMBERS: Final = {
     "add": "(+ u0_ u1_)", "sub": "(- u0_ u1_)", "mul": "(* u0_ u1_)", "div": "(/ u0_ u1_)",
     "reciprocal": "(/ 1.0 u0_)", "neg": "(- 0.0 u0_)",
 }  # fmt: skip
-#: A rule that makes tensors of one type equal whose elements are all the same number.
-SAME_NUMBERS: Final = _rule(
-    "(= n_ (uniform_ x_)) (= n_ (uniform_ y_)) (= k_ (ty_ x_)) (= k_ (ty_ y_)) (!= x_ y_)",
-    "(union x_ y_)", "depends_",
-)  # fmt: skip
-
 PRELUDE: Final = """(sort T) (sort TT) (sort VI (Vec i64))
 (function ty_ (T) VI :no-merge)
 (function h_ (i64) T :merge old)
@@ -293,6 +292,8 @@ PRELUDE: Final = """(sort T) (sort TT) (sort VI (Vec i64))
 (ruleset duplicates_) (ruleset lost_) (ruleset found_)
 (relation runs_ (T)) (relation constant_ (T)) (function whole_ (T) i64 :merge (max old new))
 (function uniform_ (T) f64 :merge old)
+(rule ((= n_ (uniform_ x_)) (= n_ (uniform_ y_)) (= k_ (ty_ x_)) (= k_ (ty_ y_)) (!= x_ y_)) ((union x_ y_))
+    :ruleset depends_ :name "same numbers")
 (rule ((clock_ t_)) ((delete (clock_ t_))) :ruleset tick_ :name "tick")"""
 
 

@@ -15,7 +15,6 @@ from workbench.graph.dataflow import read_whole
 from workbench.saturation.compile import CompiledRule, sinks
 from workbench.saturation.egglog_session import Base, EngineError, gives_two_types
 from workbench.saturation.encoding import (
-    SAME_NUMBERS,
     Constructor,
     Encoding,
     constructor_of,
@@ -144,7 +143,6 @@ class Engine:
         parts = [declarations(self.declared)]
         for constructor in self.declared:
             parts += self._bookkeeping(constructor)
-        parts += [] if program.weights else [SAME_NUMBERS]
         text = "\n".join(parts)
         rules = _texts(self.rules)
         self.base = next((b for b in bases if b.fits(text, rules)), None) or Base(text)

@@ -1,3 +1,5 @@
+"""Models as programs with kernels: chosen, timed, certified, saved."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -6,12 +8,13 @@ import pytest
 import workbench
 from tests.kernels.codegen.needs import compiler, expensive, free
 from tests.kernels.codegen.test_partitioned import Expensive, block
-from workbench.graph import evaluate
+from workbench.graph import GraphBuilder, evaluate
 from workbench.kernels.codegen import deployment
 from workbench.kernels.codegen.compiler import Build, CompilerMissing
 from workbench.kernels.codegen.deployment import Timed, certified, deploy, with_kernels
 from workbench.kernels.codegen.fusion import egraph_of
 from workbench.kernels.codegen.partitioned import Mixed, plan_of
+from workbench.rules import parse_rules
 from zoo.chains import chain
 
 
@@ -50,6 +53,27 @@ def test_clusters_of_a_saturated_graph_are_candidates():
     graph = block()
     egraph = egraph_of(graph)
     done = deploy(graph, Expensive(), saturated=(egraph, np.full(len(egraph), 1e3)), time=False, measure=free)
+    assert done.certificate.passed
+
+
+@compiler
+def test_an_operator_that_computes_what_it_reads_is_in_no_kernel():
+    b = GraphBuilder("twice")
+    y = b.op("relu", b.op("relu", b.op("sqrt", b.input("x", (64, 64)))))
+    graph = b.graph({"y": b.op("relu", b.op("tanh", y))})
+    found = workbench.optimize(graph, rules=parse_rules("twice: relu(relu(x)) => relu(x)"))
+    loops = [i for i, c in enumerate(found.egraph.eclass) if c in found.egraph.operands(i)]
+    assert loops, "an e-node that reads its own e-class"
+    seen = []
+
+    def noted(cluster):
+        seen.append(cluster)
+        return free(cluster)
+
+    prices = np.full(len(found.egraph), 1e3)
+    done = deploy(graph, Expensive(), saturated=(found.egraph, prices), time=False, measure=noted)
+    assert all(cluster.inputs for cluster in seen)
+    assert done.plan is not None
     assert done.certificate.passed
 
 

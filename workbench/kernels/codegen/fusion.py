@@ -204,7 +204,8 @@ def _candidates(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
         if constant[eclass]:
             continue
         members = (_member(egraph, node) for node in nodes)
-        found = dict.fromkeys(m for m in members if m and not _rides_along(egraph, m, constant, shared))
+        made = [m for m in members if m and eclass not in m.operands]  # none that computes what it reads
+        found = dict.fromkeys(m for m in made if not _rides_along(egraph, m, constant, shared))
         if found:
             options[eclass] = list(found)[:ALTERNATIVES]
     types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}

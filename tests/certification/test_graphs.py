@@ -66,3 +66,14 @@ def test_a_run_that_fails_early_is_made_again_by_the_certificate(monkeypatch):
         early = begin_early(graph)
         assert isinstance(early.exception(), RuntimeError)
     assert figures(certify(graph, twice(), early=early)) == figures(certify(graph, twice()))
+
+
+def test_a_difference_at_equal_values_alone_is_found():
+    b = GraphBuilder()
+    x, y = b.input("x", (4, 2)), b.input("y", (4, 2))
+    before = b.graph({"differ": b.op("cast", b.op("sub", x, y), to="bool")})
+    b = GraphBuilder()
+    x, y = b.input("x", (4, 2)), b.input("y", (4, 2))
+    apart = b.op("add", b.op("abs", b.op("sub", x, y)), b.weight(data=np.asarray(1, np.float32)))
+    after = b.graph({"differ": b.op("cast", apart, to="bool")})
+    assert not certify(before, after, whole=False).passed

@@ -26,6 +26,9 @@ N, M = sym("+n"), sym("+m")
         (N - div(N + 15, num(16)) * 16, False),
         (choose(at_least(N, num(2)), div(N, num(2)), num(1)) - 1, True),
         (div(N, num(2)) - 1, False),
+        (div(N + 1, num(2)) * div(M + 1, num(2)) - 1, True),
+        (div(N + 1, num(2)) * div(M, num(2)) - 1, False),
+        ((div(N + 3, num(2)) - 1) * 32 * M - 1, True),
     ],
 )
 def test_what_is_at_least_zero_for_all_sizes_is_proved(x, proved):
@@ -78,7 +81,7 @@ def test_what_a_model_requires_bounds_its_sizes():
     ("a", "b", "found"),
     [
         (div(N, num(2)) * 2, N, {"+n": N * 2}),
-        (div(div(N, num(2)), num(2)) * 4, N, {"+n": N * 2}),
+        (div(div(N, num(2)), num(2)) * 4, N, {"+n": N * 4}),
         (div(N + 1, num(2)), div(N, num(2)) + 1, {"+n": N * 2 - 1}),
         (sym("+total"), N + M, {"+total": N + M}),
         (N * 6, num(6), {"+n": num(1)}),
@@ -119,3 +122,11 @@ def test_sizes_are_brought_into_a_table_that_holds_their_sum():
     found = facts.near({"+n": 128, "+m": 128})
     assert found["+n"] + found["+m"] <= 40
     assert min(found.values()) >= 8
+
+
+def test_what_is_not_positive_by_its_form_divides_if_facts_say_so():
+    frames = div(N, num(80)) - 1
+    facts = Facts()
+    assert facts.quotient(frames * M * 128, frames * M * 32) is None
+    facts.add(N - 400)
+    assert facts.quotient(frames * M * 128, frames * M * 32) == num(4)

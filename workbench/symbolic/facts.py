@@ -117,6 +117,8 @@ class Facts:
         bound = self._bound(x, _DEPTH)
         if bound is not None and bound > -1:
             return True
+        if self._by_factors(x) >= 0:
+            return True
         names = set(symbols(x))
         for k in self.known:
             if names & symbols(k):
@@ -157,6 +159,25 @@ class Facts:
                 )
         return Fraction(bound)
 
+    def _by_factors(self, x: Int) -> float:
+        """Return a bound of a product and a number: factors that are not negative multiply their bounds."""
+        constant = sum(c for m, c in x.terms if not m)
+        product, factors = x - constant, list[Int]()
+        for a in product.terms[0][0]:
+            once, rest = divided(product, _poly_of(a))
+            if not rest.terms:
+                product = once
+                factors.append(_poly_of(a))
+        if not factors:
+            return -math.inf
+        bound = 1
+        for factor in (*factors, product):
+            least = self._bound(factor, _DEPTH)
+            if least is None or least <= -1:
+                return -math.inf
+            bound *= max(0, math.ceil(least))
+        return bound + constant
+
     def _by_cases(self, x: Int, atom: Atom, depth: int) -> Fraction | None:
         """Bound by the cases of a maximum or a choice: it is one of its arguments."""
         if atom.head == "ite":
@@ -194,7 +215,7 @@ class Facts:
             left.remove(atom)
             product = num(c // k)
             for a in left:
-                product = product * Int((((a,), 1),), f"1*{a.text}")
+                product = product * _poly_of(a)
             scaled = scaled + product * edge
         bound = self._bound(scaled, depth - 1)
         found = None if bound is None else bound / k
@@ -231,6 +252,9 @@ class Facts:
         """Return ``x // by`` rounded towards zero, as ONNX divides integers; None if ``by`` may be 0 or less."""
         if not self.at_least(by, 1):
             return None
+        exact, rest = divided(x, by)
+        if not rest.terms:
+            return exact
         try:
             if by.value is None:
                 down, up = div(x, by), div(-x, by)
@@ -345,6 +369,10 @@ def _in(a: Atom) -> frozenset[str]:
     return frozenset().union(*(symbols(x) for x in a.args if isinstance(x, (Int, Cond))))
 
 
+def _poly_of(a: Atom) -> Int:
+    return Int((((a,), 1),), f"1*{a.text}")
+
+
 def _swapped(x: Int, atom: Atom, by: Int | None) -> Int:
     """Return a polynomial with an atom of its products replaced; without these products if by None."""
     total = num(0)
@@ -353,8 +381,7 @@ def _swapped(x: Int, atom: Atom, by: Int | None) -> Int:
             continue
         product = num(c)
         for a in m:
-            one = Int((((a,), 1),), f"1*{a.text}")
-            product = product * (by if a == atom and by is not None else one)
+            product = product * (by if a == atom and by is not None else _poly_of(a))
         total = total + product
     return total
 

@@ -336,6 +336,13 @@ def div(x: Int, y: Int) -> Int:
             z, rest = divided(r, part)
             if z.terms and (len(mono) > 1 or c > 1) and (not rest.terms or below(rest, part)):
                 return add(q, div(z, _poly({mono[:k] + mono[k + 1 :]: c})))
+    if y.value is not None:
+        # (c + z div a) div b = (c * a + z) div (a * b): lengths behind several strides have one form.
+        for inner in (m[0] for m, c in r.terms if c == 1 and len(m) == 1 and m[0].head == "div"):
+            z, a = inner.args
+            rest = sub(r, _poly({(inner,): 1}))
+            if a.value is not None and rest.value is not None:
+                return add(q, div(add(z, mul(rest, a)), mul(a, y)))
     # (r div a) div n = r div (a * n): numbers are divided by last.
     if y.value is None and len(y.terms) == 1 and y.terms[0][1] > 1:
         return add(q, div(div(r, _poly({y.terms[0][0]: 1})), num(y.terms[0][1])))

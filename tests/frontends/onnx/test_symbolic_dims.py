@@ -239,3 +239,41 @@ def test_a_file_with_external_data_is_opened(tmp_path):
     onnx.save(linear(), path, save_as_external_data=True, size_threshold=0, location="m.data")
     opened = open_onnx(path, {}, {})
     assert {s.name for s in opened.symbols} == {"batch", "sequence"}
+
+
+def pixel_attention():
+    """Return attention of all pixels of an image to one another, behind a stride of two."""
+    return model(
+        [
+            node("Conv", "x w", "c", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+            node("Shape", "c", "shape"),
+            node("Gather", "shape zero", "n"),
+            node("Slice", "shape two three_ends", "hw"),
+            node("ReduceProd", "hw", "pixels", keepdims=1),
+            node("Concat", "n channels pixels", "flat", axis=0),
+            node("Reshape", "c flat", "q"),
+            node("Transpose", "q", "k", perm=[0, 2, 1]),
+            node("MatMul", "k q", "scores"),
+            node("Softmax", "scores", "p", axis=-1),
+            node("MatMul", "p k", "y"),
+        ],
+        [value("x", ["batch", 3, "height", "width"])],
+        [value("y", None)],
+        [
+            normal("w", 8, 3, 3, 3),
+            ints("zero", 0),
+            ints("channels", 8),
+            ints("two", 2),
+            ints("three_ends", 4),
+        ],
+    )
+
+
+def test_attention_over_pixels_is_modelled_and_priced_at_images_that_fit_into_memory():
+    found = open_onnx(pixel_attention(), {}, {})
+    assert found.kept == ("batch", "height", "width")
+    assert not found.left
+    assert sum(n.op == "matmul" for n in found.graph) == 2
+    assert found.sizes == {"batch": 1, "height": 112, "width": 112}
+    asked = open_onnx(pixel_attention(), {}, {"height": 224})
+    assert asked.sizes["height"] == 224

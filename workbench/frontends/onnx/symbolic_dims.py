@@ -27,7 +27,7 @@ from workbench.frontends.onnx.importer import Imported, import_prepared
 from workbench.frontends.onnx.prepare import Prepared, prepare, unknown_dimension
 from workbench.frontends.onnx.symbolic_values import Impossible, Required, SizedValues
 from workbench.graph import Graph, GraphError
-from workbench.ops import TypeMismatch
+from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Generic, Undecodable
 from workbench.symbolic.facts import Facts
 from workbench.symbolic.generic import prime_below
@@ -38,9 +38,11 @@ from workbench.symbolic.sizes import pricing_size
 #: product of all of them does not overflow, large enough to differ from all sizes of a model.
 _BEGINNINGS: Final = {"batch": 14_500, "past": 28_000, "sequence": 52_000, "space": 52_000, "other": 23_000}
 #: Factors of these bounds that are tried: long strides need large extents, tensors of many axes small ones.
-_SCALES: Final = (1.0, 8.0, 100.0, 0.13)
+_SCALES: Final = (1.0, 8.0, 100.0, 0.25, 0.13, 0.1)
+#: Primes of one kind are this part of themselves apart: halves of near primes, rounded, would be equal.
+_APART: Final = 8
 #: The smallest bound of a generic prime.
-_SMALLEST: Final = 1_700
+_SMALLEST: Final = 1_010
 #: The number of imports before a model is left as it is.
 _ATTEMPTS: Final = 40
 #: Imports that are repeated because more is known of the sizes than at their beginning.
@@ -51,6 +53,8 @@ _POSITIVE: Final = "+"
 _WINDOWS: Final = 16
 #: Sizes are doubled this often until a graph exists at them.
 _DOUBLINGS: Final = 12
+#: Most elements of a value at usual sizes; half a gigabyte of floats.
+_ELEMENTS: Final = 1 << 27
 
 
 def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inputs: bool = False) -> Model:
@@ -80,25 +84,55 @@ def _model(imported: Imported, **symbols: Any) -> Model:
 
 
 def priced_at(model: Model, asked: Mapping[str, int]) -> Model:
-    """Return the model with usual sizes, or those asked for, chosen for its symbols."""
+    """Return the model with usual sizes, or those asked for, chosen for its symbols.
+
+    Usual sizes at which the model has no types are doubled. Those at which a value has more than 2²⁷ elements
+    are halved: attention over all pixels of an image grows with the fourth power of its width.
+    """
     check_names(asked, (*model.kept, *(f.name for f in model.fixed)))
     wanted = {s.name: asked.get(s.name, pricing_size(s.kind)) for s in model.symbols}
-    for symbol, (name, factor, addend) in model.generic.own.items():
-        least = model.generic.facts.least.get(symbol, 1) * factor + addend
+    lowest = dict.fromkeys(wanted, 1) | {
+        name: model.generic.facts.least.get(symbol, 1) * factor + addend
+        for symbol, (name, factor, addend) in model.generic.own.items()
+    }
+    for name, least in lowest.items():
         if name not in asked and wanted[name] < least:  # such as one window of a speech encoder
             wanted[name] = _WINDOWS * least
-    for attempt in range(_DOUBLINGS):
-        grown = {n: size if n in asked else size << attempt for n, size in wanted.items()}
-        sizes = model.generic.completed(grown) if model.symbols else {}
-        try:
-            graph = graph_at(model.searched, model.generic, sizes)
+    sizes, graph = _sized(model, wanted)
+    free = wanted.keys() - asked.keys()
+    for _ in range(_DOUBLINGS if free else 0):
+        if graph is not None:
             break
-        except (TypeMismatch, GraphError):
-            if attempt == _DOUBLINGS - 1 or len(asked) == len(wanted):
-                raise
+        wanted = {n: 2 * size if n in free else size for n, size in wanted.items()}
+        sizes, graph = _sized(model, wanted)
+    if graph is None:
+        graph = graph_at(model.searched, model.generic, sizes)  # raises the reason
+    while _largest(graph) > _ELEMENTS:
+        smaller = {n: max(lowest[n], size // 2) if n in free else size for n, size in wanted.items()}
+        fewer, there = _sized(model, smaller)
+        if smaller == wanted or there is None:
+            break
+        wanted, sizes, graph = smaller, fewer, there
     if asked:
         check_elements_at(graph, asked)
     return replace(model, sizes=sizes, graph=graph)
+
+
+def _sized(model: Model, wanted: Mapping[str, int]) -> tuple[Mapping[str, int], Graph | None]:
+    """Return all sizes of a model and its graph there; None if it has no types there."""
+    sizes = model.generic.completed(wanted) if model.symbols else {}
+    try:
+        return sizes, graph_at(model.searched, model.generic, sizes)
+    except (TypeMismatch, GraphError):
+        return sizes, None
+
+
+def _largest(graph: Graph) -> int:
+    """Return the number of elements of the largest value that a graph computes."""
+    return max(
+        (n.type.elements for n in graph.nodes if n.op != "weight" and isinstance(n.type, TensorType)),
+        default=0,
+    )
 
 
 def check_names(asked: Mapping[str, int], known: Sequence[str], argument: str = "sizes") -> None:
@@ -207,7 +241,8 @@ class _Opening:
                 default=1,
             )
             start = _BEGINNINGS[kind] * (1 / scale if kind == "batch" and scale > 1 else scale)
-            start = max(_SMALLEST, int(start / min(factor, 8)))
+            alike = sum(self.kinds[s] == kind for s in primes)
+            start = max(_SMALLEST, int(start / min(factor, 8)) * _APART // (_APART + alike))
             primes[symbol] = prime_below(start, numbers, frozenset(primes.values()))
         return Generic(primes, dict(self.sizes), set(numbers), self.facts)
 

@@ -28,6 +28,7 @@ N, M = sym("+n"), sym("+m")
         (div(N, num(2)) - 1, False),
         (div(N + 1, num(2)) * div(M + 1, num(2)) - 1, True),
         (div(N + 1, num(2)) * div(M, num(2)) - 1, False),
+        (div(num(-5), N) + 4, False),
         ((div(N + 3, num(2)) - 1) * 32 * M - 1, True),
     ],
 )

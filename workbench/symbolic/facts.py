@@ -163,7 +163,7 @@ class Facts:
         """Return a bound of a product and a number: factors that are not negative multiply their bounds."""
         constant = sum(c for m, c in x.terms if not m)
         product, factors = x - constant, list[Int]()
-        for a in product.terms[0][0]:
+        for a in product.terms[0][0] if product.terms else ():
             once, rest = divided(product, _poly_of(a))
             if not rest.terms:
                 product = once

@@ -101,4 +101,5 @@ def test_timing_holds_what_kernels_made_of_both_models_and_the_weights_that_were
     write(tmp_path / "m.onnx")
     found = told(tmp_path / "m.onnx", tmp_path / "out.onnx", "time")
     merged = WEIGHTS / 2
-    assert found["end"]["VmHWM"] < 2 * WEIGHTS + merged + CONSTANT
+    # The original has two sessions, the result one.
+    assert found["end"]["VmHWM"] < 3 * WEIGHTS + merged + CONSTANT

@@ -281,6 +281,7 @@ STAGES: Final[dict[str, tuple[str, str]]] = {
     "extraction": (VERMILION, ""),
     "history": (PURPLE, "...."),
     "certificate": (ORANGE, "xxx"),
+    "result": (FAINT, "////"),
 }
 
 

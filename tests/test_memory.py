@@ -97,7 +97,7 @@ def test_a_large_model_is_optimised_in_twice_the_memory_of_its_weights(tmp_path,
 
 
 @pytest.mark.slow
-def test_timing_holds_what_kernels_made_of_both_models_and_the_weights_that_were_merged(tmp_path):
+def test_timing_holds_two_sessions_of_the_original_one_of_the_result_and_merged_weights(tmp_path):
     write(tmp_path / "m.onnx")
     found = told(tmp_path / "m.onnx", tmp_path / "out.onnx", "time")
     merged = WEIGHTS / 2

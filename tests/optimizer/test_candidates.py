@@ -151,7 +151,7 @@ def test_a_result_that_does_not_run_is_not_taken(fake, path):
 
 
 def unruly(rows=100):
-    """Return a model that looks up its positions, of which it has so many, and counts them where none sees."""
+    """Return a model with a table of positions, whose length import cannot know to bound the input."""
     nodes = [
         node("MatMul", "x a", "k"),
         node("MatMul", "x b", "v"),

@@ -132,6 +132,24 @@ def test_numbers_that_arise_are_computed(op, numbers):
     assert egraph.roots[0] == egraph.roots[1]
 
 
+@pytest.mark.parametrize(
+    ("op", "numbers", "other"),
+    [("add", (1, 1e17), 1e17), ("sub", (1, 1e17), 1e17), ("mul", (1e-200, 1e-200), 0)],
+)
+def test_a_number_that_floats_cannot_show_is_not_lost(op, numbers, other):
+    b = GraphBuilder()
+    x = y = b.input("x", (4, 4), "float64")
+    z = b.op(op, x, b.weight(data=np.full((), other, np.float64)))
+    for number in numbers:
+        y = b.op(op, y, b.weight(data=np.full((), number, np.float64)))
+    rules = (
+        "plus-zero: add(x, 0) => x\ndifference: sub(x, y) => add(x, neg(y))\n"
+        "scales: mul(mul(x, a), b) => mul(x, mul(a, b))\nshifts: add(add(x, a), b) => add(x, add(a, b))"
+    )
+    egraph = grown(b.graph({"y": y, "z": z}), rules, weights=False)
+    assert egraph.roots[0] != egraph.roots[1]
+
+
 def test_products_of_numbers_are_as_few_as_their_values():
     b = GraphBuilder()
     x = b.input("x", (4, 4))

@@ -352,7 +352,7 @@ class _Figures:
         return len(taken[0]) >= least and (_clear(found) or _hopeless(found, left))
 
     def settled(self, taken: list[list[float]], group: Sequence[int], seconds: float, sitting: int) -> bool:
-        """Return whether no further sitting of so many seconds is needed after one, the first is number 0."""
+        """Return whether the figures suffice after a sitting of ``seconds``; the first sitting is number 0."""
         found = self.ranking(taken, group)
         if not _clear(found):
             return not _hidden(found) or self.decided(taken, group, seconds)

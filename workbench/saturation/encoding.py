@@ -115,13 +115,21 @@ class Constructor:
         return rules
 
     def numbers(self) -> list[str]:
-        """Return rules that compute the number of a term of numbers, if it is finite."""
+        """Return rules that compute the number of a term of numbers, if 64-bit floats show what it consists of.
+
+        A sum in which one number is lost beside the other, or a product too small or too large for floats,
+        stays a term: ``1 + 1e17`` is not ``1e17``.
+        """
         if self.op not in _OF_NUMBERS:
             return []
         operands = " ".join(f"x{i}_" for i in range(self.arity))
-        facts = [f"(= e_ ({self.name} {operands}))", f"(= r_ {_OF_NUMBERS[self.op]})"]
+        facts = [f"(= e_ ({self.name} {operands}))", f"(= r_ {_OF_NUMBERS[self.op]})", "(< (abs r_) 1e300)"]
         facts += [f"(= u{i}_ (uniform_ x{i}_))" for i in range(self.arity)]
-        return [_rule(" ".join([*facts, "(< r_ 1e300) (> r_ -1e300)"]), "(set (uniform_ e_) r_)", "depends_")]
+        if self.op in ("add", "sub"):
+            facts += [f"(<= (abs u{i}_) (* 1e6 (abs u{1 - i}_)))" for i in (0, 1)]
+        else:
+            facts.append("(> (abs r_) 1e-300)")
+        return [_rule(" ".join(facts), "(set (uniform_ e_) r_)", "depends_")]
 
     def duplicates(self) -> list[str]:
         """Return rules that exclude e-nodes from matching that differ from an older one in weights alone.

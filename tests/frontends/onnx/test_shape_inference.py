@@ -1,4 +1,4 @@
-"""Types and small constants of a model's values: what is inferred, what is computed, what is too large."""
+"""Types and small constants of a model's values: inference, computation and limits."""
 
 import resource
 

@@ -168,12 +168,18 @@ def unruly(rows=100):
     return model(nodes, inputs, [value("y", ["batch", "sequence", 64])], given)
 
 
-def test_a_model_that_does_not_run_at_the_usual_sizes_is_timed_at_others():
+def test_a_model_that_does_not_run_at_the_usual_sizes_is_priced_and_timed_at_others():
     result = workbench.optimize(unruly())
-    assert result.dynamic.sizes == {"batch": 1, "sequence": 128}, "the sizes of the prices"
-    assert result.measured.target.endswith(", at batch=1, sequence=99")
+    assert result.dynamic.sizes == {"batch": 1, "sequence": 99}
+    assert result.dynamic.checked[0].sizes == result.dynamic.sizes
     assert not result.measured.failure
     assert result.measured.rounds >= 5
+
+
+def test_a_model_is_timed_at_others_than_the_sizes_asked_for_if_it_does_not_run_there():
+    result = workbench.optimize(unruly(), sizes={"sequence": 120})
+    assert result.dynamic.sizes == {"batch": 1, "sequence": 120}
+    assert result.measured.target.endswith(", at batch=1, sequence=99")
 
 
 def test_what_was_not_timed_is_not_written_unless_the_user_asks(fake):

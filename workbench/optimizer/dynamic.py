@@ -18,6 +18,7 @@ from workbench.egraph.at_sizes import graph_at, type_at
 from workbench.egraph.every_size import unproved
 from workbench.frontends.model import Model
 from workbench.frontends.onnx.file import copied
+from workbench.frontends.onnx.symbolic_dims import priced_at
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 #: Most elements of the values of two graphs that are compared at another binding.
 _COMPARED: Final = 1 << 24
+
+#: Seconds in which sizes for the prices are looked for.
+_SEARCHED: Final = 10.0
 
 #: Words of the summary for the parts that were compared.
 FILES: Final = "files"
@@ -232,6 +236,23 @@ def drawn_at(model: Model, sizes: Mapping[str, int]) -> Graph:
     found = copy.copy(model.searched)
     object.__setattr__(found, "nodes", tuple(nodes))
     return found
+
+
+def at_accepted_sizes(model: Model, seed: int) -> Model:
+    """Return a model priced at sizes at which the original runs, if some are found.
+
+    Only operators that are kept as they are may know that a mask is as long as a cache and the new tokens, so a
+    model without any has its types at the sizes of its prices, and they tell.
+    """
+    if not model.symbols or not model.searched.opaques or model.source is None:
+        return model
+    runs = accepted(model, model.cleaned().apart, seed, _SEARCHED)
+    if runs is None or runs[0] == model.sizes:
+        return model
+    try:
+        return priced_at(model, runs[0])
+    except (TypeMismatch, GraphError):  # such as an empty tensor, which graphs do not have
+        return model
 
 
 def accepted(

@@ -85,11 +85,27 @@ def prefix(given):
     return f"m{given.seed}_"
 
 
+def renamed(model, start):
+    """Return a copy of a model in which every name begins with a text, those that branches read too."""
+    copy = compose.add_prefix(model, start)
+
+    def branches(graph, known):
+        for node in graph.node:
+            for inner in (a.g for a in node.attribute if a.HasField("g")):
+                for reader in inner.node:
+                    reader.input[:] = [start + n if n in known else n for n in reader.input]
+                branches(inner, known)
+
+    outer = {n for node in model.graph.node for n in node.output}
+    branches(copy.graph, outer | {v.name for v in (*model.graph.input, *model.graph.initializer)})
+    return copy
+
+
 def joined(models):
     """Return models of one operator set as one, their names prefixed."""
     if len(models) == 1:
         return models[0].model
-    parts = [compose.add_prefix(m.model, prefix(m)) for m in models]
+    parts = [renamed(m.model, prefix(m)) for m in models]
     whole = parts[0]
     for part in parts[1:]:
         for field in ("node", "initializer", "input", "output", "value_info"):

@@ -1,6 +1,9 @@
 """The whole way in one call: results, limits, blame, and the stages that hold its seconds."""
 
+import math
 import os
+import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,9 +14,13 @@ from tests.random_graphs import random_graph
 from workbench.certification.inputs import random_inputs
 from workbench.costs import CostModel, pricing
 from workbench.extraction.result import Status
+from workbench.frontends.model_file import open_model
 from workbench.graph import GraphBuilder, evaluate, fold_constants
 from workbench.optimizer import candidates, pipeline, search_loop
+from workbench.optimizer.job import LEAST, job_of
+from workbench.optimizer.settings import Settings
 from workbench.rules import parse_rules, rule_set
+from workbench.run.progress import Stages
 from workbench.run.trace import StepKind, StopReason
 from workbench.studies.benchmarks import benchmark
 
@@ -207,3 +214,73 @@ def test_what_a_roofline_takes_is_merged_too_where_costs_are_others():
     assert result.cost_after == pytest.approx(by_these[1])
     assert result.cost_source == "a roofline with expensive products"
     assert said.count("extraction") >= 2  # by the roofline, and by these
+
+
+def interrupted_at(stage, graph, times=1, **settings):
+    """Optimise, and press Ctrl-C when a stage begins for the ``times``-th time."""
+    seen = []
+
+    def progress(name, detail):
+        seen.append(name)
+        if name == stage and seen.count(stage) == times:
+            raise KeyboardInterrupt
+
+    return workbench.optimize(graph, progress=progress, **settings)
+
+
+@pytest.mark.parametrize("stage", ["pricing", "extraction"])
+def test_ctrl_c_before_anything_is_extracted_leaves_the_original(stage):
+    graph = shared_products()
+    result = interrupted_at(stage, graph)
+    assert result.graph is result.original is graph
+    assert result.stop_reason is StopReason.INTERRUPTED
+    assert result.certificate.passed
+    assert result.cost_after == result.cost_before > 0
+    assert len(result.trace) > 1, "what was seen until then is kept"
+
+
+def test_ctrl_c_in_the_certificate_is_named():
+    result = interrupted_at("certificate", shared_products())
+    assert result.graph is result.original
+    assert result.ended == "it was interrupted"
+    assert "certificate: not finished, it was interrupted: the original stays" in repr(result)
+
+
+def test_a_call_without_time_returns_the_original():
+    result = workbench.optimize(shared_products(), seconds=1e-4)
+    assert result.graph is result.original
+    assert result.stop_reason is StopReason.TIME_LIMIT
+    assert result.ended == "the call reached its limit of 0.0001 s"
+    assert result.record().ended == result.ended
+    assert result.summary()["ended"] == result.ended
+
+
+def test_the_limit_ends_a_certificate(monkeypatch):
+    def endless(*given, **options):
+        while True:
+            pass
+
+    monkeypatch.setattr("workbench.certification.certify", endless)
+    result = workbench.optimize(shared_products(), seconds=3.0)
+    assert result.graph is result.original
+    assert (result.certificate, result.offending) == (None, ())
+    assert result.ended == "the call reached its limit of 3 s"
+
+
+def test_stages_have_shares_of_the_call():
+    job = search_job(seconds=100.0, until=time.perf_counter() + 100)
+    assert job.limits().seconds == 50
+    assert job.extraction_seconds() == 25
+    late = replace(job, until=time.perf_counter() + 10)
+    assert 5 < late.limits().seconds <= 6, "what follows needs time, too"
+    assert replace(job, until=-math.inf).limits().seconds == LEAST
+    own = search_job(seconds=100.0, saturation_seconds=80.0, extraction_seconds=3.0)
+    assert (own.limits().seconds, own.extraction_seconds()) == (80, 3)
+
+
+def search_job(until=math.inf, **settings):
+    opened = open_model(shared_products())
+    chosen = Settings(**settings)
+    return job_of(
+        opened, rule_set("default"), workbench.cost_model("analytic"), chosen, Stages(), until=until
+    )

@@ -1,3 +1,5 @@
+"""Records of optimisations: texts, JSON, rows and traces carry the same figures."""
+
 import json
 from dataclasses import fields, replace
 
@@ -83,7 +85,7 @@ def test_every_field_has_its_names_in_files(kind, names, shown_otherwise):
 def test_the_json_of_both_ways_keeps_its_keys(saturated, searched):
     common = {
         "graph", "original", "optimized", "gain", "speedup", "cost_source", "seconds", "stop_reason",
-        "certificate", "offending_rules", "operators_before", "operators_after", "settings", "rules",
+        "certificate", "offending_rules", "operators_before", "operators_after", "settings", "rules", "ended",
     }  # fmt: skip
     found = to_json(saturated.record())
     assert set(found) == common | {

@@ -18,7 +18,7 @@ from workbench.egraph import EGraph, rebuild
 from workbench.frontends.model import Model
 from workbench.graph import Graph
 from workbench.optimizer.dynamic import Checked, accepted, checks_at_sizes, fate_of
-from workbench.optimizer.job import Job, Trial
+from workbench.optimizer.job import LEAST, Job, Trial
 from workbench.optimizer.search_loop import Run, hurried
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace
@@ -75,13 +75,14 @@ class Choice:
     """The result of an optimisation and its certificate.
 
     ``candidate`` is None if the result is the original. If no candidate passed, ``certificate`` is that of the
-    last one, which failed. ``checked`` are its checks at other sizes.
+    last one, which failed. ``checked`` are its checks at other sizes. ``ended`` says what ended the certificate early.
     """
 
     graph: Graph
     candidate: Candidate | None
     certificate: Certificate | None
     checked: tuple[Checked, ...] = ()
+    ended: str = ""
 
     @property
     def failed(self) -> bool:
@@ -150,7 +151,7 @@ def ranked(job: Job, run: Run) -> tuple[Ranking | None, list[Candidate]]:
         with job.stages("measuring"):
             return _timed(job, run, job.trial)
     except KeyboardInterrupt:
-        return _untimed(job, run, job.trial, "the timing was interrupted")
+        return untimed(job, run, job.trial, "the timing was interrupted")
 
 
 def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
@@ -181,7 +182,7 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
         original,
         found,
         original_cost=run.before,
-        seconds=trial.seconds,
+        seconds=min(trial.seconds, max(LEAST, job.left() / 4)),
         seed=seed,
         uncleaned=uncleaned,
         quick=trial.quick,
@@ -193,12 +194,12 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
             raise
         runs = accepted(model, original, seed, trial.seconds) if trial.quick else None
         if runs is None or not isinstance(target, targets.OnnxRuntime):
-            return _untimed(job, run, trial, f"the model does not run here ({one_line(error)})", found)
+            return untimed(job, run, trial, f"the model does not run here ({one_line(error)})", found)
         sizes, inputs = runs
         try:
             ranking = timed(replace(target, inputs=inputs))
         except Exception as again:
-            return _untimed(job, run, trial, f"the result does not run here ({one_line(again)})", found)
+            return untimed(job, run, trial, f"the result does not run here ({one_line(again)})", found)
         if sizes != model.sizes:
             ranking = replace(ranking, target=f"{ranking.target}, at {named(sizes)}")
     ranking = replace(ranking, cleaned=" and ".join(done))
@@ -208,10 +209,18 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
     return ranking, [replace(found[i], place=i) for i in order]
 
 
-def _untimed(
+def untimed(
     job: Job, run: Run, trial: Trial, why: str, found: Sequence[Candidate] = ()
 ) -> tuple[Ranking, list[Candidate]]:
-    """Return a ranking without times: the original stays, unless costs of another device decide."""
+    """Return a ranking without times: the original stays, unless costs of another device decide.
+
+    Args:
+        job: The optimisation.
+        run: Its saturation.
+        trial: The timing that failed or ended.
+        why: The reason.
+        found: The candidates, if there are any yet.
+    """
     from workbench.devices.ranking import Entrant, Ranking
 
     none = Entrant(run.before, 0.0, (0.0, 0.0))
@@ -229,7 +238,7 @@ def _entrants(job: Job, run: Run, trial: Trial) -> list[Candidate]:
     """Return the candidates to time."""
     model, egraph = job.model, run.egraph
     if not trial.quick:
-        seconds = min(job.extraction_seconds, 10.0)
+        seconds = min(job.extraction_seconds(), 10.0)
         return cheapest(model, egraph, run.costs, run.solution, trial.count, seconds=seconds)
     if not run.gains:
         return []

@@ -6,6 +6,8 @@ Saturation and TASO's search differ in how they find graphs. Both begin with :fu
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -26,10 +28,15 @@ if TYPE_CHECKING:
 
     from workbench.certification.graphs import Early
     from workbench.devices.targets import Target
+    from workbench.saturation import Limits
 
 #: The cost source of a model that is given as a file, as bytes or as a ``ModelProto``, and of a graph.
 FILE_COST: Final = "cpu"
 GRAPH_COST: Final = "analytic"
+
+#: Share of what is left of a call that a stage takes at most, and the least seconds of a stage.
+SHARE: Final = 0.6
+LEAST: Final = 0.1
 
 
 def default_cost(model: object) -> str:
@@ -93,6 +100,7 @@ class Job:
         reference: the model that runs as a whole beside the result, or None.
         early: what the original computes, evaluated in the background for the certificate, or None.
         notes: remarks on the symbolic dimensions.
+        until: the end of the whole call, of ``time.perf_counter``.
 
     """
 
@@ -106,6 +114,7 @@ class Job:
     reference: Any = None
     early: Future[Early] | None = None
     notes: tuple[str, ...] = ()
+    until: float = math.inf
 
     @property
     def cost_source(self) -> str:
@@ -113,11 +122,22 @@ class Job:
         sizes = self.model.sizes
         return f"{self.cost_model.source}, at {named(sizes)}" if sizes else self.cost_model.source
 
-    @property
+    def left(self) -> float:
+        """Return the seconds that are left of the call."""
+        return self.until - time.perf_counter()
+
+    def limits(self) -> Limits:
+        """Return the limits of the saturation: the rest of the call must suffice for what follows."""
+        limits, own = self.settings.limits(), self.settings.saturation_seconds
+        return replace(
+            limits, seconds=max(LEAST, min(limits.seconds, self.left() * (SHARE if own is None else 1)))
+        )
+
     def extraction_seconds(self) -> float:
         """Return the seconds that all extractions may take."""
-        settings = self.settings
-        return settings.seconds if settings.extraction_seconds is None else settings.extraction_seconds
+        own = self.settings.extraction_seconds
+        most = self.settings.seconds / 4 if own is None else own
+        return max(LEAST, min(most, self.left() * (SHARE if own is None else 1)))
 
     def only(self, names: Sequence[str]) -> RuleSet:
         """Return the rules of these names."""
@@ -145,6 +165,7 @@ def job_of(
     *,
     as_published: bool = False,
     whole: bool = True,
+    until: float = math.inf,
 ) -> Job:
     """Prepare everything that finding and certifying need.
 
@@ -156,6 +177,7 @@ def job_of(
         stages: reports and times the stages.
         as_published: whether rules are used even if they do not hold in the model's arithmetic.
         whole: whether the model runs as a whole too: beside the result in the certificate, and to be timed.
+        until: the end of the whole call, of ``time.perf_counter``.
 
     Raises:
         DeviceMissing: if the target of the timing is not there.
@@ -173,4 +195,4 @@ def job_of(
 
         early = begin_early(model.graph, settings.seed)  # nothing is timed while the original runs
     reference = model.source if whole else None
-    return Job(model, chosen, cost_model, settings, stages, trial, left_out, reference, early)
+    return Job(model, chosen, cost_model, settings, stages, trial, left_out, reference, early, until=until)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from workbench.costs.registry import cost_model as cost_model_of
 from workbench.frontends.model import ModelLike
 from workbench.frontends.model_file import open_model
 from workbench.graph import Graph
-from workbench.optimizer.candidates import Choice, first_certified, holds, ranked
+from workbench.optimizer.candidates import Choice, first_certified, holds, ranked, untimed
 from workbench.optimizer.dynamic import at_accepted_sizes, fate_of
 from workbench.optimizer.job import Job, check_timing, default_cost, job_of
 from workbench.optimizer.record import trace_meta
@@ -26,6 +27,7 @@ from workbench.optimizer.settings import Settings, recorded
 from workbench.rules import RuleSet
 from workbench.run.progress import Progress, Stages, seen_in_notebooks
 from workbench.run.settings import changed, takes_settings
+from workbench.support.deadline import TimeUp, deadline
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def optimize(
     """Optimise a model and return the certified result, or the original if nothing better is proved.
 
     Ctrl-C ends the saturation or the extraction and continues with the results so far. If it ends the timing or
-    the certificate, the original is the result.
+    the certificate, or ``seconds`` have passed since the call, the original is the result: ``ended`` says why.
 
     A model file that is priced by this machine, and any model with ``time=True``, is timed in the end: the
     result and the cleaned original run in alternation in ONNX Runtime on one thread. If the costs are this
@@ -98,6 +100,7 @@ def optimize(
 
     """
     settings = changed(settings or Settings(), changes, "optimize")
+    until = time.perf_counter() + settings.seconds
     if accelerator is not None:
         rules, cost = _for_accelerator(accelerator, rules, cost)
     stages = Stages(progress)
@@ -111,21 +114,33 @@ def optimize(
         check_timing(settings)
         opened = open_model(model, dims, sizes, keep_inputs=keep_inputs)
         opened = opened if sizes else at_accepted_sizes(opened, settings.seed)
-        job = job_of(opened, ruleset, cost_model, settings, stages)
+        job = job_of(opened, ruleset, cost_model, settings, stages, until=until)
     while True:
         run = saturate(job)
-        ranking, candidates = ranked(job, run)
-        try:
-            choice = first_certified(job, candidates, run.trace, run.egraph)
-        except KeyboardInterrupt:  # nothing else is certified
-            choice = Choice(job.model.graph, None, None)
-        culprits = blame(job, run) if choice.failed else ()
+        ranking, choice, culprits = _chosen(job, run)
         if not (culprits and choice.failed_at_some_sizes and holds(opened, opened.searched, settings.seed)):
             with stages("result", quiet=True):
                 result = _result(job, run, ranking, choice, culprits)
             return replace(result, seconds=stages.ordered())
         assert choice.certificate is not None
         job = job.without(culprits, choice.certificate.reason)
+
+
+def _chosen(job: Job, run: Run) -> tuple[Ranking | None, Choice, tuple[str, ...]]:
+    """Time, certify and blame; whatever ends this early leaves the original."""
+    ranking, choice = None, Choice(job.model.graph, None, None)
+    try:
+        with deadline(job.until):
+            ranking, candidates = ranked(job, run)
+            choice = first_certified(job, candidates, run.trace, run.egraph)
+            return ranking, choice, blame(job, run) if choice.failed else ()
+    except KeyboardInterrupt:
+        ended = "it was interrupted"
+    except TimeUp:
+        ended = f"the call reached its limit of {job.settings.seconds:g} s"
+    if ranking is None and job.trial is not None:
+        ranking, _ = untimed(job, run, job.trial, ended)
+    return ranking, replace(choice, ended=ended), ()
 
 
 def _for_accelerator(
@@ -202,6 +217,7 @@ def _result(
         dynamic=None if unbound else fate_of(model, term, choice.checked, job.notes),
         given=given,
         accelerator=job.cost_model.accelerator,
+        ended=choice.ended,
     )
     run.trace.meta |= trace_meta(result, job.cost_model)
     if len(run.egraph) <= HISTORY_E_NODES:  # computed when the steps are first read

@@ -117,6 +117,7 @@ class RunRecord:
         settings: settings of the run, with its seed and the versions of the package and its engines.
         coverage: operators that the import modelled, or None for a model that was a graph already.
         way: figures of the way to the result.
+        ended: what ended the call before a result was certified; empty if nothing did.
 
     """
 
@@ -136,6 +137,7 @@ class RunRecord:
     settings: Mapping[str, Any]
     coverage: Coverage | None
     way: SaturationFigures | SearchFigures
+    ended: str = ""
 
     @property
     def speedup(self) -> float:
@@ -185,6 +187,7 @@ NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "stop_reason": ("stop_reason", ""),
     "certificate": ("certificate", ""),
     "certified": ("", "certified"),
+    "ended": ("ended", ""),
     "offending": ("offending_rules", ""),
     "operators_before": ("operators_before", ""),
     "operators_after": ("operators_after", ""),

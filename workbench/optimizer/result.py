@@ -33,6 +33,8 @@ class Result(Face, ABC):
 
     __slots__ = ()
 
+    #: What ended the call before a result was certified.
+    ended: str = ""
     #: The fate of the model's symbolic dimensions; None if it has none, or if they were fixed.
     dynamic: Dynamic | None = None
 
@@ -103,6 +105,7 @@ class Result(Face, ABC):
             settings=self.settings,
             coverage=self.coverage,
             way=way,
+            ended=self.ended,
         )
 
     @abstractmethod
@@ -124,7 +127,8 @@ class Optimized(Result):
     ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
     operators in microseconds by ``cost_source``; ``costs`` are those of the e-graph's e-nodes.
     ``seconds`` has the time of each stage, and its sum is the time of the call: ``engine`` is the compiling of
-    rules, the start of the engine and the loading of the solver, ``pricing`` the cost model.
+    rules, the start of the engine and the loading of the solver, ``pricing`` the cost model. ``ended`` says what ended
+    the call before a result was certified; it is empty if nothing did.
     """
 
     original: Graph
@@ -151,6 +155,7 @@ class Optimized(Result):
     dynamic: Dynamic | None = None
     given: Model | None = None
     accelerator: Any = None
+    ended: str = ""
 
     @property
     def placement(self) -> Placement | None:

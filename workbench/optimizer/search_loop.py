@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable
@@ -23,7 +24,9 @@ from workbench.extraction.exact.types import Effort
 from workbench.extraction.tie_breaking import gathered
 from workbench.ops import TensorType, spec_of
 from workbench.ops.inputs_and_opaque import RUNTIME
+from workbench.optimizer.job import LEAST
 from workbench.run.trace import StepKind, StopReason, Trace
+from workbench.support.deadline import INTERRUPTS, TimeUp, deadline
 
 if TYPE_CHECKING:
     from workbench.optimizer.job import Job
@@ -37,9 +40,6 @@ _FORBIDDEN: Final = 1e12
 
 #: Operations on weights in float64 that a slow machine does in a second.
 _FOLDED_PER_SECOND: Final = 1e10
-
-#: Least seconds of an extraction, even if others have used up the time.
-_LEAST = 0.1
 
 #: Default effort of one of several extractions by measured costs: they are repeated as more operators are
 #: measured, and figures of timings scatter by more than this gap. The limit on nodes ends a solve at the same
@@ -72,41 +72,67 @@ class Run:
 
 
 def saturate(job: Job) -> Run:
-    """Saturate, price and extract in turn, as :func:`explore`."""
-    settings, stages = job.settings, job.stages
+    """Saturate, price and extract in turn, as :func:`explore`; if the call ends before, the original is the result."""
+    stages = job.stages
     stages.tell("saturation")
+    saturation: Saturation | None = None
     with stages("engine", quiet=True):
-        from workbench.extraction.exact.solve import begin_loading
-        from workbench.saturation import Saturation
+        try:
+            with deadline(job.until):
+                from workbench.extraction.exact.solve import begin_loading
+                from workbench.saturation import Saturation
 
-        with Saturation(
-            job.model.searched,
-            job.rules,
-            settings.limits(),
-            profile=settings.profile,
-            keep=0,
-            background=[begin_loading],
-        ) as saturation:
-            run = explore(job, saturation, job.extraction_seconds)
-            stages.add("saturation", saturation.seconds)
-    return run
+                with Saturation(
+                    job.model.searched,
+                    job.rules,
+                    job.limits(),
+                    profile=job.settings.profile,
+                    keep=0,
+                    background=[begin_loading],
+                ) as saturation:
+                    return explore(job, saturation)
+        except INTERRUPTS as error:
+            stop = stopped_by(error)
+        finally:
+            if saturation is not None:
+                stages.add("saturation", saturation.seconds)
+        run = replace(_original(job), stop=stop)
+    if saturation is None:
+        return run
+    return replace(run, trace=saturation.trace, e_nodes=saturation.e_nodes, e_classes=saturation.e_classes)
 
 
-def explore(job: Job, saturation: Saturation, seconds: float) -> Run:
+def stopped_by(error: BaseException) -> StopReason:
+    """Return the reason that an interrupt gives a run to stop."""
+    return StopReason.TIME_LIMIT if isinstance(error, TimeUp) else StopReason.INTERRUPTED
+
+
+def _original(job: Job) -> Run:
+    """Return the run without rules, whose result is the original."""
+    from workbench.saturation import Saturation
+
+    with Saturation(job.model.searched, [], keep=0) as saturation:
+        return _extracted(job, saturation, saturation.egraph(), lambda: LEAST)
+
+
+def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
     """Run a saturation, then extract the cheapest term and merge its operators as long as that helps.
 
-    Ctrl-C ends the running step; the result so far is kept. All extractions together take at most ``seconds``.
+    Ctrl-C ends the running step; the result so far is kept. All extractions together take at most ``seconds``, and
+    what the job gives them.
     """
     stages = job.stages
     saturation.start_engine()
     stop = saturation.run(lambda step: stages.tell("saturation", step))
+    seconds = min(seconds, job.extraction_seconds())
     began = stages.seconds.get("extraction", 0.0)
     roofline = job if job.cost_model.analytic else replace(job, cost_model=AnalyticCost())
-    _merging_greedily(roofline, saturation, seconds / 4)
-    if not job.cost_model.analytic:
-        # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and
-        # merges of operators that other costs do not choose are not found otherwise.
-        _merging(roofline, saturation, seconds / 4)
+    with contextlib.suppress(KeyboardInterrupt):  # what was merged until then is extracted from
+        _merging_greedily(roofline, saturation, seconds / 4)
+        if not job.cost_model.analytic:
+            # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and
+            # merges of operators that other costs do not choose are not found otherwise.
+            _merging(roofline, saturation, seconds / 4)
     spent = stages.seconds.get("extraction", 0.0) - began
     best = _merging(job, saturation, seconds - spent)
     return replace(
@@ -145,7 +171,7 @@ def prices(job: Job, egraph: EGraph) -> np.ndarray:
     model = job.model
     costs = price_egraph(model.shown(egraph), job.cost_model)
     useless = symbolic_weights(egraph, model.generic) + unproved_nodes(egraph, model.generic)
-    costs[useless + _large_folds(egraph, job.settings)] = _FORBIDDEN
+    costs[useless + _large_folds(egraph, job.settings.limits())] = _FORBIDDEN
     return costs
 
 
@@ -209,11 +235,16 @@ def _merging(job: Job, saturation: Saturation, seconds: float) -> Run:
 
     best: Run | None = None
     for _ in range(1 + ROUNDS):
-        with stages("snapshot", quiet=True):
-            egraph = saturation.egraph()
-        with stages("engine", quiet=True):
-            load_solver()
-        found = _extracted(job, saturation, egraph, left)
+        try:
+            with stages("snapshot", quiet=True):
+                egraph = saturation.egraph()
+            with stages("engine", quiet=True):
+                load_solver()
+            found = _extracted(job, saturation, egraph, left)
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            break
         if best is not None and found.solution.cost >= best.solution.cost * (1 - 1e-9):
             break
         best = found
@@ -237,7 +268,7 @@ def _extracted(job: Job, saturation: Saturation, egraph: EGraph, left: Callable[
             costs = prices(job, egraph)
             before = graph_cost(graph, cost_model)
         with stages("extraction"):
-            solution = cheapest(egraph, costs, seconds=max(_LEAST, left()))
+            solution = cheapest(egraph, costs, seconds=max(LEAST, left()))
         with stages("pricing", quiet=True):
             if not cost_model.measured:
                 break

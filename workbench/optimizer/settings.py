@@ -19,7 +19,10 @@ _RECORDED: Final = ("extractor", "e_nodes", "seconds", "iterations", "k_multi", 
 
 @dataclass(frozen=True, slots=True)
 class Settings(Limits):
-    """The limits of the saturation, and everything else that decides how a model is optimised.
+    """The limit on the whole call, those of the saturation, and everything else that decides the result.
+
+    ``seconds`` bounds the whole call: what is certified by then is the result. The saturation takes at most half of
+    it and the extraction a quarter, unless they have limits of their own.
 
     >>> Settings(e_nodes=1000).e_nodes
     1000
@@ -29,11 +32,26 @@ class Settings(Limits):
     ValueError: seconds must be positive, got -1
     """
 
+    seconds: float = setting(
+        120.0,
+        "Limit on the whole call in seconds; at the end of it the best certified graph is the result.",
+        metavar="S",
+        above=0,
+    )
+    saturation_seconds: float | None = setting(
+        None,
+        "Limit on saturation in seconds; without it half of the limit on the call.",
+        metavar="S",
+        above=0,
+    )
     extractor: str = setting(
         "exact", "Extraction method: tree, dag or exact (to optimality).", metavar="tree|dag|exact"
     )
     extraction_seconds: float | None = setting(
-        None, "Limit on extraction in seconds; without it the limit on saturation.", metavar="S", above=0
+        None,
+        "Limit on extraction in seconds; without it a quarter of the limit on the call.",
+        metavar="S",
+        above=0,
     )
     extraction_memory: int = setting(
         SOLVER_MEMORY, "Memory of each solver's process in bytes.", metavar="BYTES", least=1
@@ -65,7 +83,8 @@ class Settings(Limits):
 
     def limits(self) -> Limits:
         """Return the limits of the saturation alone."""
-        return Limits(**{f.name: getattr(self, f.name) for f in fields(Limits)})
+        own = {f.name: getattr(self, f.name) for f in fields(Limits)}
+        return Limits(**(own | {"seconds": self.saturation_seconds or self.seconds / 2}))
 
 
 def recorded(settings: Settings, *, timed: bool) -> dict[str, Any]:

@@ -41,6 +41,8 @@ def summary_rows(result: Result, *, written: Iterable[str] = ()) -> list[Row]:
     if certificate is not None:
         rows.append(Row("certificate", record.seconds.get("certificate"), certificate.verdict()))
         rows.append(Row("rounding", None, certificate.rounding_line()))
+    if record.ended:
+        rows.append(Row("certificate", record.seconds.get("certificate"), _ended(record)))
     if isinstance(way, SaturationFigures) and way.dynamic is not None:
         rows += [Row("dimensions", None, line) for line in way.dynamic.lines()]
     rows += [Row("written", None, text) for text in written]
@@ -112,6 +114,10 @@ def _left_out(record: RunRecord) -> list[Row]:
     return [Row("range", None, f"{len(names)} rule{'s' if len(names) > 1 else ''} left out: {why} ({shown})")]
 
 
+def _ended(record: RunRecord) -> str:
+    return f"not finished, {record.ended}: the original stays"
+
+
 def _loaded(record: RunRecord) -> str:
     if record.coverage is None:
         return f"{thousands(sum(record.operators_before.values()))} operators"
@@ -168,8 +174,10 @@ def text_of(record: RunRecord) -> str:
             f"{way.found} found, {reason}",
             f"  {len(way.history)} substitutions by: {', '.join(record.rules) or 'none'}",
         ]
+    if record.ended:
+        lines.append(f"  certificate: {_ended(record)}")
     if certificate is None:
-        lines.append("  certificate: not checked")
+        lines += [] if record.ended else ["  certificate: not checked"]
     else:
         lines.append(f"  certificate: {certificate.verdict()}")
         lines += [f"  {certificate.rounding_line()}", f"  {certificate.rules_line()}"]

@@ -10,10 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Final
 
 
 class TimeUp(BaseException):
     """Raised in a block under a deadline when its time is up; like KeyboardInterrupt, no ``Exception``."""
+
+
+#: What ends a long run early: the user, or its limit.
+INTERRUPTS: Final = (KeyboardInterrupt, TimeUp)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from workbench.optimizer.pipeline import optimize
+from workbench.saturation.limits import Limits
 from workbench.studies.experiments.config_loader import StudyError
 from workbench.studies.experiments.registry import module_of, read_study
 from workbench.studies.search.optimize import search_optimize
@@ -127,7 +128,8 @@ def test_an_optimisation_has_the_defaults_of_the_calls(read):
     assert study.methods["more"].k_multi == 2
     assert (study.certify, study.cost, study.repeats) == (False, "analytic", 1)
     ours, taso = inspect.signature(optimize).parameters, inspect.signature(search_optimize).parameters
-    for name in ("rules", "e_nodes", "iterations", "k_multi", "settle", "seconds", "extractor"):
+    assert study.methods["ours"].seconds == Limits().seconds == ours["seconds"].default / 2
+    for name in ("rules", "e_nodes", "iterations", "k_multi", "settle", "extractor"):
         assert getattr(study.methods["ours"], name) == ours[name].default, name
     for name in ("mode", "alpha", "budget", "growth", "seconds"):
         assert getattr(study.methods["taso"], name) == taso[name].default, name

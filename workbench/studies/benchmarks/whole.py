@@ -50,7 +50,7 @@ def whole_call(name: str, *, rules: str, cost: str, limits: Limits) -> WholeCall
         "rules": rules,
         "cost": cost,
         "e_nodes": limits.e_nodes,
-        "seconds": limits.seconds,
+        "saturation_seconds": limits.seconds,
         "iterations": limits.iterations,
         "k_multi": limits.k_multi,
         "settle": limits.settle,

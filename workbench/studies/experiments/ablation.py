@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
@@ -81,7 +81,7 @@ def ablate_one(order: Order) -> Record:
         candidates=study.candidates or None,
         cost=cost_model(cell.cost),
         certify=False,
-        **(asdict(cell.method) | {"rules": cell.rules}),
+        **(cell.method.arguments(study.grace) | {"rules": cell.rules}),
     )
     spent = 0.0
     for step in run:

@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.optimizer.settings import Settings
 from workbench.run.settings import same
+from workbench.saturation.limits import Limits
 from workbench.studies.experiments.config import Study
 from workbench.studies.experiments.config_loader import StudyError, check_given, check_names
 from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
@@ -48,8 +48,8 @@ class BlockingStudy(Study):
     networks: tuple[str, ...]
     units: tuple[str, ...]
     methods: tuple[str, ...] = METHODS
-    e_nodes: int = same(Settings, "e_nodes")
-    seconds: float = same(Settings, "seconds")
+    e_nodes: int = same(Limits, "e_nodes")
+    seconds: float = same(Limits, "seconds")
     certify: bool = True
     grace: float = 300.0
     repeats: int = 1
@@ -153,7 +153,9 @@ def block_one(order: Order) -> Record:
         rules=rules_of(order.method, chosen),
         cost=AcceleratorCost(chosen),
         e_nodes=order.e_nodes,
-        seconds=order.seconds,
+        saturation_seconds=order.seconds,
+        extraction_seconds=order.seconds,
+        seconds=4 * order.seconds,
         certify=order.certify,
         seed=order.seed,
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, TypeAlias
 
 from workbench.optimizer.settings import Settings
 from workbench.run.settings import check, same
+from workbench.saturation.limits import Limits
 from workbench.studies.experiments.config_loader import (
     StudyError,
     check_given,
@@ -43,6 +44,7 @@ class Study:
 class SaturationMethod:
     """Settings of a method that saturates; names and limits are those of :func:`workbench.optimize`.
 
+    ``seconds`` limits the saturation.
     ``rules`` is a rule set of the library or a file; from other systems' files only sound rules are used.
     ``extractor`` is a name of ``workbench.extractor.names()``: some break cycles first
     (``filtered``, ``tensat-filtered``), some exclude cycles by constraints of the integer program
@@ -56,7 +58,7 @@ class SaturationMethod:
     iterations: int = same(Settings, "iterations")
     k_multi: int = same(Settings, "k_multi")
     settle: int = same(Settings, "settle")
-    seconds: float = same(Settings, "seconds")
+    seconds: float = same(Limits, "seconds")
     extractor: str = same(Settings, "extractor")
     extraction_seconds: float = same(Settings, "extraction_seconds", 60.0)
 
@@ -71,6 +73,10 @@ class SaturationMethod:
     def limit(self) -> float:
         """Return the seconds that the limits allow."""
         return self.seconds + self.extraction_seconds
+
+    def arguments(self, grace: float) -> dict[str, Any]:
+        """Return the method as arguments of :func:`workbench.optimize`; the rest of a call takes at most ``grace``."""
+        return asdict(self) | {"saturation_seconds": self.seconds, "seconds": self.limit + grace}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,10 @@ class SearchMethod:
     def limit(self) -> float:
         """Return the seconds that the limits allow."""
         return self.seconds
+
+    def arguments(self, grace: float) -> dict[str, Any]:
+        """Return the method as arguments of :func:`workbench.studies.search_optimize`."""
+        return asdict(self)
 
 
 Method: TypeAlias = SaturationMethod | SearchMethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
@@ -119,7 +119,7 @@ def optimise_one(order: Order) -> Record:
     study, cell, seed = order
     graph, model = benchmark(cell.network), cost_model(cell.cost)
     way: Callable[..., Result] = search_optimize if isinstance(cell.method, SearchMethod) else optimize
-    settings = asdict(cell.method) | {"rules": cell.rules}
+    settings = cell.method.arguments(study.grace) | {"rules": cell.rules}
     done = way(graph, cost=model, seed=seed, certify=study.certify, **settings)
     return run_figures(done) | {"device": model.device}
 

@@ -108,7 +108,6 @@ _MOVED = {
     "extraction.exact.split": "extraction.reduce.cycles",
     "extraction.exact.tensat": "studies.tensat",
     "extraction.exact.tighten": "extraction.exact.solve",
-    "extraction.exact.treewidth": "extraction.exact.dynamic",
     "extraction.greedy.beam": "extraction.greedy.dag",
     "extraction.greedy.selection": "extraction.greedy.local_search",
     "extraction.history": "extraction.cost_history",

@@ -80,21 +80,13 @@ class Incumbent:
             self.best = replace(self.best, bound=min(bound, self.best.cost))
         return self.note(kind, self.best.bound, method, rules)
 
-    def prove(
-        self,
-        bound: float,
-        *,
-        proved: bool,
-        endings: tuple[Ending, ...] = (),
-        counts: Mapping[str, int] | None = None,
-    ) -> StepKind:
+    def prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
         """Settle the bound of the best selection, and whether that is proved optimal.
 
         Args:
             bound: A bound on every selection's cost, before the offset.
             proved: Whether a solver proved the best selection optimal.
             endings: Why solvers ended.
-            counts: Figures for the note by name.
         """
         self.settled, best = True, self.solution
         bound = min(max(bound, best.bound), best.cost)
@@ -102,9 +94,7 @@ class Incumbent:
         status = Status.OPTIMAL if closed else best.status
         endings = best.endings + endings
         self.best = replace(best, bound=bound, status=status, scope=self.scope, endings=endings)
-        known = [f"{name} {count}" for name, count in (counts or {}).items()]
-        note = "; ".join([status.value, *self.best.notes, *known])
-        return self.note(StepKind.SETTLED, bound, note, counts=counts)
+        return self.note(StepKind.SETTLED, bound, "; ".join([status.value, *self.best.notes]))
 
     def change(self, **changes: object) -> None:
         """Replace fields of the best selection."""

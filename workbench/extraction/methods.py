@@ -10,7 +10,6 @@ from typing import Final
 
 import numpy as np
 
-from workbench.extraction.exact.dynamic import MAX_WIDTH
 from workbench.extraction.exact.race import Patience, Race
 from workbench.extraction.exact.solve import PROOF_EFFORT, Exact, by_shape, solve
 from workbench.extraction.exact.types import Effort, Job
@@ -239,7 +238,7 @@ def exact(s: Search) -> Iterator[StepKind]:
         yield StepKind.INCUMBENT
     if not {ending.limit for ending in found.endings} & DIED:
         kept.change(status=Status.FEASIBLE)
-    yield kept.prove(bound, proved=found.proved, endings=found.endings, counts=treewidth(found.width))
+    yield kept.prove(bound, proved=found.proved, endings=found.endings)
 
 
 def tensat(s: Search) -> Iterator[StepKind]:
@@ -362,10 +361,3 @@ class Idling:
         if cost < self._cost * (1 - PROGRESS_SHARE) or bound > self._bound + PROGRESS_SHARE * cost:
             self._cost, self._bound, self._since = cost, bound, seconds
         return seconds - self._since < max(self._idle, self._since)
-
-
-def treewidth(width: int | None) -> dict[str, int]:
-    """Return the counts that report the treewidth of the parts that took a search, if it is known."""
-    if not width:
-        return {}
-    return {"treewidth above": MAX_WIDTH} if width > MAX_WIDTH else {"treewidth at most": width}

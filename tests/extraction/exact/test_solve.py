@@ -40,7 +40,6 @@ def test_small_parts_take_cutting_planes_and_no_process(monkeypatch):
 
     problem = random_problem(11)
     monkeypatch.setattr(module, "Race", unused)
-    monkeypatch.setattr(module, "by_width", lambda part, until: (99, None))
     monkeypatch.setattr(module, "EASY_SECONDS", 60.0)
     *_, before = solve(problem, None, 60.0)
     asked = []

@@ -1,9 +1,8 @@
 """Exact extraction: independent parts one after another, each by the solver that suits it.
 
-Parts with few selections are enumerated. Parts of small treewidth are solved by dynamic programming, other
-small parts by HiGHS in this process, from some size on with cutting planes. Large parts are solved in
-processes of their own, by HiGHS and CP-SAT at once (:mod:`~workbench.extraction.exact.race`).
-Of parts that are equal only one is solved.
+Parts with few selections are enumerated. Other small parts are solved by HiGHS in this process, from some
+size on with cutting planes. Large parts are solved in processes of their own, by HiGHS and CP-SAT at once
+(:mod:`~workbench.extraction.exact.race`). Of parts that are equal only one is solved.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.extraction.exact.cuts import solve_by_cuts
-from workbench.extraction.exact.dynamic import by_width
 from workbench.extraction.exact.highs import SMALL_SIZE, bound_highs, solve_highs
 from workbench.extraction.exact.race import Patience, Race
 from workbench.extraction.exact.types import Effort, Job, Solved, met
@@ -60,9 +58,7 @@ class Exact:
     """The state of a solution: e-class → e-node (None while incomplete), bound, and whether it is proved.
 
     ``endings`` are the reasons for which solvers ended early; ``cuts`` counts the loop formulas that
-    solvers in processes of their own work with. ``width`` is the largest treewidth, as far as a greedy
-    decomposition tells, of the parts that are neither trivial nor enumerated: at most one more than
-    :data:`~workbench.extraction.exact.dynamic.MAX_WIDTH`, and None if that of some part is not known.
+    solvers in processes of their own work with.
     """
 
     taken: dict[int, int] | None
@@ -70,7 +66,6 @@ class Exact:
     proved: bool = False
     endings: tuple[Ending, ...] = ()
     cuts: int = 0
-    width: int | None = 0
 
 
 def load_solver() -> None:
@@ -132,7 +127,6 @@ def solve(
     endings: list[Ending] = []
     proved = True
     cuts = 0
-    width: int | None = 0
     solved: dict[int, Solved] = {}
     # Easy parts first, so that as much as possible is decided when time runs out.
     order = sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k))
@@ -146,11 +140,8 @@ def solve(
         if found is None:
             must = musts[kind[k]] if k == groups[kind[k]][0] else must_sets(part, until)
             share = Effort(slack / (len(order) - done), effort.nodes)
-            one, found = by_width(part, until) if solver == "portfolio" else (None, None)
-            width = None if one is None or width is None else max(width, one)
-            if found is None:
-                job = Job(part, must, picks[k], until - time.perf_counter())
-                found = _at_once(job, bounds[k], solver, share)
+            job = Job(part, must, picks[k], until - time.perf_counter())
+            found = _at_once(job, bounds[k], solver, share)
         if found is None:
             job = Job(part, must, picks[k], until - time.perf_counter())
             race = Race(job, SOLVERS[solver], memory)
@@ -170,7 +161,7 @@ def solve(
             slack -= max(0.0, part.cost_of(picked) - bounds[k])
     taken = _taken(parts, picks)
     distinct = tuple(dict.fromkeys(endings))
-    yield Exact(taken, math.fsum((paid, *bounds)), proved and taken is not None, distinct, cuts, width)
+    yield Exact(taken, math.fsum((paid, *bounds)), proved and taken is not None, distinct, cuts)
 
 
 def _without_fixed_costs(parts: Sequence[Problem]) -> tuple[float, list[Problem]]:

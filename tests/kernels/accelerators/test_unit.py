@@ -1,3 +1,5 @@
+"""What a unit refuses, and how many products its accumulator holds."""
+
 from dataclasses import replace
 
 import pytest
@@ -34,7 +36,7 @@ def test_halves_overflow_if_their_range_is_known():
     [
         ({"inner": 0}, "inner must be at least 1, got 0"),
         ({"accumulator": "int32"}, "all be floating-point or all whole"),
-        ({"streamed": "float31"}, "streamed must be one of"),
+        ({"streamed": "float31"}, "streamed must be an element type: .* did you mean float32"),
         ({"activations": ("gelu",)}, "activations must be among"),
         ({"padded_rows": True}, "padded_rows needs a number of rows"),
         ({"clock": 0.0}, "clock must be positive"),

@@ -2,6 +2,8 @@
 
 from workbench.kernels.accelerators.cost import AcceleratorCost as AcceleratorCost
 from workbench.kernels.accelerators.cost import Tiling as Tiling
+from workbench.kernels.accelerators.lowering import Counts as Counts
+from workbench.kernels.accelerators.lowering import simulate as simulate
 from workbench.kernels.accelerators.lowering import unroll as unroll
 from workbench.kernels.accelerators.placement import Layer as Layer
 from workbench.kernels.accelerators.placement import Left as Left
@@ -15,8 +17,6 @@ from workbench.kernels.accelerators.reading import units as units
 from workbench.kernels.accelerators.rules import ORIENTATIONS as ORIENTATIONS
 from workbench.kernels.accelerators.rules import rules_text as rules_text
 from workbench.kernels.accelerators.rules import unit_rules as unit_rules
-from workbench.kernels.accelerators.simulator import Counts as Counts
-from workbench.kernels.accelerators.simulator import simulate as simulate
 from workbench.kernels.accelerators.unit import AccumulatorOverflow as AccumulatorOverflow
 from workbench.kernels.accelerators.unit import Unit as Unit
 from workbench.support.lazy import lazy_names

@@ -1,17 +1,20 @@
-"""Blocked products written out: calls of a unit (an operator of its own), slices, zeros that fill, sums and joins."""
+"""Blocked products written out: calls of a unit (an operator of its own), slices, zeros that fill, sums and joins.
+
+So written, a graph is the unit's program: running it plays the unit, and its calls are the unit's work.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder, Node
+from workbench.graph import Graph, GraphBuilder, Node, evaluate
 from workbench.kernels.accelerators.blocked import DOMAIN, call_text, widened
 from workbench.kernels.accelerators.unit import Unit
 from workbench.ops import OpSpec, TensorType, Trait
@@ -102,14 +105,60 @@ def unroll(graph: Graph, unit: Unit) -> Graph:
     the unit for each call, ``add`` over the blocks of the inner dimension, ``concat`` of columns and rows,
     and ``slice`` of the filled part. Other nodes stay as they are.
     """
+    return _unrolled(graph, unit, {}, share=True)
+
+
+def _unrolled(graph: Graph, unit: Unit, counts: dict[int, Counts], *, share: bool) -> Graph:
+    """Return a graph written out; ``counts`` receives the work of the unit for every product."""
     unit_operator(unit)
 
     def written(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
         if node.op != "blocked" or not unit.runs(node.named_attrs()):
             return None
-        return _Nest(builder, unit, node.named_attrs()).write(inputs, node.tensor.shape)
+        before = len(builder.nodes)
+        made = _Nest(builder, unit, node.named_attrs()).write(inputs, node.tensor.shape)
+        counts[i] = Counts.of(unit, builder.nodes[before:])
+        return made
 
-    return graph.copied(written)
+    return graph.copied(written, share=share)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The work of a unit: loads of stationary tiles, calls, rows multiplied, multiplications, cycles."""
+
+    loads: int
+    calls: int
+    rows: int
+    products: int
+    cycles: float
+
+    @classmethod
+    def of(cls, unit: Unit, nodes: Sequence[Node]) -> Counts:
+        """Return the work of the unit's calls among nodes; each tile is loaded once."""
+        calls = [node for node in nodes if node.op == unit.name]
+        rows = [node.tensor.shape[0] for node in calls]
+        loads = len({node.inputs[1] for node in calls})
+        cycles = loads * unit.load_cycles + sum(map(unit.call_cycles, rows))
+        return cls(loads, len(calls), sum(rows), sum(rows) * unit.peak, cycles)
+
+
+def simulate(
+    graph: Graph, unit: Unit, inputs: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[int, Counts]]:
+    """Run a graph with its blocked products written out, call by call.
+
+    Args:
+        graph: The graph.
+        unit: The unit; products cut for another unit run by their semantics.
+        inputs: The arrays of all inputs by name.
+
+    Returns:
+        The outputs by name, and the unit's work for every product, by its place in the graph.
+    """
+    counts: dict[int, Counts] = {}
+    literal = _unrolled(graph, unit, counts, share=False)  # equal products are done one by one
+    return evaluate(literal, inputs), counts
 
 
 class _Nest:

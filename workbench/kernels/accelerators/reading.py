@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 from workbench.kernels.accelerators.formula import Formula, FormulaError
-from workbench.kernels.accelerators.unit import EXTENTS, FUSED, Unit
-from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
+from workbench.kernels.accelerators.unit import EXTENTS, Unit
 from workbench.support.files import data_folder
 from workbench.support.messages import UnknownName, unknown
 
@@ -60,94 +59,48 @@ def read_unit(path: str | os.PathLike[str]) -> Unit:
     return parse_unit(text, file.name)
 
 
-def _whole(value: object) -> int:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"must be a whole number of at least 1, got {value!r}")
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-        raise ValueError(f"must be a positive number, got {value!r}")
-    return float(value)
-
-
-def _cost(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-        raise ValueError(f"must be a number of at least 0, got {value!r}")
-    return float(value)
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"must be true or false, got {value!r}")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"must be a text, got {value!r}")
-    return value
-
-
-def _name(value: Any) -> str:
-    # Programs that are written out have an operator of this name, and rules name it.
-    if not re.fullmatch(r"[A-Za-z]\w*", _text(value), re.ASCII):
-        raise ValueError(f"must be letters, digits and _, got {value!r}")
-    return str(value)
-
-
-def _formula(value: Any) -> Formula:
-    return Formula(str(value) if type(value) in (int, float) else _text(value), EXTENTS)
-
-
-def _dtype(value: Any) -> str:
-    if value not in FLOAT_DTYPES | INTEGER_DTYPES:
-        known = sorted(FLOAT_DTYPES | INTEGER_DTYPES)
-        raise ValueError(f"must be an element type: {unknown('element type', str(value), known)}")
-    return str(value)
-
-
-def _range(value: Any) -> tuple[float, float]:
-    numbers = isinstance(value, list) and len(value) == 2 and all(type(v) in (int, float) for v in value)
-    if not numbers or not value[0] <= value[1]:
-        raise ValueError(f"must be [least, largest], got {value!r}")
-    return float(value[0]), float(value[1])
-
-
-def _rows(value: Any) -> int:
-    if value == "any":
-        return 0
-    if type(value) is not int or value < 1:
-        raise ValueError(f'must be "any" or a positive whole number, got {value!r}')
-    return value
-
-
-def _activations(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or any(v not in FUSED for v in value):
-        raise ValueError(f"must be a list of {', '.join(FUSED)}, got {value!r}")
-    return tuple(dict.fromkeys(value))
-
-
-#: The tables of a file, and how the value of each key is read, which is a field of the unit.
-_KEYS: Final[Mapping[str, Mapping[str, Callable[[Any], Any]]]] = {
-    "unit": {
-        "name": _name, "doc": _text, "rows": _rows, "padded_rows": _flag, "inner": _whole, "columns": _whole,
-    },
-    "types": {
-        "streamed": _dtype, "stationary": _dtype, "accumulator": _dtype, "streamed_range": _range,
-        "stationary_range": _range,
-    },
-    "time": {"clock": _number, "cycles": _formula, "load": _formula},
-    "memory": {"bytes_per_cycle": _number, "strided": _flag, "unfolds": _flag},
-    "vector": {"lanes": _whole, "issue": _cost},
-    "fuses": {"bias": _flag, "activations": _activations},
-}  # fmt: skip
+#: The tables of a file, and their keys, which are fields of the unit.
+_TABLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "unit": ("name", "doc", "rows", "padded_rows", "inner", "columns"),
+    "types": ("streamed", "stationary", "accumulator", "streamed_range", "stationary_range"),
+    "time": ("clock", "cycles", "load"),
+    "memory": ("bytes_per_cycle", "strided", "unfolds"),
+    "vector": ("lanes", "issue"),
+    "fuses": ("bias", "activations"),
+}
 #: The keys that a file may lack.
 _OPTIONAL: Final = frozenset({
     "doc", "padded_rows", "streamed_range", "stationary_range", "strided", "unfolds", "issue", "bias",
     "activations",
 })  # fmt: skip
+_HINTS: Final = get_type_hints(Unit)
+_NOUNS: Final = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def _read(key: str, value: Any) -> Any:
+    """Return a value of the type of its field; the unit itself checks the range."""
+    hint = _HINTS[key]
+    if key == "rows" and value == "any":
+        return 0
+    if key == "name" and isinstance(value, str) and not re.fullmatch(r"[A-Za-z]\w*", value, re.ASCII):
+        # Programs that are written out have an operator of this name, and rules name it.
+        raise ValueError(f"must be letters, digits and _, got {value!r}")
+    if hint is Formula and type(value) in (int, float, str):
+        return Formula(str(value), EXTENTS)
+    if hint is float and type(value) is int:
+        return float(value)
+    if hint == tuple[str, ...] and isinstance(value, list) and all(isinstance(v, str) for v in value):
+        return tuple(dict.fromkeys(value))
+    if (
+        isinstance(value, list)
+        and key.endswith("_range")
+        and [type(v) in (int, float) for v in value] == [True] * 2
+    ):
+        return float(value[0]), float(value[1])
+    if type(value) is not hint:
+        noun = {Formula: "a formula", **_NOUNS}.get(hint, "[least, largest]" if "range" in key else "a list")
+        raise ValueError(f"must be {noun}, got {value!r}")
+    return value
 
 
 def parse_unit(text: str, source: str) -> Unit:
@@ -168,20 +121,20 @@ def parse_unit(text: str, source: str) -> Unit:
     fields: dict[str, Any] = {}
     places: dict[str, tuple[str, str]] = {}
     for table, content in tables.items():
-        if table not in _KEYS:
-            raise fail(table, "", unknown("table", table, list(_KEYS)))
+        if table not in _TABLES:
+            raise fail(table, "", unknown("table", table, _TABLES))
         if not isinstance(content, dict):
             raise fail("", table, f"{table} must be a table: [{table}]")
         for key, value in content.items():
-            if key not in _KEYS[table]:
-                raise fail(table, key, f"[{table}] {unknown('key', key, list(_KEYS[table]))}")
+            if key not in _TABLES[table]:
+                raise fail(table, key, f"[{table}] {unknown('key', key, _TABLES[table])}")
             try:
-                fields[key] = _KEYS[table][key](value)
+                fields[key] = _read(key, value)
             except ValueError as error:
                 said = ": " if isinstance(error, FormulaError) else " "
                 raise fail(table, key, f"{key}{said}{error}") from None
             places[key] = table, key
-    for table, keys in _KEYS.items():
+    for table, keys in _TABLES.items():
         for key in keys:
             if key not in _OPTIONAL and key not in fields:
                 raise fail(table, "", f"[{table}] must have {key}")

@@ -11,6 +11,7 @@ import numpy as np
 from workbench.kernels.accelerators.formula import Formula, FormulaError
 from workbench.ops import TASO_ACTIVATIONS, TensorType
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
+from workbench.support.messages import unknown
 
 #: The names that the formulas of a unit may use: the extents of a call.
 EXTENTS: Final = ("rows", "inner", "columns")
@@ -77,20 +78,22 @@ class Unit:
     doc: str = ""
 
     def __post_init__(self) -> None:
-        for name, least in (("inner", 1), ("columns", 1), ("rows", 0), ("lanes", 1)):
-            if not getattr(self, name) >= least:
+        for name, least in (("inner", 1), ("columns", 1), ("rows", 0), ("lanes", 1), ("issue", 0)):
+            if not least <= getattr(self, name) < float("inf"):
                 raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)!r}")
+        for name in ("clock", "bytes_per_cycle"):
+            if not 0 < getattr(self, name) < float("inf"):
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
         if self.padded_rows and not self.rows:
             raise ValueError("padded_rows needs a number of rows, got rows = 0")
-        for name in ("clock", "bytes_per_cycle"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
-        kinds = FLOAT_DTYPES | INTEGER_DTYPES
+        kinds = sorted(FLOAT_DTYPES | INTEGER_DTYPES)
         for name in ("streamed", "stationary", "accumulator"):
             if getattr(self, name) not in kinds:
-                raise ValueError(
-                    f"{name} must be one of {', '.join(sorted(kinds))}, got {getattr(self, name)!r}"
-                )
+                given = getattr(self, name)
+                raise ValueError(f"{name} must be an element type: {unknown('element type', given, kinds)}")
+        for name in ("streamed_range", "stationary_range"):
+            if (ends := getattr(self, name)) is not None and not ends[0] <= ends[1]:
+                raise ValueError(f"{name} must be the least and the largest element, got {ends}")
         floats = {getattr(self, n) in FLOAT_DTYPES for n in ("streamed", "stationary", "accumulator")}
         if len(floats) > 1:
             raise ValueError(

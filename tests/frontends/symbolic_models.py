@@ -6,7 +6,7 @@ from onnx import TensorProto, helper
 
 from tests.frontends.models import INT64, model, node, normal, value, weight
 from workbench.frontends import run_model, to_onnx
-from workbench.frontends.onnx.symbolic_dims import open_onnx
+from workbench.frontends.model_file import open_model
 
 
 def ints(name, *numbers):
@@ -133,7 +133,7 @@ def inputs_at(source, sizes, seed=0):
 
 def keeps(source, *bindings, symbols):
     """Open a model, write it with its symbols, and run both at every binding."""
-    opened = open_onnx(source, {}, {})
+    opened = open_model(source, {}, {})
     assert {s.name for s in opened.symbols} == set(symbols), opened.fixed
     written = to_onnx(opened.searched, symbols=opened.table)
     onnx.checker.check_model(written, full_check=True)

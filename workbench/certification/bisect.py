@@ -18,7 +18,7 @@ from workbench.certification.inputs import inferred
 from workbench.certification.model import Model
 from workbench.certification.runner import Runner
 from workbench.certification.tolerance import Mismatch, mismatch, moved_model
-from workbench.frontends.onnx.nodes import read_by
+from workbench.frontends.onnx.prepare import read_by
 from workbench.frontends.runtime import RuntimeFailure
 from workbench.ops.types import TensorType
 

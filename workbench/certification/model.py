@@ -17,7 +17,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from workbench.frontends.onnx.file import ModelError, Source, _check_location, read_model, tensor_array
-from workbench.frontends.onnx.nodes import read_by
+from workbench.frontends.onnx.prepare import read_by
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.support.mmap import file_of, offset_of
 from workbench.support.orders import topological

@@ -15,7 +15,8 @@ from workbench.certification.model import type_of
 from workbench.certification.runner import Runner
 from workbench.certification.tolerance import mismatch
 from workbench.frontends.onnx.file import write_model
-from workbench.frontends.onnx.nodes import read_by, rename
+from workbench.frontends.onnx.opaque import rename
+from workbench.frontends.onnx.prepare import read_by
 from workbench.frontends.runtime import RuntimeFailure
 from workbench.ops.types import DTYPE_CODES, TensorType
 

@@ -20,7 +20,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from workbench.certification.model import Model
 from workbench.frontends.onnx.file import copied
-from workbench.frontends.onnx.nodes import read_by
+from workbench.frontends.onnx.prepare import read_by
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.graph import Graph, GraphBuilder, Node
 from workbench.graph.weights import Weight

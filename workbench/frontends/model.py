@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from workbench.frontends.coverage import Coverage
-    from workbench.frontends.onnx.baseline import Cleaned
 
 #: Thresholds of a dimension beside which a result is checked.
 _THRESHOLDS: Final = 4
@@ -194,12 +193,3 @@ class Model:
             if factor > 1:
                 found.append({**small, name: small[name] + 1})
         return tuple({tuple(sizes.items()): sizes for sizes in found}.values())
-
-    def cleaned(self, *, fixed: bool = True) -> Cleaned:
-        """Return the model as it was given, with its initialisers taken out of the inputs.
-
-        Dimensions that were fixed on purpose are fixed in it, unless ``fixed`` is false.
-        """
-        from workbench.frontends.onnx.baseline import clean
-
-        return clean(self.source, dims=self.dims if fixed else None, keep_inputs=self.keep_inputs)

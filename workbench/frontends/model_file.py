@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -31,7 +32,9 @@ def open_model(
         keep_inputs: Whether initialisers that are also inputs stay inputs.
 
     Raises:
-        ValueError: ``sizes`` names a dimension that is not left open, or the model cannot be read.
+        ValueError: ``sizes`` names a dimension that is not left open, or the model cannot be imported at any
+            size (see :func:`~workbench.frontends.import_onnx`).
+        OSError: The file cannot be read.
     """
     if isinstance(model, Graph):  # nothing that reads files is imported for it
         _refuse(dims, "dims")
@@ -41,9 +44,17 @@ def open_model(
         _refuse(sizes, "sizes")
         imported = _import_taso(model, dims)
         return Model(imported.graph, imported.graph, imported.coverage, dims=dims)
-    from workbench.frontends.onnx.symbolic_dims import open_onnx
+    from workbench.frontends.onnx.file import as_given, names_as_text, read_model
+    from workbench.frontends.onnx.prepare import prepare
+    from workbench.frontends.onnx.symbolic_dims import import_symbolic, priced_at
 
-    return open_onnx(model, dims or {}, sizes or {}, keep_inputs=keep_inputs)
+    dims, sizes = dims or {}, sizes or {}
+    with names_as_text():
+        file, given = read_model(model), as_given(model)
+        prepared = prepare(file, dims, keep_inputs=keep_inputs, open_dimensions=True)
+        opened = import_symbolic(prepared)
+    priced = priced_at(opened, sizes)
+    return replace(priced, source=given, dims=dims, keep_inputs=keep_inputs)
 
 
 def fixed_model(model: ModelLike, dims: Mapping[str, int] | None = None) -> Model:

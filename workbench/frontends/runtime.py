@@ -28,7 +28,7 @@ from workbench.frontends.onnx.file import (
     taken_apart,
     tensor_array,
 )
-from workbench.frontends.onnx.nodes import all_nodes, walk
+from workbench.frontends.onnx.prepare import all_nodes, walk
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.support.files import check_library
 from workbench.support.mmap import ChangedFile, FileMap, checked, file_of, offset_of, release_all

@@ -164,18 +164,19 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
     from workbench.certification.end_to_end import without_kernels
     from workbench.devices import targets
     from workbench.devices.ranking import rank
+    from workbench.frontends.onnx.baseline import cleaned_model
 
     model, target, seed = job.model, trial.target, job.settings.seed
     found = _entrants(job, run, trial)
     original: Graph | Apart = model.graph
     uncleaned, done = None, list[str]()
     if model.source is not None and isinstance(target, targets.OnnxRuntime):
-        cleaned = model.cleaned()
+        cleaned = cleaned_model(model)
         original = cleaned.apart
         done += ["initialisers taken out of the inputs"] if cleaned.removed else []
         done += [f"{named(model.dims)} fixed"] if model.dims else []
         if done and cleaned.weights <= UNCLEANED:
-            uncleaned = model.cleaned(fixed=False).given()
+            uncleaned = cleaned_model(model, fixed=False).given()
         target = replace(target, shapes={n: kind.shape for n, kind in model.graph.input_types.items()})
     timed = partial(
         rank,

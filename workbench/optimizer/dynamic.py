@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench.egraph.at_sizes import graph_at, type_at
 from workbench.egraph.every_size import unproved
 from workbench.frontends.model import Model
+from workbench.frontends.onnx.baseline import cleaned_model
 from workbench.frontends.onnx.file import copied
 from workbench.frontends.onnx.symbolic_dims import priced_at
 from workbench.graph import Graph, GraphError
@@ -246,7 +247,7 @@ def at_accepted_sizes(model: Model, seed: int) -> Model:
     """
     if not model.symbols or not model.searched.opaques or model.source is None:
         return model
-    runs = accepted(model, model.cleaned().apart, seed, _SEARCHED)
+    runs = accepted(model, cleaned_model(model).apart, seed, _SEARCHED)
     if runs is None or runs[0] == model.sizes:
         return model
     try:

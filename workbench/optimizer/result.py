@@ -75,11 +75,12 @@ class Result(Face, ABC):
         """
         from workbench.frontends import save_model
         from workbench.frontends.model_file import is_taso_model
+        from workbench.frontends.onnx.baseline import cleaned_model
 
         if is_taso_model(path):
             save_model(self.graph, path)
         elif self.graph is self.original and self.given is not None:
-            self.given.cleaned().save(path)
+            cleaned_model(self.given).save(path)
         elif self.dynamic is not None and self.dynamic.kept:
             self.dynamic.save(path)
         else:

@@ -67,7 +67,7 @@ class FileMap(mmap.mmap):
         if offset < 0 or offset + count * dtype.itemsize > len(self):
             span = f"{offset} to {offset + count * dtype.itemsize}"
             raise ValueError(f"bytes {span} must lie inside the file, got a file of {len(self)} bytes")
-        found = np.frombuffer(self, np.uint8, count * dtype.itemsize, offset).view(dtype).reshape(shape)
+        found: np.ndarray = np.ndarray(shape, dtype, self, offset)
         found.flags.writeable = False
         return found
 

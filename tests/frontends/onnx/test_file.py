@@ -11,7 +11,7 @@ from tests.frontends.models import FLOAT, model, node, normal, value, weight
 from workbench.frontends import ModelError, import_onnx, load_onnx, run_model, save_onnx, to_onnx
 from workbench.frontends.onnx import file as onnx_file
 from workbench.frontends.onnx.file import ir_version_for, read_model, tensor_array, weight_bytes, write_model
-from workbench.frontends.onnx.nodes import check_model, label
+from workbench.frontends.onnx.prepare import check_model, label
 
 
 def product(opset=17):

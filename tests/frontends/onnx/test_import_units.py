@@ -1,3 +1,5 @@
+"""The units and the tail in which a model is imported."""
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -5,8 +7,9 @@ from onnx import TensorProto, helper
 import workbench
 from tests.frontends.models import FLOAT, INT64, check, model, node, normal, ops, value, weight
 from workbench.frontends import ModelError, import_onnx, run_model, to_onnx
+from workbench.frontends.onnx.file import type_proto
 from workbench.frontends.onnx.import_units import live_nodes, units
-from workbench.frontends.onnx.shape_inference import Values, type_proto
+from workbench.frontends.onnx.shape_inference import Values
 from workbench.ops import TensorType
 
 

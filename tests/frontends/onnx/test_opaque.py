@@ -1,3 +1,5 @@
+"""Opaque operators: cut out, kept, and written back unchanged."""
+
 import numpy as np
 import onnx
 import pytest
@@ -5,8 +7,7 @@ from onnx import TensorProto, helper
 
 from tests.frontends.models import FLOAT, INT64, check, model, node, normal, ops, random_inputs, value, weight
 from workbench.frontends import ModelError, import_onnx, load_onnx, to_onnx
-from workbench.frontends.onnx.nodes import Fresh
-from workbench.frontends.onnx.opaque import changed_operators, paste, payload_of
+from workbench.frontends.onnx.opaque import Fresh, changed_operators, paste, payload_of
 from workbench.graph import Opaque
 from workbench.ops import TensorType
 

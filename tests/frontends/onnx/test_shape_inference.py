@@ -9,15 +9,8 @@ from onnx import TensorProto, TypeProto, helper
 
 from tests.frontends.models import FLOAT, INT64, check, model, node, normal, ops, random_inputs, value, weight
 from workbench.frontends import ModelError, import_onnx, run_model, to_onnx
-from workbench.frontends.onnx.file import placeholder
-from workbench.frontends.onnx.shape_inference import (
-    KNOWN_ELEMENTS,
-    Values,
-    fits,
-    show_type,
-    static_type,
-    type_proto,
-)
+from workbench.frontends.onnx.file import placeholder, type_proto
+from workbench.frontends.onnx.shape_inference import KNOWN_ELEMENTS, Values, fits, show_type, static_type
 from workbench.ops import TensorType
 
 

@@ -16,8 +16,8 @@ from tests.frontends.symbolic_models import (
     skip,
 )
 from workbench.frontends import ModelError, import_onnx
+from workbench.frontends.model_file import open_model
 from workbench.frontends.onnx.prepare import bind_dimensions
-from workbench.frontends.onnx.symbolic_dims import open_onnx
 from workbench.symbolic.integers import written as written_size
 
 TEXT = [{"batch": 1, "sequence": 7}, {"batch": 3, "sequence": 16}, {"batch": 8, "sequence": 33}]
@@ -135,7 +135,7 @@ def test_a_stored_shape_fixes_the_batch_and_says_so():
         [value("y", None)],
         [ints("shape", 1, 6)],
     )
-    opened = open_onnx(m, {}, {})
+    opened = open_model(m, {}, {})
     (fixed,) = opened.fixed
     assert (fixed.name, fixed.extent) == ("batch", 1)
     assert "requires 6*batch and 6 to be equal" in str(fixed)
@@ -177,7 +177,7 @@ def square():
 
 
 def test_only_what_cannot_be_kept_is_fixed():
-    opened = open_onnx(square(), {}, {"sequence": 8})
+    opened = open_model(square(), {}, {"sequence": 8})
     (fixed,) = opened.fixed
     assert (fixed.name, fixed.extent) == ("sequence", 8)
     assert "requires sequence and 8 to be equal" in fixed.reason
@@ -185,11 +185,11 @@ def test_only_what_cannot_be_kept_is_fixed():
 
 
 def test_dimensions_are_fixed_on_purpose_by_name_and_by_place():
-    assert [s.name for s in open_onnx(linear(), {"batch": 8}, {}).symbols] == ["sequence"]
-    assert [s.name for s in open_onnx(linear(), {"x[1]": 8}, {}).symbols] == ["batch"]
-    assert open_onnx(linear(), {"batch": 2, "sequence": 3}, {}).symbols == ()
+    assert [s.name for s in open_model(linear(), {"batch": 8}, {}).symbols] == ["sequence"]
+    assert [s.name for s in open_model(linear(), {"x[1]": 8}, {}).symbols] == ["batch"]
+    assert open_model(linear(), {"batch": 2, "sequence": 3}, {}).symbols == ()
     with pytest.raises(ModelError, match="did you mean 'batch'"):
-        open_onnx(linear(), {"bacth": 8}, {})
+        open_model(linear(), {"bacth": 8}, {})
 
 
 def test_a_model_that_fits_no_size_is_refused_as_ever():
@@ -197,7 +197,7 @@ def test_a_model_that_fits_no_size_is_refused_as_ever():
         [node("MatMul", "x w", "y")], [value("x", ["batch", 5])], [value("y", None)], [normal("w", 4, 4)]
     )
     with pytest.raises(ModelError, match="MatMul"):
-        open_onnx(m, {}, {})
+        open_model(m, {}, {})
     with pytest.raises(ModelError, match="MatMul"):
         import_onnx(m, dims={"batch": 2})
 
@@ -237,7 +237,7 @@ def test_inputs_of_every_kind_have_their_symbols_listed():
 def test_a_file_with_external_data_is_opened(tmp_path):
     path = tmp_path / "m.onnx"
     onnx.save(linear(), path, save_as_external_data=True, size_threshold=0, location="m.data")
-    opened = open_onnx(path, {}, {})
+    opened = open_model(path, {}, {})
     assert {s.name for s in opened.symbols} == {"batch", "sequence"}
 
 
@@ -270,10 +270,10 @@ def pixel_attention():
 
 
 def test_attention_over_pixels_is_modelled_and_priced_at_images_that_fit_into_memory():
-    found = open_onnx(pixel_attention(), {}, {})
+    found = open_model(pixel_attention(), {}, {})
     assert found.kept == ("batch", "height", "width")
     assert not found.left
     assert sum(n.op == "matmul" for n in found.graph) == 2
     assert found.sizes == {"batch": 1, "height": 112, "width": 112}
-    asked = open_onnx(pixel_attention(), {}, {"height": 224})
+    asked = open_model(pixel_attention(), {}, {"height": 224})
     assert asked.sizes["height"] == 224

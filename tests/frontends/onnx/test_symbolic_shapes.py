@@ -6,7 +6,7 @@ from onnx import helper, numpy_helper, parser
 
 from tests.frontends.symbolic_models import inputs_at, keeps
 from workbench.frontends import run_model, to_onnx
-from workbench.frontends.onnx.symbolic_dims import open_onnx
+from workbench.frontends.model_file import open_model
 
 F4 = np.float32
 RNG = np.random.default_rng(0)
@@ -169,7 +169,7 @@ def test_an_axis_of_one_is_dropped_only_if_it_is_one(seq):
     m.graph.node.append(helper.make_node("If", ["c"], ["o"], then_branch=yes, else_branch=no))
     m.graph.node.append(helper.make_node("Mul", ["o", "two"], ["y"]))
     m.graph.output[0].type.tensor_type.ClearField("shape")
-    opened = open_onnx(m, {}, {})
+    opened = open_model(m, {}, {})
     feeds = inputs_at(m, {"batch": 2, "seq": seq})
     found = run_model(to_onnx(opened.searched, symbols=opened.table), feeds)["y"]
     np.testing.assert_array_equal(found, run_model(m, feeds)["y"])

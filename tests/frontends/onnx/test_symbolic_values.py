@@ -6,9 +6,9 @@ import pytest
 from tests.frontends.models import model, node, value, weight
 from tests.frontends.symbolic_models import heads, ints, keeps, positions
 from workbench.frontends import ModelError
-from workbench.frontends.onnx.file import any_extent
-from workbench.frontends.onnx.shape_inference import static_type, type_proto
-from workbench.frontends.onnx.symbolic_dims import open_onnx
+from workbench.frontends.model_file import open_model
+from workbench.frontends.onnx.file import any_extent, type_proto
+from workbench.frontends.onnx.shape_inference import static_type
 from workbench.graph import Graph
 from workbench.ops import TensorType
 from workbench.ops.inputs_and_opaque import SIZE_KEY
@@ -19,14 +19,14 @@ def sizes_in(graph: Graph) -> list[str]:
 
 
 def test_a_size_that_an_operator_reads_is_computed_from_an_input():
-    graph = open_onnx(positions(), {}, {}).searched
+    graph = open_model(positions(), {}, {}).searched
     assert sizes_in(graph) == ["int64[1]_sequence", "int64[]_sequence"]
     reads = {n.attrs[0]: [graph.nodes[j].op for j in n.inputs] for n in graph if n.op == "opaque"}
     assert all(reads[SIZE_KEY + name] == ["input"] for name in sizes_in(graph))
 
 
 def test_what_sizes_only_shape_is_computed_nowhere():
-    assert sizes_in(open_onnx(heads(), {}, {}).searched) == []
+    assert sizes_in(open_model(heads(), {}, {}).searched) == []
 
 
 def test_a_size_of_another_dtype_is_converted():

@@ -24,12 +24,14 @@ from workbench.frontends.onnx.file import (
     weight_bytes,
     write_apart,
 )
-from workbench.frontends.onnx.nodes import all_nodes
+from workbench.frontends.onnx.prepare import all_nodes
 from workbench.ops.types import TensorType
 
 if TYPE_CHECKING:
     import numpy as np
     from onnx import ValueInfoProto
+
+    from workbench.frontends.model import Model
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +63,14 @@ class Cleaned:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file atomically; raise OSError if it cannot be written."""
         write_apart(self.apart, path)
+
+
+def cleaned_model(model: Model, *, fixed: bool = True) -> Cleaned:
+    """Return a model as it was given, with its initialisers taken out of the inputs.
+
+    Dimensions that were fixed on purpose are fixed in it, unless ``fixed`` is false.
+    """
+    return clean(model.source, dims=model.dims if fixed else None, keep_inputs=model.keep_inputs)
 
 
 def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs: bool = False) -> Cleaned:

@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from workbench.frontends.onnx.nodes import walk
 from workbench.frontends.onnx.opaque import payload_of
+from workbench.frontends.onnx.prepare import walk
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.frontends.runtime import RuntimeFailure, run_model
 from workbench.graph import Graph, GraphBuilder, Node, Opaque, evaluate

@@ -28,7 +28,7 @@ import onnx.checker
 import onnx.external_data_helper
 import onnx.shape_inference
 from google.protobuf.message import DecodeError, Message
-from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto
+from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProto
 
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType, TypeMismatch
 from workbench.support.files import atomic_file, check_writable, is_device
@@ -108,11 +108,7 @@ def mapped_array(path: Path, kind: TensorType, offset: int, length: int | None) 
 
 
 def _fits(kind: TensorType, length: int) -> bool:
-    return (
-        kind.dtype != "string"
-        and length >= MAPPED_TENSOR
-        and kind.nbytes == length == kind.elements * kind.numpy_dtype().itemsize
-    )
+    return kind.dtype != "string" and kind.nbytes == length >= max(MAPPED_TENSOR, kind.elements)
 
 
 def _array(file: FileMap, tensor: TensorProto, begin: int, end: int) -> np.ndarray | None:
@@ -228,6 +224,9 @@ MAX_STORED_ELEMENTS: Final = 1 << 32
 MAX_VALUE_ELEMENTS: Final = 1 << 28
 ELEMENTS_VARIABLE: Final = "WORKBENCH_MAX_ELEMENTS"
 
+#: Most elements of a tensor whose elements are among the numbers of a model.
+SMALL: Final = 16
+
 M = TypeVar("M", bound=Message)
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto
@@ -292,6 +291,15 @@ def read_model(source: Source) -> ModelFile:
     return ModelFile(_parse(path.read_bytes(), str(path)), path.parent, str(path))
 
 
+@contextlib.contextmanager
+def names_as_text() -> Iterator[None]:
+    """Raise :class:`ModelError` if a name that this block reads is not text."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise ModelError(f"the model contains a name that is not text ({error})") from None
+
+
 def as_given(source: Source) -> ModelProto | str | os.PathLike[str]:
     """Return a model for later, as it was given: its path, or a message that nobody else modifies."""
     if isinstance(source, bytes):
@@ -346,6 +354,11 @@ def check_elements(elements: int, what: str) -> None:
             f"{what} must have at most {limit:.3g} elements, got {elements:.3g} "
             f"(try {ELEMENTS_VARIABLE}={elements} in the environment)"
         )
+
+
+def type_proto(kind: TensorType) -> TypeProto:
+    """Return a type in ONNX's form."""
+    return onnx.helper.make_tensor_type_proto(DTYPE_CODES[kind.dtype], kind.shape)
 
 
 def tensor_type(tensor: TensorProto) -> TensorType:
@@ -441,10 +454,13 @@ def _check_location(tensor: TensorProto, folder: Path | None) -> None:
         raise ModelError(f"{what}, outside the model's folder (try copying the file next to the model)")
 
 
-def take_tensors(file: ModelFile, nodes: Iterable[NodeProto]) -> dict[str, np.ndarray]:
-    """Return the stored tensors of a model by name, and load external data of tensors inside attributes.
+def take_tensors(
+    file: ModelFile, nodes: Iterable[NodeProto]
+) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    """Return the stored tensors of a model by name, and the :data:`SMALL` ones inside attributes.
 
-    Raise :class:`ModelError` if two tensors have one name, or if one is malformed.
+    External data of tensors inside attributes are loaded. Raise :class:`ModelError` if two tensors have one
+    name, or if one is malformed.
     """
     graph = file.model.graph
     internalise_attributes(nodes, file.folder)
@@ -456,7 +472,8 @@ def take_tensors(file: ModelFile, nodes: Iterable[NodeProto]) -> dict[str, np.nd
         arrays[tensor.name] = mapped if mapped is not None else tensor_array(tensor, file.folder)
     for sparse in graph.sparse_initializer:
         arrays[sparse.values.name] = dense_array(sparse, file.folder)
-    return arrays
+    attributes = (a for node in nodes for a in node.attribute if a.type == a.TENSOR)
+    return arrays, [tensor_array(a.t, None) for a in attributes if math.prod(a.t.dims) <= SMALL]
 
 
 def internalise_attributes(nodes: Iterable[NodeProto], folder: Path | None) -> None:

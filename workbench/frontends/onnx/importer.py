@@ -24,14 +24,15 @@ from workbench.frontends.onnx.file import (
     check_elements,
     copied,
     dense_array,
+    names_as_text,
     read_model,
     tensor_array,
+    type_proto,
 )
 from workbench.frontends.onnx.idioms import whole
 from workbench.frontends.onnx.import_units import Unit, cut_tail, live_nodes, units
-from workbench.frontends.onnx.nodes import Fresh, inner_names, label, rename
-from workbench.frontends.onnx.opaque import Origin, cut
-from workbench.frontends.onnx.prepare import Prepared, prepare
+from workbench.frontends.onnx.opaque import Fresh, Origin, cut, inner_names, rename
+from workbench.frontends.onnx.prepare import Prepared, label, prepare
 from workbench.frontends.onnx.shape_inference import (
     NodeView,
     Values,
@@ -39,7 +40,6 @@ from workbench.frontends.onnx.shape_inference import (
     python_value,
     show_type,
     static_type,
-    type_proto,
 )
 from workbench.frontends.onnx.symbolic_values import SizedValues
 from workbench.graph import Graph, GraphBuilder, Label, ModelInfo
@@ -94,11 +94,9 @@ def import_onnx(
         ModelError: The model is malformed or ill-typed, or a dimension is unbound. (A ValueError.)
         OSError: The model cannot be read.
     """
-    try:
-        file = read_model(source)
-        return import_prepared(prepare(file, dict(dims or {}), keep_inputs=keep_inputs), fold=fold)
-    except UnicodeDecodeError as error:
-        raise ModelError(f"the model contains a name that is not text ({error})") from None
+    with names_as_text():
+        prepared = prepare(read_model(source), dims or {}, keep_inputs=keep_inputs)
+        return import_prepared(prepared, fold=fold)
 
 
 def import_prepared(

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import onnx
-from onnx import FunctionProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from onnx.defs import SchemaError
 
-from workbench.frontends.onnx.file import ModelError, copied, ir_version_for
-from workbench.frontends.onnx.nodes import Fresh, inner_names, read_by, rename, walk
-from workbench.frontends.onnx.shape_inference import Values, type_proto
+from workbench.frontends.onnx.file import ModelError, copied, ir_version_for, type_proto
+from workbench.frontends.onnx.prepare import defined, read_by, subgraphs, walk
+from workbench.frontends.onnx.shape_inference import Values
 from workbench.frontends.onnx.traits import OnnxTrait, draws_random_numbers, has
 from workbench.graph import Opaque
 from workbench.ops.types import FLOAT_DTYPES, TensorType
@@ -213,3 +213,63 @@ def paste(
         names |= {o: fresh("v") for o in node.output if o and o not in names}
         rename(node, names)
     return list(graph.node), list(graph.initializer), [names[v.name] for v in graph.output]
+
+
+# -- names ------------------------------------------------------------------------------------------------
+def inner_names(nodes: Iterable[NodeProto]) -> set[str]:
+    """Return every name that subgraphs of the nodes define, at any depth."""
+    names: set[str] = set()
+    for node in nodes:
+        for graph in subgraphs(node):
+            names |= defined(graph) | inner_names(graph.node)
+    return names
+
+
+def rename(node: NodeProto, names: Mapping[str, str]) -> None:
+    """Rename values in a node, in place; names that a subgraph defines itself are kept there."""
+    for side in (node.input, node.output):
+        for i, name in enumerate(side):
+            if name in names:
+                side[i] = names[name]
+    for graph in subgraphs(node):
+        rename_free(graph, names)
+
+
+def rename_free(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Rename the outer values that a subgraph reads, in place."""
+    own = defined(graph)
+    outer = {old: new for old, new in names.items() if old not in own}
+    for node in graph.node:
+        rename(node, outer)
+    for value in graph.output:
+        value.name = outer.get(value.name, value.name)
+
+
+class Fresh:
+    """A generator of names that are not taken.
+
+    >>> fresh = Fresh({"v0"})
+    >>> fresh("v"), fresh("v"), fresh.exactly("y"), fresh.exactly("y")
+    ('v1', 'v2', 'y', 'y_1')
+    """
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self.taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def __call__(self, prefix: str) -> str:
+        """Return the prefix with the next free number."""
+        number = self._next.get(prefix, 0)
+        while f"{prefix}{number}" in self.taken:
+            number += 1
+        self._next[prefix] = number + 1
+        self.taken.add(f"{prefix}{number}")
+        return f"{prefix}{number}"
+
+    def exactly(self, name: str) -> str:
+        """Return the name itself if it is free, otherwise the name with a number appended."""
+        if name in self.taken:
+            self._next.setdefault(f"{name}_", 1)
+            return self(f"{name}_")
+        self.taken.add(name)
+        return name

@@ -18,26 +18,21 @@ from onnx.checker import ValidationError
 from onnx.defs import OpSchema, SchemaError
 from onnx.shape_inference import InferenceError, infer_function_output_types, infer_node_outputs
 
-from workbench.frontends.onnx.file import ModelError, check_elements, copied, tensor_array
-from workbench.frontends.onnx.nodes import captured, label, read_by
+from workbench.frontends.onnx.file import ModelError, check_elements, copied, tensor_array, type_proto
+from workbench.frontends.onnx.prepare import captured, label, read_by
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.frontends.runtime import RuntimeFailure, inferred_types, run_model
 from workbench.graph import GraphBuilder
 from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.ops.registry import own_form
 from workbench.ops.spec import OpSpec
-from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType, TypeMismatch
+from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType, TypeMismatch
 
 #: Larger constants are weights and not used in shape arithmetic.
 KNOWN_ELEMENTS: Final = 1 << 16
 
 #: Constants up to this size are passed to shape inference.
 _SHOWN_ELEMENTS: Final = 1 << 10
-
-
-def type_proto(kind: TensorType) -> TypeProto:
-    """Return a type in ONNX's form."""
-    return onnx.helper.make_tensor_type_proto(DTYPE_CODES[kind.dtype], kind.shape)
 
 
 def static_type(proto: TypeProto | None, name: str = "", stored: int = 0) -> TensorType | None:

@@ -13,18 +13,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from workbench.egraph.at_sizes import attrs_depend, depends, graph_at
-from workbench.frontends.model import Dims, Fixed, Model, SymbolTable
-from workbench.frontends.onnx.file import (
-    ModelError,
-    Source,
-    any_extent,
-    as_given,
-    check_elements,
-    copied,
-    read_model,
-)
+from workbench.frontends.model import Fixed, Model, SymbolTable
+from workbench.frontends.onnx.file import ModelError, any_extent, check_elements, copied
 from workbench.frontends.onnx.importer import Imported, import_prepared
-from workbench.frontends.onnx.prepare import Prepared, prepare, unknown_dimension
+from workbench.frontends.onnx.prepare import Prepared, unknown_dimension
 from workbench.frontends.onnx.symbolic_values import Impossible, Required, SizedValues
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
@@ -57,26 +49,12 @@ _DOUBLINGS: Final = 12
 _ELEMENTS: Final = 1 << 27
 
 
-def open_onnx(source: Source, dims: Dims, sizes: Mapping[str, int], *, keep_inputs: bool = False) -> Model:
-    """Import a model and keep as many of its symbolic dimensions as possible.
+def import_symbolic(prepared: Prepared) -> Model:
+    """Import a prepared model and keep as many of its symbolic dimensions as possible.
 
-    Args:
-        source: The model.
-        dims: Dimensions to bind, with their extents.
-        sizes: Extents of other dimensions, to price at, or in case that they have to be fixed.
-        keep_inputs: Whether initializers that are also inputs stay inputs.
-
-    Raises:
-        ModelError: The model cannot be imported at any size (see :func:`~workbench.frontends.import_onnx`).
-        OSError: The model cannot be read.
+    Raise :class:`~workbench.frontends.onnx.file.ModelError` if it cannot be imported at any size.
     """
-    try:
-        file, given = read_model(source), as_given(source)
-        prepared = prepare(file, dims, keep_inputs=keep_inputs, open_dimensions=True)
-        found = _Opening(prepared).run() if prepared.symbols else _model(import_prepared(prepared))
-    except UnicodeDecodeError as error:
-        raise ModelError(f"the model contains a name that is not text ({error})") from None
-    return replace(priced_at(found, sizes), source=given, dims=dims, keep_inputs=keep_inputs)
+    return _Opening(prepared).run() if prepared.symbols else _model(import_prepared(prepared))
 
 
 def _model(imported: Imported, **symbols: Any) -> Model:

@@ -15,9 +15,9 @@ import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
 from workbench.frontends.model import Source
-from workbench.frontends.onnx.file import ModelError, copied, ir_version_for
-from workbench.frontends.onnx.nodes import label
-from workbench.frontends.onnx.shape_inference import NodeView, Values, python_value, type_proto
+from workbench.frontends.onnx.file import ModelError, copied, ir_version_for, type_proto
+from workbench.frontends.onnx.prepare import label
+from workbench.frontends.onnx.shape_inference import NodeView, Values, python_value
 from workbench.frontends.onnx.symbolic_integers import Array, AtRunTime, Ratio, computed, of_constant
 from workbench.frontends.onnx.symbolic_shapes import Shape, shapes_of, slice_bounds
 from workbench.frontends.onnx.symbolic_writer import ShapeWriter

@@ -22,7 +22,7 @@ OPEN = {
     "rules/interpret.py": (18, "values of an algebra: numbers, unknowns, expressions, or tuples of them"),
     "symbolic/symint.py": (3, "integers of one reading, or what it takes for one"),
     "laws/verification/instances/linear.py": (2, "the same: a relation is asked of any other object"),
-    "support/pool.py": (1, "arguments of the caller's function"),
+    "laws/pool.py": (1, "arguments of the caller's function"),
     "faces/cli/options.py": (2, "a default of typer's, which stands for a value of any type"),
     "support/processes.py": (2, "a message of another process, which a pickle holds"),
     "laws/theorems/terms.py": (1, "parts of a factor: its head says of which types"),

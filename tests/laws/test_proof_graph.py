@@ -4,10 +4,10 @@ import random
 
 import pytest
 
+from workbench.laws.matching import compiled
 from workbench.laws.proof_graph import Index, NotAStep, ProofGraph, Reason, Terms, number_at, replay, sides
 from workbench.ops import TensorType
 from workbench.rules import parse_rules
-from workbench.rules.matching import compiled
 
 KIND = TensorType("float32", (4, 4))
 

@@ -1,4 +1,4 @@
-"""E-graphs as data: columns, derivations, files, and graphs rebuilt from a selection."""
+"""E-graphs as data: columns, files, and graphs rebuilt from a selection."""
 
 from workbench.egraph.egraph import EGraph, validate
 from workbench.egraph.rebuild import rebuild

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Final, cast
 
 from workbench.graph.graph import Node, result_type
+from workbench.laws.matching import Application, Bindings, Matched, Matcher, compiled
 from workbench.ops import Attr, AttrValue, TensorType, TypeMismatch, ValueType, spec_of
 from workbench.rules.interpret import (
     RELATIONS,
@@ -25,7 +26,6 @@ from workbench.rules.interpret import (
     value,
 )
 from workbench.rules.literals import Number, combined, is_number, nearest_decimal
-from workbench.rules.matching import Application, Bindings, Matched, Matcher, compiled
 from workbench.rules.pattern import App, Rule, Term, format_condition, parts, starred, subterms
 from workbench.support import deadline
 

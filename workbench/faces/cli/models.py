@@ -93,8 +93,8 @@ def cost(
     """Price a model by operator and by node."""
     check_input(model)
     from workbench.costs.model import described
-    from workbench.costs.table import cost_table
     from workbench.frontends import load_model
+    from workbench.studies.analysis.cost_table import cost_table
 
     table = cost_table(load_model(model, dims=dimensions(dim)), cost)
     if json:

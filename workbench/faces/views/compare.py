@@ -12,9 +12,9 @@ from workbench.faces.views.svg import beside, width_of
 from workbench.studies.analysis.comparison import MARKS, Comparison, Side
 
 if TYPE_CHECKING:
-    from workbench.egraph.derivation import Birth
     from workbench.optimizer.result import Result
     from workbench.studies.analysis.comparison import Comparison
+    from workbench.studies.analysis.derivation import Birth
 
 
 #: Limit on operators in the static table; the others are counted.

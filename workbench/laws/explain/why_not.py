@@ -11,10 +11,10 @@ from workbench.graph.dataflow import numbers_in
 from workbench.laws.explain.egraph_index import Examined, written
 from workbench.laws.explain.report import Cause, Represented, WhyNot
 from workbench.laws.explain.search import MOST_NEW, WORK, Asking, Run
+from workbench.laws.matching import compiled
 from workbench.laws.proof_graph import Applied, Index
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.rules.literals import is_number
-from workbench.rules.matching import compiled
 from workbench.rules.pattern import App, Rule, format_term, subterms
 
 #: Limit on the matches of a rule that are examined when a rule is the target.

@@ -15,12 +15,12 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
+from workbench.laws import pool
 from workbench.laws.synthesis.arithmetic import Evaluator, hashed, mixed
 from workbench.laws.synthesis.grammar import Form
 from workbench.ops import TensorType, Trait, with_trait
 from workbench.ops.exact import Arithmetic
 from workbench.ops.serialization import install, packed
-from workbench.support import pool
 
 #: Shards that wait for each worker, so that none is idle while results are put together.
 AHEAD: Final = 3

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from workbench.laws.pool import mapped
 from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.check import Checked, check
 from workbench.laws.theorems.entailment import Unavailable, smt
@@ -26,7 +27,6 @@ from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import read_rules
 from workbench.rules.verdicts import has_proof, law_of, library, proof_files, proof_record
 from workbench.support.files import write_atomic
-from workbench.support.pool import mapped
 
 #: Characters of a detail that are kept.
 LONGEST_DETAIL: Final = 200

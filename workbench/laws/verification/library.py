@@ -24,6 +24,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, Final
 
+from workbench.laws.pool import processes
 from workbench.laws.theorems.store import why_no_theorem
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.half_precision import range_record
@@ -46,7 +47,6 @@ from workbench.rules.verdicts import VERDICTS, as_verdict, combined, is_theorem,
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits
 from workbench.support.files import write_atomic
-from workbench.support.pool import processes
 
 #: Number of instances of an axiom after which its enumeration ends.
 EXHAUSTING: Final = 6000

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from workbench.laws.pool import kill, process_pool
 from workbench.laws.verification.evidence import (
     Answer,
     Effort,
@@ -34,7 +35,6 @@ from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation import Limits
 from workbench.support import deadline
-from workbench.support.pool import kill, process_pool
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.egraph.derivation import Birth, Derivations
 from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Graph
 from workbench.ops.inputs_and_opaque import REFERENCES
 from workbench.run.display import Face
+from workbench.studies.analysis.derivation import Birth, Derivations
 
 if TYPE_CHECKING:
     from workbench.optimizer.result import Optimized

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from workbench.laws.matching import Bindings, Matched, Matcher
 from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import read_term, value
-from workbench.rules.matching import Bindings, Matched, Matcher
 from workbench.rules.pattern import App, Rule, off_axis, parts
 from workbench.studies.search.states import Edit, Kind, Made, NodeTable
 

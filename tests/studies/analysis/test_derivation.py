@@ -3,8 +3,8 @@
 import pytest
 
 import workbench
-from workbench.egraph.derivation import Derivations
 from workbench.rules import parse_rules
+from workbench.studies.analysis.derivation import Derivations
 
 
 def derived(graph, rules):

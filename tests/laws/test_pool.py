@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from workbench.support.pool import kill, mapped, process_pool
+from workbench.laws.pool import kill, mapped, process_pool
 
 
 def test_results_come_in_the_order_of_the_items_from_other_processes():
@@ -29,7 +29,7 @@ def test_a_killed_pool_does_not_wait_for_its_work():
 
 PARENT = """
 import os, time
-from workbench.support.pool import process_pool
+from workbench.laws.pool import process_pool
 
 if __name__ == "__main__":
     pool = process_pool(1)

@@ -1,9 +1,11 @@
+"""The cost of a model by operator and by node."""
+
 import pytest
 
 from tests.costs.networks import network
 from workbench.costs import graph_cost
 from workbench.costs.analytic import AnalyticCost
-from workbench.costs.table import cost_table
+from workbench.studies.analysis.cost_table import cost_table
 
 
 def test_operators_and_nodes_add_up_and_the_most_expensive_come_first():

@@ -1,10 +1,12 @@
+"""A left-hand side of a rule matched in a graph, node by node."""
+
 import pytest
 
 from workbench.graph import GraphBuilder
+from workbench.laws.matching import Matched, Matcher
 from workbench.ops import TensorType
 from workbench.rules import parse_rule
 from workbench.rules.interpret import read_attributes
-from workbench.rules.matching import Matched, Matcher
 from workbench.rules.pattern import App, Arith, AttrVar, Compare, DimOf, Literal, Rule, Var
 
 

@@ -77,3 +77,14 @@ def test_a_difference_at_equal_values_alone_is_found():
     apart = b.op("add", b.op("abs", b.op("sub", x, y)), b.weight(data=np.asarray(1, np.float32)))
     after = b.graph({"differ": b.op("cast", apart, to="bool")})
     assert not certify(before, after, whole=False).passed
+
+
+def test_the_last_row_of_a_table_is_read():
+    def rows(count):
+        b = GraphBuilder("rows")
+        table, places = b.input("table", (64, 3)), b.input("places", (8,), "int64")
+        part = table if count == 64 else b.op("slice", table, axis=-2, start=0, stop=count)
+        return b.graph({"y": b.op("gather", part, places, axis=-2)})
+
+    assert certify(rows(64), rows(64)).passed
+    assert "out of bounds" in certify(rows(64), rows(63)).reason

@@ -86,6 +86,7 @@ def locate(
     types: Mapping[str, Any],
     seed: int = 0,
     progress: Callable[[str], None],
+    hidden: bool = False,
 ) -> Located | None:
     """Search for the first place at which the targets of two models diverge.
 
@@ -96,10 +97,13 @@ def locate(
         types: Known element types of A's values, by name.
         seed: The seed for changing A's operands.
         progress: Called with a line of text before each step.
+        hidden: Whether to search for a place inside although the targets agree.
 
     Returns:
-        The place, or None if the targets turn out to be equal.
+        The place, or None if there is none.
     """
+    if hidden:
+        return _Search(a, b, runner, types, seed).inside(progress)
     for _ in range(12):
         search = _Search(a, b, runner, types, seed)
         found = search.run(progress)
@@ -112,36 +116,8 @@ def locate(
     return found
 
 
-def hidden(
-    a: Side,
-    b: Side,
-    runner: Runner,
-    *,
-    types: Mapping[str, Any],
-    seed: int = 0,
-    progress: Callable[[str], None],
-) -> Located | None:
-    """Search for a place at which two models diverge although their outputs agree.
-
-    A value of A and the corresponding value of B must differ by at least ``FAR`` tolerances, and B, given A's
-    value, must compute the same values as A after it.
-
-    Args:
-        a: The original.
-        b: The model compared with it.
-        runner: Runs the models.
-        types: Known element types of A's values, by name.
-        seed: The seed for changing A's operands.
-        progress: Called with a line of text before each step.
-
-    Returns:
-        The place, or None if there is none.
-    """
-    return _Search(a, b, runner, types, seed).inside(progress)
-
-
 class _Search:
-    """One comparison of values of both models; ``complete`` if all values were compared."""
+    """One comparison of values of both models, as :func:`locate` describes; ``complete`` if it saw all values."""
 
     def __init__(self, a: Side, b: Side, runner: Runner, types: Mapping[str, Any], seed: int) -> None:
         self.a, self.b, self.runner, self.types, self.seed = a, b, runner, types, seed
@@ -170,7 +146,11 @@ class _Search:
         return self._located(a.target, b.target, draw, at, confirmed=False)
 
     def inside(self, progress: Callable[[str], None]) -> Located | None:
-        """Search for a value that differs although the targets are equal."""
+        """Search for a value that differs although the targets are equal.
+
+        A value of A and the corresponding value of B must differ by at least ``FAR`` tolerances, and B, given
+        A's value, must compute the same values as A after it.
+        """
         self._look(progress)
         whole = Region(self.b, (), tuple(self.b.model.nodes), self.b.target)
         for name in self.va.names:
@@ -192,7 +172,8 @@ class _Search:
         self._add_inputs(self.va, self.a)
         self._add_inputs(self.vb, self.b)
         self._fold(names_a)
-        self.b_of, self.a_of = self._match()
+        #: Which values are equal on all draws: the names in B by A's names, and the reverse.
+        self.b_of, self.a_of = self._equal(self.vb.draws)
 
     # -- values -----------------------------------------------------------------------------------
     def _chosen(self, side: Side, wanted: Iterable[str]) -> list[str]:
@@ -224,26 +205,17 @@ class _Search:
         draws = [self._exposed(model.cut(names, given), model, feeds, names) for feeds in side.feeds]
         found = _Values(names, draws, [])
         if moved:
-            kinds = {
-                n: (str(TensorType.of(v).dtype), None) for d in draws[:1] for n, v in d.items() if _plain(v)
-            }
-            kinds |= {
-                n: (TensorType.of(np.asarray(v)).dtype, None)
-                for n, v in given.items()
-                if not isinstance(v, list)
-            }
+            known = {**self.types}
+            known |= {n: (TensorType.of(v).dtype, None) for n, v in (draws[0] | given).items() if _plain(v)}
             for turn in range(2):
-                with_noise = moved_model(
-                    _fed(model, given), {**self.types, **kinds}, names, self.seed + 100 * turn
-                )
+                with_noise = moved_model(_fed(model, given), known, names, self.seed + 100 * turn)
                 if with_noise is None:
                     break
                 try:
-                    found.moved.append(
-                        [self._exposed(with_noise, model, feeds, names) for feeds in side.feeds]
-                    )
+                    runs = [self._exposed(with_noise, model, feeds, names) for feeds in side.feeds]
                 except RuntimeFailure:
                     break
+                found.moved.append(runs)
         return found
 
     def _exposed(
@@ -278,10 +250,6 @@ class _Search:
                 if at is not None:
                     return draw, at
         return 0, None
-
-    def _match(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return which values are equal on all draws: the names in B by A's names, and the reverse."""
-        return self._equal(self.vb.draws)
 
     def _equal(self, found: Sequence[Mapping[str, Any]]) -> tuple[dict[str, str], dict[str, str]]:
         buckets: dict[tuple[Any, ...], list[str]] = {}

@@ -155,6 +155,7 @@ class Certificate(Face):
     rule that fired in the run to the verdict on it; the rules that made the result come first.
 
     ``undecided`` means that two files differ in entries that are noise in the original, so that one cannot tell.
+    ``extreme`` is what B alone loses on values that networks do not have, such as an overflow; it is no failure.
 
     Two files run as they are on each of the inputs that ``drawn`` describes; ``files`` are their names.
     ``own_rounding`` is the largest change of the original's outputs when its own operands are changed by units
@@ -190,6 +191,7 @@ class Certificate(Face):
     difference: Difference | None = None
     repro: tuple[str, ...] = ()
     undecided: bool = False
+    extreme: str = ""
 
     @property
     def equal(self) -> bool:
@@ -262,6 +264,7 @@ class Certificate(Face):
                 "own_rounding": _plain(self.own_rounding),
                 "tolerance": self.allowed,
                 "notes": list(self.notes),
+                "extreme": self.extreme,
                 "difference": self.difference.summary() if self.difference else None,
                 "repro": list(self.repro),
                 "seconds": self.seconds,
@@ -281,6 +284,7 @@ class Certificate(Face):
         if not self.files:
             return repr(self)
         lines = [self.verdict(), *(self.difference.lines() if self.difference else ())]
+        lines += [f"but not at extreme values: {self.extreme}"] if self.extreme and self.passed else []
         lines += [f"reproduced by {path}" for path in self.repro]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 

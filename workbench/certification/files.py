@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,9 +13,10 @@ from typing import Any, Final
 import numpy as np
 from onnx import ModelProto
 
-from workbench.certification.bisect import Located, Region, Side, hidden, locate
+from workbench.certification.bisect import Located, Region, Side, locate
 from workbench.certification.certificate import Certificate, Difference, Piece
 from workbench.certification.inputs import (
+    EXTREME,
     GENTLER,
     KINDS,
     Draw,
@@ -26,12 +28,13 @@ from workbench.certification.inputs import (
 from workbench.certification.interface import BINDINGS, Interface, bindings, bound, compare
 from workbench.certification.model import Model
 from workbench.certification.reducer import differing_weights, write_repro
-from workbench.certification.runner import Runner, machine_memory
+from workbench.certification.runner import Loaded, Runner, machine_memory
 from workbench.certification.tolerance import (
     STATED,
     Mismatch,
     difference,
     is_noise,
+    lost,
     mismatch,
     moved_model,
     shares_of,
@@ -163,6 +166,9 @@ class _Task:
         self.inside = inside
         self.notes: list[str] = list(self.interface.notes)
         self.done: list[Draw] = []
+        #: Draws of extreme values, each with runs of A, of which the first is of A as it is.
+        self.far: list[tuple[Draw, list[dict[str, Any]]]] = []
+        self.extreme = ""
         self.error = self.own = 0.0
         self.noise: list[str] = []
         self.tolerance = ""
@@ -209,16 +215,8 @@ class _Task:
     # -- running ----------------------------------------------------------------------------------
     def _draw(self, binding: Mapping[str, int], number: int, kind: str, limits: Mapping[str, int]) -> Draw:
         model = self.whole if self.apart.pairs else self.a
-        found = draw(
-            model,
-            self.interface.shapes,
-            binding,
-            limits,
-            number=number,
-            kind=kind,
-            seed=self.seed,
-            near=self.near,
-        )
+        known, seed, near = self.interface.shapes, self.seed, self.near
+        found = draw(model, known, binding, limits, number=number, kind=kind, seed=seed, near=near)
         if not self.apart.pairs:
             return found
         shapes = {n: np.shape(v) for n, v in found.feeds.items() if not isinstance(v, list)}
@@ -263,6 +261,10 @@ class _Task:
             elif binding and binding not in self.beside:
                 sizes = ", ".join(f"{n}={s}" for n, s in binding.items())
                 self.notes.append(f"A does not run with {sizes}")
+        for kind in EXTREME if results else ():
+            drawn = self._draw(self.done[0].binding, len(self.done) + len(self.far), kind, {})
+            with contextlib.suppress(RuntimeFailure):
+                self.far.append((drawn, [self.runner.run(loaded, self._fed(self.a, drawn))]))
         self.runner.drop(loaded)
         if not results:
             raise ModelError(f"A ({self.names[0]}) does not run on any inputs that were drawn: {why}")
@@ -290,6 +292,8 @@ class _Task:
                 for run, drawn in zip(runs, self.done, strict=True):
                     self.say(f"measuring A's own rounding on {drawn}")
                     run.append(self.runner.run(loaded, self._fed(self.a, drawn)))
+                for drawn, far in self.far:
+                    far.append(self.runner.run(loaded, self._fed(self.a, drawn)))
                 self.runner.drop(loaded)
             except RuntimeFailure as failure:
                 why = str(failure)
@@ -346,6 +350,9 @@ class _Task:
                     self.noise.append(ours)
             if shown:
                 break
+        for drawn, (value, *runs) in () if shown or self.noise else self.far:
+            self.say(f"running B on {drawn}")
+            self.extreme = self.extreme or self._lost(loaded, drawn, value, runs)
         self.runner.drop(loaded)
         if shown:
             return self._located(shown)
@@ -358,18 +365,36 @@ class _Task:
             )
         return self._inside() if self.inside else self._result("")
 
+    def _lost(
+        self, loaded: Loaded, drawn: Draw, expected: Mapping[str, Any], moved: Sequence[Mapping[str, Any]]
+    ) -> str:
+        """Return what B loses on extreme values and A does not, in words."""
+        try:
+            found = self.runner.run(loaded, self._fed(self.b, drawn))
+        except RuntimeFailure as failure:
+            return f"B ({self.names[1]}) fails on {drawn}, A does not: {failure}"
+        for ours, theirs in self.watched:
+            at = lost(expected[ours], found[theirs], [run[ours] for run in moved])
+            if at is not None:
+                values = f"{at.expected:.9g} in A, {at.found:.9g} in B at {list(at.index)}"
+                return f"{ours!r}: {values}; {drawn}"
+        return ""
+
     def _inside(self) -> Certificate:
         """Compare the values inside the models, after their outputs agreed."""
         self.say("the outputs agree: looking inside")
         sides = self._sides([0], *(list(names) for names in zip(*self.watched, strict=True)))
         try:
-            located = hidden(*sides, self.runner, types=self.types, seed=self.seed, progress=self.say)
+            located = self._search(*sides, hidden=True)
         except (RuntimeFailure, OutOfTime) as failure:
             self.notes.append(f"the values inside the models were not compared: {failure}")
             return self._result("")
         if located is None:
             return self._result("")
         return self._told(located, [0], (), "the outputs agree on these draws; ")
+
+    def _search(self, a: Side, b: Side, *, hidden: bool = False) -> Located | None:
+        return locate(a, b, self.runner, types=self.types, seed=self.seed, progress=self.say, hidden=hidden)
 
     def _sides(self, draws: Sequence[int], ours: Sequence[str], theirs: Sequence[str]) -> tuple[Side, Side]:
         a, b = (
@@ -390,22 +415,13 @@ class _Task:
         sides = self._sides(same, [ours], [theirs])
         located: Located | None = None
         try:
-            located = locate(*sides, self.runner, types=self.types, seed=self.seed, progress=self.say)
+            located = self._search(*sides)
         except RuntimeFailure as failure:
             self.notes.append(f"the values inside the models could not be compared: {failure}")
         outputs = tuple(dict.fromkeys(name for _, name, _, _ in shown))
         if located is None:
-            difference = Difference(
-                ours,
-                theirs,
-                at.index,
-                at.expected,
-                at.found,
-                at.tolerance,
-                str(self.done[number]),
-                outputs,
-                at.what,
-            )
+            entry = at.index, at.expected, at.found, at.tolerance
+            difference = Difference(ours, theirs, *entry, str(self.done[number]), outputs, at.what)
             return self._result(_reason(difference), difference)
         return self._told(located, same, outputs)
 
@@ -463,6 +479,7 @@ class _Task:
             drawn=tuple(map(str, self.done)),
             allowed=self.tolerance,
             notes=tuple(self.notes),
+            extreme=self.extreme,
             difference=difference,
             repro=repro,
         )

@@ -27,6 +27,16 @@ V = TypeVar("V", bound=Hashable)
 GRAPH_KINDS: Final = ("normal", "uniform", "ties")
 #: The distributions from which inputs of a file are drawn, in this order.
 KINDS: Final = ("normal", "uniform", "wide", "ties", "ends", "thresholds")
+#: Distributions of values that networks do not have: squares of float32 overflow in the first and vanish in the
+#: second. Files that differ there alone are equal, with a remark.
+EXTREME: Final = ("large", "tiny")
+_LARGE: Final = {
+    "float64": (1e170, 1e300),
+    "float32": (1e21, 1e35),
+    "bfloat16": (1e21, 1e35),
+    "float16": (1e3, 1e4),
+}
+_TINY: Final = {"float64": 1e-200, "float32": 1e-25, "bfloat16": 1e-25, "float16": 1e-4}
 #: The distributions that replace one on which a file fails, in this order.
 GENTLER: Final = ("small", "ones", "zeros")
 #: The distributions of integers that replace one on which a graph fails, in this order.
@@ -34,7 +44,7 @@ _GENTLER_INTEGERS: Final = ("ones", "zeros", "small")
 #: The bounds of integers that are not indices, by distribution.
 _INTEGERS: Final = {
     "bits": (0, 2), "normal": (0, 2), "uniform": (0, 8), "wide": (-8, 9), "ties": (0, 3), "small": (1, 3),
-    "ends": (-8, 9), "thresholds": (0, 8),
+    "ends": (-8, 9), "thresholds": (0, 8), "large": (0, 2), "tiny": (0, 2),
 }  # fmt: skip
 
 #: The least and the largest number of the integers that numpy has, by element type.
@@ -102,6 +112,10 @@ def tensor(
         return np.full(shape, kind == "ones") if kind in ("ones", "zeros") else rng.random(shape) < 0.5
     if dtype in FLOAT_DTYPES or dtype.startswith(("float", "complex")):
         data = np.asarray(_floats(shape, kind, rng, seen))
+        if kind == "large":  # rows of one size, so that all entries matter in sums
+            data = data * rng.choice(_LARGE.get(dtype, (1.0,)), [*shape[:-1], 1][: len(shape)])
+        elif kind == "tiny":
+            data = data * _TINY.get(dtype, 1.0)
         if kind == "thresholds":
             data = _beside(data, near, (-1.0, -1e-3, 0.0, 1e-3, 1.0), rng)
         if dtype not in FLOAT_DTYPES:
@@ -158,7 +172,8 @@ def _integers(
         return np.full(shape, int(kind == "ones" and (limit is None or limit > 1)))
     if limit is not None:
         data = np.asarray(rng.integers(0, max(1, limit), size=shape))
-        return _with_ends(data, (0, max(1, limit) - 1), rng) if kind == "ends" else data
+        both = (0, max(1, limit) - 1)[:: rng.choice((-1, 1))]  # a single index is either of them
+        return _with_ends(data, both, rng) if kind == "ends" or (kind == "bits" and data.size > 1) else data
     low, high = _INTEGERS[kind]
     if dtype in ("int8", "uint8") and kind in ("normal", "wide"):
         low, high = -128, 128
@@ -205,7 +220,8 @@ def random_inputs(
         ranges: Observed distributions of inputs, by name.
 
     Returns:
-        Inputs by name. Integers used as indices stay below the indexed extent; other integers are 0 or 1.
+        Inputs by name. Integers used as indices stay below the indexed extent, and the first and the last one are
+        among them; other integers are 0 or 1.
     """
     return _inputs_of(graph, seed, draw, GRAPH_KINDS[draw % 3], "bits", ranges or {})
 
@@ -283,7 +299,7 @@ def draw(
         binding: Sizes of the symbolic dimensions.
         limits: Extents that index inputs stay below, by input name.
         number: The number of the draw.
-        kind: The distribution, one of ``KINDS`` or ``GENTLER``.
+        kind: The distribution, one of ``KINDS``, ``GENTLER`` or ``EXTREME``.
         seed: The seed.
         near: The model's thresholds.
 

@@ -30,14 +30,9 @@ def write_repro(located: Located, path: Path, runner: Runner) -> tuple[list[str]
     """
     a = _piece(located.a, "a", {n: n for n in located.a.inputs})
     b = _piece(located.b, "b", dict(located.equal))
-    models = (
-        {path: [a, b]}
-        if _together(a, b)
-        else {
-            path.with_name(f"{path.stem}.{which}{path.suffix}"): [piece]
-            for which, piece in (("a", a), ("b", b))
-        }
-    )
+    models = {path: [a, b]}
+    if not _together(a, b):
+        models = {path.with_name(f"{path.stem}.{n}{path.suffix}"): [p] for n, p in (("a", a), ("b", b))}
     found: dict[str, Any] = {}
     for target, pieces in models.items():
         model = _model(pieces, located.values)

@@ -35,6 +35,10 @@ STATED: Final[dict[str, float]] = {"float64": 1e-9, "float32": 1e-4, "float16": 
 UNIT: Final[dict[str, float]] = {
     "float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7,
 }  # fmt: skip
+#: The least positive number that has all its digits, by element type.
+_LEAST: Final[dict[str, float]] = {
+    "float64": 2.0**-1022, "float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126,
+}  # fmt: skip
 #: The number of units of the last place by which an operand is moved; one unit of a 16-bit float is large.
 MOVED_BY: Final[dict[str, float]] = {"float64": 64.0, "float32": 16.0, "float16": 1.0, "bfloat16": 1.0}
 #: Differences up to this many times the movement of the original are rounding.
@@ -252,6 +256,28 @@ def _floats(a: np.ndarray, b: np.ndarray, moved: Sequence[np.ndarray], shares: S
     ratio = np.where(excess > 0, gap / np.maximum(allowed, 1e-300), 0.0)
     index = tuple(int(i) for i in np.unravel_index(int(ratio.argmax()), a.shape))
     return Mismatch(index, a[index].item(), b[index].item(), float(np.broadcast_to(allowed, a.shape)[index]))
+
+
+def lost(expected: object, found: object, moved: Sequence[object]) -> Mismatch | None:
+    """Return an entry that overflows in another model, or loses more than half, where the original is sure of it.
+
+    Args:
+        expected: The value in the original.
+        found: The value in the other model.
+        moved: The value in runs of the changed original, which tell where it is sure.
+    """
+    if not isinstance(expected, np.ndarray) or (dtype := TensorType.of(expected).dtype) not in STATED:
+        return None
+    with np.errstate(all="ignore"):
+        x, y = expected.astype(np.float64), np.asarray(found).astype(np.float64)
+        own, steady = _rounding(expected, [m for m in map(np.asarray, moved) if m.shape == x.shape])
+        normal = np.abs(x) >= _LEAST[dtype]
+        other = ~np.isfinite(y) | (normal & (8 * own <= np.abs(x)) & (np.abs(y - x) > np.abs(x) / 2))
+    places = np.argwhere(steady & np.isfinite(x) & other)
+    if not len(places):
+        return None
+    index = tuple(int(i) for i in places[0])
+    return Mismatch(index, float(x[index]), float(y[index]), 0.0)
 
 
 def is_noise(expected: object, found: object, moved: Sequence[object]) -> bool:

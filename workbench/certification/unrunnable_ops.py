@@ -21,6 +21,7 @@ from workbench.certification.model import Model
 from workbench.certification.runner import Runner
 from workbench.frontends.onnx.traits import draws_random_numbers
 from workbench.frontends.runtime import RuntimeFailure
+from workbench.ops.types import DTYPE_NAMES
 
 #: Messages with which ONNX Runtime reports that an operator, or a kernel for it, is missing.
 _MISSING: Final = (
@@ -56,10 +57,6 @@ class Apart:
     given: Mapping[str, str] = field(default_factory=dict)
     read: tuple[tuple[str, str], ...] = ()
 
-    def operators(self) -> str:
-        """Return the names of the operators, separated by commas."""
-        return ", ".join(dict.fromkeys(p.label for p in self.pairs))
-
 
 def missing(message: str) -> tuple[str, str] | None:
     """Return the domain and type of the operator that a message reports as missing, or None."""
@@ -77,22 +74,15 @@ def unrunnable(model: Model, runner: Runner) -> set[tuple[str, str]]:
     """
     found: set[tuple[str, str]] = set()
     while True:
-        given = {
-            o: np.zeros((1,), np.float32)
-            for n in model.nodes
-            if (n.domain, n.op_type) in found
-            for o in n.output
-            if o
-        }
+        made = [o for n in model.nodes if (n.domain, n.op_type) in found for o in n.output if o]
+        given = dict.fromkeys(made, np.zeros((1,), np.float32))
         try:
             runner.drop(runner.load(model.cut(list(model.outputs), given), model.folder))
         except RuntimeFailure as refusal:
             lacking = missing(str(refusal))
-            named = [
-                (n.domain, n.op_type)
-                for n in model.nodes
-                if lacking and n.op_type == lacking[1] and (n.domain, n.op_type) not in found
-            ]
+            named = {
+                (n.domain, n.op_type) for n in model.nodes if lacking and n.op_type == lacking[1]
+            } - found
             if not named:
                 if found:  # values behind a drawn result may have wrongly guessed types: running shows it
                     return found
@@ -126,14 +116,12 @@ def set_apart(a: Model, b: Model, operators: set[tuple[str, str]]) -> Apart:
                 raise CannotPair(f"a node {pair.label} has an operand in only one of the models")
             if x:
                 read.append((x, y))
-    notes = []
-    if pairs:
-        kinds = ", ".join(dict.fromkeys(p.label for p in pairs))
-        notes.append(
-            f"{len(pairs)} node{'s' if len(pairs) > 1 else ''} ({kinds}) not run: their operands are "
-            "compared; their results are drawn at random, the same for both models"
-        )
-    return Apart(tuple(pairs), tuple(notes), given, tuple(read))
+    kinds = ", ".join(dict.fromkeys(p.label for p in pairs))
+    note = (
+        f"{len(pairs)} node{'s' if len(pairs) > 1 else ''} ({kinds}) not run: their operands are "
+        "compared; their results are drawn at random, the same for both models"
+    )
+    return Apart(tuple(pairs), (note,) if pairs else (), given, tuple(read))
 
 
 def _nodes(model: Model, operators: set[tuple[str, str]]) -> dict[tuple[Any, ...], list[NodeProto]]:
@@ -141,13 +129,8 @@ def _nodes(model: Model, operators: set[tuple[str, str]]) -> dict[tuple[Any, ...
     for i in model.needed(model.outputs):
         node = model.nodes[i]
         if (node.domain, node.op_type) in operators or draws_random_numbers(node):
-            key = (
-                node.domain,
-                node.op_type,
-                len(node.output),
-                *sorted(a.SerializeToString() for a in node.attribute),
-            )
-            found.setdefault(key, []).append(node)
+            attributes = sorted(a.SerializeToString() for a in node.attribute)
+            found.setdefault((node.domain, node.op_type, len(node.output), *attributes), []).append(node)
     return found
 
 
@@ -201,6 +184,4 @@ def drawn_results(
 
 
 def _dtype(kind: Any) -> str:
-    from workbench.ops.types import DTYPE_NAMES
-
     return DTYPE_NAMES.get(kind.tensor_type.elem_type, "float32")

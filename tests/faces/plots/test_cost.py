@@ -1,25 +1,25 @@
+"""Figures of costs: by operator, by iteration, and the gap of an extraction to its bound."""
+
 import pytest
 from matplotlib.figure import Figure
 
 from tests.faces.plots.traces import small_trace
-from workbench.faces.plots import cost_data, gap_data, plot_cost_bars, plot_cost_curve, plot_gap
+from workbench.faces.plots import plot_cost_bars, plot_cost_curve, plot_gap
+from workbench.faces.plots.cost import operator_costs
 from workbench.run.trace import RuleStep, Step, StepKind, Trace
 
 
 def test_the_most_expensive_operator_comes_first_with_both_costs():
-    data = cost_data(small_trace())
-    assert data.operators == (
+    assert operator_costs(small_trace()) == [
         ("matmul", 40.0, 15.0),
         ("add", 6.0, 0.0),
         ("concat", 0.0, 5.0),
         ("relu", 4.0, 0.0),
-    )
-    assert data.curve == ((0, 50.0), (1, 30.0), (2, 20.0))
+    ]
 
 
 def test_few_operators_have_colours_of_their_own_and_the_sums_stay():
-    data = cost_data(small_trace(), most=2)
-    assert data.operators == (("matmul", 40.0, 15.0), ("3 others", 10.0, 5.0))
+    assert operator_costs(small_trace(), most=2) == [("matmul", 40.0, 15.0), ("3 others", 10.0, 5.0)]
 
 
 def test_bars_are_before_and_after_and_the_title_has_the_totals():
@@ -57,7 +57,7 @@ def test_large_costs_are_in_milliseconds():
 
 def test_a_trace_without_costs_is_refused():
     with pytest.raises(ValueError, match="no costs"):
-        cost_data(Trace())
+        plot_cost_curve(Trace(), Figure().subplots())
 
 
 def trace():
@@ -81,13 +81,12 @@ def trace():
 
 
 def test_cost_and_bound_over_time():
-    data = gap_data(trace())
-    assert data.seconds == pytest.approx((0.1, 0.2, 1.2, 3.2))
-    assert data.costs == (10, 8, 8, 6)
-    assert data.bounds == (2, 2, 5, 6)
-    assert [m[2] for m in data.marks] == ["tree", "dag"]
-    assert data.formulas == 7
-    assert data.gap == 0
+    ax = plot_gap(trace(), Figure().subplots())
+    cost, bound = ax.lines[:2]
+    assert list(cost.get_xdata())[1:-1] == pytest.approx([0.1, 0.2, 1.2, 3.2])
+    assert list(cost.get_ydata())[1:-1] == [10, 8, 8, 6]
+    assert list(bound.get_ydata()) == [0, 2, 2, 5, 6, 6]
+    assert [t.get_text() for t in ax.texts] == ["tree", "dag"]
 
 
 def test_the_drawing_says_how_far_it_is():

@@ -1,7 +1,5 @@
 """The funnel of a synthesis."""
 
-from itertools import pairwise
-
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -33,8 +31,7 @@ def traced():
 
 
 def test_the_numbers_of_a_size_are_summed_over_its_steps():
-    (found,) = funnel_data(traced())
-    assert found.numbers() == (30, 20, 5, 4, 3)
+    assert funnel_data(traced()).to_numpy().tolist() == [[1, 30, 20, 5, 4, 3]]
 
 
 def test_the_figure_shows_every_number_and_an_empty_run_says_so():
@@ -59,12 +56,11 @@ def trace():
 def test_rounds_prove_what_was_open(trace):
     rounds = rounds_data(trace)
     assert len(rounds) == 1 + sum(step.kind is StepKind.ROUND for step in trace)
-    assert len({r.cases for r in rounds}) == 1
-    assert rounds[0].now == 0
+    assert rounds[["before", "now", "open"]].sum(axis=1).nunique() == 1
+    assert rounds["now"].iloc[0] == 0
     # The cases of the wrong rule stay open; those of the law are proved.
-    assert 0 < rounds[-1].open < rounds[0].open
-    for one, after in pairwise(rounds):
-        assert after.before == one.before + one.now
+    assert 0 < rounds["open"].iloc[-1] < rounds["open"].iloc[0]
+    assert list(rounds["before"]) == list(rounds["now"].cumsum() - rounds["now"])
 
 
 def test_a_bar_is_a_step_and_its_colour_the_phase(trace):
@@ -77,10 +73,10 @@ def test_all_cases_are_in_every_round(trace):
     ax = plot_verification_rounds(trace, Figure().subplots())
     rounds = rounds_data(trace)
     heights = [bar.get_height() for bar in ax.patches]
-    assert heights == [n for r in rounds for n in (r.before, r.now, r.open)]
-    last = rounds[-1]
-    assert ax.texts[-1].get_text() == str(last.before + last.now)
-    assert ax.get_title(loc="left").endswith(f"of {last.cases}")
+    assert heights == rounds[["before", "now", "open"]].to_numpy().ravel().tolist()
+    last = rounds.iloc[-1]
+    assert ax.texts[-1].get_text() == str(last["before"] + last["now"])
+    assert ax.get_title(loc="left").endswith(f"of {last['before'] + last['now'] + last['open']}")
 
 
 @pytest.mark.parametrize("plot", [plot_verification_seconds, plot_verification_rounds])

@@ -10,7 +10,6 @@ import workbench
 from tests.faces.plots.traces import small_trace
 from workbench.faces.plots import (
     firing_data,
-    growth_data,
     plot_firing,
     plot_growth,
 )
@@ -22,15 +21,6 @@ from workbench.saturation import Limits, Saturation
 
 def axes():
     return Figure().subplots()
-
-
-def test_data_are_the_sizes_by_iteration_and_seconds_add_up():
-    data = growth_data(small_trace())
-    assert data.iterations == (0, 1, 2)
-    assert data.e_nodes == (10, 30, 100)
-    assert data.e_classes == (8, 20, 70)
-    assert data.seconds == pytest.approx((0.0, 0.5, 0.75))
-    assert data.cuts == ((2, "cut"),)
 
 
 def test_curves_and_limit_are_drawn_on_the_axes_given():
@@ -81,7 +71,6 @@ def test_a_round_of_further_merges_is_not_drawn_as_a_cut():
     """Such a step carries a note too, and nothing of it was cut."""
     trace = workbench.optimize(workbench.benchmark("transformer", layers=2), certify=False).trace
     assert {s.note for s in trace if s.kind is StepKind.MERGE} == {"merges among what was extracted"}
-    assert growth_data(trace).cuts == ()
     assert "iteration cut" not in {line.get_label() for line in plot_growth(trace, axes()).lines}
 
 
@@ -91,7 +80,6 @@ def test_an_iteration_that_was_cut_is_drawn_as_one():
         saturation.run()
     *_, last = saturation.trace
     assert last.kind is StepKind.CUT
-    assert growth_data(saturation.trace).cuts == ((last.index, last.note),)
     assert "would have made" in last.note or "held back" in last.note
     (marks,) = [
         line for line in plot_growth(saturation.trace, axes()).lines if line.get_label() == "iteration cut"

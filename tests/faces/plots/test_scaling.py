@@ -1,3 +1,5 @@
+"""Figures of growing work: the slope of time by blocks, and lines by k_multi."""
+
 import math
 
 import pandas as pd
@@ -6,6 +8,7 @@ from matplotlib.figure import Figure
 
 from tests.faces.plots.runs import runs
 from workbench.faces.plots import k_multi_data, plot_k_multi, plot_k_multi_trends, plot_scaling, scaling_data
+from workbench.faces.plots.scaling import slope
 
 
 def growing(**more):
@@ -17,21 +20,21 @@ def growing(**more):
 
 
 def test_the_slope_is_that_of_the_last_step():
-    straight, square = scaling_data(growing())
-    assert (straight.label, straight.blocks) == ("a", (1, 10))
-    assert straight.slope == pytest.approx(1)
-    assert square.slope == pytest.approx(2)
-    assert straight.e_nodes == (10, 100)
+    data = scaling_data(growing())
+    assert list(data["a"]["blocks"]) == [1, 10]
+    assert slope(data["a"]) == pytest.approx(1)
+    assert slope(data["b"]) == pytest.approx(2)
+    assert list(data["a"]["nodes"]) == [10, 100]
     flat = pd.concat([growing(), growing().query("blocks == 1").assign(blocks=0.1)])
-    assert scaling_data(flat)[0].slope == pytest.approx(1), "a flat start does not flatter"
+    assert slope(scaling_data(flat)["a"]) == pytest.approx(1), "a flat start does not flatter"
 
 
 def test_methods_have_distinct_styles_and_one_size_has_no_slope():
     frame = growing()
     frame.loc[3:, "method"] = "cpu"
     frame = frame[frame["seconds"] < 20]
-    assert [s.label for s in scaling_data(frame)] == ["a, t4", "b, cpu"]
-    assert math.isnan(scaling_data(frame)[1].slope)
+    assert list(scaling_data(frame)) == ["a, t4", "b, cpu"]
+    assert math.isnan(slope(scaling_data(frame)["b, cpu"]))
 
 
 def test_records_without_blocks_are_refused():
@@ -55,17 +58,17 @@ def test_the_whole_call_is_dotted_and_the_picture_says_what_it_is_of():
     assert list(ax.lines[1].get_ydata()) == pytest.approx([1.6, 2.5])
     assert "a roofline; 2 CPUs; egglog 1" in ax.get_xlabel()
     assert "dotted: the whole call" in ax.get_xlabel()
-    assert scaling_data(frame)[0].whole == pytest.approx((1.6, 2.5))
+    assert list(scaling_data(frame)["a"]["call_seconds"]) == pytest.approx([1.6, 2.5])
 
 
 def test_a_line_a_network_with_repeats_put_together():
     toy, net = k_multi_data(runs())
-    assert (toy.network, toy.k_multi) == ("toy", (1, 2))
-    assert [v.mean for v in toy.values] == pytest.approx([30, 50])
-    assert (toy.values[0].error, toy.values[1].error) == pytest.approx((10, 0))
-    assert [v.mean for v in net.values] == pytest.approx([0, 10])
-    assert [v.mean for v in k_multi_data(runs(), "nodes")[0].values] == [100, 900]
-    assert [v.mean for v in k_multi_data(runs(), "seconds")[0].values] == [3, 10]
+    assert (toy.network, [k for k, _ in toy.points]) == ("toy", [1, 2])
+    assert [v.mean for v in toy.estimates()] == pytest.approx([30, 50])
+    assert [v.error for v in toy.estimates()] == pytest.approx([10, 0])
+    assert [v.mean for v in net.estimates()] == pytest.approx([0, 10])
+    assert [v.mean for v in k_multi_data(runs(), "nodes")[0].estimates()] == [100, 900]
+    assert [v.mean for v in k_multi_data(runs(), "seconds")[0].estimates()] == [3, 10]
 
 
 def test_methods_named_after_their_k_multi_are_one_line():
@@ -74,7 +77,7 @@ def test_methods_named_after_their_k_multi_are_one_line():
         for n in ("a", "b") for family in ("", "other-") for k in (0, 1, 2)
     ]  # fmt: skip
     trends = k_multi_data([*rows, {"network": "a", "method": "top-k2", "k_multi": 1, "speedup": 9.0}])
-    assert [(t.network, t.method, t.k_multi) for t in trends] == [
+    assert [(t.network, t.method, tuple(k for k, _ in t.points)) for t in trends] == [
         ("a", "", (0, 1, 2)), ("a", "other", (0, 1, 2)), ("b", "", (0, 1, 2)), ("b", "other", (0, 1, 2)),
         ("a", "top-k2", (1,)),
     ]  # fmt: skip

@@ -9,10 +9,10 @@ from workbench.faces.plots import plot_trajectory, trajectory_data
 
 def test_a_path_a_network_and_method_by_time():
     ours, _, taso, _ = sorted(trajectory_data(runs()), key=lambda p: (p.published, p.network != "toy"))
-    assert [p.label for p in ours.points] == ["k=1", "k=2"]
-    assert [p.seconds.mean for p in ours.points] == [3, 10]
-    assert ours.points[0].speedup.error == pytest.approx(10)
-    assert (taso.method, taso.points[0].label) == ("TASO", "")
+    assert [name for name, _ in ours.points] == ["k=1", "k=2"]
+    assert [v.mean for v in ours.estimates()] == [3, 10]
+    assert ours.estimates(1)[0].error == pytest.approx(10)
+    assert (taso.method, taso.points[0][0]) == ("TASO", "")
 
 
 def test_searches_are_distinguished_by_their_budget():
@@ -21,7 +21,7 @@ def test_searches_are_distinguished_by_their_budget():
         for n in (100, 10, 30)
     ]
     (path,) = trajectory_data(rows)
-    assert [p.label for p in path.points] == ["n=10", "n=30", "n=100"]
+    assert [name for name, _ in path.points] == ["n=10", "n=30", "n=100"]
 
 
 def test_published_points_are_hollow_and_lines_connect_ours():

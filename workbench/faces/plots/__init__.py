@@ -5,8 +5,6 @@ A figure of records takes a pandas frame, a file of records, or results of :func
 """
 
 from workbench.faces.plots.accelerator import (
-    AcceleratorLayers,
-    accelerator_data,
     plot_accelerator_cycles,
     plot_accelerator_use,
 )
@@ -22,12 +20,6 @@ from workbench.faces.plots.bars import (
     stages_data,
 )
 from workbench.faces.plots.cost import (
-    Costs,
-    Gap,
-    Losses,
-    ablation_data,
-    cost_data,
-    gap_data,
     plot_ablation,
     plot_cost_bars,
     plot_cost_curve,
@@ -35,8 +27,6 @@ from workbench.faces.plots.cost import (
 )
 from workbench.faces.plots.latency import Latencies, latency_data, plot_latency
 from workbench.faces.plots.laws import (
-    Funnel,
-    Round,
     funnel_data,
     plot_funnel,
     plot_verification_rounds,
@@ -45,15 +35,11 @@ from workbench.faces.plots.laws import (
 )
 from workbench.faces.plots.saturation import (
     Firing,
-    Growth,
     firing_data,
-    growth_data,
     plot_firing,
     plot_growth,
 )
 from workbench.faces.plots.scaling import (
-    Growing,
-    Trend,
     k_multi_data,
     plot_k_multi,
     plot_k_multi_trends,
@@ -70,6 +56,12 @@ __getattr__ = lazy_names(
     __name__,
     {},
     gone={
+        **dict.fromkeys(("AcceleratorLayers", "accelerator_data"), "use Placement.layers"),
+        **dict.fromkeys(("Costs", "cost_data", "Growth", "growth_data"), "use Trace.frame() and Trace.meta"),
+        **dict.fromkeys(("Gap", "gap_data"), "use Trace.frame()"),
+        **dict.fromkeys(("Losses", "ablation_data"), "use Ablation.frame()"),
+        **dict.fromkeys(("Funnel", "Growing", "Round"), "the data are frames"),
+        "Trend": "the data of figures by k_multi are lines (workbench.faces.plots.scaling.Line)",
         "plot_iteration_time": "draw the frame of Trace.rule_frame(), or use plot_firing",
         "plot_programs": "draw the columns programs and candidates of records_frame()",
     },
@@ -77,29 +69,15 @@ __getattr__ = lazy_names(
 
 __all__ = [
     "COLUMNS",
-    "AcceleratorLayers",
-    "Costs",
     "Firing",
-    "Funnel",
-    "Gap",
-    "Growing",
-    "Growth",
     "Latencies",
-    "Losses",
     "OptimiserTimes",
-    "Round",
     "Speedups",
     "Stages",
-    "Trend",
-    "ablation_data",
-    "accelerator_data",
-    "cost_data",
     "figure_png",
     "figure_svg",
     "firing_data",
     "funnel_data",
-    "gap_data",
-    "growth_data",
     "k_multi_data",
     "latency_data",
     "optimiser_time_data",

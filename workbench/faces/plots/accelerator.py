@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from workbench.faces.plots.style import (
     BLUE,
@@ -18,34 +18,7 @@ from workbench.support.formatting import thousands
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from workbench.kernels.accelerators import Placement
-
-
-@dataclass(frozen=True, slots=True)
-class AcceleratorLayers:
-    """The products on a unit, in the order of the graph.
-
-    For each: its extents as a text, the cycles of loads and calls, the cycles that memory needs, the part of
-    the multipliers that is used, and the part of the multiplications with zeros that fill tiles.
-    """
-
-    names: tuple[str, ...]
-    cycles: tuple[float, ...]
-    memory: tuple[float, ...]
-    utilisation: tuple[float, ...]
-    waste: tuple[float, ...]
-
-
-def accelerator_data(placement: Placement) -> AcceleratorLayers:
-    """Return the data of the figures of a placement."""
-    layers = placement.layers
-    return AcceleratorLayers(
-        tuple(layer.name for layer in layers),
-        tuple(layer.tiling.cycles for layer in layers),
-        tuple(layer.price.memory for layer in layers),
-        tuple(layer.tiling.utilisation for layer in layers),
-        tuple(layer.tiling.waste for layer in layers),
-    )
+    from workbench.kernels.accelerators import Layer, Placement
 
 
 def accelerator_size(placement: Placement) -> tuple[float, float]:
@@ -55,13 +28,11 @@ def accelerator_size(placement: Placement) -> tuple[float, float]:
 
 def plot_accelerator_cycles(placement: Placement, ax: Axes | None = None) -> Axes:
     """Draw the cycles of every product on the unit next to those that memory needs."""
-    data = accelerator_data(placement)
-    places = range(len(data.names))
+    layers = placement.layers
     with drawing(ax, accelerator_size(placement)) as ax:
-        ax.barh([p - 0.2 for p in places], data.cycles, 0.4, color=BLUE, label="loads and calls")
-        below = [p + 0.2 for p in places]
-        ax.barh(below, data.memory, 0.4, color=FAINT, edgecolor=GREY, hatch="////", label="memory")
-        _rows(ax, data)
+        memory = {"color": FAINT, "edgecolor": GREY, "hatch": "////", "label": "memory"}
+        done = {"color": BLUE, "label": "loads and calls"}
+        _pairs(ax, layers, [y.tiling.cycles for y in layers], done, [y.price.memory for y in layers], memory)
         total = f"cycles ({thousands(round(placement.cycles))} of loads and calls in all)"
         name_axes(ax, f"{placement.unit.name}: cycles by product", total)
     return ax
@@ -69,21 +40,29 @@ def plot_accelerator_cycles(placement: Placement, ax: Axes | None = None) -> Axe
 
 def plot_accelerator_use(placement: Placement, ax: Axes | None = None) -> Axes:
     """Draw the use of the multipliers and the waste by filling zeros of every product."""
-    data = accelerator_data(placement)
-    places = range(len(data.names))
+    layers = placement.layers
     with drawing(ax, accelerator_size(placement)) as ax:
-        ax.barh([p - 0.2 for p in places], data.utilisation, 0.4, color=BLUE, label="multipliers used")
-        below = [p + 0.2 for p in places]
-        ax.barh(below, data.waste, 0.4, color=VERMILION, hatch="....", label="zeros that fill")
-        _rows(ax, data)
+        used, zeros = [y.tiling.utilisation for y in layers], [y.tiling.waste for y in layers]
+        waste = {"color": VERMILION, "hatch": "....", "label": "zeros that fill"}
+        _pairs(ax, layers, used, {"color": BLUE, "label": "multipliers used"}, zeros, waste)
         ax.set_xlim(0, 1)
         title = f"{placement.unit.name}: {placement.utilisation:.0%} used, {placement.waste:.0%} zeros"
         name_axes(ax, title, "part of all multiplications possible; part of those done")
     return ax
 
 
-def _rows(ax: Axes, data: AcceleratorLayers) -> None:
-    ax.set_yticks(range(len(data.names)), data.names, fontsize=8)
+def _pairs(
+    ax: Axes,
+    layers: Sequence[Layer],
+    above: Sequence[float],
+    look: Mapping[str, Any],
+    below: Sequence[float],
+    other: Mapping[str, Any],
+) -> None:
+    """Draw two bars for each product, each with a look of its own."""
+    ax.barh([p - 0.2 for p in range(len(layers))], above, 0.4, **look)
+    ax.barh([p + 0.2 for p in range(len(layers))], below, 0.4, **other)
+    ax.set_yticks(range(len(layers)), [layer.name for layer in layers], fontsize=8)
     ax.invert_yaxis()
     ax.grid(axis="y", visible=False)
     ax.grid(axis="x", visible=True)

@@ -32,7 +32,6 @@ from workbench.faces.plots.style import (
     wrapped,
 )
 from workbench.studies.experiments.records import (
-    Estimate,
     Records,
     Series,
     estimate,
@@ -144,12 +143,6 @@ class Speedups:
 
     networks: tuple[str, ...]
     series: tuple[Series, ...]
-
-    @property
-    def means(self) -> tuple[Estimate, ...]:
-        """Return the mean over the networks that all series share, by series."""
-        shared = [i for i in range(len(self.networks)) if all(s.values[i].count for s in self.series)]
-        return tuple(estimate(s.values[i].mean for i in shared) for s in self.series)
 
 
 def speedup_data(records: Records) -> Speedups:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from workbench.faces.plots.bars import figure
@@ -28,68 +27,43 @@ from workbench.run.trace import StepKind, Trace, cost_unit
 from workbench.support.formatting import change, gain, microseconds
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
     from workbench.studies.analysis.ablation import Ablation
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Costs in microseconds and their source.
-
-    ``operators`` has (operator, before, after), the costliest first; the last entry may be ``"N others"``,
-    the sum of the remaining operators. ``curve`` has (iteration, cost), and ``curve_is`` is its name: a
-    greedy estimate, or the best that was found. ``after_is`` is the name of ``after``.
-    """
-
-    before: float
-    after: float
-    source: str
-    bound: float | None
-    operators: tuple[tuple[str, float, float], ...]
-    curve: tuple[tuple[int, float], ...]
-    curve_is: str = "best known"
-    after_is: str = "extracted"
-
-
-def cost_data(trace: Trace, most: int = 8) -> Costs:
-    """Return the costs in a trace; raise ValueError if it has none.
-
-    At most ``most`` operators are listed; the others are added up.
-    """
+def _totals(trace: Trace) -> tuple[float, float, str]:
+    """Return the costs before and after in a trace, and their source; raise ValueError if it has none."""
     meta = trace.meta
     if "cost_before" not in meta or "cost_after" not in meta:
         raise ValueError(
             "the trace must have both cost_before and cost_after, got no costs (try workbench.optimize)"
         )
-    by_operator: Mapping[str, Mapping[str, float]] = meta.get("operator_costs", {})
+    source = str(meta.get("cost_source", "unknown source"))
+    return float(meta["cost_before"]), float(meta["cost_after"]), source
+
+
+def operator_costs(trace: Trace, most: int = 8) -> list[tuple[str, float, float]]:
+    """Return operators with their costs before and after in a trace, the costliest first.
+
+    At most ``most`` operators are listed; the others are added up as ``"N others"``.
+    """
+    by_operator: Mapping[str, Mapping[str, float]] = trace.meta.get("operator_costs", {})
     before, after = by_operator.get("before", {}), by_operator.get("after", {})
-    names = sorted(
-        {n for n in (*before, *after) if before.get(n, 0) or after.get(n, 0)},
-        key=lambda n: (-max(before.get(n, 0.0), after.get(n, 0.0)), n),
-    )
-    rows = [(n, float(before.get(n, 0.0)), float(after.get(n, 0.0))) for n in names]
+    rows = [(n, float(before.get(n, 0.0)), float(after.get(n, 0.0))) for n in {**before, **after}]
+    rows = sorted((r for r in rows if r[1] or r[2]), key=lambda r: (-max(r[1:]), r[0]))
     if len(rows) > most:
         rest = rows[most - 1 :]
-        others = f"{len(rest)} others"
-        rows = [*rows[: most - 1], (others, sum(r[1] for r in rest), sum(r[2] for r in rest))]
-    return Costs(
-        before=float(meta["cost_before"]),
-        after=float(meta["cost_after"]),
-        source=str(meta.get("cost_source", "unknown source")),
-        bound=meta.get("cost_bound"),
-        operators=tuple(rows),
-        curve=tuple((s.index, float(s.cost)) for s in trace if s.cost is not None),
-        curve_is=str(meta.get("cost_curve", "best known")),
-        after_is=str(meta.get("cost_after_is", "extracted")),
-    )
+        rows = [*rows[: most - 1], (f"{len(rest)} others", sum(r[1] for r in rest), sum(r[2] for r in rest))]
+    return rows
 
 
 def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Axes:
     """Draw the cost before and after by operator, with the totals in the title."""
-    data = cost_data(trace, most)
-    rows = data.operators or (("all", data.before, data.after),)
-    scale, unit = unit_of(data.before)
+    whole, left, source = _totals(trace)
+    rows = operator_costs(trace, most) or [("all", whole, left)]
+    scale, unit = unit_of(whole)
     with drawing(ax, (6.0, 1.2 + 0.42 * len(rows))) as ax:
         ax.grid(visible=False)
         ax.grid(axis="x")
@@ -101,110 +75,77 @@ def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Ax
                 note(ax, said, (value / scale, i + offset), (3, 0), va="center", fontsize=8)
         name_rows(ax, [name for name, _, _ in rows])
         ax.margins(x=0.12)
-        said = f"cost in {unit}\n{wrapped(data.source)}"
-        name_axes(ax, f"Cost: {gain(data.before, data.after)}", said, columns=0)
+        name_axes(ax, f"Cost: {gain(whole, left)}", f"cost in {unit}\n{wrapped(source)}", columns=0)
         ax.legend(loc="lower right")
     return ax
 
 
 def plot_cost_curve(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw the cost by iteration, with the original's and the result's cost and the proven bound."""
-    data = cost_data(trace)
-    points = data.curve or ((0, data.before), (max(1, len(trace) - 1), data.after))
-    steps, costs = zip(*points, strict=True)
-    scale, unit = unit_of(data.before)
-    lowest = min(*costs, data.after, data.bound if data.bound is not None else data.after)
-    span = max(data.before, *costs) - lowest or 0.02 * data.before or 1.0
+    before, after, source = _totals(trace)
+    bound = trace.meta.get("cost_bound")
+    points = [(s.index, float(s.cost)) for s in trace if s.cost is not None]
+    steps, costs = zip(*(points or [(0, before), (max(1, len(trace) - 1), after)]), strict=True)
+    scale, unit = unit_of(before)
+    lowest = min(*costs, after, bound if bound is not None else after)
+    span = max(before, *costs) - lowest or 0.02 * before or 1.0
     with drawing(ax, (6.0, 3.6)) as ax:
-        values = [c / scale for c in costs]
-        ax.fill_between(steps, values, data.before / scale, step="post", color=FAINT, alpha=0.6, linewidth=0)
-        ax.step(steps, values, where="post", color=BLUE, marker="o", label=data.curve_is)
-        ax.axhline(data.before / scale, color=GREY, linestyle="--", linewidth=1.4, label="original")
-        if data.bound is not None:
-            ax.axhline(data.bound / scale, color=GREEN, linestyle=":", linewidth=1.8, label="proven bound")
-        result = data.after_is if data.after < data.before else "result: the original"
-        ax.plot([steps[-1]], [data.after / scale], "D", color=INK, markersize=6, label=result)
+        values, name = [c / scale for c in costs], str(trace.meta.get("cost_curve", "best known"))
+        ax.fill_between(steps, values, before / scale, step="post", color=FAINT, alpha=0.6, linewidth=0)
+        ax.step(steps, values, where="post", color=BLUE, marker="o", label=name)
+        ax.axhline(before / scale, color=GREY, linestyle="--", linewidth=1.4, label="original")
+        if bound is not None:
+            ax.axhline(bound / scale, color=GREEN, linestyle=":", linewidth=1.8, label="proven bound")
+        found = str(trace.meta.get("cost_after_is", "extracted"))
+        result = found if after < before else "result: the original"
+        ax.plot([steps[-1]], [after / scale], "D", color=INK, markersize=6, label=result)
         ax.set_ylim((lowest - 0.12 * span) / scale, (lowest + 1.12 * span) / scale)
         whole_ticks(ax)
-        source = f"iteration\ncosts {wrapped(data.source)}"
-        name_axes(ax, "Cost by iteration", source, f"cost in {unit}")
+        name_axes(ax, "Cost by iteration", f"iteration\ncosts {wrapped(source)}", f"cost in {unit}")
     return ax
 
 
-_MARKED: Final = (StepKind.ORIGINAL, StepKind.TREE, StepKind.DAG, StepKind.LOCAL_SEARCH)
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """The best cost and the bound at the end of each step, by seconds since the start.
-
-    ``marks`` are the steps before any solver: seconds, cost, name.
-    ``formulas`` counts the loop formulas that the solvers worked with in the end.
-    """
-
-    seconds: tuple[float, ...]
-    costs: tuple[float, ...]
-    bounds: tuple[float, ...]
-    marks: tuple[tuple[float, float, str], ...]
-    formulas: int
-
-    @property
-    def gap(self) -> float:
-        """Return the relative distance between bound and cost at the end."""
-        if not self.costs or self.costs[-1] <= 0:
-            return 0.0
-        return max(0.0, (self.costs[-1] - self.bounds[-1]) / self.costs[-1])
-
-
-def gap_data(trace: Trace) -> Gap:
-    """Return cost and bound over time from the trace of an extraction."""
-    seconds: list[float] = []
-    costs: list[float] = []
-    bounds: list[float] = []
-    marks: list[tuple[float, float, str]] = []
-    elapsed, bound, formulas = 0.0, 0.0, 0
-    for step in trace:
-        elapsed += step.seconds
-        if step.cost is None:
-            continue
-        bound = max(bound, step.bound or 0.0)
-        seconds.append(elapsed)
-        costs.append(step.cost)
-        bounds.append(min(bound, step.cost))
-        formulas += sum(r.matches for r in step.rules if r.rule == "loop formulas")
-        if step.kind in _MARKED:
-            marks.append((elapsed, step.cost, step.kind.value))
-    return Gap(tuple(seconds), tuple(costs), tuple(bounds), tuple(marks), formulas)
+#: The steps of an extraction before any solver.
+_MARKED: Final = (
+    StepKind.ORIGINAL.value, StepKind.TREE.value, StepKind.DAG.value, StepKind.LOCAL_SEARCH.value,
+)  # fmt: skip
 
 
 def plot_gap(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw the best cost and the proven bound over time; the optimum lies in the shaded part."""
-    data, unit = gap_data(trace), cost_unit(trace)
+    data, unit = trace.frame().dropna(subset="cost"), cost_unit(trace)
     with drawing(ax, (6.0, 3.4)) as ax:
-        if not data.costs:
+        if data.empty:
             return say(ax, "no costs recorded")
-        end = data.seconds[-1]
-        times = [0.0, *data.seconds, end * 1.02 or 1.0]
-        costs = [data.costs[0], *data.costs, data.costs[-1]]
-        bounds = [0.0, *data.bounds, data.bounds[-1]]
+        cost, end = data["cost"].astype(float), data["elapsed"].iloc[-1]
+        bound = data["bound"].astype(float).fillna(0.0).clip(lower=0.0).cummax().clip(upper=cost)
+        times = [0.0, *data["elapsed"], end * 1.02 or 1.0]
+        costs, bounds = [cost.iloc[0], *cost, cost.iloc[-1]], [0.0, *bound, bound.iloc[-1]]
         ax.fill_between(times, bounds, costs, step="post", color=FAINT, alpha=0.6, linewidth=0)
         ax.step(times, costs, where="post", color=BLUE, label="best cost")
         ax.step(times, bounds, where="post", color=GREEN, linestyle="--", label="proven bound")
-        for moment, cost, name in _distinct(data.marks, end):
-            ax.plot([moment], [cost], "o", color=INK, markersize=4)
-            note(ax, name, (moment, cost), (5, 5), fontsize=8)
-        known = [b for b in data.bounds if b > 0] or [0.0]
+        for moment, value, name in _distinct(data[data["kind"].isin(_MARKED)], end):
+            ax.plot([moment], [value], "o", color=INK, markersize=4)
+            note(ax, name, (moment, value), (5, 5), fontsize=8)
+        known = [b for b in bound if b > 0] or [0.0]
         span = max(costs) - min(known) or max(costs) or 1.0
         ax.set_ylim(max(0.0, min(known) - 0.12 * span), max(costs) + 0.2 * span)
         ax.set_xlim(0.0, times[-1])
-        name_axes(ax, _title(data, unit), "seconds", f"cost in {unit}" if unit else "cost")
+        gap = max(0.0, (costs[-1] - bounds[-1]) / costs[-1]) if costs[-1] > 0 else 0.0
+        state = "optimal" if gap <= 1e-6 else f"gap {gap:.2%}"
+        loops = sum(
+            r.matches for s in trace if s.cost is not None for r in s.rules if r.rule == "loop formulas"
+        )
+        title = f"Extraction: {f'{costs[-1]:.6g} {unit}'.rstrip()}, {state}"
+        title += f", {loops} loop formulas" if loops else ""
+        name_axes(ax, title, "seconds", f"cost in {unit}" if unit else "cost")
     return ax
 
 
-def _distinct(marks: tuple[tuple[float, float, str], ...], end: float) -> list[tuple[float, float, str]]:
-    """Return the marks; marks that would overlap become one with all their names."""
+def _distinct(marks: pd.DataFrame, end: float) -> list[tuple[float, float, str]]:
+    """Return time, cost and name of steps; steps that would overlap become one with all their names."""
     found: list[tuple[float, float, str]] = []
-    for moment, cost, name in marks:
+    for moment, cost, name in zip(marks["elapsed"], marks["cost"], marks["kind"], strict=True):
         if found and found[-1][1] == cost and moment - found[-1][0] < 0.05 * end:
             found[-1] = (*found[-1][:2], f"{found[-1][2]}, {name}")
         else:
@@ -212,50 +153,32 @@ def _distinct(marks: tuple[tuple[float, float, str], ...], end: float) -> list[t
     return found
 
 
-def _title(data: Gap, unit: str) -> str:
-    state = "optimal" if data.gap <= 1e-6 else f"gap {data.gap:.2%}"
-    formulas = f", {data.formulas} loop formulas" if data.formulas else ""
-    return f"Extraction: {f'{data.costs[-1]:.6g} {unit}'.rstrip()}, {state}{formulas}"
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """Costs in microseconds: of the original, of the best graph, and without each rule, costliest first."""
-
-    original: float
-    best: float
-    rules: tuple[tuple[str, float], ...]
-    source: str
-
-
-def ablation_data(ablation: Ablation, most: int = 20) -> Losses:
-    """Return the costs without each of the ``most`` most needed rules; raise ValueError before any run."""
-    if ablation.best is None:
-        raise ValueError("the ablation must have begun, got no result yet (try run())")
-    rows = sorted(ablation.rows, key=lambda r: (-r.cost, r.rule))[:most]
-    best = ablation.best
-    return Losses(best.cost_before, best.cost_after, tuple((r.rule, r.cost) for r in rows), best.cost_source)
-
-
 def plot_ablation(ablation: Ablation, ax: Axes | None = None, *, most: int = 20) -> Axes:
-    """Draw the best cost without each rule as bars, with lines for the best graph and the original."""
-    data = ablation_data(ablation, most)
-    scale, unit = unit_of(data.original)
-    with drawing(ax, (6.4, 1.5 + 0.36 * max(2, len(data.rules)))) as ax:
-        if not data.rules:
+    """Draw the best cost without each of the ``most`` most needed rules as bars.
+
+    Lines are the costs of the best graph and of the original. Raise ValueError before any run.
+    """
+    best = ablation.best
+    if best is None:
+        raise ValueError("the ablation must have begun, got no result yet (try run())")
+    rows = ablation.frame()[["rule", "cost"]].head(most)
+    scale, unit = unit_of(best.cost_before)
+    with drawing(ax, (6.4, 1.5 + 0.36 * max(2, len(rows)))) as ax:
+        if rows.empty:
             return say(ax, "no rule was left out")
         ax.grid(visible=False)
-        for i, (_, cost) in enumerate(data.rules):
-            needed = abs(cost - data.best) > 1e-9 * data.best
+        for i, cost in enumerate(rows["cost"]):
+            needed = abs(cost - best.cost_after) > 1e-9 * best.cost_after
             colour, hatch = (BLUE, "") if needed else (GREY, HATCHES[2])
             ax.barh(i, cost / scale, 0.62, color=colour, hatch=hatch, **RIM)
-            said = f"{microseconds(cost)}  {change(data.best, cost)}" if needed else "not needed"
+            said = f"{microseconds(cost)}  {change(best.cost_after, cost)}" if needed else "not needed"
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
             note(ax, said, (cost / scale, i), (5, 0), va="center", fontsize=8, bbox=box)
-        ax.axvline(data.best / scale, color=GREEN, linewidth=1.8, label="with all rules")
-        ax.axvline(data.original / scale, color=GREY, linestyle="--", linewidth=1.4, label="original")
-        name_rows(ax, [f"without {rule}" for rule, _ in data.rules])
-        ax.set_xlim(0, 1.3 * max(data.original, *(cost for _, cost in data.rules)) / scale)
+        ax.axvline(best.cost_after / scale, color=GREEN, linewidth=1.8, label="with all rules")
+        ax.axvline(best.cost_before / scale, color=GREY, linestyle="--", linewidth=1.4, label="original")
+        name_rows(ax, [f"without {rule}" for rule in rows["rule"]])
+        ax.set_xlim(0, 1.3 * max(best.cost_before, *rows["cost"]) / scale)
         caution = f"\n{ablation.caution}" if ablation.caution else ""
-        name_axes(ax, "Best cost without a rule", f"best cost in {unit}\n{wrapped(data.source)}{caution}")
+        source = wrapped(best.cost_source)
+        name_axes(ax, "Best cost without a rule", f"best cost in {unit}\n{source}{caution}")
     return ax

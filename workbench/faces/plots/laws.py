@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces.plots.style import (
@@ -23,6 +22,7 @@ from workbench.run.trace import StepKind, Trace
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 
@@ -37,63 +37,44 @@ STAGES: Final = (
 _LABEL: Final[Mapping[str, Any]] = {"ha": "center", "va": "bottom", "fontsize": 6, "rotation": 90}
 
 
-@dataclass(frozen=True, slots=True)
-class Funnel:
-    """The numbers of one size of terms.
+def funnel_data(trace: Trace) -> pd.DataFrame:
+    """Return the numbers of a synthesis' trace, one row per size of terms.
 
     ``verified`` candidates are those that the laws found so far did not imply. ``laws`` are those kept.
     """
+    import pandas as pd
 
-    size: int
-    terms: int
-    classes: int
-    candidates: int
-    verified: int
-    laws: int
-
-    def numbers(self) -> tuple[int, ...]:
-        """Return the numbers in the order of :data:`STAGES`."""
-        return self.terms, self.classes, self.candidates, self.verified, self.laws
-
-
-def funnel_data(trace: Trace) -> list[Funnel]:
-    """Return the numbers by size from a synthesis' trace."""
-    found: list[Funnel] = []
+    found: list[dict[str, int]] = []
     for step in trace:
         counts = step.counts
         if step.kind is StepKind.ENUMERATION:
-            found.append(
-                Funnel(counts["size"], counts["terms"], counts["classes"], counts["candidates"], 0, 0)
-            )
+            found.append({**counts, "verified": 0, "laws": 0})
         elif step.kind is StepKind.CHOICE and found:
-            last = found[-1]
-            kept = last.laws + counts["kept"]
-            verified = last.verified + counts["kept"] + counts["refuted"]
-            found[-1] = Funnel(last.size, last.terms, last.classes, last.candidates, verified, kept)
-    return found
+            found[-1]["laws"] += counts["kept"]
+            found[-1]["verified"] += counts["kept"] + counts["refuted"]
+    return pd.DataFrame(found, columns=["size", *(name for name, _ in STAGES)])
 
 
 def plot_funnel(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw terms, classes, candidates and laws for each size of terms, on a logarithmic axis."""
-    sizes = funnel_data(trace)
+    data = funnel_data(trace)
     with drawing(ax, (6.0, 3.4)) as ax:
-        if not sizes:
+        if data.empty:
             return say(ax, "no terms enumerated yet")
         width = 0.8 / len(STAGES)
         for place, (name, colour) in enumerate(STAGES):
-            at = [f.size + (place - (len(STAGES) - 1) / 2) * width for f in sizes]
-            numbers = [f.numbers()[place] for f in sizes]
-            ax.bar(at, [max(n, 0.5) for n in numbers], width * 0.95, color=colour, label=name)
-            for x, number in zip(at, numbers, strict=True):
+            at = data["size"] + (place - (len(STAGES) - 1) / 2) * width
+            ax.bar(at, data[name].clip(lower=0.5), width * 0.95, color=colour, label=name)
+            for x, number in zip(at, data[name], strict=True):
                 note(ax, thousands(number), (x, max(number, 0.5)), (0, 2), **_LABEL)
         ax.set_yscale("log")
-        ax.set_ylim(0.5, 30 * max(f.terms for f in sizes))
-        ax.set_xticks([f.size for f in sizes])
+        ax.set_ylim(0.5, 30 * data["terms"].max())
+        ax.set_xticks(data["size"])
         ax.set_xlabel("operators in a term")
         ax.set_ylabel("number")
         ax.legend(ncols=len(STAGES), loc="upper center", fontsize=7, frameon=False)
-        name, laws = trace.meta.get("grammar", "a grammar"), sum(f.laws for f in sizes)
-        ax.set_title(f"Synthesis from {name}: {laws} laws verified")
+        name = trace.meta.get("grammar", "a grammar")
+        ax.set_title(f"Synthesis from {name}: {data['laws'].sum()} laws verified")
     return ax
 
 
@@ -107,33 +88,19 @@ PHASES: Final = (
 _OPEN: Final = "#F3CF80"
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """The cases after one round of axioms: proved in rounds before, proved in this one, still open."""
+def rounds_data(trace: Trace) -> pd.DataFrame:
+    """Return the cases after each round of axioms, beginning with the start; without cases there are no rows.
 
-    before: int
-    now: int
-    open: int
-    e_nodes: int
+    Cases were proved in rounds ``before``, are proved ``now``, or stay ``open``.
+    """
+    import pandas as pd
 
-    @property
-    def cases(self) -> int:
-        """Return the number of all cases."""
-        return self.before + self.now + self.open
-
-
-def rounds_data(trace: Trace) -> list[Round]:
-    """Return the cases by round, beginning with the start; an empty list if no case was made."""
     start = next((step for step in trace if step.kind is StepKind.PASS and "open" in step.counts), None)
-    if start is None:
-        return []
-    steps = [start, *(step for step in trace if step.kind is StepKind.ROUND)]
-    total = start.counts["open"]
-    rounds = []
-    for step in steps:
-        now, still = step.counts.get("proved", 0), step.counts["open"]
-        rounds.append(Round(total - still - now, now, still, step.e_nodes))
-    return rounds
+    steps = [] if start is None else [start, *(step for step in trace if step.kind is StepKind.ROUND)]
+    rows = [(step.counts.get("proved", 0), step.counts["open"], step.e_nodes) for step in steps]
+    found = pd.DataFrame(rows, columns=["now", "open", "e_nodes"])
+    found.insert(0, "before", found["open"].max() - found["open"] - found["now"])
+    return found
 
 
 def plot_verification_seconds(trace: Trace, ax: Axes | None = None) -> Axes:
@@ -157,15 +124,16 @@ def plot_verification_rounds(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw the cases that each round of axioms proves; below each round are the e-nodes after it."""
     rounds = rounds_data(trace)
     with drawing(ax, (6.0, 3.8)) as ax:
-        if not rounds:
+        if rounds.empty:
             return say(ax, "no cases recorded")
-        total = rounds[0].cases
-        for n, r in enumerate(rounds):
-            ax.bar(n, r.before, color=FAINT, label="" if n else "proved before")
-            ax.bar(n, r.now, bottom=r.before, color=BLUE, label="" if n else "proved in this round")
-            ax.bar(n, r.open, bottom=r.before + r.now, color=_OPEN, label="" if n else "open")
-            ax.text(n, 1.02 * total, str(r.before + r.now), ha="center", fontsize=9)
-        names = [f"{n or 'start'}\n{thousands(r.e_nodes)}" for n, r in enumerate(rounds)]
+        total = rounds["open"].iloc[0]
+        names = []
+        for n, (before, now, still, made) in enumerate(rounds.to_numpy().tolist()):
+            ax.bar(n, before, color=FAINT, label="" if n else "proved before")
+            ax.bar(n, now, bottom=before, color=BLUE, label="" if n else "proved in this round")
+            ax.bar(n, still, bottom=before + now, color=_OPEN, label="" if n else "open")
+            ax.text(n, 1.02 * total, str(before + now), ha="center", fontsize=9)
+            names.append(f"{n or 'start'}\n{thousands(made)}")
         ax.set_xticks(range(len(rounds)), names)
         below = "round of axioms, and e-nodes after it"
         name_axes(ax, f"Cases proved by round, of {total}", below, "cases", columns=0)

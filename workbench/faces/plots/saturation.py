@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from workbench.run.trace import StepKind, Trace, by_rule, sizes
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 
@@ -34,78 +36,43 @@ _FAR = 4
 _LOG_RATIO = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """The sizes after each iteration; iteration 0 is the start graph.
-
-    ``cuts`` are the iterations that a limit cut short or undid, each with its reason as a text.
-    ``names`` are the names of the two sizes.
-    """
-
-    iterations: tuple[int, ...]
-    e_nodes: tuple[int, ...]
-    e_classes: tuple[int, ...]
-    seconds: tuple[float, ...]
-    e_node_limit: int | None
-    iteration_limit: int | None
-    stop_reason: str | None
-    cuts: tuple[tuple[int, str], ...]
-    names: tuple[str, str] = ("e-nodes", "e-classes")
-
-
-def growth_data(trace: Trace) -> Growth:
-    """Return the sizes by iteration and the limits from a saturation's trace; ``seconds`` are cumulative."""
-    elapsed, total = [], 0.0
-    for step in trace:
-        total += step.seconds
-        elapsed.append(total)
-    return Growth(
-        iterations=tuple(s.index for s in trace),
-        e_nodes=tuple(s.e_nodes for s in trace),
-        e_classes=tuple(s.e_classes for s in trace),
-        seconds=tuple(elapsed),
-        e_node_limit=trace.meta.get("e_node_limit"),
-        iteration_limit=trace.meta.get("iteration_limit"),
-        stop_reason=trace.meta.get("stop_reason"),
-        cuts=tuple((s.index, s.note) for s in trace if s.kind is StepKind.CUT),
-        names=sizes(trace),
-    )
-
-
 def plot_growth(trace: Trace, ax: Axes | None = None, title: str = "") -> Axes:
     """Draw e-nodes and e-classes by iteration, with the limits as lines.
 
     The axis is logarithmic if the e-graph grew very much. A limit far above the curve is named, not drawn.
     Without a ``title`` the graph, the stop reason and the seconds are the title.
     """
-    data = growth_data(trace)
+    data, names = trace.frame(), sizes(trace)
     with drawing(ax, (6.0, 3.6)) as ax:
-        if not data.iterations:
+        if data.empty:
             return say(ax, "no steps recorded")
-        made = f"{data.names[0]} ({thousands(data.e_nodes[0])} at the start)"
-        ax.plot(data.iterations, data.e_nodes, color=BLUE, marker="o", label=made)
-        ax.plot(data.iterations, data.e_classes, "--s", color=ORANGE, label=data.names[1])
-        _draw_limits(data, ax)
+        made = f"{names[0]} ({thousands(data['e_nodes'].iloc[0])} at the start)"
+        ax.plot(data["step"], data["e_nodes"], color=BLUE, marker="o", label=made)
+        ax.plot(data["step"], data["e_classes"], "--s", color=ORANGE, label=names[1])
+        _draw_limits(data, trace.meta, ax)
         _label_ends(data, ax)
-        _mark_cuts(data, ax)
-        limit = "" if data.iteration_limit is None else f" (limit {data.iteration_limit})"
+        cut = data[data["kind"] == StepKind.CUT.value]
+        if len(cut):
+            ax.plot(cut["step"], cut["e_nodes"], "x", color=VERMILION, markersize=9, label="iteration cut")
+        most = trace.meta.get("iteration_limit")
+        limit = "" if most is None else f" (limit {most})"
         whole_ticks(ax)
         name_axes(ax, title or _title(trace, data), "iteration" + limit, "count", columns=3)
     return ax
 
 
-def _title(trace: Trace, data: Growth) -> str:
-    graph = trace.meta.get("graph", "e-graph")
-    stop = f": {data.stop_reason}" if data.stop_reason else ""
-    return f"Growth, {graph}{stop} after {data.iterations[-1]} iterations, {data.seconds[-1]:.2f} s"
+def _title(trace: Trace, data: pd.DataFrame) -> str:
+    graph, reason = trace.meta.get("graph", "e-graph"), trace.meta.get("stop_reason")
+    stop, last = f": {reason}" if reason else "", data.iloc[-1]
+    return f"Growth, {graph}{stop} after {last['step']} iterations, {last['elapsed']:.2f} s"
 
 
-def _draw_limits(data: Growth, ax: Axes) -> None:
-    top, limit = max(data.e_nodes), data.e_node_limit
+def _draw_limits(data: pd.DataFrame, meta: Mapping[str, Any], ax: Axes) -> None:
+    top, limit = data["e_nodes"].max(), meta.get("e_node_limit")
     together = len(ax.get_shared_y_axes().get_siblings(ax)) > 1
-    if top > _LOG_RATIO * max(1, data.e_nodes[0]) or (together and ax.get_yscale() == "log"):
+    if top > _LOG_RATIO * max(1, data["e_nodes"].iloc[0]) or (together and ax.get_yscale() == "log"):
         ax.set_yscale("log")
-        low, high = max(1, min(data.e_classes)) / 1.6, 2.2 * top
+        low, high = max(1, data["e_classes"].min()) / 1.6, 2.2 * top
     else:
         low, high = 0.0, 1.14 * top
     near = limit is not None and limit <= _FAR * top
@@ -124,24 +91,17 @@ def _draw_limits(data: Growth, ax: Axes) -> None:
         else:
             said += ", far above"
             note(ax, said, (0.01, 0.985), (0, 0), xycoords="axes fraction", va="top", **look)
-    if data.iteration_limit is not None and data.iterations[-1] >= data.iteration_limit:
-        ax.axvline(data.iteration_limit, color=VERMILION, linestyle=":", linewidth=1.4)
+    most = meta.get("iteration_limit")
+    if most is not None and data["step"].iloc[-1] >= most:
+        ax.axvline(most, color=VERMILION, linestyle=":", linewidth=1.4)
 
 
-def _label_ends(data: Growth, ax: Axes) -> None:
-    for value, colour in ((data.e_nodes[-1], BLUE), (data.e_classes[-1], DARK_ORANGE)):
-        note(
-            ax, thousands(value), (data.iterations[-1], value), (7, 0), color=colour, fontsize=9, va="center"
-        )
-    span = max(1, data.iterations[-1])
+def _label_ends(data: pd.DataFrame, ax: Axes) -> None:
+    last = data.iloc[-1]
+    for value, colour in ((last["e_nodes"], BLUE), (last["e_classes"], DARK_ORANGE)):
+        note(ax, thousands(value), (last["step"], value), (7, 0), color=colour, fontsize=9, va="center")
+    span = max(1, last["step"])
     ax.set_xlim(-0.05 * span, 1.16 * span)
-
-
-def _mark_cuts(data: Growth, ax: Axes) -> None:
-    sizes = dict(zip(data.iterations, data.e_nodes, strict=True))
-    cut = [i for i, _ in data.cuts]
-    if cut:
-        ax.plot(cut, [sizes[i] for i in cut], "x", color=VERMILION, markersize=9, label="iteration cut")
 
 
 Measure = Literal["matches", "e_nodes"]

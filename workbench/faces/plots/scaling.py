@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -35,37 +35,12 @@ if TYPE_CHECKING:
 
 
 # -- blocks and k_multi --------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Growing:
-    """The optimiser's seconds on one family of networks, by the number of blocks.
+def scaling_data(records: Records) -> dict[str, pd.DataFrame]:
+    """Return means of the records with blocks, by family (and method, if there are several).
 
-    ``seconds`` is the records' column of this name: saturation, reading the e-graph and extraction. ``whole``
-    covers the whole call, including the engine's start and the certificate (NaN if it was not recorded).
-    """
-
-    label: str
-    blocks: tuple[int, ...]
-    seconds: tuple[float, ...]
-    whole: tuple[float, ...]
-    e_nodes: tuple[float, ...]
-
-    @property
-    def slope(self) -> float:
-        """Return the slope between the two largest sizes on logarithmic scales, or NaN for one size.
-
-        The slope is 1 if time is proportional to the number of blocks. A fit through all sizes would be too
-        low, because of the constant share in the time of small networks.
-        """
-        if len(self.blocks) < 2:
-            return math.nan
-        (b0, b1), (s0, s1) = self.blocks[-2:], self.seconds[-2:]
-        return math.log(s1 / s0) / math.log(b1 / b0)
-
-
-def scaling_data(records: Records) -> tuple[Growing, ...]:
-    """Return one series per family (and method, if there are several) of the records with blocks.
-
-    Repeats are averaged. Raise ValueError if no record has a number of blocks.
+    A frame has one row per number of ``blocks``. ``seconds`` covers saturation, reading the e-graph and
+    extraction, ``call_seconds`` the whole call, including the engine's start and the certificate. Raise
+    ValueError if no record has a number of blocks.
     """
     frame = records_frame(records, "network", "seconds")
     if "blocks" not in frame or frame["blocks"].isna().all():
@@ -74,19 +49,27 @@ def scaling_data(records: Records) -> tuple[Growing, ...]:
     if "call_seconds" not in frame:
         frame = frame.assign(call_seconds=math.nan)
     several = frame["method"].nunique() > 1
-    found = []
-    for (family, method), rows in frame.groupby(["family", "method"], sort=False):
-        means = rows.groupby("blocks")[["seconds", "call_seconds", "nodes"]].mean()
-        found.append(
-            Growing(
-                f"{family}, {method}" if several else str(family),
-                tuple(int(b) for b in means.index),
-                tuple(means["seconds"].astype(float)),
-                tuple(means["call_seconds"].astype(float)),
-                tuple(means["nodes"].astype(float)),
-            )
-        )
-    return tuple(found)
+    return {
+        f"{family}, {method}" if several else str(family): rows.groupby("blocks")[
+            ["seconds", "call_seconds", "nodes"]
+        ]
+        .mean()
+        .astype(float)
+        .reset_index()
+        for (family, method), rows in frame.groupby(["family", "method"], sort=False)
+    }
+
+
+def slope(data: pd.DataFrame) -> float:
+    """Return the slope between the two largest numbers of blocks on logarithmic scales, or NaN for one.
+
+    The slope is 1 if time is proportional to the number of blocks. A fit through all of them would be too
+    low, because of the constant share in the time of small networks.
+    """
+    if len(data) < 2:
+        return math.nan
+    (b0, s0), (b1, s1) = data[["blocks", "seconds"]].tail(2).itertuples(index=False)
+    return math.log(s1 / s0) / math.log(b1 / b0)
 
 
 def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
@@ -101,33 +84,33 @@ def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
             return say(ax, "no records")
         ax.set_xscale("log")
         ax.set_yscale("log")
-        for k, one in enumerate(data):
-            slope = f" (slope {one.slope:.2f})" if one.slope == one.slope else ""
+        for k, (name, one) in enumerate(data.items()):
+            label = f"{name} (slope {slope(one):.2f})" if len(one) > 1 else name
             colour, marker = series(k)
-            ax.plot(one.blocks, one.seconds, marker=marker, color=colour, label=f"{one.label}{slope}")
-            if any(v == v for v in one.whole):
-                ax.plot(one.blocks, one.whole, ":", linewidth=1.2, color=colour)
-        sizes = sorted({b for one in data for b in one.blocks})
-        low = min(one.seconds[0] / one.blocks[0] for one in data)
+            ax.plot(one["blocks"], one["seconds"], marker=marker, color=colour, label=label)
+            if one["call_seconds"].notna().any():
+                ax.plot(one["blocks"], one["call_seconds"], ":", linewidth=1.2, color=colour)
+        sizes = sorted({int(b) for one in data.values() for b in one["blocks"]})
+        low = min(one["seconds"].iloc[0] / one["blocks"].iloc[0] for one in data.values())
         line = [low * b for b in sizes]
         ax.plot(sizes, line, "--", color=GREY, linewidth=1.2, label="in proportion", zorder=1)
         ax.set_xticks(sizes, [str(b) for b in sizes])
         ax.minorticks_off()
         ax.xaxis.label.set_fontsize(8.5)
-        blocks = "\n".join(["blocks", *_notes(data, sizes, records)])
+        blocks = "\n".join(["blocks", *_notes(list(data.values()), sizes, records)])
         name_axes(ax, "Optimiser time by blocks", blocks, "optimiser time in s", columns=3)
     return ax
 
 
-def _notes(data: Sequence[Growing], sizes: Sequence[int], records: Records) -> list[str]:
+def _notes(data: Sequence[pd.DataFrame], sizes: Sequence[int], records: Records) -> list[str]:
     """Return notes that explain lines and slopes, then the cost source, the machine and the versions."""
     told = "lines: saturation to extraction"
-    if any(v == v for one in data for v in one.whole):
+    if any(one["call_seconds"].notna().any() for one in data):
         told += "; dotted: the whole call, including the engine's start and the certificate"
     if len(sizes) > 1:
         told += (
             f"\nslopes: from {sizes[-2]} to {sizes[-1]} blocks"
-            if _same_ends(data)
+            if len({tuple(one["blocks"].tail(2)) for one in data}) == 1
             else "\nslopes: between the two largest sizes"
         )
     frame = records_frame(records, "network", "seconds")
@@ -137,10 +120,6 @@ def _notes(data: Sequence[Growing], sizes: Sequence[int], records: Records) -> l
         if column in frame
     ]
     return [told, *textwrap.wrap("; ".join(filter(None, made)), 100)]
-
-
-def _same_ends(data: Sequence[Growing]) -> bool:
-    return len({one.blocks[-2:] for one in data}) == 1
 
 
 Measure = Literal["speedup", "nodes", "seconds"]
@@ -155,17 +134,30 @@ _FAR: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trend:
-    """One line of the figure: the estimates of a network and a method by k_multi."""
+class Line:
+    """One line of a figure: the points of a network and a method, each a name and estimates over repeats."""
 
     network: str
     method: str
     published: bool
-    k_multi: tuple[int, ...]
-    values: tuple[Estimate, ...]
+    points: tuple[tuple[Any, tuple[Estimate, ...]], ...]
+
+    def estimates(self, place: int = 0) -> list[Estimate]:
+        """Return one of the estimates of all points."""
+        return [found[place] for _, found in self.points]
 
 
-def k_multi_data(records: Records, measure: Measure = "speedup") -> tuple[Trend, ...]:
+def _lines(frame: pd.DataFrame, point: str, *columns: str) -> Iterator[Line]:
+    """Yield a line per network and method; the rows with one value of ``point`` are repeats of a point."""
+    for (network, method, published), rows in frame.groupby(["network", "method", "published"], sort=False):
+        points = []
+        for value, part in rows.groupby(point, sort=False):
+            refuse_mixed(part, f"{method} on {network}")
+            points.append((value, tuple(estimate(part[column]) for column in columns)))
+        yield Line(str(network), str(method), bool(published), tuple(points))
+
+
+def k_multi_data(records: Records, measure: Measure = "speedup") -> tuple[Line, ...]:
     """Return one line per network and method, with k_multi ascending and repeats averaged.
 
     ``measure`` is ``"speedup"``, ``"nodes"`` or ``"seconds"``. Records without k_multi are left out. Methods
@@ -174,26 +166,12 @@ def k_multi_data(records: Records, measure: Measure = "speedup") -> tuple[Trend,
     if measure not in MEASURES:
         raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {measure!r}")
     frame = records_frame(records, "network", "k_multi", measure)
-    frame = frame[frame["k_multi"].notna() & frame[measure].notna()]
+    frame = frame[frame["k_multi"].notna() & frame[measure].notna()].astype({"k_multi": int})
     frame = frame.assign(
-        method=[_family(m, int(k)) for m, k in zip(frame["method"], frame["k_multi"], strict=True)]
+        method=[_family(m, k) for m, k in zip(frame["method"], frame["k_multi"], strict=True)]
     )
-    trends = []
-    for (network, method, published), rows in frame.groupby(["network", "method", "published"], sort=False):
-        refuse_mixed(rows, f"{method} on {network}")
-        groups = [
-            (k, rows.loc[rows["k_multi"] == k, measure]) for k in sorted({int(k) for k in rows["k_multi"]})
-        ]
-        trends.append(
-            Trend(
-                str(network),
-                str(method),
-                bool(published),
-                tuple(k for k, _ in groups),
-                tuple(estimate(v) for _, v in groups),
-            )
-        )
-    return tuple(trends)
+    found = _lines(frame, "k_multi", measure)
+    return tuple(replace(line, points=tuple(sorted(line.points))) for line in found)
 
 
 def _family(method: str, k: int) -> str:
@@ -224,7 +202,7 @@ def plot_k_multi_trends(records: Records, figure: Figure | None = None) -> Figur
             import matplotlib.pyplot as plt
 
             figure = plt.figure(figsize=(10.0, 3.6), layout="constrained")
-        trends: tuple[Trend, ...] = ()
+        trends: tuple[Line, ...] = ()
         for ax, measure in zip(figure.subplots(1, len(MEASURES)), MEASURES, strict=True):
             trends = k_multi_data(records, measure)  # type: ignore[arg-type]
             if trends:
@@ -238,17 +216,18 @@ def plot_k_multi_trends(records: Records, figure: Figure | None = None) -> Figur
     return figure
 
 
-def _draw(ax: Axes, trends: Sequence[Trend], measure: str) -> None:
+def _draw(ax: Axes, trends: Sequence[Line], measure: str) -> None:
     networks = list(dict.fromkeys(t.network for t in trends))
     methods = list(dict.fromkeys((t.method, t.published) for t in trends))
     for t in trends:
         i, m = networks.index(t.network), methods.index((t.method, t.published))
         colour, marker = series(i)
         name = t.network if len(methods) == 1 or not t.method else f"{t.network}, {t.method}"
+        values = t.estimates()
         ax.errorbar(
-            t.k_multi,
-            [v.mean for v in t.values],
-            yerr=[v.error for v in t.values] if any(v.error for v in t.values) else None,
+            [k for k, _ in t.points],
+            [v.mean for v in values],
+            yerr=[v.error for v in values] if any(v.error for v in values) else None,
             color=colour,
             marker=marker,
             markerfacecolor="white" if t.published else None,
@@ -268,10 +247,10 @@ def _draw(ax: Axes, trends: Sequence[Trend], measure: str) -> None:
             ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: thousands(v)))
         return
     tops = sorted(
-        (max(v.mean for t in trends if t.network == n for v in t.values) for n in networks), reverse=True
+        (max(v.mean for t in trends if t.network == n for v in t.estimates()) for n in networks), reverse=True
     )
     if len(tops) > 1 and tops[1] > 0 and tops[0] > _FAR * tops[1]:
-        lowest = min(0.0, *(v.mean - v.error for t in trends for v in t.values))
+        lowest = min(0.0, *(v.mean - v.error for t in trends for v in t.estimates()))
         _compress(ax, lowest, tops[1], tops[0])
 
 
@@ -306,42 +285,19 @@ def _capital(text: str) -> str:
 _NEAR: Final = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The time and the speed-up of a method under one bound, named by ``label`` (``k=1``, ``n=100``)."""
+def trajectory_data(records: Records) -> tuple[Line, ...]:
+    """Return one line per network and method by time; its points have seconds and speed-up.
 
-    label: str
-    seconds: Estimate
-    speedup: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """The points of a method on a network, by time."""
-
-    network: str
-    method: str
-    published: bool
-    points: tuple[Point, ...]
-
-
-def trajectory_data(records: Records) -> tuple[Path, ...]:
-    """Return one path per network and method; repeats under the same bound are one point.
-
-    The bound of a run is its ``budget``, or its ``k_multi`` if it has no budget.
+    Repeats under one bound are one point. It has the name of the bound (``k=1``, ``n=100``): the ``budget``
+    of a run, or its ``k_multi`` if it has no budget.
     """
     frame = records_frame(records, "network", "seconds", "speedup")
     frame = frame[frame["seconds"].notna() & frame["speedup"].notna()]
     frame = frame.assign(bound=[_bound(row) for _, row in frame.iterrows()])
-    paths = []
-    for (network, method, published), rows in frame.groupby(["network", "method", "published"], sort=False):
-        points = []
-        for bound, part in rows.groupby("bound", sort=False):
-            refuse_mixed(part, f"{method} on {network}")
-            points.append(Point(str(bound), estimate(part["seconds"]), estimate(part["speedup"])))
-        points.sort(key=lambda p: p.seconds.mean)
-        paths.append(Path(str(network), str(method), bool(published), tuple(points)))
-    return tuple(paths)
+    return tuple(
+        replace(line, points=tuple(sorted(line.points, key=lambda p: p[1][0].mean)))
+        for line in _lines(frame, "bound", "seconds", "speedup")
+    )
 
 
 def _bound(row: pd.Series) -> str:
@@ -377,14 +333,14 @@ def plot_trajectory(
             i, m = networks.index(path.network), methods.index((path.method, path.published))
             colour, marker = series(i)
             _draw_path(ax, path, colour, marker, DASHES[m % len(DASHES)])
-            if until is not None and path.points[-1].seconds.mean < until:
-                last, dash = path.points[-1], DASHES[m % len(DASHES)]
-                ends = [last.seconds.mean, until], [last.speedup.mean] * 2
+            last, dash = path.points[-1][1], DASHES[m % len(DASHES)]
+            if until is not None and last[0].mean < until:
+                ends = [last[0].mean, until], [last[1].mean] * 2
                 ax.plot(*ends, color=colour, linestyle=dash, linewidth=0.8)
         if log:
             ax.set_xscale("log")
         else:
-            longest = max(p.points[-1].seconds.mean for p in paths)
+            longest = max(p.estimates()[-1].mean for p in paths)
             ax.set_xlim(0, 1.05 * max(longest, until or 0.0))
         ax.margins(x=0.08, y=0.1)
         # The limits of the axes must be final before labels are placed.
@@ -397,15 +353,14 @@ def plot_trajectory(
     return ax
 
 
-def _draw_path(ax: Axes, path: Path, colour: str, marker: str, dash: str) -> None:
-    x = [p.seconds.mean for p in path.points]
-    y = [p.speedup.mean for p in path.points]
-    several = any(p.seconds.count > 1 for p in path.points)
+def _draw_path(ax: Axes, path: Line, colour: str, marker: str, dash: str) -> None:
+    x, y = path.estimates(0), path.estimates(1)
+    several = any(v.count > 1 for v in x)
     ax.errorbar(
-        x,
-        y,
-        xerr=[p.seconds.error for p in path.points] if several else None,
-        yerr=[p.speedup.error for p in path.points] if several else None,
+        [v.mean for v in x],
+        [v.mean for v in y],
+        xerr=[v.error for v in x] if several else None,
+        yerr=[v.error for v in y] if several else None,
         color=colour,
         marker=marker,
         markersize=6,
@@ -417,28 +372,28 @@ def _draw_path(ax: Axes, path: Path, colour: str, marker: str, dash: str) -> Non
     )
 
 
-def _draw_labels(ax: Axes, path: Path, colour: str) -> None:
+def _draw_labels(ax: Axes, path: Line, colour: str) -> None:
     """Label the points; points that are near to each other share a label."""
     if len(path.points) < 2:
         return
-    groups: list[list[Point]] = []
+    groups: list[list[tuple[str, float, float]]] = []
     places: list[np.ndarray] = []
-    for point in path.points:
-        if not point.label:
+    for name, (seconds, speedup) in path.points:
+        if not name:
             continue
-        place = ax.transData.transform((point.seconds.mean, point.speedup.mean))
+        place = ax.transData.transform((seconds.mean, speedup.mean))
         near = next((k for k, p in enumerate(places) if np.abs(p - place).max() < _NEAR), None)
         if near is None:
-            groups.append([point])
+            near = len(groups)
+            groups.append([])
             places.append(place)
-        else:
-            groups[near].append(point)
+        groups[near].append((name, seconds.mean, speedup.mean))
     for group in groups:
-        names = sorted(p.label for p in group)
+        names = sorted(name for name, _, _ in group)
         first = names[0].partition("=")
         same = all(n.startswith(first[0] + "=") for n in names) and first[1]
         text = ", ".join([names[0], *(n.partition("=")[2] for n in names[1:])] if same else names)
-        at = group[0].seconds.mean, max(p.speedup.mean for p in group)
+        at = group[0][1], max(y for _, _, y in group)
         note(ax, text, at, (4, 5), fontsize=7.5, color=colour)
 
 

@@ -324,11 +324,16 @@ def test_with_a_limit_on_nodes_no_solver_has_a_process_of_its_own(monkeypatch):
 
     monkeypatch.setattr(Race, "run", refuse)
     egraph, costs = shuffled(160)
-    first, again = (extract(egraph, costs, effort=Effort(nodes=5)) for _ in range(2))
-    assert first.choice.tolist() == again.choice.tolist()
-    assert first.bound == pytest.approx(again.bound)
-    assert 0 < first.bound < first.cost
-    assert first.limits == {Limit.NODES}
+    found = extract(egraph, costs, effort=Effort(nodes=5))
+    assert 0 < found.bound < found.cost
+    assert found.limits == {Limit.NODES}
+
+
+def test_with_a_limit_on_nodes_cutting_planes_prove_what_they_can():
+    egraph, costs = shuffled(32)
+    found = extract(egraph, costs, effort=Effort(nodes=0))
+    assert found.status is Status.OPTIMAL
+    assert found.cost == extract(egraph, costs).cost
 
 
 def test_large_problems_against_brute_force(monkeypatch):

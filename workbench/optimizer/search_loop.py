@@ -112,7 +112,7 @@ def _original(job: Job) -> Run:
     from workbench.saturation import Saturation
 
     with Saturation(job.model.searched, [], keep=0) as saturation:
-        return _extracted(job, saturation, saturation.egraph(), lambda: LEAST)
+        return _extracted(job, saturation, saturation.egraph(), lambda: LEAST, extraction_of(job))
 
 
 def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
@@ -126,15 +126,16 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
     stop = saturation.run(lambda step: stages.tell("saturation", step))
     seconds = min(seconds, job.extraction_seconds())
     began = stages.seconds.get("extraction", 0.0)
+    cheapest = extraction_of(job)
     roofline = job if job.cost_model.analytic else replace(job, cost_model=AnalyticCost())
     with contextlib.suppress(KeyboardInterrupt):  # what was merged until then is extracted from
         _merging_greedily(roofline, saturation, seconds / 4)
         if not job.cost_model.analytic:
             # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and
             # merges of operators that other costs do not choose are not found otherwise.
-            _merging(roofline, saturation, seconds / 4)
+            _merging(roofline, saturation, seconds / 4, hurried(cheapest))
     spent = stages.seconds.get("extraction", 0.0) - began
-    best = _merging(job, saturation, seconds - spent)
+    best = _merging(job, saturation, seconds - spent, cheapest)
     return replace(
         best,
         stop=saturation.stop_reason or stop,
@@ -223,8 +224,8 @@ def _merging_greedily(job: Job, saturation: Saturation, seconds: float) -> None:
             break
 
 
-def _merging(job: Job, saturation: Saturation, seconds: float) -> Run:
-    """Extract and merge the extracted operators in turn; return the best extraction."""
+def _merging(job: Job, saturation: Saturation, seconds: float, cheapest: Callable[..., Solution]) -> Run:
+    """Extract by ``cheapest`` and merge the extracted operators in turn; return the best extraction."""
     from workbench.extraction.exact.solve import load_solver
 
     stages = job.stages
@@ -240,7 +241,7 @@ def _merging(job: Job, saturation: Saturation, seconds: float) -> Run:
                 egraph = saturation.egraph()
             with stages("engine", quiet=True):
                 load_solver()
-            found = _extracted(job, saturation, egraph, left)
+            found = _extracted(job, saturation, egraph, left, cheapest)
         except KeyboardInterrupt:
             if best is None:
                 raise
@@ -256,13 +257,26 @@ def _merging(job: Job, saturation: Saturation, seconds: float) -> Run:
     return best
 
 
-def _extracted(job: Job, saturation: Saturation, egraph: EGraph, left: Callable[[], float]) -> Run:
+def _extracted(
+    job: Job,
+    saturation: Saturation,
+    egraph: EGraph,
+    left: Callable[[], float],
+    cheapest: Callable[..., Solution],
+) -> Run:
     """Price an e-graph and extract the cheapest term in the seconds that are ``left``.
 
     A measured model estimates operators that it has not run. If solution and graph differ in such operators,
     they are measured, and the extraction is repeated.
+
+    Args:
+        job: The optimisation.
+        saturation: Its saturation.
+        egraph: The e-graph.
+        left: Returns the seconds that extractions may still take.
+        cheapest: The extraction.
     """
-    graph, cost_model, stages, cheapest = job.model.graph, job.cost_model, job.stages, extraction_of(job)
+    graph, cost_model, stages = job.model.graph, job.cost_model, job.stages
     for _ in range(9):
         with stages("pricing"):
             costs = prices(job, egraph)

@@ -31,6 +31,8 @@ from workbench.extraction.reduce.presolve import REDUCTIONS, presolve, pull_up, 
 #: The share of the time for cutting planes, and of what is left of it for each restart.
 TIME_SHARE: Final = 0.8
 RESTART_TIME_SHARE: Final = 0.8
+#: Seconds for cutting planes at most if the nodes of branch and bound are limited, too.
+FEW_SECONDS: Final = 2.0
 #: Cutting planes restart if at most this share of the candidates is left.
 RESTART_SHRINK: Final = 0.9
 MAX_RESTARTS: Final = 40
@@ -347,15 +349,24 @@ class _Cutting:
         return self.bound
 
 
-def solve_by_cuts(job: Job, link: Link = ALONE) -> Solved:
+def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: int | None = None) -> Solved:
     """Solve a problem by cutting planes, then by branch and bound.
 
     Branch and bound begins at once without a start, or if selections are forbidden.
+
+    Args:
+        job: The problem and its limits.
+        link: The way to other solvers.
+        slack: The difference of cost and bound at which branch and bound ends, in the unit of the cost.
+        nodes: Limit on the nodes of each branch and bound.
     """
     if job.start is None or job.forbidden:
-        return solve_highs(job, link)
+        return solve_highs(job, link, slack=slack, nodes=nodes)
     until = time.perf_counter() + job.seconds
-    last = time.perf_counter() + TIME_SHARE * job.seconds
+    cutting_seconds = (
+        TIME_SHARE * job.seconds if nodes is None else min(TIME_SHARE * job.seconds, FEW_SECONDS)
+    )
+    last = time.perf_counter() + cutting_seconds
     best, part, must = Best.of(job, link), job.problem, job.must
     sets: list[tuple[int, ...]] = []
     for turn in range(MAX_RESTARTS):
@@ -393,7 +404,11 @@ def solve_by_cuts(job: Job, link: Link = ALONE) -> Solved:
 
     inner = Job(part, must, _inside(best, part), until - time.perf_counter())
     found = solve_highs(
-        inner, Link(report, lambda: _inside(best, part) if best.listen() else None), sets=sets
+        inner,
+        Link(report, lambda: _inside(best, part) if best.listen() else None),
+        slack=slack,
+        nodes=nodes,
+        sets=sets,
     )
     report(found.picked, found.bound, best.formulas)
     return Solved(best.picked, best.cost if found.proved else best.bound, found.proved, found.endings)

@@ -28,8 +28,6 @@ SCALED_COST: Final = 1000.0
 #: Rounds of separation at the root, and the largest share of the time for them.
 ROOT_ROUNDS: Final = 40
 ROOT_SHARE: Final = 0.25
-#: Rounds of separation of a bound without branching.
-BOUND_ROUNDS: Final = 8
 #: Number of solves that end in loops before order variables are added.
 MAX_CYCLIC_SOLVES: Final = 4
 
@@ -48,16 +46,14 @@ class _Search:
     pending: list[Formula] = field(default_factory=list)
 
     @classmethod
-    def of(
-        cls, job: Job, link: Link, *, slack: float, nodes: int | None, everywhere: bool = False
-    ) -> _Search:
+    def of(cls, job: Job, link: Link, *, slack: float, nodes: int | None) -> _Search:
         """Return a search that begins with the integer program and the start of a job."""
         best = Best.of(job, link)
         rows = program(job.problem, job.must.needed() if job.must is not None else ())
         scale = SCALED_COST / best.cost if 0.0 < best.cost < math.inf else 1.0
         rows.cost = [c * scale for c in rows.cost]
         until = time.perf_counter() + job.seconds
-        separator = Separator.of(job.problem, everywhere=everywhere)
+        separator = Separator.of(job.problem)
         return cls(best, rows, scale, until, separator, slack, nodes)
 
     def add(self, formulas: Iterable[Formula]) -> int:
@@ -127,16 +123,6 @@ def solve_highs(
         attempt += 1
 
 
-def bound_highs(job: Job, *, slack: float) -> Solved:
-    """Return a job's start selection with a bound by the linear relaxation, which takes little time.
-
-    ``slack`` is the difference of cost and bound that is small enough, in the unit of the cost.
-    """
-    search = _Search.of(job, ALONE, slack=slack, nodes=0, everywhere=True)
-    _separate(search, BOUND_ROUNDS, 1.0)
-    return search.answer(False, time.perf_counter() > search.until)
-
-
 def _solver(search: _Search, *, integer: bool) -> highspy.Highs:
     options: dict[str, bool | int | float | str] = {
         "mip_rel_gap": 0.0,
@@ -149,15 +135,15 @@ def _solver(search: _Search, *, integer: bool) -> highspy.Highs:
     return highs_solver(search.rows, search.until, integer=integer, **options)
 
 
-def _separate(search: _Search, most: int = ROOT_ROUNDS, share: float = ROOT_SHARE) -> None:
-    """Add the formulas that the linear relaxation violates, in at most ``most`` rounds."""
+def _separate(search: _Search) -> None:
+    """Add the formulas that the linear relaxation violates."""
     import highspy
     import numpy as np
 
     solver = _solver(search, integer=False)
     rows, best = search.rows, search.best
-    last = time.perf_counter() + share * max(0.0, search.until - time.perf_counter())
-    for _ in range(most):
+    last = time.perf_counter() + ROOT_SHARE * max(0.0, search.until - time.perf_counter())
+    for _ in range(ROOT_ROUNDS):
         solver.run()
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.extraction.exact.cuts import solve_by_cuts
-from workbench.extraction.exact.highs import SMALL_SIZE, bound_highs, solve_highs
+from workbench.extraction.exact.highs import SMALL_SIZE, solve_highs
 from workbench.extraction.exact.race import Patience, Race
 from workbench.extraction.exact.types import Effort, Job, Solved, met
 from workbench.extraction.greedy.dag import greedy
@@ -40,8 +40,6 @@ MIN_CUT_SIZE: Final = 50
 SOLVERS: Final = {"portfolio": ("highs", "cp-sat:2"), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
 #: Largest share of the time for splitting a problem, reducing its parts and their must-sets.
 PREPARATION_TIME_SHARE: Final = 0.25
-#: With a limit on nodes, branch and bound is for parts of at most this many candidates.
-MAX_BRANCHING_SIZE: Final = 300
 #: Parts with fewer candidates are not tightened, those with more take too long to improve.
 MIN_TIGHTENED_SIZE: Final = 60
 MAX_TIGHTENED_SIZE: Final = 5_000
@@ -139,7 +137,7 @@ def solve(
             found = _trivial(part, picks[k], bounds[k])
         if found is None:
             must = musts[kind[k]] if k == groups[kind[k]][0] else must_sets(part, until)
-            share = Effort(slack / (len(order) - done), effort.nodes)
+            share = Effort(max(0.0, slack) / (len(order) - done), effort.nodes)
             job = Job(part, must, picks[k], until - time.perf_counter())
             found = _at_once(job, bounds[k], solver, share)
         if found is None:
@@ -213,16 +211,12 @@ def _at_once(job: Job, bound: float, solver: str, effort: Effort) -> Solved | No
         return Solved(known, 0.0, proved=False, endings=(Ending(Limit.TIME),))
     if start is not None and slack > 0.0 and problem.cost_of(start) - bound <= slack:
         return Solved(known, bound, proved=False, endings=(Ending(Limit.CLOSE),))
-    if effort.nodes is not None and start is not None and len(problem.nodes) > MAX_BRANCHING_SIZE:
-        found = bound_highs(job, slack=slack)
-        return replace(found, bound=max(found.bound, bound))
+    # Cutting planes take a while to begin with, but then often decide a part without a branch.
+    by = solve_by_cuts if len(problem.nodes) >= MIN_CUT_SIZE and solver == "portfolio" else solve_highs
     if effort.nodes is not None:
-        return solve_highs(job, slack=slack, nodes=effort.nodes)
+        return by(job, slack=slack, nodes=effort.nodes)
     if len(problem.nodes) < SMALL_SIZE and solver in ("portfolio", "highs"):
-        # Cutting planes take a while to begin with, but then often decide a part without a branch.
-        cuts = len(problem.nodes) >= MIN_CUT_SIZE and solver == "portfolio"
-        easy = replace(job, seconds=min(job.seconds, EASY_SECONDS))
-        found = (solve_by_cuts if cuts else solve_highs)(easy)
+        found = by(replace(job, seconds=min(job.seconds, EASY_SECONDS)))
         return found if found.proved else None
     return None
 

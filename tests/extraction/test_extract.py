@@ -323,8 +323,8 @@ def test_with_a_limit_on_nodes_no_solver_has_a_process_of_its_own(monkeypatch):
         raise AssertionError("a process was started")
 
     monkeypatch.setattr(Race, "run", refuse)
-    egraph, costs = shuffled(160)
-    found = extract(egraph, costs, effort=Effort(nodes=5))
+    egraph, costs = shuffled(100)
+    found = extract(egraph, costs, effort=Effort(nodes=1))
     assert 0 < found.bound < found.cost
     assert found.limits == {Limit.NODES}
 

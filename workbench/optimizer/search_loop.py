@@ -133,7 +133,7 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
         if not job.cost_model.analytic:
             # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and
             # merges of operators that other costs do not choose are not found otherwise.
-            _merging(roofline, saturation, seconds / 4, hurried(cheapest))
+            _merging(roofline, saturation, seconds / 4, cheapest)
     spent = stages.seconds.get("extraction", 0.0) - began
     best = _merging(job, saturation, seconds - spent, cheapest)
     return replace(

@@ -224,13 +224,3 @@ register(
 @imports("Gelu")
 def _import_gelu(n: OnnxNode) -> int:
     return n.op("gelu", n.operand(0), tanh=int(n.attr("approximate", "none") == "tanh"))
-
-
-@imports("HardSwish")
-def _import_hardswish(n: OnnxNode) -> int:
-    return n.op("hardswish", n.operand(0))
-
-
-@imports("Swish")
-def _import_swish(n: OnnxNode) -> int:
-    return n.op("swish", n.operand(0), alpha=n.attr("alpha", 1.0))

@@ -121,14 +121,11 @@ _COLUMNS = 1 << 24
 
 def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     x, w = xs[:2]
-    top, left, bottom, right = attrs["pads"]
     strides, dilations = attrs["strides"], attrs["dilations"]
-    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right))) if any(attrs["pads"]) else x
+    x = padded(x, attrs["pads"]) if any(attrs["pads"]) else x
     kernel = (w.shape[2], w.shape[3])
-    height, width = (
-        window_extent(padded.shape[2 + i], kernel[i], strides[i], 0, 0, dilations[i]) for i in (0, 1)
-    )
-    view = windows(padded, kernel, strides, dilations, (height, width))
+    height, width = (window_extent(x.shape[2 + i], kernel[i], strides[i], 0, 0, dilations[i]) for i in (0, 1))
+    view = windows(x, kernel, strides, dilations, (height, width))
     out = _depthwise(view, w) if w.shape[1] == 1 else _products(view, w, attrs["groups"])
     if len(xs) == 3:
         out = out + xs[2]
@@ -166,7 +163,7 @@ def _torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     top, left, bottom, right = attrs["pads"]
     pads = (top, left)
     if pads != (bottom, right):
-        x, pads = torch.nn.functional.pad(x, (left, right, top, bottom)), (0, 0)
+        x, pads = padded_torch(torch, x, attrs["pads"]), (0, 0)
     bias = xs[2].reshape(-1) if len(xs) == 3 else None
     y = torch.nn.functional.conv2d(x, w, bias, attrs["strides"], pads, attrs["dilations"], attrs["groups"])
     return activate_torch(torch, y, attrs["act"])
@@ -177,24 +174,38 @@ def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float
     return 2.0 * out.elements * per_in * kh * kw
 
 
+def padded_type(t: Typing[T, N], x: T, pads: Sequence[N | int]) -> T:
+    """Return the type of a value with a border (top, left, bottom, right) around its last two axes."""
+    top, left, bottom, right = pads
+    for pad in pads:
+        t.require(pad >= 0, "pads must not be negative")
+    taller = t.with_dim(x, -2, t.dim(x, -2) + top + bottom)
+    return t.with_dim(taller, -1, t.dim(x, -1) + left + right)
+
+
+def padded(x: np.ndarray, pads: Sequence[int], value: object = 0) -> np.ndarray:
+    """Return an array with a border of a number around its last two axes."""
+    top, left, bottom, right = pads
+    widths = [(0, 0)] * (x.ndim - 2) + [(top, bottom), (left, right)]
+    return np.pad(x, widths, constant_values=value)  # type: ignore[call-overload]
+
+
+def padded_torch(torch: ModuleType, x: Tensor, pads: Sequence[int], value: float = 0.0) -> Tensor:
+    """Return a tensor with a border of a number around its last two axes.
+
+    Args:
+        torch: The module.
+        x: The tensor.
+        pads: The border: top, left, bottom, right.
+        value: The number.
+    """
+    top, left, bottom, right = pads
+    return torch.nn.functional.pad(x, (left, right, top, bottom), value=value)
+
+
 def _enlarge_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    (w,) = xs
-    top, left, bottom, right = attrs["pads"]
-    t.require(t.rank(w) == 4, "the operand must be a convolution's weight of four axes")
-    for pad in (top, left, bottom, right):
-        t.require(pad >= 0, "the pads of a kernel must not be negative")
-    taller = t.with_dim(w, -2, t.dim(w, -2) + top + bottom)
-    return t.with_dim(taller, -1, t.dim(w, -1) + left + right)
-
-
-def _enlarge(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    top, left, bottom, right = attrs["pads"]
-    return np.pad(xs[0], ((0, 0), (0, 0), (top, bottom), (left, right)))
-
-
-def _enlarge_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    top, left, bottom, right = attrs["pads"]
-    return torch.nn.functional.pad(xs[0], (left, right, top, bottom))
+    t.require(t.rank(xs[0]) == 4, "the operand must be a convolution's weight of four axes")
+    return padded_type(t, xs[0], attrs["pads"])
 
 
 def _merge_gconv_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
@@ -270,9 +281,14 @@ def export_pad(e: Emitter, x: str, pads: Sequence[int], dtype: np.dtype, value: 
     return e.node("Pad", [x, amounts, e.constant(np.asarray(value, dtype=dtype))], mode="constant")
 
 
+def onnx_pads(pads: Sequence[int], rank: int) -> tuple[int, ...]:
+    """Return a border (top, left, bottom, right) of the last two axes as ONNX writes it: begins, then ends."""
+    rest = (0,) * (rank - 2)
+    return (*rest, *pads[:2], *rest, *pads[2:])
+
+
 def _export_enlarge(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    top, left, bottom, right = attrs["pads"]
-    return export_pad(e, xs[0], (0, 0, top, left, 0, 0, bottom, right), out.numpy_dtype())
+    return export_pad(e, xs[0], onnx_pads(attrs["pads"], out.rank), out.numpy_dtype())
 
 
 def export_slice(e: Emitter, x: str, axis: int, start: int, stop: int, step: int = 1) -> str:
@@ -345,14 +361,14 @@ register(
         1,
         1,
         _enlarge_type,
-        _enlarge,
+        lambda xs, a: padded(xs[0], a["pads"]),
         (Attr("pads", "ints", (0, 0, 0, 0), 4),),
         no_flops,
         _WEIGHT_SIDE,
         exact=POLYNOMIAL,
         weights_from=0,
         export=_export_enlarge,
-        torch=_enlarge_torch,
+        torch=lambda torch, xs, a: padded_torch(torch, xs[0], a["pads"]),
         doc="a kernel with zero rows and columns added (top, left, bottom, right)",
     ),
     OpSpec(

@@ -29,7 +29,7 @@ from workbench.ops.onnx_form import (
     imports,
     only_result,
 )
-from workbench.ops.registry import register
+from workbench.ops.registry import register, spec_of
 from workbench.ops.spec import Attr, Names, OnnxExport, OpSpec, TorchForm, Types, per_element
 from workbench.ops.traits import Trait
 from workbench.ops.types import FLOAT_DTYPES, TensorType
@@ -265,9 +265,10 @@ register(
 )
 
 
-@imports(*(name.capitalize() for name, *_ in _UNARY))
+@imports(*(name.capitalize() for name, *_ in _UNARY), "LeakyRelu", "HardSwish", "Swish")
 def _import_unary(n: OnnxNode) -> int:
-    return n.op(n.op_type.lower(), n.operand(0))
+    op = n.op_type.lower()
+    return n.op(op, n.operand(0), **{a.name: n.attr(a.name, a.default) for a in spec_of(op).attrs})
 
 
 @imports("Add", "Sub", "Mul", "Div")
@@ -299,11 +300,6 @@ def _import_pow(n: OnnxNode) -> int:
     if not np.array_equal(converted.astype(np.float64), value.astype(np.float64)):
         raise NotModelled(f"an exponent that {base.dtype} cannot hold")
     return n.op("pow", n.operand(0), n.constant(converted))
-
-
-@imports("LeakyRelu")
-def _import_leakyrelu(n: OnnxNode) -> int:
-    return n.op("leakyrelu", n.operand(0), alpha=n.attr("alpha", 0.01))
 
 
 @imports("Clip")

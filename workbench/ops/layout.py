@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.ops.convolution import export_pad, export_slice
+from workbench.ops.convolution import export_pad, export_slice, onnx_pads, padded, padded_torch, padded_type
 from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Numbers
 from workbench.ops.locality import cut, elementwise, permuted, reshaped
 from workbench.ops.onnx_form import (
@@ -72,25 +72,9 @@ def _transpose_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
 
 
 def _pad_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    (x,) = xs
-    top, left, bottom, right = attrs["pads"]
-    t.require_float(x)
-    t.require(t.rank(x) >= 2, "the operand must have two axes or more")
-    for pad in (top, left, bottom, right):
-        t.require(pad >= 0, "pads must not be negative")
-    taller = t.with_dim(x, -2, t.dim(x, -2) + top + bottom)
-    return t.with_dim(taller, -1, t.dim(x, -1) + left + right)
-
-
-def _pad(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    top, left, bottom, right = attrs["pads"]
-    widths = [(0, 0)] * (xs[0].ndim - 2) + [(top, bottom), (left, right)]
-    return np.pad(xs[0], widths, constant_values=attrs["value"])
-
-
-def _pad_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    top, left, bottom, right = attrs["pads"]
-    return torch.nn.functional.pad(xs[0], (left, right, top, bottom), value=attrs["value"])
+    t.require_float(xs[0])
+    t.require(t.rank(xs[0]) >= 2, "the operand must have two axes or more")
+    return padded_type(t, xs[0], attrs["pads"])
 
 
 def _expand_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
@@ -149,10 +133,7 @@ def _export_transpose(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Te
 
 
 def _export_pad(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    top, left, bottom, right = attrs["pads"]
-    rest = (0,) * (out.rank - 2)
-    pads = (*rest, top, left, *rest, bottom, right)
-    return export_pad(e, xs[0], pads, out.numpy_dtype(), attrs["value"])
+    return export_pad(e, xs[0], onnx_pads(attrs["pads"], out.rank), out.numpy_dtype(), attrs["value"])
 
 
 def _export_expand(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -164,7 +145,7 @@ def _export_cast(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorT
 
 
 def _exact_pad(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    return _pad(xs, {**attrs, "value": numbers.number(attrs["value"])})
+    return padded(xs[0], attrs["pads"], numbers.number(attrs["value"]))
 
 
 def _pad_needs(attrs: ExactAttrs) -> Arithmetic:
@@ -242,13 +223,13 @@ register(
         1,
         1,
         _pad_type,
-        _pad,
+        lambda xs, a: padded(xs[0], a["pads"], a["value"]),
         (Attr("pads", "ints", (0, 0, 0, 0), 4), Attr("value", "float", 0.0)),
         no_flops,
         Trait.MOVES | Trait.UNROUNDED,
         exact=ExactForm(_pad_needs, _exact_pad, bound=_pad_bound),
         export=_export_pad,
-        torch=_pad_torch,
+        torch=lambda torch, xs, a: padded_torch(torch, xs[0], a["pads"], a["value"]),
         doc="a constant border around the last two axes (top, left, bottom, right)",
     ),
     OpSpec(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,21 +39,30 @@ def _batchnorm_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return x
 
 
-def _affine(xs: Sequence[np.ndarray], eps: float) -> tuple[np.ndarray, np.ndarray]:
-    scale, bias, mean, var = (v.reshape(1, -1, 1, 1) for v in xs)
-    a = scale / np.sqrt(var + var.dtype.type(eps))
-    return a, bias - a * mean
+def _factor(xs: Sequence[Any], root: Callable[[Any], Any]) -> Any:
+    """Return the factor of a batch normalisation, from arrays, tensors or exact numbers."""
+    scale, variance = xs
+    return scale.reshape(1, -1, 1, 1) / root(variance.reshape(1, -1, 1, 1))
+
+
+def _affine(xs: Sequence[Any], root: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Return the factor and the summand of a batch normalisation."""
+    scale, bias, mean, variance = xs
+    a = _factor((scale, variance), root)
+    return a, bias.reshape(1, -1, 1, 1) - a * mean.reshape(1, -1, 1, 1)
+
+
+def _deviation(attrs: Attrs) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda variance: np.sqrt(variance + variance.dtype.type(attrs["eps"]))
+
+
+def _deviation_torch(torch: ModuleType, attrs: Attrs) -> Callable[[Tensor], Tensor]:
+    return lambda variance: torch.sqrt(variance + attrs["eps"])
 
 
 def _batchnorm(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    a, b = _affine(xs[1:], attrs["eps"])
-    return xs[0] * a + b
-
-
-def _affine_torch(torch: ModuleType, xs: Sequence[Tensor], eps: float) -> tuple[Tensor, Tensor]:
-    scale, bias, mean, var = (v.reshape(1, -1, 1, 1) for v in xs)
-    a = scale / torch.sqrt(var + eps)
-    return a, bias - a * mean
+    a, b = _affine(xs[1:], _deviation(attrs))
+    return np.asarray(xs[0] * a + b)
 
 
 def _batchnorm_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
@@ -68,16 +77,6 @@ def _bn_vector_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     for v in xs[1:]:
         t.require_same(first, v, "the vectors must have the same type")
     return t.tensor(first, 1, t.dim(first, -1), 1, 1)
-
-
-def _bn_scale(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    scale, var = (v.reshape(1, -1, 1, 1) for v in xs)
-    return scale / np.sqrt(var + var.dtype.type(attrs["eps"]))
-
-
-def _bn_scale_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    scale, var = (v.reshape(1, -1, 1, 1) for v in xs)
-    return scale / torch.sqrt(var + attrs["eps"])
 
 
 def _layernorm_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
@@ -95,7 +94,7 @@ def _layernorm(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     axes = tuple(range(attrs["axis"], 0))
     centred = x - x.mean(axis=axes, keepdims=True)
     var = (centred * centred).mean(axis=axes, keepdims=True)
-    out = centred / np.sqrt(var + x.dtype.type(attrs["eps"]))
+    out = centred / _deviation(attrs)(var)
     for v, f in zip(xs[1:], (np.multiply, np.add), strict=False):
         out = f(out, v)
     return out
@@ -116,7 +115,7 @@ def _layernorm_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> T
 def _root_mean_square(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     x, scale = xs
     square = (x * x).mean(axis=tuple(range(attrs["axis"], 0)), keepdims=True)
-    return np.asarray(x / np.sqrt(square + x.dtype.type(attrs["eps"])) * scale)
+    return np.asarray(x / _deviation(attrs)(square) * scale)
 
 
 def _root_mean_square_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
@@ -140,16 +139,18 @@ def _export_batchnorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Te
     return e.node("BatchNormalization", xs, epsilon=attrs["eps"])
 
 
+def _export_deviation(e: Emitter, variance: str, attrs: Attrs, out: TensorType) -> str:
+    return e.node("Sqrt", [e.node("Add", [variance, export_scalar(e, out, attrs["eps"])])])
+
+
 def _export_bn_scale(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     scale, var = xs
-    deviation = e.node("Sqrt", [e.node("Add", [var, export_scalar(e, out, attrs["eps"])])])
-    return e.reshape(e.node("Div", [scale, deviation]), out.shape)
+    return e.reshape(e.node("Div", [scale, _export_deviation(e, var, attrs, out)]), out.shape)
 
 
 def _export_bn_shift(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     scale, bias, mean, var = xs
-    deviation = e.node("Sqrt", [e.node("Add", [var, export_scalar(e, out, attrs["eps"])])])
-    moved = e.node("Mul", [mean, e.node("Div", [scale, deviation])])
+    moved = e.node("Mul", [mean, e.node("Div", [scale, _export_deviation(e, var, attrs, out)])])
     return e.reshape(e.node("Sub", [bias, moved]), out.shape)
 
 
@@ -167,8 +168,7 @@ def _export_layernorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Te
     axes = tuple(range(rank + axis, rank))
     centred = e.node("Sub", [x, _mean(e, x, axes)])
     variance = _mean(e, e.node("Pow", [centred, export_scalar(e, out, 2.0)]), axes)
-    deviation = e.node("Sqrt", [e.node("Add", [variance, export_scalar(e, out, attrs["eps"])])])
-    y = e.node("Div", [centred, deviation])
+    y = e.node("Div", [centred, _export_deviation(e, variance, attrs, out)])
     for op_type, operand in zip(("Mul", "Add"), affine, strict=False):
         y = e.node(op_type, [y, operand])
     return y
@@ -179,8 +179,7 @@ def _export_rmsnorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Tens
     rank, axis = out.rank, attrs["axis"]
     # ONNX Runtime fuses these operators in every operator set; only operator sets from 23 on have their own.
     square = _mean(e, e.node("Pow", [x, export_scalar(e, out, 2.0)]), tuple(range(rank + axis, rank)))
-    root = e.node("Sqrt", [e.node("Add", [square, export_scalar(e, out, attrs["eps"])])])
-    return e.node("Mul", [e.node("Div", [x, root]), scale])
+    return e.node("Mul", [e.node("Div", [x, _export_deviation(e, square, attrs, out)]), scale])
 
 
 def _export_softmax(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -200,8 +199,9 @@ def _exact_softmax(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs
     return np.asarray(e / e.sum(axis=attrs["axis"], keepdims=True))
 
 
-def _exact_deviation(numbers: Numbers, variance: np.ndarray, eps: float) -> np.ndarray:
-    return each(lambda v: numbers.root(v + numbers.number(eps)), variance)
+def _exact_deviation(numbers: Numbers, attrs: ExactAttrs) -> Callable[[np.ndarray], np.ndarray]:
+    eps = numbers.number(attrs["eps"])
+    return lambda variance: each(lambda v: numbers.root(v + eps), variance)
 
 
 def _exact_layernorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
@@ -210,7 +210,7 @@ def _exact_layernorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAtt
     count = math.prod(x.shape[a] for a in axes)
     centred = x - x.sum(axis=axes, keepdims=True) / count
     variance = (centred * centred).sum(axis=axes, keepdims=True) / count
-    out = centred / _exact_deviation(numbers, variance, attrs["eps"])
+    out = centred / _exact_deviation(numbers, attrs)(variance)
     for v, f in zip(xs[1:], (np.multiply, np.add), strict=False):
         out = f(out, v)
     return np.asarray(out)
@@ -220,24 +220,20 @@ def _exact_rmsnorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs
     x, scale = xs
     axes = tuple(range(attrs["axis"], 0))
     square = (x * x).sum(axis=axes, keepdims=True) / math.prod(x.shape[a] for a in axes)
-    return np.asarray(x / _exact_deviation(numbers, square, attrs["eps"]) * scale)
+    return np.asarray(x / _exact_deviation(numbers, attrs)(square) * scale)
 
 
 def _exact_bn_scale(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    scale, var = (v.reshape(1, -1, 1, 1) for v in xs)
-    return np.asarray(scale / _exact_deviation(numbers, var, attrs["eps"]))
+    return np.asarray(_factor(xs, _exact_deviation(numbers, attrs)))
 
 
 def _exact_bn_shift(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    scale, bias, mean, var = xs
-    a = _exact_bn_scale(numbers, (scale, var), attrs)
-    return np.asarray(bias.reshape(1, -1, 1, 1) - a * mean.reshape(1, -1, 1, 1))
+    return np.asarray(_affine(xs, _exact_deviation(numbers, attrs))[1])
 
 
 def _exact_batchnorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    x, scale, bias, mean, var = xs
-    a = _exact_bn_scale(numbers, (scale, var), attrs)
-    return np.asarray(x * a + _exact_bn_shift(numbers, (scale, bias, mean, var), attrs))
+    a, b = _affine(xs[1:], _exact_deviation(numbers, attrs))
+    return np.asarray(xs[0] * a + b)
 
 
 _EPS = Attr("eps", "float", 1e-5)
@@ -264,14 +260,14 @@ register(
         2,
         2,
         _bn_vector_type,
-        _bn_scale,
+        lambda xs, a: _factor(xs, _deviation(a)),
         (_EPS,),
         per_element(3),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_bn_scale),
         weights_from=0,
         variance=1,
         export=_export_bn_scale,
-        torch=_bn_scale_torch,
+        torch=lambda torch, xs, a: _factor(xs, _deviation_torch(torch, a)),
         doc="scale / sqrt(var + eps) as [1, C, 1, 1]: the factor of a batch normalisation",
     ),
     OpSpec(
@@ -279,14 +275,14 @@ register(
         4,
         4,
         _bn_vector_type,
-        lambda xs, a: _affine(xs, a["eps"])[1],
+        lambda xs, a: _affine(xs, _deviation(a))[1],
         (_EPS,),
         per_element(5),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_bn_shift),
         weights_from=0,
         variance=3,
         export=_export_bn_shift,
-        torch=lambda torch, xs, a: _affine_torch(torch, xs, a["eps"])[1],
+        torch=lambda torch, xs, a: _affine(xs, _deviation_torch(torch, a))[1],
         doc="bias - mean * scale / sqrt(var + eps) as [1, C, 1, 1]: the summand of a batch normalisation",
     ),
     OpSpec(
@@ -350,22 +346,13 @@ def _import_batchnorm(n: OnnxNode) -> int:
     return n.op("reshape", normal, shape=x.shape)
 
 
-@imports("LayerNormalization")
-def _import_layernorm(n: OnnxNode) -> int:
+@imports("LayerNormalization", "RMSNormalization")
+def _import_norm(n: OnnxNode) -> int:
     x = only_result(n)
     if n.attr("stash_type", 1) != 1:
         raise NotModelled("statistics kept in another dtype than float32")
-    axis = from_end(n.attr("axis", -1), x.rank)
-    return n.op("layernorm", *n.operands(), axis=axis, eps=n.attr("epsilon", 1e-5))
-
-
-@imports("RMSNormalization")
-def _import_rmsnorm(n: OnnxNode) -> int:
-    x = only_result(n)
-    if n.attr("stash_type", 1) != 1:
-        raise NotModelled("statistics kept in another dtype than float32")
-    axis = from_end(n.attr("axis", -1), x.rank)
-    return n.op("rmsnorm", *n.operands(), axis=axis, eps=n.attr("epsilon", 1e-5))
+    op = "layernorm" if n.op_type == "LayerNormalization" else "rmsnorm"
+    return n.op(op, *n.operands(), axis=from_end(n.attr("axis", -1), x.rank), eps=n.attr("epsilon", 1e-5))
 
 
 @imports("Softmax")

@@ -5,7 +5,6 @@ Names are imported when they are first used.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from workbench.support.lazy import lazy_names
@@ -27,7 +26,7 @@ __all__ = [
     "random_inputs",
 ]
 
-_lazy = lazy_names(
+__getattr__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("Certificate", "Difference", "Evidence", "Piece"), ".certificate"),
@@ -35,14 +34,8 @@ _lazy = lazy_names(
         "certify_graphs": ".graphs",
         "random_inputs": ".inputs",
     },
+    moved={"Comparison": "workbench.certification:Certificate"},
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Comparison":
-        warnings.warn(f"{__name__}.Comparison is now Certificate", DeprecationWarning, stacklevel=2)
-        name = "Certificate"
-    return _lazy(name)
 
 
 def certify(original: object, optimised: object, **options: Any) -> Certificate:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.extraction.problem import Problem, Terms, check_costs
+from workbench.extraction.problem import Problem, Terms, check_costs, whole_table
 from workbench.extraction.reduce.dominators import must_sets
 
 
@@ -50,7 +50,8 @@ def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed
         return Signed(values)
     raised = np.maximum(values, 0.0)
     terms = Terms.of(egraph, raised, until)
-    usable = np.flatnonzero(_usable(egraph, np.asarray(terms.best)) & np.isfinite(raised))
+    finite = np.isfinite(np.asarray(terms.best))
+    usable = np.flatnonzero(whole_table(egraph, raised).all_children(finite) & np.isfinite(raised))
     result = raised.copy()  # e-nodes that no selection can take gain nothing
     result[usable] = values[usable]
     cheapest = np.full(egraph.n_classes, math.inf)
@@ -82,10 +83,3 @@ def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed
         return replace(whole, cost=result[np.array(whole.nodes, dtype=np.int64)].tolist())
 
     return Signed(result, math.fsum(always.tolist()) - total, core, replace(terms, costs=result))
-
-
-def _usable(egraph: EGraph, best: np.ndarray) -> np.ndarray:
-    """Return for every e-node whether a finite term can have it, as far as its own children show."""
-    lacking = np.concatenate(([0], np.cumsum(~np.isfinite(best[egraph.children]))))
-    usable: np.ndarray = lacking[egraph.child_start[1:]] == lacking[egraph.child_start[:-1]]
-    return usable

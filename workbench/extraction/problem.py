@@ -414,7 +414,7 @@ class Terms:
             free[:] = False
         picked = np.asarray(self.choice, dtype=np.int64)
         fixed = dict(zip(np.flatnonzero(free).tolist(), picked[free].tolist(), strict=True))
-        whole = _whole(egraph, self.costs)
+        whole = whole_table(egraph, self.costs)
         alive = ~free[whole.eclass] & np.isfinite(self.costs) & whole.all_children(np.isfinite(known))
         owner = np.repeat(whole.nodes, np.diff(whole.start))
         alive[owner[whole.children == whole.eclass[owner]]] = False
@@ -441,7 +441,7 @@ class Terms:
         )
 
 
-def _whole(egraph: EGraph, costs: np.ndarray) -> Table:
+def whole_table(egraph: EGraph, costs: np.ndarray) -> Table:
     """Return an e-graph as arrays; the e-nodes are in their own order, not in that of their e-classes."""
     return Table(
         np.arange(len(egraph)),
@@ -468,7 +468,7 @@ def _rows(table: Table, kept: np.ndarray) -> list[tuple[int, ...]]:
 
 def below(egraph: EGraph, choice: np.ndarray) -> np.ndarray | None:
     """Return the part of a choice that the roots need, or None if the choice is incomplete."""
-    chosen = _whole(egraph, np.zeros(len(egraph))).at(choice[choice >= 0])
+    chosen = whole_table(egraph, np.zeros(len(egraph))).at(choice[choice >= 0])
     needed = chosen.reachable(egraph.roots)
     return None if (choice[needed] < 0).any() else np.where(needed, choice, -1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from workbench.graph import Graph
@@ -76,57 +77,34 @@ def plan(graph: Graph) -> Plan:
         for j in reads[i]:
             readers[j] = readers.get(j, 0) + 1
     for i in order:
-        found = _biased(graph, i, reads, readers)
-        if found is not None:
-            convolution, constant = found
-            bias[i] = convolution
-            reads[i] = (*reads[convolution], constant)
-            continue
-        added = _added(graph, i, reads, readers, products)
-        if added is not None:
-            product, constant = added
-            products[i] = products[product]
+        for product, constant in _absorbing(graph, i, reads, readers):
+            if graph.nodes[product].op == "conv2d":
+                bias[i] = product
+            elif product in products:
+                products[i] = products[product]
+            else:
+                continue
             reads[i] = (*reads[product], constant)
+            break
     order = tuple(sorted(postorder(outputs, reads.__getitem__)))
     return Plan(reads, order, alias, bias, _partitions(graph, order, reads), products)
 
 
-def _biased(
+def _absorbing(
     graph: Graph, i: int, reads: dict[int, tuple[int, ...]], readers: dict[int, int]
-) -> tuple[int, int] | None:
-    """Return the convolution and the constant per channel that a sum adds; None for other nodes."""
+) -> Iterator[tuple[int, int]]:
+    """Yield the convolutions and products to which a sum adds a stored row, one number per channel, with the row."""
     if graph.nodes[i].op != "add":
-        return None
-    for convolution, constant in (reads[i], reads[i][::-1]):
-        node, weight = graph.nodes[convolution], graph.nodes[constant]
-        if node.op != "conv2d" or weight.op != "weight" or readers[convolution] != 1:
+        return
+    for product, constant in (reads[i], reads[i][::-1]):
+        node, row = graph.nodes[product], graph.nodes[constant]
+        if node.op not in ("conv2d", "matmul") or row.op != "weight" or readers[product] != 1:
             continue
         if len(node.inputs) == 2 and node.attr("act") == "none" and graph.nodes[i].type == node.type:
             channels = node.tensor.shape[1]
-            if weight.tensor.shape in ((1, channels, 1, 1), (channels, 1, 1)):
-                return convolution, constant
-    return None
-
-
-def _added(
-    graph: Graph,
-    i: int,
-    reads: dict[int, tuple[int, ...]],
-    readers: dict[int, int],
-    products: dict[int, Product],
-) -> tuple[int, int] | None:
-    """Return the flagged product and the constant row that a sum adds; None for other nodes."""
-    if graph.nodes[i].op != "add":
-        return None
-    for product, constant in (reads[i], reads[i][::-1]):
-        if product not in products or graph.nodes[constant].op != "weight" or readers[product] != 1:
-            continue
-        node = graph.nodes[product]
-        if node.attr("act") == "none" and graph.nodes[i].type == node.type:
-            columns = node.tensor.shape[1]
-            if graph.nodes[constant].tensor.shape in ((columns,), (1, columns)):
-                return product, constant
-    return None
+            after = (1, 1) if node.op == "conv2d" else ()
+            if row.tensor.shape in ((channels, *after), (1, channels, *after)):
+                yield product, constant
 
 
 def _partitions(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.egraph.rebuild import merges
 from workbench.faces.views.graphs import level, placed_scene, viewer_data
 from workbench.faces.views.markup import details, heading, picture, table
+from workbench.faces.views.merges import merges
 from workbench.faces.views.scene import Box, Cluster, Edge, Scene, cut, family_of
 from workbench.faces.views.svg import svg
 from workbench.ops.inputs_and_opaque import NAMED

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from workbench.graph.graph import Node, result_type
 from workbench.laws.matching import Application, Bindings, Matched, Matcher, compiled
-from workbench.ops import Attr, AttrValue, TensorType, TypeMismatch, ValueType, spec_of
+from workbench.ops import Attr, AttrValue, TensorType, Trait, TypeMismatch, ValueType, spec_of, with_trait
 from workbench.rules.interpret import (
     RELATIONS,
     Binder,
@@ -42,6 +42,7 @@ MOST_MEMBERS: Final = 16
 #: Exceptions raised when a rule's expressions are evaluated on numbers that do not fit.
 MISFITS: Final = (TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueError)
 
+_NUMBERS: Final = with_trait(Trait.NUMBER)
 _Key = tuple[str, tuple[AttrValue, ...], tuple[int, ...]]
 
 
@@ -246,6 +247,8 @@ class ProofGraph(Terms):
         self._size.append(1)
         self._readers.append([])
         self._edge.append(None)
+        if op in _NUMBERS and "value" in (names := spec_of(op).attr_names):
+            self.numbers[number] = float(attrs[names.index("value")])  # type: ignore[arg-type]
         for i in dict.fromkeys(map(self.find, inputs)):
             self._readers[i].append(number)
         same = self._canonical.setdefault(self._signature(number), number)
@@ -555,8 +558,6 @@ class ProofGraph(Terms):
         made = super().build(op, attrs, inputs)
         if made == before and self.made is not None:
             self.made(made)
-        if "value" in spec_of(op).attr_names and not inputs:
-            self.numbers.setdefault(made, float(attrs[spec_of(op).attr_names.index("value")]))  # type: ignore[arg-type]
         return made
 
 

@@ -1,23 +1,22 @@
 """Derivability: which equations and rules given laws imply.
 
-Equations of terms, and rules at drawn instances, are questions to the proof graph. The rules of a set are judged
-together, in every case of their typing, by the batch verifier with the laws as axioms.
+Equations of terms, and rules in every case of their typing, are questions to the proof graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from workbench.graph import GraphBuilder
 from workbench.laws.proof_graph import ProofGraph
-from workbench.laws.verification.evidence import Effort
-from workbench.laws.verification.proving.chain import find_chain
+from workbench.laws.verification.instances.ground import Instance
+from workbench.laws.verification.proving.chain import Chain, find_chain
 from workbench.laws.verification.proving.prove import generic_cases
 from workbench.laws.verification.refuting.refute import search
-from workbench.laws.verification.verdict import Verdict
-from workbench.laws.verification.verify import Verification
 from workbench.ops import TensorType
 from workbench.rules.pattern import (
     App,
@@ -31,8 +30,9 @@ from workbench.rules.pattern import (
     tensor_variables,
 )
 from workbench.rules.pattern import Literal as Fixed
+from workbench.rules.verdicts import law_of
 from workbench.run.display import Face
-from workbench.run.trace import Step
+from workbench.support import deadline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 #: derivable.
 ROUNDS: Final = 4
 MOST_TERMS: Final = 20_000
-#: Instances at which a rule without a generic one is derived.
-INSTANCES: Final = 6
+#: Instances at which a rule without a generic one is derived, and those of a first look for a counterexample.
+INSTANCES, LOOK = 6, 24
+#: Limit on the seconds in which one rule is derived.
+SECONDS: Final = 30.0
 
 
 def backwards(rule: Rule) -> Rule | None:
@@ -78,22 +80,6 @@ def _matchable(term: Term) -> bool:
     return simple and all(map(_matchable, term.args))
 
 
-def both_ways(rules: Sequence[Rule], *, distinct: bool = True) -> list[Rule]:
-    """Return laws and, if they can be read so, the laws from right to left.
-
-    Args:
-        rules: The laws.
-        distinct: Whether names tell laws apart, so that none is added that is there by name.
-    """
-    names = {r.name for r in rules} if distinct else frozenset()
-    found = list(rules)
-    for rule in rules:
-        back = backwards(rule)
-        if back is not None and back.name not in names:
-            found.append(back)
-    return found
-
-
 def derivable(
     pairs: Sequence[tuple[Term, Term]],
     types: Mapping[str, TensorType],
@@ -126,81 +112,88 @@ def _node(builder: GraphBuilder, leaves: Mapping[str, int], term: Term) -> int:
     return builder.op(term.op, *(_node(builder, leaves, a) for a in term.args), **attrs)
 
 
-def derived_at_samples(rule: Rule, laws: Sequence[Rule], *, seed: int = 0) -> int:
-    """Return the number of drawn instances of a rule if laws imply it at each of them, 0 otherwise.
+def chains_at(instances: Sequence[Instance], laws: Sequence[Rule]) -> list[Chain] | None:
+    """Return the chains of laws in the first of some instances, None if one of the instances has none."""
+    first: list[Chain] | None = None
+    for instance in instances:
+        chains = find_chain(instance, laws, MOST_TERMS)
+        if chains is None:
+            return None
+        first = first or chains
+    return first
 
-    A rule with a generic instance is derived there, not here: the result is 0.
 
-    The laws are read in both directions; ``seed`` is the seed of the instances.
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """The outcome for one rule: ``derived``, ``not derived`` or ``refuted``, and its evidence in one line.
+
+    ``used`` are the laws of the chain in its first instance, ``sampled`` the number of instances if they were drawn.
     """
-    if generic_cases(rule, broadcast=False).instances:
-        return 0
-    drawn = search(rule, INSTANCES, seed=seed, broadcast=False, corners=()).passed
-    return len(drawn) if all(find_chain(i, laws) is not None for i in drawn) else 0
+
+    rule: Rule
+    outcome: str
+    evidence: str = ""
+    used: tuple[str, ...] = ()
+    sampled: int = 0
 
 
-#: The meaning of a verdict under given laws.
-MEANING: Final = {"proved": "derived", "refuted": "refuted", "vacuous": "derived"}
-#: The limits by default: rounds, e-nodes and passes of the e-graph in which rules are derived.
-EFFORT: Final = Effort(
-    draws=24, region=0, e_nodes=60_000, rounds=10, passes=4, chain=0, models=0, seconds=600.0
-)
+def _derived(rule: Rule, laws: Sequence[Rule], seed: int) -> Derived:
+    looked = search(rule, LOOK, seed=seed, broadcast=False)
+    if looked.counterexample is not None:
+        return Derived(rule, "refuted", str(looked.counterexample))
+    if rule.sources == rule.targets:
+        return Derived(rule, "derived", "both sides are the same term")
+    with suppress(deadline.OutOfTime), deadline.ending(time.time() + SECONDS):
+        cases = generic_cases(rule, broadcast=False).instances
+        drawn = [] if cases else search(rule, INSTANCES, seed=seed, broadcast=False, corners=()).passed
+        chains = chains_at([*cases, *drawn], laws)
+        if chains is not None:
+            used = tuple(dict.fromkeys(name for chain in chains for name in chain.axioms))
+            where = f"at {len(drawn)} drawn instances " if drawn else ""
+            return Derived(rule, "derived", f"{where}by {', '.join(used)}", used, len(drawn))
+    return Derived(rule, "not derived")
 
 
 @dataclass(slots=True)
 class Coverage(Face):
     """The rules of a set that given laws imply.
 
-    A rule is *derived* if both sides meet in an e-graph that only the laws grow, read in both directions, in
-    every case of the rule's typing. If its typing has no generic case, they must meet at drawn instances, of
-    which ``sampled`` has the number by the name of the rule. A rule with a counterexample is *refuted*. The
-    others are *not derived* within the limits of ``effort``.
+    A rule is *derived* if a chain of laws, read in both directions, leads from one side to the other in every case of
+    the rule's typing. If its typing has no generic case, there must be one at drawn instances, of which ``sampled``
+    has the number by the name of the rule. A rule with a counterexample is *refuted*. The others are *not derived*
+    within the limits: :data:`MOST_TERMS` and :data:`SECONDS`.
 
     Args:
         rules: The rules.
         laws: The laws.
-        effort: The limits; with ``chain`` above 0, each derivation is explained by a chain of terms.
         seed: Seed of the search for counterexamples.
-        progress: Callback after every step.
 
     """
 
     rules: Sequence[Rule]
     laws: Sequence[Rule]
-    effort: Effort = EFFORT
     seed: int = 0
-    progress: Callable[[Step], None] | None = None
-    verdicts: tuple[Verdict, ...] = field(init=False)
+    found: tuple[Derived, ...] = field(init=False)
     seconds: float = field(init=False, default=0.0)
-    sampled: dict[str, int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        check = Verification(
-            list(self.rules), axiom_set=both_ways(self.laws), effort=self.effort, seed=self.seed, apart=True
-        )
-        try:
-            check.run(self.progress)
-        finally:
-            check.close()
-        self.verdicts = tuple(check.verdicts)
-        for verdict, rule in zip(self.verdicts, self.rules, strict=True):
-            if verdict.verdict not in MEANING:
-                count = derived_at_samples(rule, self.laws, seed=self.seed)
-                self.sampled |= {verdict.name: count} if count else {}
-        self.seconds = check.seconds
-
-    def outcome(self, verdict: Verdict) -> str:
-        """Return ``derived``, ``refuted`` or ``not derived``."""
-        return MEANING.get(verdict.verdict, "derived" if verdict.name in self.sampled else "not derived")
+        began = time.perf_counter()
+        self.found = tuple(_derived(rule, self.laws, self.seed) for rule in self.rules)
+        self.seconds = time.perf_counter() - began
 
     def named(self, outcome: str) -> list[str]:
         """Return the names of the rules with an outcome."""
-        return [v.name for v in self.verdicts if self.outcome(v) == outcome]
+        return [one.rule.name for one in self.found if one.outcome == outcome]
 
     @property
     def derived(self) -> list[str]:
         """Return the names of the rules that the laws imply."""
         return self.named("derived")
+
+    @property
+    def sampled(self) -> dict[str, int]:
+        """Return the number of drawn instances of the rules that are derived there, by name."""
+        return {one.rule.name: one.sampled for one in self.found if one.sampled}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -209,29 +202,20 @@ class Coverage(Face):
 
     @property
     def used(self) -> list[str]:
-        """Return the names of the laws that the derivations use, in the order of the laws.
-
-        They are known if the effort has a ``chain`` above 0.
-        """
-        names = {name.removesuffix("-back") for v in self.verdicts for name in v.evidence.get("axioms", ())}
+        """Return the names of the laws that the chains use, in the order of the laws."""
+        names = {name for one in self.found for name in one.used}
         return [r.name for r in self.laws if r.name in names]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per rule: name, outcome, law, and the chain of terms or the counterexample."""
+        """Return one row per rule: name, outcome, law, and the laws of its chain or the counterexample."""
         import pandas as pd
 
-        rows = []
-        for verdict in self.verdicts:
-            chains = verdict.evidence.get("chain") or []
-            evidence = "; ".join(" ".join(c) for c in chains) or str(verdict.evidence.get("summary", ""))
-            if verdict.name in self.sampled:
-                evidence = f"at {self.sampled[verdict.name]} drawn instances"
-            rows.append((verdict.name, self.outcome(verdict), verdict.law, evidence))
+        rows = [(one.rule.name, one.outcome, law_of(one.rule), one.evidence) for one in self.found]
         return pd.DataFrame(rows, columns=["rule", "outcome", "law", "evidence"])
 
     def __repr__(self) -> str:
         counts = self.counts
         return (
-            f"{len(self.verdicts)} rules from {len(self.laws)} laws: {counts['derived']} derived, "
+            f"{len(self.found)} rules from {len(self.laws)} laws: {counts['derived']} derived, "
             f"{counts['not derived']} not derived, {counts['refuted']} refuted, {self.seconds:.1f} s"
         )

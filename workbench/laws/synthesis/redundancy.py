@@ -1,7 +1,8 @@
 """The rules of a set that follow from its other rules, and are kept because one step is faster than several.
 
 Run as ``python -m workbench.laws.synthesis.redundancy`` it asks this of every default rule and writes a record
-and a table to ``results/library``. It continues where an earlier run ended; ``--seconds`` limits one run.
+and a table to ``results/library``. It continues where an earlier run ended; ``--seconds`` limits one run. ``--axioms``
+asks it of the axioms instead, and writes nothing.
 """
 
 from __future__ import annotations
@@ -16,23 +17,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from workbench.laws.synthesis.derivation import both_ways
-from workbench.laws.verification.proving.chain import axioms_needed
-from workbench.laws.verification.proving.prove import Cases, Prover
+from workbench.laws.synthesis.derivation import MOST_TERMS, SECONDS, chains_at
+from workbench.laws.verification.proving.prove import axioms, generic_cases
 from workbench.laws.verification.refuting.refute import search
-from workbench.ops import TypeMismatch
 from workbench.rules import parse_rule, rule_set
-from workbench.rules.pattern import Rule, operators_of
+from workbench.rules.pattern import App, Rule, Term, operators_of, subterms
 from workbench.rules.symmetry import canonical
 from workbench.rules.verdicts import law_of
-from workbench.saturation import Limits
-from workbench.saturation.remote import RemoteEngine
+from workbench.support import deadline
 from workbench.support.files import write_atomic
 
-#: The bounds of one derivation; a rule that is not derived within them counts as independent.
-BOUNDS: Final = Limits(e_nodes=6_000, seconds=8.0, iterations=5, k_multi=0)
-#: Rounds without a proof of a further case after which a derivation is given up.
-IDLE: Final = 3
 #: Drawn instances at which a derivation is repeated.
 DRAWS: Final = 6
 #: The place of the record and of the table.
@@ -44,66 +38,46 @@ class Redundant:
     """The outcome for one rule.
 
     ``outcome`` is ``derived``, ``independent`` (within the bounds), or ``open`` if the rule has no generic
-    instance or is derived at these only. ``used`` names rules that suffice for the first case, none of which
-    can be left out. ``cases`` is the number of cases, ``rounds`` that of rounds of the e-graph.
+    instance or is derived at these only. ``used`` names the rules of the chain in the first case. ``cases`` is the
+    number of cases, ``steps`` that of the chain's steps.
     """
 
     name: str
     outcome: str
     used: tuple[str, ...] = ()
     cases: int = 0
-    rounds: int = 0
+    steps: int = 0
 
 
-def redundant(
-    rule: Rule, rules: Sequence[Rule], *, engine: RemoteEngine | None = None
-) -> tuple[Redundant, RemoteEngine | None]:
-    """Return whether the other rules of a set imply a rule, and the engine for the next one.
+def redundant(rule: Rule, rules: Sequence[Rule]) -> Redundant:
+    """Return whether the other rules of a set imply a rule, in every case of its typing and at drawn instances.
 
     The other rules, of all phases, are read in both directions. The rule itself, its other direction and its
-    renamings are not among them. Only those that are :func:`near` are used. ``engine`` is an engine to use
-    again.
+    renamings are not among them. Only those that are :func:`near` are used.
     """
     own = _key(rule)
     others = near(rule, [replace(r, phase="any") for r in rules if _key(r) != own])
-    prover = Prover([rule], others, BOUNDS, engine=engine)
+    cases = generic_cases(rule, broadcast=True).instances
+    outcome = "independent" if cases else "open"
+    if not cases or not others:
+        return Redundant(rule.name, outcome, cases=len(cases))
     try:
-        if not others or not prover.begin():
-            outcome = "independent" if not others and prover.open_goals() else "open"
-            return Redundant(rule.name, outcome), prover.engine
-        idle = 0
-        while not prover.pass_over and idle < IDLE:
-            idle = 0 if prover.step() else idle + 1
-        proof = prover.proof(0)
-        cases = prover.cases[0].instances
-        if proof is None:
-            return Redundant(rule.name, "independent", cases=len(cases)), prover.engine
-        if not _at_draws(rule, others, prover):
-            return Redundant(rule.name, "open", cases=len(cases)), prover.engine
-        used = axioms_needed(cases[0], others, BOUNDS)
-    except (TypeMismatch, ValueError):
-        return Redundant(rule.name, "open"), prover.engine
-    named = tuple(dict.fromkeys(name.removesuffix("-back") for name in used))
-    return Redundant(rule.name, "derived", named, len(cases), proof.round), prover.engine
-
-
-def _at_draws(rule: Rule, others: Sequence[Rule], before: Prover) -> bool:
-    """Return whether the others imply a rule at drawn instances too, in which more is open to chance.
-
-    In a generic instance an expansion may expand nothing, for example.
-    """
-    drawn = tuple(search(rule, DRAWS, corners=()).passed)
-    prover = Prover([rule], others, BOUNDS, engine=before.engine)
-    prover.cases[0] = Cases(drawn, False, sampled=len(drawn))
-    if drawn and prover.begin():
-        while not prover.pass_over:
-            prover.step()
-    before.engine = prover.engine
-    return not drawn or prover.proof(0) is not None
+        with deadline.ending(time.time() + SECONDS):
+            chains = chains_at(cases, others)
+            if chains is None:
+                return Redundant(rule.name, outcome, cases=len(cases))
+            # More is open to chance at drawn instances: in a generic one an expansion may expand nothing.
+            outcome = "open"
+            if chains_at([cases[0], *search(rule, DRAWS, corners=()).passed], others) is None:
+                return Redundant(rule.name, outcome, cases=len(cases))
+    except deadline.OutOfTime:
+        return Redundant(rule.name, outcome, cases=len(cases))
+    used = tuple(dict.fromkeys(name for chain in chains for name in chain.axioms))
+    return Redundant(rule.name, "derived", used, len(cases), sum(len(chain.steps) for chain in chains))
 
 
 def near(rule: Rule, others: Iterable[Rule]) -> list[Rule]:
-    """Return the rules, read in both directions, that can matter for a rule.
+    """Return the rules that can matter for a rule.
 
     Those are the rules of its own operators, and of operators that one step from these can make.
 
@@ -111,19 +85,26 @@ def near(rule: Rule, others: Iterable[Rule]) -> list[Rule]:
     >>> texts = "a: relu(neg(x)) => neg(x)", "b: add(x, y) => add(y, x)", "c: relu(x) => max(x, x)"
     >>> rules = [parse_rule(text)[0] for text in texts]
     >>> [r.name for r in near(rules[0], rules)]
-    ['a', 'c', 'a-back', 'c-back']
+    ['a', 'c']
     """
-    every = both_ways(list(others))
-    known = set(operators_of(rule))
-    grown = set(known)
-    for other in every:
-        if _sources(other) <= known:
-            grown |= operators_of(other)
+    every = list(others)
+    known = operators_of(rule)
+    grown = known.union(
+        *(
+            operators_of(other)
+            for other in every
+            if any(_among(side, known) for side in (other.sources, other.targets))
+        )
+    )
     return [other for other in every if operators_of(other) <= grown]
 
 
-def _sources(rule: Rule) -> frozenset[str]:
-    return frozenset(operators_of(replace(rule, targets=rule.sources)))
+def _among(side: Sequence[Term], operators: frozenset[str]) -> bool:
+    """Return whether a side, which is read if it is no mere variable, has only some operators."""
+    inside = (t for term in side for t in subterms(term))
+    return all(isinstance(t, App) for t in side) and all(
+        t.op in operators for t in inside if isinstance(t, App)
+    )
 
 
 def _key(rule: Rule) -> frozenset[Any]:
@@ -133,25 +114,17 @@ def _key(rule: Rule) -> frozenset[Any]:
     return frozenset({(first, len(rule.sources)), (second, len(rule.targets))})
 
 
-def missing(
-    law: Rule, rules: Sequence[Rule], *, engine: RemoteEngine | None = None
-) -> tuple[Redundant, RemoteEngine | None]:
-    """Return whether a set has a law, implies it, or lacks it, and the engine for the next law.
+def missing(law: Rule, rules: Sequence[Rule]) -> Redundant:
+    """Return whether a set has a law, implies it, or lacks it.
 
     The outcome is ``present``, ``derived``, ``missing`` (not derived within the bounds) or ``open``.
-
-    Args:
-        law: The law.
-        rules: The set.
-        engine: An engine that is reused.
     """
     own = _key(law)
     same = tuple(r.name for r in rules if _key(r) == own)
     if same:
-        return Redundant(law.name, "present", same), engine
-    found, engine = redundant(law, rules, engine=engine)
-    outcome = "missing" if found.outcome == "independent" else found.outcome
-    return replace(found, outcome=outcome), engine
+        return Redundant(law.name, "present", same)
+    found = redundant(law, rules)
+    return replace(found, outcome="missing") if found.outcome == "independent" else found
 
 
 def synthesised(folder: Path) -> list[Rule]:
@@ -211,20 +184,15 @@ def examine(
         for r in rules
         if known.get(r.name, {}).get("set") == mark and known[r.name].get("law") == law_of(r)
     }
-    engine: RemoteEngine | None = None
-    try:
-        for rule in rules:
-            if rule.name in found:
-                continue
-            if time.perf_counter() - began > seconds:
-                break
-            one, engine = redundant(rule, rules, engine=engine)
-            found[rule.name] = {"law": law_of(rule), "set": mark, **asdict(one), "used": list(one.used)}
-            tell(f"{rule.name}: {one.outcome} {', '.join(one.used)}".rstrip())
-            keep(found)
-    finally:
-        if engine is not None:
-            engine.kill()
+    for rule in rules:
+        if rule.name in found:
+            continue
+        if time.perf_counter() - began > seconds:
+            break
+        one = redundant(rule, rules)
+        found[rule.name] = {"law": law_of(rule), "set": mark, **asdict(one), "used": list(one.used)}
+        tell(f"{rule.name}: {one.outcome} {', '.join(one.used)}".rstrip())
+        keep(found)
     return found
 
 
@@ -242,20 +210,20 @@ def table(rules: Sequence[Rule], found: Mapping[str, Mapping[str, Any]]) -> str:
         "Written by `python -m workbench.laws.synthesis.redundancy`, which continues where it ended. "
         f"{len(found)} of {len(rules)} default rules asked: {counts['derived']} derived, "
         f"{counts['independent']} independent, {counts['open']} open.",
-        "A rule is *derived* if the other default rules, read in both directions, make its two sides meet "
-        f"in every case of its typing, in an e-graph of at most {BOUNDS.e_nodes} e-nodes and "
-        f"{BOUNDS.iterations} rounds. It is kept for speed: one step instead of several, and no e-nodes in "
-        "between, or a direction in which the others are not read while a graph is optimised. "
+        "A rule is *derived* if a chain of the other default rules, read in both directions, leads from one side "
+        f"to the other in every case of its typing, among at most {MOST_TERMS} new terms. It is kept for speed: one "
+        "step instead of several, and no e-nodes in between, or a direction in which the others are not read "
+        "while a graph is optimised. "
         "*Independent* says that these bounds were not enough, not that there is no derivation. *Open* "
         "rules have no generic instance, or are derived at generic instances and not at drawn ones.",
         "Each rule is judged separately: two rules may each follow from the other one, and then only one "
         "of them can be left out.",
     ]
     rows = [
-        f"| {name} | {one['outcome']} | {', '.join(one['used'])} | {one['rounds'] or ''} |"
+        f"| {name} | {one['outcome']} | {', '.join(one['used'])} | {one['steps'] or ''} |"
         for name, one in ((r.name, found[r.name]) for r in rules if r.name in found)
     ]
-    head = ["| rule | outcome | rules that suffice for its first case | rounds |", "|---|---|---|---|"]
+    head = ["| rule | outcome | rules of the chain in its first case | steps |", "|---|---|---|---|"]
     return "\n\n".join([*parts, "\n".join(head + rows)]) + "\n"
 
 
@@ -264,10 +232,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="limit on this run in seconds")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="the folder of the record and the table")
+    parser.add_argument(
+        "--axioms", action="store_true", help="ask instead which axioms follow from the others"
+    )
     parser.add_argument("--laws", type=Path, help="ask instead which laws in this folder of results it lacks")
     options = parser.parse_args(arguments)
     if not options.seconds > 0:
         parser.error(f"the limit must be positive, got {options.seconds} (try 600)")
+
+    def tell(text: str) -> None:
+        print(text, flush=True)
+
+    if options.axioms:
+        examine(list(axioms()), {}, seconds=options.seconds, keep=lambda found: None, tell=tell)
+        return
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.laws is not None:
         _ask_for_missing(options.laws, options.folder, options.seconds)
@@ -278,9 +256,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     def keep(found: dict[str, dict[str, Any]]) -> None:
         write_atomic(record, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-
-    def tell(text: str) -> None:
-        print(text, flush=True)
 
     found = examine(rules, known, seconds=options.seconds, keep=keep, tell=tell)
     keep(found)
@@ -293,17 +268,12 @@ def _ask_for_missing(results: Path, folder: Path, seconds: float) -> None:
     """Write the synthesised laws that the library lacks, as far as they are decided in the time."""
     laws, rules, began = synthesised(results), list(rule_set("default")), time.perf_counter()
     found: list[tuple[Rule, Redundant]] = []
-    engine: RemoteEngine | None = None
-    try:
-        for law in laws:
-            if time.perf_counter() - began > seconds:
-                break
-            one, engine = missing(law, rules, engine=engine)
-            found.append((law, one))
-            print(f"{law.name}: {one.outcome} {', '.join(one.used)}".rstrip(), flush=True)
-    finally:
-        if engine is not None:
-            engine.kill()
+    for law in laws:
+        if time.perf_counter() - began > seconds:
+            break
+        one = missing(law, rules)
+        found.append((law, one))
+        print(f"{law.name}: {one.outcome} {', '.join(one.used)}".rstrip(), flush=True)
     write_atomic(folder / "missing.md", missing_table(found))
     print(f"{len(found)} of {len(laws)} laws asked; see {folder / 'missing.md'}", file=sys.stderr)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.laws.synthesis.derivation import both_ways
+from workbench.laws.synthesis.derivation import backwards
 from workbench.laws.synthesis.enumeration import Enumeration, Node
 from workbench.laws.synthesis.instantiation import grounded
 from workbench.ops import TensorType, TypeMismatch, spec_of
@@ -260,8 +260,10 @@ class Rewriting:
     def _rewrites(self, law: Rule) -> list[_Rewrite]:
         grammar = self.enumeration.grammar
         found = []
-        for rule in both_ways(grounded(law, grammar.forms, grammar.sizes[0]), distinct=False):
-            found += self._rewrite(rule.sources[0], rule.targets[0], rule.conditions)
+        for rule in grounded(law, grammar.forms, grammar.sizes[0]):
+            for one in (rule, backwards(rule)):
+                if one is not None:
+                    found += self._rewrite(one.sources[0], one.targets[0], one.conditions)
         return found
 
     def _equation(self, left: Term, right: Term) -> list[_Rewrite]:

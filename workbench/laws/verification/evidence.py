@@ -18,7 +18,7 @@ from workbench.laws.theorems.steps import Rejected
 from workbench.laws.verification.instances.boundary_values import OPEN, Corner, decisions_of
 from workbench.laws.verification.instances.ground import Instance, broadcasting_mismatch
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.proving.chain import axioms_needed, find_chain, replay
+from workbench.laws.verification.proving.chain import find_chain, replay
 from workbench.laws.verification.proving.prove import Cases, Proof, axioms, generic_cases, spreads
 from workbench.laws.verification.refuting.cases import replays
 from workbench.laws.verification.refuting.exact_arithmetic import NEAR
@@ -28,7 +28,6 @@ from workbench.laws.verification.refuting.region import find_region
 from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import is_theorem
-from workbench.saturation import Limits
 from workbench.support import deadline
 
 #: Largest number of generic instances without a proof that are searched for counterexamples of their own.
@@ -322,16 +321,12 @@ def _explained(settings: Settings, question: Question) -> dict[str, Any]:
 
 
 def _chain(settings: Settings, case: Instance) -> dict[str, Any]:
-    """Return a chain of terms that has been replayed, otherwise the axioms that the proof needs."""
+    """Return a chain of terms that has been replayed; the proof may be too deep for one to be found."""
     chains = find_chain(case, settings.axioms, settings.effort.chain)
-    if chains is not None and not replay(case, chains, settings.axioms):
-        return {"axioms": [], "chain": None, "replays": False}
     if chains is None:
-        # The proof is too deep to be found term by term.
-        limits = Limits(
-            e_nodes=settings.effort.e_nodes, seconds=20.0, iterations=settings.effort.rounds, k_multi=0
-        )
-        return {"axioms": list(axioms_needed(case, settings.axioms, limits)), "chain": None}
+        return {"axioms": [], "chain": None}
+    if not replay(case, chains, settings.axioms):
+        return {"axioms": [], "chain": None, "replays": False}
     used = dict.fromkeys(name for chain in chains for name in chain.axioms)
     shown = [str(chain).split("\n  ") for chain in chains]
     return {"axioms": list(used), "chain": shown, "replays": True}

@@ -1,10 +1,9 @@
-"""Judge the rule library: test every rule, at length if it is no theorem, and every axiom on small shapes.
+"""Judge the rule library: test every rule, at length if it is no theorem.
 
 Run as ``python -m workbench.laws.verification.library`` it writes its results to the folder of the rules: a record
 (``status.json``) and a table for readers (``README.md``). The batch prover decides no rule of the library: a rule is
 a theorem by its stored proof (:mod:`workbench.laws.verification.proofs` seeks it and runs first), or it is tested.
-``--new`` tests only laws that are new or have changed since the record. ``--redundant`` instead lists the axioms that
-follow from the others.
+``--new`` tests only laws that are new or have changed since the record.
 """
 
 from __future__ import annotations
@@ -12,15 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from importlib.metadata import version
-from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,34 +25,16 @@ from workbench.laws.pool import processes
 from workbench.laws.theorems.store import why_no_theorem
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.half_precision import range_record
-from workbench.laws.verification.instances.ground import all_values, instance_of, options
-from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.nondeterminism import Enumeration
-from workbench.laws.verification.instances.spaces import open_space
-from workbench.laws.verification.instances.typings import SMALL
-from workbench.laws.verification.proving.prove import Prover, axioms
-from workbench.laws.verification.refuting.cases import case_of
 from workbench.laws.verification.refuting.exact_arithmetic import PRIME
-from workbench.laws.verification.refuting.refute import Findings, search
+from workbench.laws.verification.refuting.refute import search
 from workbench.laws.verification.verdict import Verdict
 from workbench.laws.verification.verify import Verification
-from workbench.ops import TypeMismatch
-from workbench.ops.exact import Inexact
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import load_rules
 from workbench.rules.verdicts import VERDICTS, as_verdict, combined, is_theorem, law_of, library, statuses
 from workbench.run.trace import StopReason
-from workbench.saturation import Limits
 from workbench.support.files import write_atomic
 
-#: Number of instances of an axiom after which its enumeration ends.
-EXHAUSTING: Final = 6000
-#: Largest number of instances of one family (a stride, an activation, a choice of broadcasting), so that the
-#: first families do not use up the total; and largest number of assignments tried for a family.
-FAMILY: Final = 600
-ASSIGNMENTS: Final = 1 << 14
-#: Random instances of an axiom whose enumeration is not complete.
-DRAWS: Final = 200
 #: Random instances of a rule that is no theorem, and seconds for them.
 UNPROVED_DRAWS: Final = 2000
 MAX_TEST_SECONDS: Final = 600.0
@@ -65,63 +44,17 @@ MAX_LIBRARY_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class LawTest:
-    """The test of a law without a proof: how many instances agreed, and whether they are exhaustive."""
+    """The test of a law without a proof: how many instances agreed, and the counterexample if there is one."""
 
     rule: Rule
     instances: int
-    exhaustive: bool
     counterexample: str = ""
-
-
-def exhaust(axiom: Rule, limit: int = EXHAUSTING, seed: int = 0) -> LawTest:
-    """Evaluate an axiom on every small instance in exact arithmetic, at most ``limit`` of them.
-
-    Small means extents 1 and 2, kernels up to 3, pads 0 and 1, one or two groups, and so on
-    (:data:`~workbench.laws.verification.instances.typings.SMALL`). Random instances are added if the typing of
-    the axiom is not linear, if there are more small instances than the limit, or if there are hardly any:
-    the first instances of an enumeration are all alike.
-    """
-    rng = random.Random(seed)
-    walk = Enumeration()
-    done, exhaustive = 0, True
-    while done < limit:
-        try:
-            space = open_space(axiom, walk, SMALL)
-            free = space.system.free()
-            exhaustive &= prod(len(set(options(space, u, SMALL))) for u in free) <= ASSIGNMENTS
-            for number, values in enumerate(all_values(space, SMALL, ASSIGNMENTS)):
-                if number == FAMILY:
-                    exhaustive = False
-                    break
-                case = case_of(instance_of(space, values))
-                where = case.differs(case.kind, case.draw(rng))
-                if where is not None:
-                    return LawTest(axiom, done, False, str(instance_of(space, values)))
-                done += 1
-                if done >= limit:
-                    break
-        except (Inconsistent, TypeMismatch, Inexact):
-            pass
-        except NotLinear:
-            exhaustive = False
-        if not walk.advance():
-            break
-    else:
-        exhaustive = False
-    if exhaustive and done >= 40:
-        return LawTest(axiom, done, True)
-    found = search(axiom, DRAWS, seed=seed)
-    return LawTest(axiom, done + len(found.passed), False, _shown(found))
 
 
 def draw_many(rule: Rule, seed: int = 0) -> LawTest:
     """Evaluate a rule that is no theorem on many random instances in exact arithmetic."""
     found = search(rule, UNPROVED_DRAWS, seed=seed, seconds=MAX_TEST_SECONDS)
-    return LawTest(rule, len(found.passed), False, _shown(found))
-
-
-def _shown(found: Findings) -> str:
-    return "" if found.counterexample is None else str(found.counterexample)
+    return LawTest(rule, len(found.passed), "" if found.counterexample is None else str(found.counterexample))
 
 
 def recorded(rule: Rule) -> LawTest | None:
@@ -129,40 +62,13 @@ def recorded(rule: Rule) -> LawTest | None:
     known = statuses().get(rule.name)
     if known is None or known["law"] != law_of(rule):
         return None
-    if "exhaustive" not in known and known.get("draws", 0) < UNPROVED_DRAWS:
+    if known.get("draws", 0) < UNPROVED_DRAWS:
         return None
-    return LawTest(rule, known["draws"], known.get("exhaustive", False), known.get("summary", ""))
-
-
-def redundant_axioms(rules: Sequence[Rule] | None = None) -> dict[str, int]:
-    """Return the axioms that the others prove, each with the round in which they do.
-
-    A law that is read in both directions counts as one axiom.
-    """
-    every = list(axioms() if rules is None else rules)
-    found: dict[str, int] = {}
-    engine = None
-    for axiom in every:
-        if axiom.name.endswith("-back"):
-            continue
-        others = [a for a in every if a.name.removesuffix("-back") != axiom.name]
-        limits = Limits(e_nodes=20_000, seconds=20.0, iterations=6, k_multi=0)
-        prover = Prover([axiom], others, limits, engine=engine)
-        if prover.begin():
-            idle = 0
-            while not prover.pass_over and idle < 3:
-                idle = 0 if prover.step() else idle + 1
-            proof = prover.proof(0)
-            if proof is not None:
-                found[axiom.name] = proof.round
-        engine = prover.engine
-    if engine is not None:
-        engine.kill()
-    return found
+    return LawTest(rule, known["draws"], known.get("summary", ""))
 
 
 def judge_library(seed: int = 0, *, new: bool = False) -> Verification:
-    """Return the completed verification of every rule of the library that is not an axiom.
+    """Return the completed verification of every rule of the library.
 
     With ``new`` rules with a recorded verdict are left out.
     """
@@ -177,7 +83,7 @@ def judge_library(seed: int = 0, *, new: bool = False) -> Verification:
 
 
 def _library_rules() -> list[Rule]:
-    return [r for f in sorted(library().glob("*.rules")) if f.stem != "axioms" for r in load_rules(f)]
+    return [r for f in sorted(library().glob("*.rules")) for r in load_rules(f)]
 
 
 def record(verdict: Verdict) -> dict[str, Any]:
@@ -220,8 +126,8 @@ def write_status(
     """Write the record and the table; each file is written completely or not at all.
 
     Args:
-        verification: The verdicts on all rules that are not axioms.
-        tests: The tests of axioms and of rules that are no theorems.
+        verification: The verdicts on rules.
+        tests: The tests of rules that are no theorems.
         folder: The folder of the library.
         ranges: The effects on the range of 16-bit floats, by rule name.
     """
@@ -229,9 +135,7 @@ def write_status(
     kept = {r.name: statuses()[r.name] for r in _library_rules() if _is_recorded(r)}
     rules = kept | judged
     for test in tests:
-        # An axiom has no verdict, only its test.
-        axiom = {"status": "tested", "law": law_of(test.rule), "draws": 0, "exhaustive": test.exhaustive}
-        known = rules.get(test.rule.name, axiom) | {"draws": test.instances}
+        known = rules[test.rule.name] | {"draws": test.instances}
         if test.counterexample:
             known |= {"status": "refuted", "summary": test.counterexample}
         rules[test.rule.name] = known
@@ -280,27 +184,21 @@ def _evidence(rule: Rule, known: dict[str, Any]) -> str:
     return "; ".join(filter(None, (text, known.get("summary", ""), why_no_theorem(rule))))
 
 
-def _tested(
-    how: Callable[[Rule], LawTest], rules: Sequence[Rule], pool: Executor, new: bool
-) -> list[LawTest]:
-    """Return the tests of rules in their order; with ``new`` recorded tests are reused."""
+def _tested(rules: Sequence[Rule], pool: Executor, new: bool) -> list[LawTest]:
+    """Return the tests at length of rules in their order; with ``new`` recorded tests are reused."""
     tests = {r.name: recorded(r) if new else None for r in rules}
-    found = {t.rule.name: t for t in pool.map(how, [r for r in rules if tests[r.name] is None])}
+    found = {t.rule.name: t for t in pool.map(draw_many, [r for r in rules if tests[r.name] is None])}
     return [found[name] if test is None else test for name, test in tests.items()]
 
 
 def main() -> None:
-    """Judge the library and write the outcome to its folder, or list redundant axioms."""
+    """Judge the library and write the outcome to its folder."""
     parser = argparse.ArgumentParser(description="Judge the rule library.")
-    parser.add_argument("--redundant", action="store_true", help="list axioms that follow from the others")
     parser.add_argument("--new", action="store_true", help="test only new and changed laws")
     parser.add_argument("--ranges", action="store_true", help="judge only the ranges of 16-bit floats")
     chosen = parser.parse_args()
     began = time.perf_counter()
-    if chosen.redundant:
-        for name, index in redundant_axioms().items():
-            print(f"{name}: follows from the others in round {index}")
-    elif chosen.ranges:
+    if chosen.ranges:
         with processes() as pool:
             ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
         write_ranges(ranges, library())
@@ -317,16 +215,14 @@ def main() -> None:
         with processes() as pool:
             tested = [v.rule for v in verification.verdicts if v.verdict == "tested" and v.rule is not None]
             unproved = [rule for rule in tested if not is_theorem(rule)]
-            tests = _tested(exhaust, list(axioms()), pool, chosen.new) + _tested(
-                draw_many, unproved, pool, chosen.new
-            )
+            tests = _tested(unproved, pool, chosen.new)
             ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
         write_status(verification, tests, library(), ranges)
         for verdict in verification.verdicts:
             if verdict.verdict != "tested":
                 print(verdict)
         refuted = [t for t in tests if t.counterexample]
-        print(f"{verification!r}\n{len(axioms())} axioms; tests refuted {len(refuted)}")
+        print(f"{verification!r}\ntests refuted {len(refuted)}")
     print(f"{time.perf_counter() - began:.1f} s")
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
 from workbench.graph import GraphBuilder
@@ -80,18 +79,6 @@ def sample(space: Space, rng: random.Random, menu: Menu, tries: int = 40) -> dic
         if found is not None:
             return found
     return None
-
-
-def all_values(space: Space, menu: Menu, limit: int = 4096) -> Iterator[dict[int, int]]:
-    """Yield values for all unknowns of a space, from at most ``limit`` assignments."""
-    free = space.system.free()
-    lists = [sorted(set(options(space, u, menu))) for u in free]
-    for tried, numbers in enumerate(product(*lists)):
-        if tried >= limit:
-            return
-        found = space.system.complete(dict(zip(free, numbers, strict=True)))
-        if found is not None:
-            yield found
 
 
 # -- both sides as nodes ------------------------------------------------------------------------------

@@ -57,23 +57,6 @@ class Menu:
         return next((value for known, value in self.fixed if known == coordinate), None)
 
 
-#: The menu for exhaustive tests of axioms: few options and small extents.
-SMALL: Final = Menu(
-    ranks=(1, 2),
-    strides=((1, 1), (2, 1)),
-    dilations=((1, 1), (1, 2)),
-    groups=(1, 2),
-    acts=("none", "relu", "sigmoid", "tanh"),
-    steps=(1, 2),
-    eps=(0.5,),
-    numbers=(0.0,),
-    members=(2,),
-    extents=(1, 2),
-    kernels=(1, 2, 3),
-    pads=(0, 1),
-)
-
-
 #: An integer in this reading: a number, or an expression in unknowns.
 Extent = int | Linear
 

@@ -12,11 +12,8 @@ from dataclasses import dataclass
 from workbench.laws import proof_graph
 from workbench.laws.proof_graph import NotAStep, ProofGraph, Step, Terms
 from workbench.laws.verification.instances.ground import Ground, Instance
-from workbench.laws.verification.proving.prove import Cases, Prover
 from workbench.laws.verification.refuting.cases import text_of
 from workbench.rules.pattern import Rule
-from workbench.saturation import Limits
-from workbench.support import deadline
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ def find_chain(instance: Instance, axioms: Sequence[Rule], effort: int = 3000) -
     """
     ground = Ground()
     pairs = ground.add(instance)
-    graph = ProofGraph(most=effort + len(ground.builder.nodes))
+    graph = ProofGraph(constant=lambda term: True, most=effort + len(ground.builder.nodes))
     place = graph.enter(ground.builder.nodes)
     goals = [(place[left], place[right]) for left, right in pairs]
     if not graph.run([axiom for axiom in axioms if not axiom.multi], goals):
@@ -97,36 +94,3 @@ def replay(instance: Instance, chains: Sequence[Chain], axioms: Sequence[Rule]) 
         if passed[-1] != place[right]:
             return False
     return True
-
-
-# -- the axioms of a deeper proof ------------------------------------------------------------------------
-def axioms_needed(case: Instance, axioms: Sequence[Rule], limits: Limits) -> tuple[str, ...]:
-    """Return a minimal set of axioms that prove a case of a rule: without any of them the proof fails.
-
-    The set is empty if the axioms prove nothing within the limits.
-    """
-    prover = _prove(case, axioms, limits, None)
-    try:
-        if prover.proof(0) is None or prover.saturation is None:
-            return ()
-        matched = {r.rule for step in prover.saturation.trace.steps for r in step.rules if r.matches}
-        needed = [axiom for axiom in axioms if axiom.name in matched]
-        for axiom in tuple(needed):
-            deadline.check()
-            fewer = [a for a in needed if a is not axiom]
-            prover = _prove(case, fewer, limits, prover)
-            if prover.proof(0) is not None:
-                needed = fewer
-        return tuple(axiom.name for axiom in needed)
-    finally:
-        prover.close()
-
-
-def _prove(case: Instance, axioms: Sequence[Rule], limits: Limits, before: Prover | None) -> Prover:
-    """Return the prover of one case after its last round; it reuses the engine of the prover ``before``."""
-    prover = Prover([case.rule], axioms, limits, engine=None if before is None else before.engine)
-    prover.cases[0] = Cases((case,), True)
-    if prover.begin():
-        while not prover.pass_over:
-            prover.step()
-    return prover

@@ -283,9 +283,8 @@ class Prover:
     A pass loads unproved cases, as many as an e-graph holds, into a fresh one and applies axioms until
     everything is proved, nothing can change any more, or a limit is reached. Passes over all cases are a
     sweep. Another sweep follows if this one proved some cases and left others. ``rounds`` maps each proved
-    case to the round in which its sides met. A given ``engine`` is reused. ``egraph_seconds`` is the part of
-    ``seconds`` in which e-graphs are loaded and grown, without making instances and starting the engine's
-    process.
+    case to the round in which its sides met. ``egraph_seconds`` is the time in which e-graphs are loaded and grown,
+    without making instances and starting the engine's process.
     """
 
     rules: Sequence[Rule]
@@ -295,8 +294,6 @@ class Prover:
     cases: dict[int, Cases] = field(default_factory=dict)
     rounds: dict[tuple[int, int], int] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
-    stop_reason: StopReason | None = None
-    seconds: float = 0.0
     egraph_seconds: float = 0.0
     passes: int = 0
     sweeps: int = 0
@@ -335,16 +332,8 @@ class Prover:
             return None
         return Proof(len(known), cases.complete, max(known), cases.sampled)
 
-    def open_cases(self, number: int) -> tuple[Instance, ...]:
-        """Return the generic instances of a rule that are not proved."""
-        cases = self.cases.get(number)
-        if cases is None:
-            return ()
-        return tuple(i for k, i in enumerate(cases.instances) if (number, k) not in self.rounds)
-
     def begin(self) -> bool:
         """Start a pass with open cases, those that wait first; return whether there are any."""
-        began = time.perf_counter()
         self._cut_in_sweep |= bool(self._goals) and self._unfinished
         open_ = self.open_goals()
         goals = sorted(set(open_) & set(self._waiting))
@@ -380,7 +369,6 @@ class Prover:
         self.passes += 1
         self.saturation.start_engine()
         self._met_in_sweep += self._check(0)
-        self.seconds += time.perf_counter() - began
         self.egraph_seconds += time.perf_counter() - ready
         return True
 
@@ -394,7 +382,6 @@ class Prover:
         undone = self.saturation.stop_reason in (StopReason.TIME_LIMIT, StopReason.MEMORY_LIMIT)
         met = 0 if undone and step.kind is StepKind.CUT else self._check(step.index)
         self._met_in_sweep += met
-        self.seconds += time.perf_counter() - began
         self.egraph_seconds += time.perf_counter() - began
         return met
 

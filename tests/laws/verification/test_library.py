@@ -1,3 +1,5 @@
+"""The library is judged: the record covers it, rules without a proof are tested at length, wrong axioms are refuted."""
+
 import json
 import sys
 from dataclasses import replace

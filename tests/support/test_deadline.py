@@ -1,3 +1,6 @@
+"""Deadlines end Python code from outside, nested ones too, and leave nothing behind."""
+
+import contextlib
 import math
 import subprocess
 import sys
@@ -80,6 +83,51 @@ except TimeUp:
 def test_a_profiler_continues_after_a_deadline():
     done = subprocess.run([sys.executable, "-c", PROFILED], capture_output=True, text=True, timeout=120)
     assert done.stdout == "1000\n"
+
+
+NESTED = """
+import random, time
+from workbench.support.deadline import TimeUp, deadline
+
+def step():
+    with deadline(time.perf_counter() + 0.006):
+        for _ in range(5):
+            pass
+
+def run(seconds):
+    try:
+        with deadline(time.perf_counter() + seconds):
+            while True:
+                step()
+    except TimeUp:
+        return 1
+
+random.seed(0)
+ended = 0
+for _ in range(100):
+    ended += run(random.uniform(0.001, 0.004))
+    end = time.perf_counter() + 0.008  # no deadline of a step is left over
+    while time.perf_counter() < end:
+        pass
+print(ended)
+"""
+
+
+def test_a_block_ends_while_blocks_inside_it_begin_and_end():
+    # A thread for each block would take the exception, never begin, and be waited for.
+    done = subprocess.run([sys.executable, "-c", NESTED], capture_output=True, text=True, timeout=120)
+    assert (done.stdout, done.stderr) == ("100\n", "")
+
+
+def test_a_block_ends_that_ends_with_one_inside_it():
+    def both(until):
+        with deadline(until):
+            with contextlib.suppress(TimeUp), deadline(until):
+                spin()
+            spin()
+
+    with pytest.raises(TimeUp):
+        both(time.perf_counter() + 0.05)
 
 
 def test_no_end_is_set():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
+import queue
 import threading
 import time
 from collections.abc import Iterator
@@ -21,38 +22,87 @@ class TimeUp(BaseException):
 INTERRUPTS: Final = (KeyboardInterrupt, TimeUp)
 
 
+class _Alarm:
+    """The end of a block, which ``rings`` in its thread unless the block has ended before."""
+
+    __slots__ = ("lock", "running", "sent", "thread", "until")
+
+    def __init__(self, until: float) -> None:
+        self.until, self.thread = until, threading.get_ident()
+        self.lock, self.running, self.sent = threading.Lock(), True, False
+
+    def ring(self) -> None:
+        with self.lock:
+            self.sent = True
+            if self.running:
+                _send(self.thread)
+
+
+class _Nested(threading.local):
+    """The alarms of the blocks that a thread is in, the outermost first."""
+
+    def __init__(self) -> None:
+        self.alarms: list[_Alarm] = []
+
+
+#: Seconds after which the end of a block that was taken for the end of one inside it comes again.
+_AGAIN: Final = 0.01
+_nested: Final = _Nested()
+_begun: Final[queue.SimpleQueue[_Alarm]] = queue.SimpleQueue()
+_ringer: list[threading.Thread] = []
+
+
+def _send(thread: int) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeUp))
+
+
+def _ring() -> None:
+    """Ring every alarm at its time."""
+    waiting: list[_Alarm] = []
+    while True:
+        wait = min((a.until for a in waiting), default=math.inf) - time.perf_counter()
+        with contextlib.suppress(queue.Empty):
+            waiting.append(_begun.get(timeout=min(max(0.0, wait), threading.TIMEOUT_MAX)))
+        now = time.perf_counter()
+        for alarm in waiting:
+            if alarm.until <= now:
+                alarm.ring()
+        waiting = [a for a in waiting if a.running and a.until > now]
+
+
 @contextlib.contextmanager
 def deadline(until: float) -> Iterator[None]:
     """Raise :class:`TimeUp` in the block if it is still running at ``until`` (of ``time.perf_counter``).
 
     The exception is raised between two operations of the interpreter: a long call of compiled code ends
-    first. Code in the block must tolerate an exception at any point, as it must for Ctrl-C.
+    first. Code in the block must tolerate an exception at any point, as it must for Ctrl-C. Blocks may be
+    nested. One thread rings for all: while a thread begins another, an exception for the first reaches the second.
     """
     if until == math.inf:
         yield
         return
-    thread = threading.get_ident()
-    lock = threading.Lock()
-    running, sent = True, False
-
-    def ring() -> None:
-        nonlocal sent
-        with lock:
-            if running:
-                sent = True
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeUp))
-
-    timer = threading.Timer(max(0.0, min(until - time.perf_counter(), threading.TIMEOUT_MAX)), ring)
-    timer.daemon = True
-    timer.start()
+    if not (_ringer and _ringer[-1].is_alive()):
+        _ringer.append(threading.Thread(target=_ring, name="deadlines", daemon=True))
+        _ringer[-1].start()
+    mine = _nested.alarms
+    alarm, depth = _Alarm(until), len(mine)
     try:
+        mine.append(alarm)
+        _begun.put(alarm)
         yield
     finally:
-        timer.cancel()
-        with lock:
-            running = False
-        if sent:
+        alarm.running = False  # at once: from here on the end of a block around this one may come, too
+        for left in mine[depth:]:  # an exception came before such a block inside could end itself
+            left.running = False
+        del mine[depth:]
+        with alarm.lock:
+            late = alarm.sent
+        if late:
             _discard()
+        for around in mine:
+            if around.sent and around.running:  # taken for the end of this block, whose handlers come first
+                around.until = time.perf_counter() + _AGAIN
+                _begun.put(around)
 
 
 def _discard() -> None:

@@ -1,3 +1,5 @@
+"""TASO's search: its order, its limits, its modes and its trace."""
+
 import time
 
 import numpy as np
@@ -319,14 +321,16 @@ def test_the_trace_says_what_was_taken_found_and_queued(tmp_path):
 
 
 def test_faces_and_plots_take_the_trace():
-    from workbench.faces.plots.saturation import firing_data, growth_data
+    from matplotlib.figure import Figure
+
+    from workbench.faces.plots.saturation import firing_data, plot_growth
     from workbench.faces.views.static_html import static_html
     from workbench.faces.views.steps import stepper_data
 
     run = search(benchmark("squeezenet", image=64), budget=70)
     run.run()
-    assert growth_data(run.trace).names == ("graphs found", "graphs in the queue")
-    assert growth_data(run.trace).cuts == ()
+    labels = [line.get_label() for line in plot_growth(run.trace, Figure().subplots()).lines]
+    assert labels == ["graphs found (1 at the start)", "graphs in the queue"]
     firing = firing_data(run.trace)
     assert firing.block == 3
     assert len(firing.iterations) == 24

@@ -1,6 +1,12 @@
+"""A published network, optimised in a process of its own, next to the papers' figures."""
+
+import sys
+
 import pytest
 
+import workbench
 from workbench.saturation import Limits
+from workbench.studies.benchmarks import run
 from workbench.studies.benchmarks.run import run_benchmark
 
 
@@ -13,7 +19,7 @@ def test_stages_sizes_and_costs_are_there(vgg):
     assert vgg.network == "vgg19"
     assert 0 < vgg.e_classes <= vgg.e_nodes <= 50_000
     assert vgg.stop_reason == "saturated"
-    assert vgg.search == pytest.approx(vgg.saturation + vgg.snapshot + vgg.extraction)
+    assert vgg.search == pytest.approx(sum(map(vgg.stage, ("saturation", "snapshot", "extraction"))))
     assert "analytic" in vgg.cost_source
 
 
@@ -33,16 +39,28 @@ def test_the_published_figures_are_shown_too(vgg):
 
 
 def test_a_network_without_published_figures_has_none():
-    run = run_benchmark("resnet50", limits=Limits(iterations=1))
-    assert run.published is None
-    assert run.faster is None
-    assert run.iterations == 1
+    found = run_benchmark("resnet50", limits=Limits(iterations=1))
+    assert found.published is None
+    assert found.faster is None
+    assert found.iterations == 1
 
 
-def test_progress_is_reported_by_stage():
-    seen = []
-    run_benchmark("vgg19", limits=Limits(iterations=1), progress=lambda stage, step: seen.append(stage))
-    assert seen == ["saturation", "pricing", "extraction"]
+def test_a_whole_call_gives_seconds_by_stage_and_the_same_cost():
+    limits = Limits(e_nodes=400, iterations=2)
+    call = run_benchmark("vgg19", limits=limits).whole_call
+    assert call.certified
+    assert 0 < sum(call.stages.values()) <= call.seconds
+    here = workbench.optimize(
+        workbench.benchmark("vgg19"), e_nodes=400, iterations=2, settle=0, certify=False
+    )
+    assert call.cost_after == here.cost_after
+
+
+def test_what_fails_there_is_raised_here(monkeypatch):
+    failing = [sys.executable, "-c", "import sys; sys.exit('the engine is missing')"]
+    monkeypatch.setattr(run, "command", lambda module: failing)
+    with pytest.raises(RuntimeError, match="vgg19 in its own process: the engine is missing"):
+        run_benchmark("vgg19")
 
 
 def test_unknown_names_get_the_nearest():

@@ -6,7 +6,6 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -66,7 +65,6 @@ def bench(
     """Run published networks and show the measured figures next to those of the papers."""
     from workbench.studies.benchmarks import benchmarks
     from workbench.studies.benchmarks.run import run_benchmark
-    from workbench.studies.benchmarks.whole import whole_call
 
     if all_ and network:
         raise ValueError(f"--all and {' '.join(network)} contradict each other; leave one out")
@@ -77,26 +75,25 @@ def bench(
         raise ValueError(f"--rules must be given at most once here, got {', '.join(rules)}")
     (chosen,) = rules
     limits = Limits(**settings)
-    runs, calls = [], []
+    runs = []
     for name in names:
         with Progress(name, quiet=quiet) as progress:
-            runs.append(run_benchmark(name, rules=chosen, cost=cost, limits=limits, progress=progress))
             progress("whole call")
-            calls.append(whole_call(name, rules=chosen, cost=cost, limits=limits))
+            runs.append(run_benchmark(name, rules=chosen, cost=cost, limits=limits))
     if json:
-        figures = [r.summary() | {"whole_call": asdict(c)} for r, c in zip(runs, calls, strict=True)]
-        typer.echo(to_json(figures), nl=False)
+        typer.echo(to_json([r.summary() for r in runs]), nl=False)
         return
     headings = ("network", "e-nodes", "e-classes", "it.", "stop", "sat. s", "extr. s", "whole s", "Tensat s",
                 "times", "original µs", "tree", "DAG", "exact", "Tensat", "TASO")  # fmt: skip
     table = []
-    for r, call in zip(runs, calls, strict=True):
-        p = r.published
+    for r in runs:
+        p, whole = r.published, r.whole_call.seconds
         theirs = ("–",) * 4
         if p is not None:
             gains = times(1 + p.tensat_speedup / 100), times(1 + p.taso_speedup / 100)
             theirs = (f"{p.tensat_seconds:g}", f"{r.faster:.1f}×", *gains)
-        ours = (f"{r.saturation + r.snapshot:.3f}", f"{r.extraction:.3f}", f"{call.seconds:.2f}")
+        saturated = r.stage("saturation") + r.stage("snapshot")
+        ours = (f"{saturated:.3f}", f"{r.stage('extraction'):.3f}", f"{whole:.2f}")
         gained = [times(1 + r.gain(method)) for method in ("tree", "dag", "exact")]
         sizes = (r.e_nodes, r.e_classes, r.iterations, r.stop_reason)
         table.append((r.network, *sizes, *ours, *theirs[:2], f"{r.original:.1f}", *gained, *theirs[2:]))
@@ -104,14 +101,14 @@ def bench(
     from workbench.costs.model import described
     from workbench.studies.benchmarks.published import SOURCE
 
-    apart = ", ".join(f"{r.network} {r.engine:.2f} + {r.pricing:.2f}" for r in runs)
+    apart = ", ".join(f"{r.network} {r.stage('engine'):.2f} + {r.stage('pricing'):.2f}" for r in runs)
     typer.echo(
         f"\nGains: original / optimised, {described(runs[0].cost_source)}; those of Tensat and TASO are "
         f"measured: {SOURCE}.\n"
         "times: Tensat's seconds / the workbench's seconds, saturation and extraction only. Excluded: engine "
         f"start + pricing in seconds: {apart}.\n"
         f"whole: optimize() in a fresh process, imports and certificate included: "
-        f"{sum(c.seconds for c in calls):.1f} s in total, search {sum(r.search for r in runs):.1f} s."
+        f"{sum(r.whole_call.seconds for r in runs):.1f} s in total, search {sum(r.search for r in runs):.1f} s."
     )
 
 

@@ -1,27 +1,40 @@
-"""Runs of the published networks with the papers' limits, for comparison with the papers' figures."""
+"""Runs of the published networks with the papers' limits, for comparison with the papers' figures.
+
+A network is optimised by one call of :func:`workbench.optimize` in a process of its own, which is
+``python -m workbench.studies.benchmarks.run``: it reads its task from standard input and writes figures as JSON.
+"""
 
 from __future__ import annotations
 
-import os
+import json
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from workbench.costs import CostModel, graph_cost, price_egraph
-from workbench.costs.registry import cost_model
-from workbench.extraction.exact.solve import load_solver
-from workbench.extraction.extract import extract
-from workbench.rules import rule_set
-from workbench.run.trace import Step
-from workbench.saturation import Limits, Saturation
-from workbench.studies.benchmarks import benchmark
+from workbench.saturation import Limits
 from workbench.studies.benchmarks.published import PUBLISHED, Published
+from workbench.support.processes import command, environment
+
+
+@dataclass(frozen=True, slots=True)
+class WholeCall:
+    """The seconds of a whole call in total and by stage, and whether the result was ``certified``.
+
+    ``seconds`` is the time from the first import to the certified result; it excludes the start of Python.
+    """
+
+    seconds: float
+    stages: Mapping[str, float]
+    certified: bool
+    cost_after: float
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRun:
-    """The figures of one network: seconds by stage, sizes, and costs in microseconds by method.
+    """The figures of one network: sizes, costs in microseconds by method, and the seconds of the call.
 
     ``search`` covers the same stages as Tensat's published seconds: saturation, reading the e-graph and
     exact extraction. It excludes ``engine`` (compiling the rules, starting the engine, loading the solver)
@@ -35,11 +48,6 @@ class BenchmarkRun:
     e_classes: int
     iterations: int
     stop_reason: str
-    engine: float
-    pricing: float
-    saturation: float
-    snapshot: float
-    extraction: float
     original: float
     tree: float
     dag: float
@@ -48,12 +56,21 @@ class BenchmarkRun:
     status: str
     scope: str
     cost_source: str
-    published: Published | None
+    whole_call: WholeCall
+
+    @property
+    def published(self) -> Published | None:
+        """Return the published figures of the network, or None if there are none."""
+        return PUBLISHED.get(self.network)
+
+    def stage(self, name: str) -> float:
+        """Return the seconds of a stage, 0 if there was none."""
+        return self.whole_call.stages.get(name, 0.0)
 
     @property
     def search(self) -> float:
         """Return the seconds of saturation, reading the e-graph, and exact extraction."""
-        return self.saturation + self.snapshot + self.extraction
+        return sum(map(self.stage, ("saturation", "snapshot", "extraction")))
 
     @property
     def faster(self) -> float | None:
@@ -67,7 +84,10 @@ class BenchmarkRun:
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
+        stages = ("engine", "pricing", "saturation", "snapshot", "extraction")
         return asdict(self) | {
+            **{name: self.stage(name) for name in stages},
+            "published": None if self.published is None else asdict(self.published),
             "search": self.search,
             "faster": self.faster,
             "gains": {method: self.gain(method) for method in ("tree", "dag", "exact")},
@@ -75,69 +95,81 @@ class BenchmarkRun:
 
 
 def run_benchmark(
-    name: str,
-    *,
-    rules: str = "default",
-    cost: str | os.PathLike[str] | CostModel = "analytic",
-    limits: Limits | None = None,
-    progress: Callable[[str, Step | None], None] | None = None,
+    name: str, *, rules: str = "default", cost: str = "analytic", limits: Limits | None = None
 ) -> BenchmarkRun:
-    """Run a published network and return its figures.
+    """Optimise a published network in a fresh process and return its figures.
 
     Args:
         name: The name of the network.
-        rules: The name of the rule set.
-        cost: A cost model, its name, or the path of a recorded table.
+        rules: The name of the rule set, or a file.
+        cost: The name of the cost model, or a recorded table.
         limits: The limits; by default Tensat's (50 000 e-nodes, 15 iterations, k_multi 1).
-        progress: A function called with a stage's name, and with each step of the saturation.
 
     Raises:
         LookupError: The network, the rule set or the cost model is unknown; the message has the nearest name.
+        RuntimeError: The process failed; the message has the last line that it wrote.
     """
-    graph = benchmark(name)
-    chosen = rule_set(rules)
-    limits = limits or Limits()
-    model = cost_model(cost)
-    tell = progress or (lambda stage, step: None)
+    from workbench.costs.registry import cost_model
+    from workbench.optimizer.rule_selection import rules_of
+    from workbench.studies.benchmarks import benchmarks
+    from workbench.support.messages import UnknownName
+
+    if name not in benchmarks():
+        raise UnknownName("benchmark", name, benchmarks())
+    rules_of(rules), cost_model(cost)
+    chosen = limits or Limits()
+    given = ("e_nodes", "seconds", "iterations", "k_multi", "settle")
+    task = {"name": name, "rules": rules, "cost": cost, **{key: getattr(chosen, key) for key in given}}
+    task["extraction_seconds"] = chosen.seconds
+    done = subprocess.run(
+        command("workbench.studies.benchmarks.run"),
+        input=json.dumps(task),
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise RuntimeError(f"{name} in its own process: {said[-1]}")
+    found = json.loads(done.stdout)
+    return BenchmarkRun(**found | {"whole_call": WholeCall(**found["whole_call"])})
+
+
+def main() -> None:
+    """Read a task from standard input, do it, and write the figures."""
+    task: dict[str, Any] = json.load(sys.stdin)
+    name = task.pop("name")
     began = time.perf_counter()
-    load_solver()
-    loading = time.perf_counter() - began
-    with Saturation(graph, chosen, limits, keep=0) as saturation:
-        saturation.start_engine()
-        stop = saturation.run(lambda step: tell("saturation", step))
-        began = time.perf_counter()
-        egraph = saturation.egraph()
-        snapshot = time.perf_counter() - began
-    tell("pricing", None)
-    began = time.perf_counter()
-    costs = price_egraph(egraph, model)
-    before = graph_cost(graph, model)
-    pricing = time.perf_counter() - began
-    tell("extraction", None)
-    tree, dag = (extract(egraph, costs, method).cost for method in ("tree", "dag"))
-    began = time.perf_counter()
-    exact = extract(egraph, costs, "exact", seconds=limits.seconds)
-    extraction = time.perf_counter() - began
-    return BenchmarkRun(
+    import workbench
+
+    result = workbench.optimize(workbench.benchmark(name), **task)
+    seconds = time.perf_counter() - began
+    from workbench.extraction.extract import extract
+
+    passed = result.certificate is not None and result.certificate.passed
+    tree, dag = (extract(result.egraph, result.costs, method).cost for method in ("tree", "dag"))
+    solution = result.solution
+    run = BenchmarkRun(
         network=name,
-        rules=rules,
-        k_multi=limits.k_multi,
-        e_nodes=saturation.e_nodes,
-        e_classes=saturation.e_classes,
-        iterations=sum(step.index > 0 for step in saturation.trace),
-        stop_reason=stop.value,
-        engine=saturation.engine_seconds + loading,
-        pricing=pricing,
-        saturation=saturation.seconds,
-        snapshot=snapshot,
-        extraction=extraction,
-        original=before,
+        rules=task["rules"],
+        k_multi=task["k_multi"],
+        e_nodes=result.e_nodes,
+        e_classes=result.e_classes,
+        iterations=result.iterations,
+        stop_reason=result.stop_reason.value,
+        original=result.cost_before,
         tree=tree,
         dag=dag,
-        exact=exact.cost,
-        bound=exact.bound,
-        status=exact.status.value,
-        scope=exact.scope,
-        cost_source=model.source,
-        published=PUBLISHED.get(name),
+        exact=solution.cost,
+        bound=solution.bound,
+        status=solution.status.value,
+        scope=solution.scope,
+        cost_source=result.cost_source,
+        whole_call=WholeCall(seconds, dict(result.seconds), passed, result.cost_after),
     )
+    json.dump(asdict(run), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

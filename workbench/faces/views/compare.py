@@ -101,19 +101,6 @@ def rules_of(comparison: Comparison) -> list[tuple[str, int, int]]:
     return rows
 
 
-def rows_of(comparison: Comparison) -> list[tuple[str, str, str, str]]:
-    """Return one row per rewritten or added operator: its mark, itself, its counterparts, and its rule."""
-    rows = []
-    for i, node in enumerate(comparison.after.graph.nodes):
-        mark, birth = comparison.after.marks[i], comparison.after.births[i]
-        if mark == "kept" or node.op == "weight":
-            continue
-        was = [comparison.before.graph.nodes[j].op for j in comparison.partners(i)]
-        made = "" if birth is None else f"{birth.rule}, step {birth.step}"
-        rows.append((mark, f"{node.op}: {node.type}", ", ".join(dict.fromkeys(was)), made))
-    return rows
-
-
 def comparison_html(comparison: Comparison) -> str:
     """Return the static face: figures, both graphs, and the operators that each rule made."""
     captions, sides, notes = zip(*_sides(comparison), strict=True)
@@ -127,10 +114,7 @@ def comparison_html(comparison: Comparison) -> str:
         )
         + f"<p>rules: {escape(', '.join(rule for rule, *_ in rules) or 'none')}</p>"
         + details("operators made by each rule", table(RULE_COLUMNS, rules))
-        + details(
-            "operators rewritten and added",
-            table(("", "operator", "was", "made by"), rows_of(comparison), most=MOST_OPERATORS),
-        )
+        + details("changes", _changes(comparison))
     )
 
 
@@ -160,9 +144,12 @@ def changes_html(result: Result) -> str:
         return side_by_side(*pictures)
     comparison = result.compare()
     shown = [(said, _drawn(graph_svg(side.graph, notes), said)) for said, side, notes in _sides(comparison)]
+    return paragraph(f"{SIGNS}.") + side_by_side(*shown) + _changes(comparison)
+
+
+def _changes(comparison: Comparison) -> str:
     rows = change_rows(comparison)
-    changed = table(COLUMNS, rows, ("number", "", "", ""), most=60) if rows else ""
-    return paragraph(f"{SIGNS}.") + side_by_side(*shown) + changed
+    return table(COLUMNS, rows, ("number", "", "", ""), most=MOST_OPERATORS) if rows else ""
 
 
 def _drawn(svg: bytes, text: str) -> str:

@@ -37,7 +37,13 @@ LIMIT = 600.0
 #: The largest allowed difference, relative to the largest entry of an output.
 TOLERANCE = 1e-3
 #: Small limits: many models are worth more than the last per cent of each.
-SETTINGS = {"cost": "analytic", "time": False, "seconds": 2.0, "e_nodes": 2000, "extraction_seconds": 1.0}
+SETTINGS = {
+    "cost": "analytic",
+    "time": False,
+    "saturation_seconds": 2.0,
+    "e_nodes": 2000,
+    "extraction_seconds": 1.0,
+}
 
 
 def difference(expected, found):

@@ -20,7 +20,9 @@ from tests.generated.judge import VERDICTS, difference, interface, main, optimis
 #: How much more than the original moves by a rounding of its inputs a result may be away from it.
 SLACK = 4.0
 #: Models in a file, and draws of inputs.
-JOINED, DRAWS = 10, 3
+JOINED, DRAWS = 20, 3
+#: Seeds that are judged before the next ones are begun; groups of one operator set are of one block.
+BLOCK = 1000
 
 
 def gap(expected, found):
@@ -140,7 +142,7 @@ def judged_together(models, keep):
         path, out = Path(folder, "model.onnx"), Path(folder, "out.onnx")
         source = joined(models)
         onnx.save(source, path)
-        verdict, message, facts = optimised(path, out, e_nodes=2000 * len(models))
+        verdict, message, facts = optimised(path, out, e_nodes=2000 * len(models), saturation_seconds=20.0)
         if verdict in ("right", "false alarm"):
             second, more = compared(models, source, onnx.load(out))
             if VERDICTS.index(second) < VERDICTS.index(verdict):
@@ -169,10 +171,15 @@ def judge(seeds, keep=None):
 
 def files(seeds):
     """Return the seeds in groups of one operator set."""
-    by_set = {}
-    for seed in seeds:
-        by_set.setdefault(Maker(seed).opset, []).append(seed)
-    return [tuple(mine[i : i + JOINED]) for mine in by_set.values() for i in range(0, len(mine), JOINED)]
+    found = []
+    for block in (seeds[i : i + BLOCK] for i in range(0, len(seeds), BLOCK)):
+        by_set = {}
+        for seed in block:
+            by_set.setdefault(Maker(seed).opset, []).append(seed)
+        found += [
+            tuple(mine[i : i + JOINED]) for mine in by_set.values() for i in range(0, len(mine), JOINED)
+        ]
+    return found
 
 
 if __name__ == "__main__":

@@ -95,6 +95,7 @@ _MOVED = {
     "devices.report": "studies.devices.report",
     "devices.spec_io": "studies.devices.spec_io",
     "egraph.derivation": "studies.analysis.derivation",
+    "egraph.every_size": "egraph.at_sizes",
     "experiments": "studies.experiments",
     "extraction.anything": "extraction.api",
     "extraction.choose": "extraction.api",

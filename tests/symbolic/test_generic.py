@@ -47,7 +47,7 @@ def test_an_integer_has_a_number_from_which_it_is_read_back():
     ):
         number = generic.number(size)
         assert generic.expression(number) == size
-        assert generic.at(number, {"height": 64, "width": 33}) == size.at({"+h": 4, "+w": 33})
+        assert generic.at({"height": 64, "width": 33})(number) == size.at({"+h": 4, "+w": 33})
     assert written(generic.named(h * 16)) == "height"
 
 

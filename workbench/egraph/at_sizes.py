@@ -1,52 +1,62 @@
-"""Mapping of graphs and e-graphs from generic extents to other sizes, node by node."""
+"""Graphs and e-graphs of generic extents: their form at given sizes, and what fits at every size.
+
+A graph of generic extents is well-typed at these. The same type rules also run on integers over symbols. A
+requirement must then be proved from the facts about the model, so a graph that passes has a type at every binding
+that the model accepts, and the extents of its values are proved.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 from workbench.egraph.egraph import EGraph
-from workbench.graph import Graph, Node, Opaque
-from workbench.ops import AttrValue, TensorType, TupleType, ValueType, spec_of
-from workbench.ops.inputs_and_opaque import RUNTIME
+from workbench.graph import Graph, Node
+from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
+from workbench.ops.inputs_and_opaque import NAMED, RUNTIME
+from workbench.ops.typing import ConcreteTyping
+from workbench.symbolic.facts import Facts
 from workbench.symbolic.generic import Generic
+from workbench.symbolic.integers import Cond, Int, num
 
 #: A type, or None for a value without one.
 K = TypeVar("K")
 
+#: What stands for a number.
+N = TypeVar("N")
+
 #: Attributes of these kinds are extents or measured in extents; the others never depend on a size.
-COUNTED = frozenset({"int", "ints", "axes", "shape"})
+COUNTED: Final = frozenset({"int", "ints", "axes", "shape"})
+
+#: An extent: a number, or an integer that depends on symbols.
+Extent = int | Int
+
+#: Operators whose results may have any extents: they are inputs, stored, or kept as they are.
+GIVEN: Final = NAMED | {"opaque", "project"}
 
 
-def type_at(kind: K, generic: Generic, sizes: Mapping[str, int]) -> K:
-    """Return a type with its generic extents mapped to other sizes."""
+def type_at(kind: K, value: Callable[[int], int]) -> K:
+    """Return a type with the value of every extent (:meth:`Generic.at`)."""
     if isinstance(kind, TupleType):
-        return replace(kind, elements=tuple(type_at(k, generic, sizes) for k in kind.elements))
+        return replace(kind, elements=tuple(type_at(k, value) for k in kind.elements))
     if isinstance(kind, TensorType):
-        return replace(kind, shape=tuple(max(0, generic.at(d, sizes)) for d in kind.shape))
+        return replace(kind, shape=tuple(max(0, value(d)) for d in kind.shape))
     return kind
 
 
 def attrs_at(
-    op: str, attrs: tuple[AttrValue, ...], generic: Generic, sizes: Mapping[str, int]
-) -> tuple[AttrValue, ...]:
-    """Return an operator's attributes mapped to other sizes.
-
-    Args:
-        op: The operator.
-        attrs: Its attributes at generic extents.
-        generic: The generic extents.
-        sizes: The other sizes, by symbol.
-    """
-    found: list[AttrValue] = []
-    for attr, value in zip(spec_of(op).attrs, attrs, strict=True):
-        if attr.kind in COUNTED and isinstance(value, tuple):
-            found.append(tuple(generic.at(v, sizes) for v in value))
-        elif attr.kind in COUNTED and isinstance(value, int):
-            found.append(generic.at(value, sizes))
+    op: str, attrs: Sequence[AttrValue], value: Callable[[int], N]
+) -> tuple[AttrValue | N | tuple[N, ...], ...]:
+    """Return an operator's attributes with the value of every number that may depend on a size."""
+    found: list[AttrValue | N | tuple[N, ...]] = []
+    for attr, given in zip(spec_of(op).attrs, attrs, strict=True):
+        if attr.kind in COUNTED and isinstance(given, tuple):
+            found.append(tuple(value(v) for v in given))
+        elif attr.kind in COUNTED and isinstance(given, int):
+            found.append(value(given))
         else:
-            found.append(value)
+            found.append(given)
     return tuple(found)
 
 
@@ -57,22 +67,13 @@ def depends(kind: ValueType | None, generic: Generic) -> bool:
     return isinstance(kind, TensorType) and any(generic.depends(d) for d in kind.shape)
 
 
-def attrs_depend(op: str, attrs: tuple[AttrValue, ...], generic: Generic) -> bool:
+def attrs_depend(op: str, attrs: Sequence[AttrValue], generic: Generic) -> bool:
     """Return whether an operator's attributes depend on a symbolic dimension."""
-    for attr, value in zip(spec_of(op).attrs, attrs, strict=True):
-        if attr.kind in COUNTED:
-            numbers = value if isinstance(value, tuple) else (value,)
-            if any(isinstance(n, int) and generic.depends(n) for n in numbers):
-                return True
-    return False
+    return _open(attrs_at(op, attrs, lambda n: plain(generic.expression(n))))
 
 
-def opaques_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> dict[str, Opaque]:
-    """Return the opaque operators of a graph with their result types mapped to other sizes."""
-    return {
-        key: replace(record, results=tuple(type_at(k, generic, sizes) for k in record.results))
-        for key, record in graph.opaques.items()
-    }
+def _open(attrs: Sequence[object]) -> bool:
+    return any(isinstance(x, Int) for a in attrs for x in (a if isinstance(a, tuple) else (a,)))
 
 
 def graph_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> Graph:
@@ -86,14 +87,18 @@ def graph_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> Graph:
     """
     if not sizes:
         return graph
-    opaques = opaques_at(graph, generic, sizes)
+    value = generic.at(sizes)
+    opaques = {
+        key: replace(record, results=tuple(type_at(k, value) for k in record.results))
+        for key, record in graph.opaques.items()
+    }
     nodes: list[Node] = []
     for node in graph.nodes:
         kind: ValueType
-        attrs = attrs_at(node.op, node.attrs, generic, sizes)
+        attrs = attrs_at(node.op, node.attrs, value)
         operands = [nodes[j].type for j in node.inputs]
         if node.op == "input":
-            kind = type_at(node.type, generic, sizes)
+            kind = type_at(node.type, value)
         elif node.op == "opaque":
             kind = opaques[str(node.attrs[0])].type
         elif node.op == "project":
@@ -115,6 +120,7 @@ def egraph_at(egraph: EGraph, generic: Generic, sizes: Mapping[str, int]) -> EGr
     """
     if not sizes:
         return egraph
+    value = generic.at(sizes)
     known: dict[Any, Any] = {}
 
     def mapped(key: Any, make: Any) -> Any:
@@ -122,18 +128,164 @@ def egraph_at(egraph: EGraph, generic: Generic, sizes: Mapping[str, int]) -> EGr
             known[key] = make()
         return known[key]
 
-    types = tuple(mapped(k, lambda k=k: type_at(k, generic, sizes)) for k in egraph.types)
+    types = tuple(mapped(k, lambda k=k: type_at(k, value)) for k in egraph.types)
     attrs = tuple(
-        mapped((op, a), lambda op=op, a=a: attrs_at(op, a, generic, sizes))
+        mapped((op, a), lambda op=op, a=a: attrs_at(op, a, value))
         for op, a in zip(egraph.ops, egraph.attrs, strict=True)
     )
     return replace(egraph, types=types, attrs=attrs)
 
 
-def symbolic_weights(egraph: EGraph, generic: Generic) -> list[int]:
-    """Return the e-nodes that would be weights of symbolic size, which cannot be computed once and stored."""
+@dataclass(frozen=True, slots=True)
+class SizedType:
+    """The type of a tensor whose extents may be integers over symbols."""
+
+    dtype: str
+    shape: tuple[Extent, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def plain(x: Extent) -> Extent:
+    """Return an integer that is a number as that number."""
+    return x if isinstance(x, int) or x.value is None else x.value
+
+
+class _EverySize(ConcreteTyping):
+    """The reading on integers over symbols: a condition that is not proved raises :class:`TypeMismatch`."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+
+    def with_dim(self, x: Any, axis: int, extent: Any) -> Any:
+        self.require_axis(x, axis)
+        shape = list(x.shape)
+        shape[axis] = plain(extent)
+        return SizedType(x.dtype, tuple(shape))
+
+    def with_dtype(self, x: Any, dtype: str) -> Any:
+        return SizedType(dtype, x.shape)
+
+    def tensor(self, like: Any, *dims: Any) -> Any:
+        return SizedType(like.dtype, tuple(map(plain, dims)))
+
+    def constant(self, dtype: str, *dims: Any) -> Any:
+        for extent in dims:
+            self.require(extent >= 1, "the extents of a constant must be positive")
+        return SizedType(dtype, tuple(map(plain, dims)))
+
+    def with_shape(self, x: Any, shape: Any) -> Any:
+        return SizedType(x.dtype, tuple(map(plain, shape)))
+
+    def permute(self, x: Any, perm: Any) -> Any:
+        self.require(len(perm) == len(x.shape), f"permutation {perm} does not fit {x}")
+        return SizedType(x.dtype, tuple(x.shape[p] for p in perm))
+
+    def elements(self, x: Any) -> Any:
+        total: Extent = 1
+        for extent in x.shape:
+            total = total * extent
+        return plain(total)
+
+    def broadcast(self, x: Any, y: Any, keep: int = 0) -> Any:
+        rank = max(len(x.shape), len(y.shape))
+        dims: list[Extent] = []
+        for axis in range(-rank, -keep):
+            a, b = self.dim(x, axis), self.dim(y, axis)
+            self.require(same(a, b) or same(a, 1) or same(b, 1), f"{x} does not broadcast with {y}")
+            dims.append(b if same(a, 1) else a)
+        return SizedType(x.dtype, (*dims, *x.shape[len(x.shape) - keep :]))
+
+    def picked(self, x: Any, axis: int, places: Any) -> Any:
+        self.require_axis(x, axis)
+        at = len(x.shape) + axis
+        return SizedType(x.dtype, (*x.shape[:at], *places.shape, *x.shape[at + 1 :]))
+
+    def maximum(self, a: Any, b: Any) -> Any:
+        return plain(self.facts.greatest(_int(a), _int(b)))
+
+    def require(self, condition: object, message: str) -> None:
+        if isinstance(condition, Cond):
+            condition = self.facts.decided(condition).head == "true"
+        super().require(condition, message)
+
+    def require_same(self, x: Any, y: Any, message: str) -> None:
+        fits = x.dtype == y.dtype and len(x.shape) == len(y.shape)
+        self.require(fits and all(map(same, x.shape, y.shape)), f"{message}: {x} and {y}")
+
+    def concrete(self, what: str, *xs: Any) -> Any:
+        raise TypeMismatch(f"{what} has no form for every size")
+
+
+def same(a: Extent, b: Extent) -> bool:
+    """Return whether two extents are equal at every size."""
+    return _int(a) == _int(b)
+
+
+def _int(x: Extent) -> Int:
+    return num(x) if isinstance(x, int) else x
+
+
+def sized(kind: TensorType, generic: Generic) -> SizedType:
+    """Return a type of generic extents with integers over symbols for them."""
+    return SizedType(kind.dtype, tuple(plain(generic.expression(d)) for d in kind.shape))
+
+
+def typed(
+    op: str, attrs: Sequence[AttrValue], operands: Sequence[TensorType], result: TensorType, generic: Generic
+) -> None:
+    """Prove that an operator fits its operands at every size, and that its result has these extents.
+
+    Args:
+        op: The operator.
+        attrs: Its attributes at generic extents.
+        operands: The types of its operands at generic extents.
+        result: The type of its result at generic extents.
+        generic: The meaning of the extents.
+
+    Raises:
+        TypeMismatch: It is not proved.
+    """
+    spec = spec_of(op)
+    if spec.infer is None:
+        return
+    xs = [sized(k, generic) for k in operands]
+    read: Any = attrs_at(op, attrs, lambda n: plain(generic.expression(n)))
+    if not (_open(read) or any(isinstance(d, Int) for x in xs for d in x.shape)):
+        return
+    try:
+        found = spec.infer(_EverySize(generic.facts), xs, spec.unpack(read))
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise TypeMismatch(f"{op}: {error}") from None
+    for number, extent in zip(result.shape, found.shape, strict=True):
+        if isinstance(extent, Int):
+            generic.learn(number, extent)
+        if not same(plain(generic.expression(number)), extent):
+            raise TypeMismatch(f"{op}: an extent is {generic.named(_int(extent))}, not {number}")
+
+
+def unproved(graph: Graph, generic: Generic) -> str:
+    """Return the reason why a graph of generic extents may not fit at every size; empty if it is proved."""
+    for node in graph.nodes:
+        if node.op in GIVEN:
+            continue
+        try:
+            typed(node.op, node.attrs, [graph.nodes[j].tensor for j in node.inputs], node.tensor, generic)
+        except TypeMismatch as error:
+            return str(error)
+    return ""
+
+
+def unusable_nodes(egraph: EGraph, generic: Generic) -> list[int]:
+    """Return the e-nodes that no result may have: not proved at every size, or a weight of symbolic size."""
     if not generic.primes:
         return []
+    return _symbolic_weights(egraph, generic) + _unproved_nodes(egraph, generic)
+
+
+def _symbolic_weights(egraph: EGraph, generic: Generic) -> list[int]:
+    """Return the e-nodes that would be weights of symbolic size, which cannot be computed once and stored."""
     constant, eclass = egraph.constant_classes().tolist(), egraph.eclass.tolist()
     symbolic = [depends(k, generic) for k in egraph.types]
     return [
@@ -144,3 +296,24 @@ def symbolic_weights(egraph: EGraph, generic: Generic) -> list[int]:
         and all(constant[c] for c in egraph.operands(i).tolist())
         and (symbolic[eclass[i]] or attrs_depend(op, attrs, generic))
     ]
+
+
+def _unproved_nodes(egraph: EGraph, generic: Generic) -> list[int]:
+    """Return the e-nodes that may not fit at every size, although they do at the generic extents."""
+    known: dict[Any, bool] = {}
+    found: list[int] = []
+    for i, (op, attrs) in enumerate(zip(egraph.ops, egraph.attrs, strict=True)):
+        if op in GIVEN:
+            continue
+        operands: list[Any] = [egraph.types[c] for c in egraph.operands(i).tolist()]
+        result: Any = egraph.types[int(egraph.eclass[i])]
+        key = (op, attrs, *operands, result)
+        if key not in known:
+            try:
+                typed(op, attrs, operands, result, generic)
+                known[key] = True
+            except TypeMismatch:
+                known[key] = False
+        if not known[key]:
+            found.append(i)
+    return found

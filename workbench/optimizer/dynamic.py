@@ -14,8 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.egraph.at_sizes import graph_at, type_at
-from workbench.egraph.every_size import unproved
+from workbench.egraph.at_sizes import graph_at, type_at, unproved
 from workbench.frontends.model import Model
 from workbench.frontends.onnx.baseline import cleaned_model
 from workbench.frontends.onnx.file import copied
@@ -187,7 +186,8 @@ def _elements(model: Model, sizes: Mapping[str, int]) -> int:
     """Return the number of elements of the original's values at a binding."""
     if not model.generic.fit(sizes):
         return 0
-    kinds = [type_at(n.type, model.generic, sizes) for n in model.searched if n.op != "weight"]
+    value = model.generic.at(sizes)
+    kinds = [type_at(n.type, value) for n in model.searched if n.op != "weight"]
     return sum(kind.elements for kind in kinds if isinstance(kind, TensorType))
 
 
@@ -226,9 +226,9 @@ def drawn_at(model: Model, sizes: Mapping[str, int]) -> Graph:
     Its types are not checked: it is not to be run.
     """
     places = {place: s.name for s in model.symbols for place in s.places}
-    nodes = []
+    nodes, value = [], model.generic.at(sizes)
     for node in model.searched.nodes:
-        kind: Any = type_at(node.type, model.generic, sizes)
+        kind: Any = type_at(node.type, value)
         if node.op == "input":
             name = node.attr("name")
             shape = [sizes.get(places.get((name, i), ""), d) for i, d in enumerate(kind.shape)]

@@ -17,8 +17,7 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.costs.lazy_measured import Economical
 from workbench.costs.pricing import deciding_instances, graph_cost
 from workbench.egraph import EGraph
-from workbench.egraph.at_sizes import symbolic_weights
-from workbench.egraph.every_size import unproved_nodes
+from workbench.egraph.at_sizes import unusable_nodes
 from workbench.extraction import Solution
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.tie_breaking import gathered
@@ -171,8 +170,7 @@ def prices(job: Job, egraph: EGraph) -> np.ndarray:
     """
     model = job.model
     costs = price_egraph(model.shown(egraph), job.cost_model)
-    useless = symbolic_weights(egraph, model.generic) + unproved_nodes(egraph, model.generic)
-    costs[useless + _large_folds(egraph, job.settings.limits())] = _FORBIDDEN
+    costs[unusable_nodes(egraph, model.generic) + _large_folds(egraph, job.settings.limits())] = _FORBIDDEN
     return costs
 
 

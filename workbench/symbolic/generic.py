@@ -4,12 +4,12 @@ A graph whose symbols have generic extents is an ordinary graph. No tensor of it
 and prices see extents as numbers only. The import infers every extent as an integer over symbols
 (:mod:`workbench.symbolic.integers`) and enters it here with the number that stands for it
 (:meth:`Generic.number`). Only a number that a rewrite makes is decoded; types are then inferred again with
-integers over symbols (:mod:`workbench.egraph.every_size`), so nothing is concluded from the numbers.
+integers over symbols (:mod:`workbench.egraph.at_sizes`), so nothing is concluded from the numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -187,10 +187,15 @@ class Generic:
         """Return whether a number depends on a symbol."""
         return self.expression(number).value is None
 
-    def at(self, number: int, sizes: Mapping[str, int]) -> int:
-        """Return the value of a number when the dimensions have these sizes."""
-        found = self.expression(number)
-        return number if found.value is not None else found.at(self.symbols_at(sizes))
+    def at(self, sizes: Mapping[str, int]) -> Callable[[int], int]:
+        """Return what gives the value of a number when the dimensions have these sizes."""
+        values = self.symbols_at(sizes)
+
+        def value(number: int) -> int:
+            found = self.expression(number)
+            return number if found.value is not None else found.at(values)
+
+        return value
 
     def named(self, x: Int) -> Int:
         """Return an integer over symbols as one over the names of dimensions."""

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto
 
-from workbench.egraph.every_size import GIVEN, typed
+from workbench.egraph.at_sizes import GIVEN, typed
 from workbench.frontends.coverage import Coverage, OperatorUse
 from workbench.frontends.model import Dims
 from workbench.frontends.onnx.constant_folding import doubled, settled

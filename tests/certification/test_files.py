@@ -11,7 +11,7 @@ from tests.certification.models import chain, model, network
 from workbench.certification import certify_files
 from workbench.certification.model import Model
 from workbench.certification.unrunnable_ops import set_apart
-from workbench.frontends.onnx.file import ModelError
+from workbench.frontends.model import ModelError
 
 
 @pytest.mark.parametrize(

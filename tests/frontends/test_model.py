@@ -3,10 +3,8 @@
 import pytest
 
 import workbench
-from workbench.frontends.model import Source, SymbolTable
+from workbench.frontends.model import ModelError, Source, SymbolTable, check_elements_at, check_names
 from workbench.frontends.model_file import fixed_model
-from workbench.frontends.onnx.file import ModelError
-from workbench.frontends.onnx.symbolic_dims import check_elements_at, check_names
 from workbench.graph import GraphBuilder
 from workbench.studies.benchmarks import benchmark
 from workbench.symbolic import Generic

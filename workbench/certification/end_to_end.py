@@ -18,6 +18,7 @@ from workbench.certification.tolerance import (
     rounded_otherwise,
     tolerance_of,
 )
+from workbench.frontends.model import ModelError
 from workbench.graph import Graph, evaluate, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
 from workbench.ops.onnx_form import without_kernel
@@ -90,7 +91,6 @@ def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | 
         seed: The seed of the inputs.
         memo: A cache of values that depend only on weights.
     """
-    from workbench.frontends.onnx.file import ModelError
     from workbench.frontends.runtime import RuntimeFailure
 
     given = set(original.output_ids) | set(original.inputs)
@@ -156,7 +156,6 @@ def run_whole(
     """
     import onnxruntime as ort
 
-    from workbench.frontends.onnx.file import ModelError
     from workbench.frontends.runtime import RuntimeFailure, session
 
     version = f"ONNX Runtime {ort.__version__}"
@@ -207,7 +206,6 @@ def run_whole(
 def _unwritable(graph: Graph) -> str:
     """Return why a graph cannot be written as a model; empty if it can."""
     from workbench.frontends.onnx.exporter import to_onnx_apart
-    from workbench.frontends.onnx.file import ModelError
 
     try:
         to_onnx_apart(graph)

@@ -46,7 +46,8 @@ from workbench.certification.unrunnable_ops import (
     set_apart,
     unrunnable,
 )
-from workbench.frontends.onnx.file import MAP_BEYOND, ModelError, Source
+from workbench.frontends.model import ModelError
+from workbench.frontends.onnx.file import MAP_BEYOND, Source
 from workbench.frontends.runtime import RuntimeFailure
 from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType
 from workbench.support.deadline import OutOfTime
@@ -99,7 +100,7 @@ def certify_files(
     Raises:
         OSError: A file cannot be read or written.
         ModelError: The models cannot be compared: a file is not an ONNX model, the original does not run,
-            or a limit was exceeded. (:class:`~workbench.frontends.onnx.file.ModelError`)
+            or a limit was exceeded. (:class:`~workbench.frontends.model.ModelError`)
         ValueError: A limit is not positive, ``draws`` is below 1, or ``dims`` names an unknown dimension.
     """
     if draws < 1:

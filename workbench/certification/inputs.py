@@ -14,7 +14,8 @@ from onnx import ModelProto, NodeProto, TypeProto
 
 from workbench.certification.interface import Dim, bound
 from workbench.certification.model import Model
-from workbench.frontends.onnx.file import check_elements, tensor_array
+from workbench.frontends.model import check_elements
+from workbench.frontends.onnx.file import tensor_array
 from workbench.frontends.onnx.traits import OnnxTrait, has, index_operands
 from workbench.graph import Graph
 from workbench.ops import TensorType, Trait, spec_of, with_trait

@@ -16,7 +16,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
-from workbench.frontends.onnx.file import ModelError, Source, _check_location, read_model, tensor_array
+from workbench.frontends.model import ModelError
+from workbench.frontends.onnx.file import Source, _check_location, read_model, tensor_array
 from workbench.frontends.onnx.prepare import read_by
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.support.mmap import file_of, offset_of
@@ -51,7 +52,7 @@ class Model:
     def read(cls, source: Source) -> Model:
         """Read a model from a path, from bytes or from a ``ModelProto``.
 
-        Raise OSError if the file cannot be read, :class:`~workbench.frontends.onnx.file.ModelError` if it
+        Raise OSError if the file cannot be read, :class:`~workbench.frontends.model.ModelError` if it
         is not an ONNX model.
         """
         file = read_model(source)

@@ -10,9 +10,9 @@ from workbench.support.lazy import lazy_names
 if TYPE_CHECKING:
     from workbench.frontends.coverage import Coverage, OperatorUse
     from workbench.frontends.graph_runtime import opaque_runner, run_graph
+    from workbench.frontends.model import ModelError
     from workbench.frontends.model_file import import_model, load_model, save_model
     from workbench.frontends.onnx.exporter import save_onnx, to_onnx
-    from workbench.frontends.onnx.file import ModelError
     from workbench.frontends.onnx.importer import Imported, import_onnx, load_onnx
     from workbench.frontends.runtime import RuntimeFailure, run_model
     from workbench.frontends.torch_export import import_torch, load_torch

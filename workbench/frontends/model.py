@@ -6,18 +6,23 @@ priced at chosen sizes. A model without any is the same with no symbols.
 
 from __future__ import annotations
 
+import contextlib
+import difflib
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from workbench.egraph.at_sizes import egraph_at, graph_at
 from workbench.egraph.egraph import EGraph
-from workbench.graph import Graph
+from workbench.graph import Graph, GraphError
+from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Generic
 from workbench.symbolic.facts import thresholds
 from workbench.symbolic.integers import symbols, written
-from workbench.symbolic.sizes import checked_sizes
+from workbench.symbolic.sizes import checked_sizes, pricing_size
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -27,11 +32,68 @@ if TYPE_CHECKING:
 #: Thresholds of a dimension beside which a result is checked.
 _THRESHOLDS: Final = 4
 
+#: The size of the prices in the smallest sizes, if the usual one is too small.
+_WINDOWS: Final = 16
+#: Sizes are doubled this often until a graph exists at them.
+_DOUBLINGS: Final = 12
+#: Most elements of a value at usual sizes; half a gigabyte of floats.
+_ELEMENTS: Final = 1 << 27
+
+#: A computed value, and all inputs together, may have at most this many elements (1 GiB of float32), unless
+#: the environment allows more or a stored tensor has as many; this bounds the memory used.
+MAX_VALUE_ELEMENTS: Final = 1 << 28
+ELEMENTS_VARIABLE: Final = "WORKBENCH_MAX_ELEMENTS"
+
 #: What :func:`workbench.optimize` takes for a model.
 ModelLike: TypeAlias = "Graph | str | os.PathLike[str] | bytes | ModelProto"
 
 #: Extents by the name of a dimension, and whole shapes by the name of an input.
 Dims: TypeAlias = Mapping[str, int | Sequence[int]]
+
+
+class ModelError(ValueError):
+    """Raised when a model is not valid: the message names the node or tensor, the norm and a remedy."""
+
+
+class DimensionError(ModelError):
+    """Raised when a symbolic dimension is not bound, or a given name is not that of a dimension.
+
+    ``on_command_line`` is the message for users of the command line, with ``--dim`` and ``--size``.
+    """
+
+    def __init__(self, message: str, on_command_line: str) -> None:
+        super().__init__(message)
+        self.on_command_line = on_command_line
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self), self.on_command_line)
+
+
+#: Generic extents of symbolic dimensions are numbers only and have no limit.
+_unlimited: ContextVar[bool] = ContextVar("unlimited", default=False)
+
+
+@contextlib.contextmanager
+def any_extent() -> Iterator[None]:
+    """Accept values of any size in this context; no data may be created for them."""
+    token = _unlimited.set(True)
+    try:
+        yield
+    finally:
+        _unlimited.reset(token)
+
+
+def check_elements(elements: int, what: str) -> None:
+    """Raise :class:`ModelError` if the number of elements of a value (``what``) exceeds the limit."""
+    if _unlimited.get():
+        return
+    text = os.environ.get(ELEMENTS_VARIABLE, "")
+    limit = int(text) if text.isdecimal() else MAX_VALUE_ELEMENTS
+    if elements > limit:
+        raise ModelError(
+            f"{what} must have at most {limit:.3g} elements, got {elements:.3g} "
+            f"(try {ELEMENTS_VARIABLE}={elements} in the environment)"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +255,89 @@ class Model:
             if factor > 1:
                 found.append({**small, name: small[name] + 1})
         return tuple({tuple(sizes.items()): sizes for sizes in found}.values())
+
+    def priced_at(self, asked: Mapping[str, int]) -> Model:
+        """Return the model with usual sizes, or those asked for, chosen for its symbols.
+
+        Usual sizes at which the model has no types are doubled. Those at which a value has more than 2²⁷ elements
+        are halved: attention over all pixels of an image grows with the fourth power of its width.
+        """
+        check_names(asked, (*self.kept, *(f.name for f in self.fixed)))
+        wanted = {s.name: asked.get(s.name, pricing_size(s.kind)) for s in self.symbols}
+        lowest = dict.fromkeys(wanted, 1) | {
+            name: self.generic.facts.least.get(symbol, 1) * factor + addend
+            for symbol, (name, factor, addend) in self.generic.own.items()
+        }
+        for name, least in lowest.items():
+            if name not in asked and wanted[name] < least:  # such as one window of a speech encoder
+                wanted[name] = _WINDOWS * least
+        sizes, graph = self._sized(wanted)
+        free = wanted.keys() - asked.keys()
+        for _ in range(_DOUBLINGS if free else 0):
+            if graph is not None:
+                break
+            wanted = {n: 2 * size if n in free else size for n, size in wanted.items()}
+            sizes, graph = self._sized(wanted)
+        if graph is None:
+            graph = graph_at(self.searched, self.generic, sizes)  # raises the reason
+        while _largest(graph) > _ELEMENTS:
+            smaller = {n: max(lowest[n], size // 2) if n in free else size for n, size in wanted.items()}
+            fewer, there = self._sized(smaller)
+            if smaller == wanted or there is None:
+                break
+            wanted, sizes, graph = smaller, fewer, there
+        if asked:
+            check_elements_at(graph, asked)
+        return replace(self, sizes=sizes, graph=graph)
+
+    def _sized(self, wanted: Mapping[str, int]) -> tuple[Mapping[str, int], Graph | None]:
+        """Return all sizes of a model and its graph there; None if it has no types there."""
+        sizes = self.generic.completed(wanted) if self.symbols else {}
+        try:
+            return sizes, graph_at(self.searched, self.generic, sizes)
+        except (TypeMismatch, GraphError):
+            return sizes, None
+
+
+def _largest(graph: Graph) -> int:
+    """Return the number of elements of the largest value that a graph computes."""
+    return max(
+        (n.type.elements for n in graph.nodes if n.op != "weight" and isinstance(n.type, TensorType)),
+        default=0,
+    )
+
+
+def check_elements_at(graph: Graph, asked: Mapping[str, int]) -> None:
+    """Raise ModelError if an input of a graph is too large at the sizes that a user asked for."""
+    sizes = ", ".join(f"{name}={size}" for name, size in asked.items())
+    for node in graph.nodes:
+        if node.op == "input":
+            check_elements(math.prod(node.tensor.shape), f"input {node.attr('name')!r} at {sizes}")
+
+
+def check_names(asked: Mapping[str, int], known: Sequence[str], argument: str = "sizes") -> None:
+    """Raise ValueError for a size that is not positive, and for one of an unknown dimension."""
+    for name, size in asked.items():
+        if name not in known:
+            raise unknown_dimension(name, known, argument, "dimension that is left open")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"{argument}[{name!r}] must be a positive integer, got {size!r}")
+
+
+def unknown_dimension(name: str, known: Iterable[str], where: str, what: str) -> DimensionError:
+    """Return the error for a name that no suitable dimension has.
+
+    Args:
+        name: The name.
+        known: The names of suitable dimensions, of which the nearest is suggested.
+        where: The argument with the name, ``dims`` or ``sizes``.
+        what: The description of suitable dimensions in the message.
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, 1)
+    others = f"; there are: {', '.join(names)}" if names else "; the model has none"
+    hint = f"; did you mean {near[0]!r}?" if near else others
+    option = {"dims": "--dim", "sizes": "--size"}[where]
+    return DimensionError(
+        f"{where} must name a {what}, got {name!r}{hint}", f"{option} must name a {what}, got {name!r}{hint}"
+    )

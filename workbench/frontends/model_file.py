@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from workbench.frontends.model import Dims, Model, ModelLike
+from workbench.frontends.model import Dims, Model, ModelError, ModelLike, check_names
 from workbench.graph import Graph
 from workbench.support.wings import offered
 
@@ -37,23 +37,23 @@ def open_model(
         OSError: The file cannot be read.
     """
     if isinstance(model, Graph):  # nothing that reads files is imported for it
-        _refuse(dims, "dims")
-        _refuse(sizes, "sizes")
+        check_names(dims or {}, (), "dims")
+        check_names(sizes or {}, ())
         return Model(model, model)
     if is_taso_model(model):
-        _refuse(sizes, "sizes")
+        check_names(sizes or {}, ())
         imported = _import_taso(model, dims)
         return Model(imported.graph, imported.graph, imported.coverage, dims=dims)
     from workbench.frontends.onnx.file import as_given, names_as_text, read_model
     from workbench.frontends.onnx.prepare import prepare
-    from workbench.frontends.onnx.symbolic_dims import import_symbolic, priced_at
+    from workbench.frontends.onnx.symbolic_dims import import_symbolic
 
     dims, sizes = dims or {}, sizes or {}
     with names_as_text():
         file, given = read_model(model), as_given(model)
         prepared = prepare(file, dims, keep_inputs=keep_inputs, open_dimensions=True)
         opened = import_symbolic(prepared)
-    priced = priced_at(opened, sizes)
+    priced = opened.priced_at(sizes)
     return replace(priced, source=given, dims=dims, keep_inputs=keep_inputs)
 
 
@@ -65,14 +65,6 @@ def fixed_model(model: ModelLike, dims: Mapping[str, int] | None = None) -> Mode
 
     imported = import_model(model, dims=dims)
     return Model(imported.graph, imported.graph, imported.coverage, source=as_given(model), dims=dims)
-
-
-def _refuse(asked: Mapping[str, int] | None, argument: str) -> None:
-    """Raise ModelError for sizes of dimensions that a model does not have."""
-    if asked:
-        from workbench.frontends.onnx.symbolic_dims import check_names
-
-        check_names(asked, (), argument)
 
 
 def is_taso_model(source: object) -> TypeGuard[str | os.PathLike[str]]:
@@ -102,8 +94,6 @@ def import_model(source: object, *, dims: Dims | None = None, keep_inputs: bool 
 
 def _import_taso(source: str | os.PathLike[str], dims: Dims | None) -> Imported:
     if dims:
-        from workbench.frontends.onnx.file import ModelError
-
         raise ModelError(f"{source} has no symbolic dimensions (try without {', '.join(sorted(dims))})")
     imported: Imported = offered("import_taso_model")(source)
     return imported

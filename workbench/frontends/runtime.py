@@ -19,9 +19,9 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 
+from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.file import (
     Apart,
-    ModelError,
     internalise_attributes,
     placeholder,
     read_model,

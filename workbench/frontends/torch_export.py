@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from workbench.frontends.onnx.file import ModelError
+from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.importer import Imported, import_onnx
 from workbench.graph import Graph
 

@@ -165,6 +165,7 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
     from workbench.devices import targets
     from workbench.devices.ranking import rank
     from workbench.frontends.onnx.baseline import cleaned_model
+    from workbench.frontends.onnx.exporter import to_onnx_apart
 
     model, target, seed = job.model, trial.target, job.settings.seed
     found = _entrants(job, run, trial)
@@ -193,7 +194,8 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
     except Exception as error:  # whatever a runtime or its inputs can come to
         if not trial.quick and not without_kernels(*(c.graph for c in found)):
             raise
-        runs = accepted(model, original, seed, trial.seconds) if trial.quick else None
+        apart = to_onnx_apart(original) if isinstance(original, Graph) else original
+        runs = accepted(model, apart, seed, trial.seconds) if trial.quick else None
         if runs is None or not isinstance(target, targets.OnnxRuntime):
             return untimed(job, run, trial, f"the model does not run here ({one_line(error)})", found)
         sizes, inputs = runs

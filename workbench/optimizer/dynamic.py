@@ -15,10 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.at_sizes import graph_at, type_at, unproved
-from workbench.frontends.model import Model
+from workbench.frontends.model import Model, ModelError
 from workbench.frontends.onnx.baseline import cleaned_model
 from workbench.frontends.onnx.file import copied
-from workbench.frontends.onnx.symbolic_dims import priced_at
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable
@@ -251,13 +250,13 @@ def at_accepted_sizes(model: Model, seed: int) -> Model:
     if runs is None or runs[0] == model.sizes:
         return model
     try:
-        return priced_at(model, runs[0])
+        return model.priced_at(runs[0])
     except (TypeMismatch, GraphError):  # such as an empty tensor, which graphs do not have
         return model
 
 
 def accepted(
-    model: Model, original: Graph | Apart, seed: int, seconds: float
+    model: Model, original: Apart, seed: int, seconds: float
 ) -> tuple[Mapping[str, int], Mapping[str, np.ndarray]] | None:
     """Return sizes and inputs on which the original runs in ONNX Runtime, or None if none are found in time.
 
@@ -271,14 +270,11 @@ def accepted(
         seconds: The time limit; one run may exceed it.
     """
     from workbench.certification.end_to_end import first_run
-    from workbench.frontends.onnx.exporter import to_onnx_apart
-    from workbench.frontends.onnx.file import ModelError
     from workbench.frontends.runtime import RuntimeFailure, session
 
     ends = time.monotonic() + seconds
-    apart = to_onnx_apart(original) if isinstance(original, Graph) else original
     try:
-        loaded = session(copied(apart.model), apart.arrays, threads=1)
+        loaded = session(copied(original.model), original.arrays, threads=1)
     except (RuntimeFailure, ModelError):
         return None
     priced, *others = model.bindings()
@@ -312,7 +308,6 @@ class Files:
         from workbench.certification.end_to_end import without_kernels
         from workbench.frontends import RuntimeFailure
         from workbench.frontends.onnx.exporter import to_onnx_apart
-        from workbench.frontends.onnx.file import ModelError
         from workbench.frontends.runtime import session
 
         self._note, self._why = "", ""

@@ -6,8 +6,9 @@ import pytest
 from tests.frontends.models import model, node, value, weight
 from tests.frontends.symbolic_models import heads, ints, keeps, positions
 from workbench.frontends import ModelError
+from workbench.frontends.model import any_extent
 from workbench.frontends.model_file import open_model
-from workbench.frontends.onnx.file import any_extent, type_proto
+from workbench.frontends.onnx.file import type_proto
 from workbench.frontends.onnx.shape_inference import static_type
 from workbench.graph import Graph
 from workbench.ops import TensorType

@@ -77,7 +77,7 @@ def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs:
     """Return a model with its initialisers removed from the inputs, unless ``keep_inputs`` is true.
 
     ``dims`` fixes symbolic dimensions; dimensions that it does not name stay as they are. Raise
-    :class:`~workbench.frontends.onnx.file.ModelError` if the source is not a model.
+    :class:`~workbench.frontends.model.ModelError` if the source is not a model.
     """
     from onnx import TensorProto, numpy_helper
 

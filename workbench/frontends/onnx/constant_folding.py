@@ -14,6 +14,7 @@ from typing import Final
 
 import numpy as np
 
+from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.opaque import payload_of
 from workbench.frontends.onnx.prepare import walk
 from workbench.frontends.onnx.traits import OnnxTrait, has
@@ -128,7 +129,6 @@ def _computed(graph: Graph, chosen: Iterable[int], *, runtime: bool = True) -> d
     part = part.copied(keep={i for i, live in enumerate(part.reachable()) if live}, share=False)
     if runtime:
         from workbench.frontends.onnx.exporter import to_onnx
-        from workbench.frontends.onnx.file import ModelError
 
         try:
             found = run_model(to_onnx(part, fold=False), {}, threads=1, optimise=False)

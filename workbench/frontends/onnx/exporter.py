@@ -15,16 +15,8 @@ from typing import Final
 import onnx
 from onnx import ModelProto
 
-from workbench.frontends.model import SymbolTable
-from workbench.frontends.onnx.file import (
-    Apart,
-    ModelError,
-    copied,
-    ir_version_for,
-    joined,
-    type_proto,
-    write_apart,
-)
+from workbench.frontends.model import ModelError, SymbolTable
+from workbench.frontends.onnx.file import Apart, copied, ir_version_for, joined, type_proto, write_apart
 from workbench.frontends.onnx.opaque import changed_operators, payload_of
 from workbench.frontends.onnx.writer import Writer
 from workbench.frontends.runtime import RuntimeFailure

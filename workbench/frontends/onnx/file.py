@@ -17,10 +17,9 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any, Final, TypeAlias, TypeVar
+from typing import IO, Final, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
@@ -30,6 +29,7 @@ import onnx.shape_inference
 from google.protobuf.message import DecodeError, Message
 from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProto
 
+from workbench.frontends.model import ModelError, check_elements
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType, TypeMismatch
 from workbench.support.files import atomic_file, check_writable, is_device
 from workbench.support.mmap import FileMap, checked, release
@@ -219,35 +219,12 @@ EXTERNAL_BEYOND: Final = int(1.8 * 2**30)
 #: A stored tensor may declare at most this many elements; its data must be present.
 MAX_STORED_ELEMENTS: Final = 1 << 32
 
-#: A computed value, and all inputs together, may have at most this many elements (1 GiB of float32), unless
-#: the environment allows more or a stored tensor has as many; this bounds the memory used.
-MAX_VALUE_ELEMENTS: Final = 1 << 28
-ELEMENTS_VARIABLE: Final = "WORKBENCH_MAX_ELEMENTS"
-
 #: Most elements of a tensor whose elements are among the numbers of a model.
 SMALL: Final = 16
 
 M = TypeVar("M", bound=Message)
 
 Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto
-
-
-class ModelError(ValueError):
-    """Raised when a model is not valid: the message names the node or tensor, the norm and a remedy."""
-
-
-class DimensionError(ModelError):
-    """Raised when a symbolic dimension is not bound, or a given name is not that of a dimension.
-
-    ``on_command_line`` is the message for users of the command line, with ``--dim`` and ``--size``.
-    """
-
-    def __init__(self, message: str, on_command_line: str) -> None:
-        super().__init__(message)
-        self.on_command_line = on_command_line
-
-    def __reduce__(self) -> Any:
-        return type(self), (str(self), self.on_command_line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,33 +304,6 @@ def _parse(data: bytes, name: str) -> ModelProto:
 
 def _is_model(model: ModelProto) -> bool:
     return model.HasField("graph") and bool(model.graph.node or model.graph.output)
-
-
-#: Generic extents of symbolic dimensions are numbers only and have no limit.
-_unlimited: ContextVar[bool] = ContextVar("unlimited", default=False)
-
-
-@contextlib.contextmanager
-def any_extent() -> Iterator[None]:
-    """Accept values of any size in this context; no data may be created for them."""
-    token = _unlimited.set(True)
-    try:
-        yield
-    finally:
-        _unlimited.reset(token)
-
-
-def check_elements(elements: int, what: str) -> None:
-    """Raise :class:`ModelError` if the number of elements of a value (``what``) exceeds the limit."""
-    if _unlimited.get():
-        return
-    text = os.environ.get(ELEMENTS_VARIABLE, "")
-    limit = int(text) if text.isdecimal() else MAX_VALUE_ELEMENTS
-    if elements > limit:
-        raise ModelError(
-            f"{what} must have at most {limit:.3g} elements, got {elements:.3g} "
-            f"(try {ELEMENTS_VARIABLE}={elements} in the environment)"
-        )
 
 
 def type_proto(kind: TensorType) -> TypeProto:

@@ -18,7 +18,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
 
-from workbench.frontends.onnx.file import ModelError, ir_version_for
+from workbench.frontends.model import ModelError
+from workbench.frontends.onnx.file import ir_version_for
 from workbench.frontends.onnx.opaque import Origin
 from workbench.frontends.onnx.prepare import read_by, walk
 from workbench.frontends.onnx.shape_inference import Values, show_type

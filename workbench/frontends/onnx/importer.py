@@ -16,12 +16,10 @@ from onnx import NodeProto
 
 from workbench.egraph.at_sizes import GIVEN, typed
 from workbench.frontends.coverage import Coverage, OperatorUse
-from workbench.frontends.model import Dims
+from workbench.frontends.model import Dims, ModelError, check_elements
 from workbench.frontends.onnx.constant_folding import doubled, settled
 from workbench.frontends.onnx.file import (
-    ModelError,
     Source,
-    check_elements,
     copied,
     dense_array,
     names_as_text,

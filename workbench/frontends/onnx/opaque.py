@@ -11,7 +11,8 @@ import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from onnx.defs import SchemaError
 
-from workbench.frontends.onnx.file import ModelError, copied, ir_version_for, type_proto
+from workbench.frontends.model import ModelError
+from workbench.frontends.onnx.file import copied, ir_version_for, type_proto
 from workbench.frontends.onnx.prepare import defined, read_by, subgraphs, walk
 from workbench.frontends.onnx.shape_inference import Values
 from workbench.frontends.onnx.traits import OnnxTrait, draws_random_numbers, has

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import graphlib
 import math
 import operator
@@ -20,15 +19,8 @@ import onnx.inliner
 import onnx.shape_inference
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from workbench.frontends.model import Dims, Symbol
-from workbench.frontends.onnx.file import (
-    SMALL,
-    DimensionError,
-    ModelError,
-    ModelFile,
-    take_tensors,
-    type_proto,
-)
+from workbench.frontends.model import DimensionError, Dims, ModelError, Symbol, unknown_dimension
+from workbench.frontends.onnx.file import SMALL, ModelFile, take_tensors, type_proto
 from workbench.ops.onnx_form import OpsetTooOld
 from workbench.ops.registry import own_form
 from workbench.ops.traits import Trait
@@ -301,25 +293,6 @@ def _unbound(unbound: Mapping[str, str], inputs: Sequence[ValueInfoProto]) -> Di
     hint = f"Bind it, as in {options}" if options else "An input's whole shape can be given in Python alone"
     without = "; ".join(text.partition(": pass ")[0] for text in unbound.values())
     return DimensionError(f"{found}. Bind it, as in dims={{{given}}}", f"{without}. {hint}")
-
-
-def unknown_dimension(name: str, known: Iterable[str], where: str, what: str) -> DimensionError:
-    """Return the error for a name that no suitable dimension has.
-
-    Args:
-        name: The name.
-        known: The names of suitable dimensions, of which the nearest is suggested.
-        where: The argument with the name, ``dims`` or ``sizes``.
-        what: The description of suitable dimensions in the message.
-    """
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, 1)
-    others = f"; there are: {', '.join(names)}" if names else "; the model has none"
-    hint = f"; did you mean {near[0]!r}?" if near else others
-    option = {"dims": "--dim", "sizes": "--size"}[where]
-    return DimensionError(
-        f"{where} must name a {what}, got {name!r}{hint}", f"{option} must name a {what}, got {name!r}{hint}"
-    )
 
 
 def _extent(name: str, extent: object) -> int:

@@ -18,7 +18,8 @@ from onnx.checker import ValidationError
 from onnx.defs import OpSchema, SchemaError
 from onnx.shape_inference import InferenceError, infer_function_output_types, infer_node_outputs
 
-from workbench.frontends.onnx.file import ModelError, check_elements, copied, tensor_array, type_proto
+from workbench.frontends.model import ModelError, check_elements
+from workbench.frontends.onnx.file import copied, tensor_array, type_proto
 from workbench.frontends.onnx.prepare import captured, label, read_by
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.frontends.runtime import RuntimeFailure, inferred_types, run_model

@@ -7,24 +7,28 @@ succeeds is kept as it is, with its symbols and the reason.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from workbench.egraph.at_sizes import attrs_depend, depends, graph_at
-from workbench.frontends.model import Fixed, Model, SymbolTable
-from workbench.frontends.onnx.file import ModelError, any_extent, check_elements, copied
+from workbench.egraph.at_sizes import attrs_depend, depends
+from workbench.frontends.model import (
+    Fixed,
+    Model,
+    ModelError,
+    SymbolTable,
+    any_extent,
+)
+from workbench.frontends.onnx.file import copied
 from workbench.frontends.onnx.importer import Imported, import_prepared
-from workbench.frontends.onnx.prepare import Prepared, unknown_dimension
+from workbench.frontends.onnx.prepare import Prepared
 from workbench.frontends.onnx.symbolic_values import Impossible, Required, SizedValues
 from workbench.graph import Graph, GraphError
-from workbench.ops import TensorType, TypeMismatch
+from workbench.ops import TypeMismatch
 from workbench.symbolic import Generic, Undecodable
 from workbench.symbolic.facts import Facts
 from workbench.symbolic.generic import prime_below
 from workbench.symbolic.integers import parsed, replaced, sym, symbols
-from workbench.symbolic.sizes import pricing_size
 
 #: Upper bounds for generic primes, by kind of dimension: far from powers of two, small enough that a
 #: product of all of them does not overflow, large enough to differ from all sizes of a model.
@@ -41,93 +45,18 @@ _ATTEMPTS: Final = 40
 _REPEATED: Final = 3
 #: The prefix of symbols that are at least 1.
 _POSITIVE: Final = "+"
-#: The size of the prices in the smallest sizes, if the usual one is too small.
-_WINDOWS: Final = 16
-#: Sizes are doubled this often until a graph exists at them.
-_DOUBLINGS: Final = 12
-#: Most elements of a value at usual sizes; half a gigabyte of floats.
-_ELEMENTS: Final = 1 << 27
 
 
 def import_symbolic(prepared: Prepared) -> Model:
     """Import a prepared model and keep as many of its symbolic dimensions as possible.
 
-    Raise :class:`~workbench.frontends.onnx.file.ModelError` if it cannot be imported at any size.
+    Raise :class:`~workbench.frontends.model.ModelError` if it cannot be imported at any size.
     """
     return _Opening(prepared).run() if prepared.symbols else _model(import_prepared(prepared))
 
 
 def _model(imported: Imported, **symbols: Any) -> Model:
     return Model(imported.graph, imported.graph, imported.coverage, **symbols)
-
-
-def priced_at(model: Model, asked: Mapping[str, int]) -> Model:
-    """Return the model with usual sizes, or those asked for, chosen for its symbols.
-
-    Usual sizes at which the model has no types are doubled. Those at which a value has more than 2²⁷ elements
-    are halved: attention over all pixels of an image grows with the fourth power of its width.
-    """
-    check_names(asked, (*model.kept, *(f.name for f in model.fixed)))
-    wanted = {s.name: asked.get(s.name, pricing_size(s.kind)) for s in model.symbols}
-    lowest = dict.fromkeys(wanted, 1) | {
-        name: model.generic.facts.least.get(symbol, 1) * factor + addend
-        for symbol, (name, factor, addend) in model.generic.own.items()
-    }
-    for name, least in lowest.items():
-        if name not in asked and wanted[name] < least:  # such as one window of a speech encoder
-            wanted[name] = _WINDOWS * least
-    sizes, graph = _sized(model, wanted)
-    free = wanted.keys() - asked.keys()
-    for _ in range(_DOUBLINGS if free else 0):
-        if graph is not None:
-            break
-        wanted = {n: 2 * size if n in free else size for n, size in wanted.items()}
-        sizes, graph = _sized(model, wanted)
-    if graph is None:
-        graph = graph_at(model.searched, model.generic, sizes)  # raises the reason
-    while _largest(graph) > _ELEMENTS:
-        smaller = {n: max(lowest[n], size // 2) if n in free else size for n, size in wanted.items()}
-        fewer, there = _sized(model, smaller)
-        if smaller == wanted or there is None:
-            break
-        wanted, sizes, graph = smaller, fewer, there
-    if asked:
-        check_elements_at(graph, asked)
-    return replace(model, sizes=sizes, graph=graph)
-
-
-def _sized(model: Model, wanted: Mapping[str, int]) -> tuple[Mapping[str, int], Graph | None]:
-    """Return all sizes of a model and its graph there; None if it has no types there."""
-    sizes = model.generic.completed(wanted) if model.symbols else {}
-    try:
-        return sizes, graph_at(model.searched, model.generic, sizes)
-    except (TypeMismatch, GraphError):
-        return sizes, None
-
-
-def _largest(graph: Graph) -> int:
-    """Return the number of elements of the largest value that a graph computes."""
-    return max(
-        (n.type.elements for n in graph.nodes if n.op != "weight" and isinstance(n.type, TensorType)),
-        default=0,
-    )
-
-
-def check_names(asked: Mapping[str, int], known: Sequence[str], argument: str = "sizes") -> None:
-    """Raise ValueError for a size that is not positive, and for one of an unknown dimension."""
-    for name, size in asked.items():
-        if name not in known:
-            raise unknown_dimension(name, known, argument, "dimension that is left open")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"{argument}[{name!r}] must be a positive integer, got {size!r}")
-
-
-def check_elements_at(graph: Graph, asked: Mapping[str, int]) -> None:
-    """Raise ModelError if an input of a graph is too large at the sizes that a user asked for."""
-    sizes = ", ".join(f"{name}={size}" for name, size in asked.items())
-    for node in graph.nodes:
-        if node.op == "input":
-            check_elements(math.prod(node.tensor.shape), f"input {node.attr('name')!r} at {sizes}")
 
 
 class _Opening:

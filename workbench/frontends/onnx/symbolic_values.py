@@ -14,8 +14,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
-from workbench.frontends.model import Source
-from workbench.frontends.onnx.file import ModelError, copied, ir_version_for, type_proto
+from workbench.frontends.model import ModelError, Source
+from workbench.frontends.onnx.file import copied, ir_version_for, type_proto
 from workbench.frontends.onnx.prepare import label
 from workbench.frontends.onnx.shape_inference import NodeView, Values, python_value
 from workbench.frontends.onnx.symbolic_integers import Array, AtRunTime, Ratio, computed, of_constant

@@ -14,8 +14,8 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from workbench._version import __version__
-from workbench.frontends.model import SymbolTable
-from workbench.frontends.onnx.file import Apart, ModelError, copied, ir_version_for, may_be_apart, placeholder
+from workbench.frontends.model import ModelError, SymbolTable
+from workbench.frontends.onnx.file import Apart, copied, ir_version_for, may_be_apart, placeholder
 from workbench.frontends.onnx.opaque import Fresh, inner_names, paste
 from workbench.frontends.onnx.prepare import check_model, read_by
 from workbench.frontends.onnx.symbolic_writer import ShapeWriter

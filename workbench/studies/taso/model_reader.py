@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from workbench.frontends.coverage import Coverage, OperatorUse
-from workbench.frontends.onnx.file import ModelError
+from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.importer import Imported
 from workbench.graph import Graph, GraphBuilder, Weight
 from workbench.ops import TASO_ACTIVATIONS, TensorType, TypeMismatch
@@ -51,7 +51,7 @@ def import_taso_model(path: str | os.PathLike[str]) -> Imported:
     (equal on both sides), the groups of a convolution follow from its shapes, the activation of a pool
     becomes a separate operator, and the epsilon of batch normalisation is TASO's 1e-5.
 
-    Raise :class:`~workbench.frontends.onnx.file.ModelError` (a ValueError) with the line if the file is
+    Raise :class:`~workbench.frontends.model.ModelError` (a ValueError) with the line if the file is
     broken or its operators do not fit together, and OSError if it cannot be read.
     """
     file = Path(path)

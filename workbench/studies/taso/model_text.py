@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from workbench.frontends.onnx.file import ModelError
+from workbench.frontends.model import ModelError
 
 #: TASO's numbers of the operators that its writer supports.
 KINDS: Final[dict[int, str]] = {
@@ -58,7 +58,7 @@ def read_records(path: str | os.PathLike[str]) -> list[Record]:
     """Read a file's operators; every operand is a result of an earlier one, or data of an input or weight.
 
     Raise FileNotFoundError (or another OSError) if the file cannot be read and
-    :class:`~workbench.frontends.onnx.file.ModelError`, with the line, if it does not have this format.
+    :class:`~workbench.frontends.model.ModelError`, with the line, if it does not have this format.
     """
     file = Path(path)
     if not file.exists():

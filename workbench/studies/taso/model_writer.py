@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from workbench.frontends.onnx.file import ModelError
+from workbench.frontends.model import ModelError
 from workbench.graph import Graph, Node, topological
 from workbench.ops import TASO_ACTIVATIONS, TensorType
 from workbench.studies.taso.model_text import (
@@ -39,7 +39,7 @@ def save_taso_model(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Write a graph to a file in TASO's text format atomically.
 
     The format stores neither names nor the data of weights. Raise
-    :class:`~workbench.frontends.onnx.file.ModelError` (a ValueError), naming the node, if the format has no
+    :class:`~workbench.frontends.model.ModelError` (a ValueError), naming the node, if the format has no
     form for a node, and OSError if the file cannot be written.
     """
     text = to_taso_model(graph)

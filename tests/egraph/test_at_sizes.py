@@ -30,7 +30,7 @@ def test_types_and_attributes_are_brought_to_other_sizes():
 
 def test_a_graph_is_the_same_node_by_node():
     graph = heads()
-    small = graph_at(graph, GENERIC, {"batch": 3, "sequence": 7})
+    small = graph_at(graph, GENERIC.at({"batch": 3, "sequence": 7}))
     assert [n.op for n in small] == [n.op for n in graph]
     assert {k: t.shape for k, t in small.output_types.items()} == {"y": (3, 2, 7, 4), "last": (3, 1, 8)}
     assert small.weights == graph.weights
@@ -41,7 +41,7 @@ def test_what_does_not_fit_at_a_size_is_refused():
     x = b.input("x", (14_489, 51_991))
     graph = b.graph({"y": b.op("slice", x, axis=-1, start=9, stop=51_991)})
     with pytest.raises(TypeMismatch, match="slice"):
-        graph_at(graph, GENERIC, {"batch": 3, "sequence": 7})
+        graph_at(graph, GENERIC.at({"batch": 3, "sequence": 7}))
 
 
 def test_dependence_on_a_symbol_is_seen_in_types_and_attributes():

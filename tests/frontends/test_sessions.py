@@ -12,6 +12,7 @@ from workbench.frontends import RuntimeFailure, load_onnx, run_model, save_onnx
 from workbench.frontends.onnx import file as onnx_file
 from workbench.frontends.onnx import file as onnx_stream
 from workbench.frontends.onnx.exporter import to_onnx_apart
+from workbench.frontends.onnx.file import Apart
 from workbench.frontends.runtime import run_session, session
 from workbench.support.mmap import ChangedFile, file_of
 
@@ -31,7 +32,7 @@ def expected():
 @pytest.mark.parametrize("prepack", [True, False])
 def test_weights_in_memory_are_shared(optimise, prepack):
     apart = to_onnx_apart(load_onnx(product(), dims={"n": 2}))
-    loaded = session(apart.model, apart.arrays, threads=1, optimise=optimise, prepack=prepack)
+    loaded = session(apart, threads=1, optimise=optimise, prepack=prepack)
     del apart  # the session keeps its weights alive
     np.testing.assert_allclose(run_session(loaded, FEEDS)["y"], expected(), rtol=1e-5, atol=1e-6)
 
@@ -53,7 +54,7 @@ def test_mapped_and_computed_weights_go_together(tmp_path):
     apart = to_onnx_apart(load_onnx(path, dims={"n": 2}))
     arrays = {**apart.arrays, "w1": apart.arrays["w1"].copy()}
     assert file_of(arrays["w0"]) is not None
-    loaded = session(apart.model, arrays, threads=1)
+    loaded = session(Apart(apart.model, arrays), threads=1)
     np.testing.assert_allclose(run_session(loaded, FEEDS)["y"], expected(), rtol=1e-5, atol=1e-6)
 
 
@@ -66,14 +67,14 @@ def test_a_file_that_was_replaced_is_still_read_and_one_written_over_is_refused(
     other.write_bytes(b"another file")
     other.replace(path)
     apart = to_onnx_apart(graph)
-    loaded = session(apart.model, apart.arrays, threads=1)
+    loaded = session(apart, threads=1)
     np.testing.assert_allclose(run_session(loaded, FEEDS)["y"], expected(), rtol=1e-5, atol=1e-6)
 
     path.write_bytes(product().SerializeToString())
     graph = load_onnx(path, dims={"n": 2})
     path.write_bytes(b"short")
     with pytest.raises(ChangedFile, match="must stay unchanged while its weights are in use"):
-        session((apart := to_onnx_apart(graph)).model, apart.arrays)
+        session(to_onnx_apart(graph))
 
 
 def test_element_types_that_numpy_lacks_are_shared():
@@ -92,7 +93,7 @@ def test_element_types_that_numpy_lacks_are_shared():
         opset_imports=[helper.make_opsetid("", 17)],
         ir_version=8,
     )
-    loaded = session(m, {"w": weight}, threads=1, optimise=False)
+    loaded = session(Apart(m, {"w": weight}), threads=1, optimise=False)
     np.testing.assert_array_equal(run_session(loaded, {})["y"], weight.astype(np.float32))
     assert numpy_helper.from_array(weight).data_type == TensorProto.BFLOAT16
 
@@ -100,7 +101,7 @@ def test_element_types_that_numpy_lacks_are_shared():
 def test_what_the_runtime_refuses_is_said(tmp_path):
     apart = to_onnx_apart(load_onnx(product(), dims={"n": 2}))
     with pytest.raises(RuntimeFailure, match="does not load 'chain'"):
-        session(apart.model, {})
+        session(Apart(apart.model, {}))
     (tmp_path / "m.onnx").write_text("no model")
     with pytest.raises(RuntimeFailure, match=r"m\.onnx"):
         session(tmp_path / "m.onnx")

@@ -299,7 +299,7 @@ def _session(graph: Graph) -> InferenceSession:
     from workbench.frontends.runtime import session
 
     apart = to_onnx_apart(graph, fold=False, whole=False)
-    return session(apart.model, apart.arrays, optimise=False, arena=False, prepack=False)
+    return session(apart, optimise=False, arena=False, prepack=False)
 
 
 def _compared(note: str, run: Run, found: Mapping[str, np.ndarray], tolerance: float) -> WholeRun:

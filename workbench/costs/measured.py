@@ -301,7 +301,7 @@ class MeasuredCost(CostModel):
         if may_not_end(apart.model):
             raise ValueError("it contains a loop, which might never end")
         if sum(array.nbytes for array in apart.arrays.values()) > _CACHES:  # too large for a second copy
-            once = session(apart.model, apart.arrays, threads=self.threads)
+            once = session(apart, threads=self.threads)
             return _runner(once, inputs)
         model = joined(apart)
         copies = [session(model, threads=self.threads) for _ in range(_copies(instance))]

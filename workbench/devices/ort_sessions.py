@@ -98,20 +98,18 @@ class Loaded:
         self._kernels = _executed(session, self._inputs)
 
     def _loaded(self) -> InferenceSession:
-        from workbench.frontends.onnx.file import copied, weight_bytes
+        from workbench.frontends.onnx.file import weight_bytes
         from workbench.frontends.runtime import LOOP_SECONDS, may_not_end, run_session, session
 
         apart = _apart(self._given)
-        model = copied(apart.model)  # loading changes it
         weights = weight_bytes(apart.model) + sum(array.nbytes for array in apart.arrays.values())
         self.large, self.huge = weights > LARGE, weights > HUGE
-        known, endless = self._kernels is not None, may_not_end(model)
+        known, endless = self._kernels is not None, may_not_end(apart.model)
         # Kernels make their own layout of most weights while the session is loaded and first run. The weights
         # that they read from the file itself come back with the next run.
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder, kept_small():
             loaded = session(
-                model,
-                apart.arrays,
+                apart,
                 threads=self._threads,
                 spin=False,
                 profile=None if endless or known else Path(folder) / "run",

@@ -7,7 +7,7 @@ that the model accepts, and the extents of its values are proved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -76,18 +76,13 @@ def _open(attrs: Sequence[object]) -> bool:
     return any(isinstance(x, Int) for a in attrs for x in (a if isinstance(a, tuple) else (a,)))
 
 
-def graph_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> Graph:
-    """Return a graph mapped from generic extents to other sizes: the same nodes with newly inferred types.
-
-    Without sizes it is the graph itself.
+def graph_at(graph: Graph, value: Callable[[int], int]) -> Graph:
+    """Return a graph with the value of every extent (:meth:`Generic.at`): the same nodes, types inferred anew.
 
     Raises:
         TypeMismatch: The operands of a node do not fit at these sizes.
         GraphError: The graph is not valid at these sizes.
     """
-    if not sizes:
-        return graph
-    value = generic.at(sizes)
     opaques = {
         key: replace(record, results=tuple(type_at(k, value) for k in record.results))
         for key, record in graph.opaques.items()
@@ -113,14 +108,11 @@ def graph_at(graph: Graph, generic: Generic, sizes: Mapping[str, int]) -> Graph:
     return replace(graph, nodes=tuple(nodes), opaques=opaques)
 
 
-def egraph_at(egraph: EGraph, generic: Generic, sizes: Mapping[str, int]) -> EGraph:
-    """Return an e-graph mapped from generic extents to other sizes, e-node by e-node; itself without sizes.
+def egraph_at(egraph: EGraph, value: Callable[[int], int]) -> EGraph:
+    """Return an e-graph with the value of every extent, e-node by e-node.
 
     E-nodes whose operands do not fit at these sizes are kept: the result is for display, not for extraction.
     """
-    if not sizes:
-        return egraph
-    value = generic.at(sizes)
     known: dict[Any, Any] = {}
 
     def mapped(key: Any, make: Any) -> Any:

@@ -226,13 +226,23 @@ class Model:
         bound = frozenset({f.name for f in self.fixed} | set(self.dims or ()))
         return SymbolTable(self.generic, places, named, bound)
 
+    def graph_at(self, sizes: Mapping[str, int], term: Graph | None = None) -> Graph:
+        """Return the model, or a term that was found for it, at sizes of its symbols.
+
+        Raises:
+            TypeMismatch: The operands of a node do not fit at these sizes.
+            GraphError: The graph is not valid at these sizes.
+        """
+        graph = self.searched if term is None else term
+        return graph_at(graph, self.generic.at(sizes)) if sizes else graph
+
     def at_prices(self, term: Graph) -> Graph:
         """Return a found term at the sizes of the prices."""
-        return graph_at(term, self.generic, self.sizes)
+        return self.graph_at(self.sizes, term)
 
     def shown(self, egraph: EGraph) -> EGraph:
         """Return an e-graph of the search with its types at the sizes of the prices."""
-        return egraph_at(egraph, self.generic, self.sizes)
+        return egraph_at(egraph, self.generic.at(self.sizes)) if self.sizes else egraph
 
     def bindings(self) -> tuple[dict[str, int], ...]:
         """Return the bindings to check: that of the prices, usual sizes, ones, and sizes around thresholds.
@@ -279,7 +289,7 @@ class Model:
             wanted = {n: 2 * size if n in free else size for n, size in wanted.items()}
             sizes, graph = self._sized(wanted)
         if graph is None:
-            graph = graph_at(self.searched, self.generic, sizes)  # raises the reason
+            graph = self.graph_at(sizes)  # raises the reason
         while _largest(graph) > _ELEMENTS:
             smaller = {n: max(lowest[n], size // 2) if n in free else size for n, size in wanted.items()}
             fewer, there = self._sized(smaller)
@@ -294,7 +304,7 @@ class Model:
         """Return all sizes of a model and its graph there; None if it has no types there."""
         sizes = self.generic.completed(wanted) if self.symbols else {}
         try:
-            return sizes, graph_at(self.searched, self.generic, sizes)
+            return sizes, self.graph_at(sizes)
         except (TypeMismatch, GraphError):
             return sizes, None
 

@@ -20,15 +20,9 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 
 from workbench.frontends.model import ModelError
-from workbench.frontends.onnx.file import (
-    Apart,
-    internalise_attributes,
-    placeholder,
-    read_model,
-    taken_apart,
-    tensor_array,
-)
-from workbench.frontends.onnx.prepare import all_nodes, walk
+from workbench.frontends.onnx.baseline import read_with_data
+from workbench.frontends.onnx.file import Apart, copied, placeholder, taken_apart
+from workbench.frontends.onnx.prepare import walk
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.support.files import check_library
 from workbench.support.mmap import ChangedFile, FileMap, checked, file_of, offset_of, release_all
@@ -84,8 +78,7 @@ def session_options(
 
 
 def session(
-    source: ModelProto | str | os.PathLike[str],
-    arrays: Mapping[str, np.ndarray] | None = None,
+    source: Apart | ModelProto | str | os.PathLike[str],
     *,
     threads: int | None = None,
     optimise: bool = True,
@@ -102,9 +95,8 @@ def session(
     session, which keeps them alive.
 
     Args:
-        source: A saved file, or a model whose large initializers may be placeholders (see
-            :func:`~workbench.frontends.onnx.exporter.to_onnx_apart`). Loading modifies the placeholders.
-        arrays: The data of the placeholders, by name.
+        source: A saved file, or a model, whose large weights may be apart (see
+            :func:`~workbench.frontends.onnx.exporter.to_onnx_apart`).
         threads: The number of threads of one operator; by default the machine's cores. Use 1 for exactly
             repeatable results and for measuring.
         optimise: Whether the runtime's own graph optimisations are on.
@@ -126,14 +118,15 @@ def session(
     options = session_options(threads=threads, optimise=optimise, spin=spin, prepack=prepack, arena=arena)
     if profile is not None:
         options.enable_profiling, options.profile_file_prefix = True, str(profile)
-    name = str(source) if not isinstance(source, ModelProto) else repr(source.graph.name)
+    message = source.model if isinstance(source, Apart) else source
+    name = repr(message.graph.name) if isinstance(message, ModelProto) else str(message)
     kept: list[Any] = []
     try:
         if operators is not None:
             check_library(operators)
             options.register_custom_ops_library(os.fspath(operators))
         with tempfile.TemporaryDirectory(prefix="workbench-") as scratch:
-            apart = _apart(source, arrays)
+            apart = _apart(source)
             content: str | bytes
             if apart is None:
                 content = str(source)  # a path; the text of a model with weights takes a minute
@@ -151,27 +144,18 @@ def session(
     return loaded
 
 
-def _apart(
-    source: ModelProto | str | os.PathLike[str], arrays: Mapping[str, np.ndarray] | None
-) -> Apart | None:
-    """Return a model with the data of its placeholders, or ``None`` for a file to be loaded unchanged."""
+def _apart(source: Apart | ModelProto | str | os.PathLike[str]) -> Apart | None:
+    """Return a copy of a model with its large weights apart, or ``None`` for a file to be loaded unchanged."""
+    if isinstance(source, Apart):
+        return Apart(copied(source.model), source.arrays)
     if isinstance(source, ModelProto):
-        return Apart(source, arrays) if arrays else taken_apart(source)
+        return taken_apart(source)
     try:
-        file = read_model(source)
-        arrays = dict(file.arrays)
-        for tensor in file.model.graph.initializer:
-            if tensor.data_location == TensorProto.EXTERNAL and tensor.name not in arrays:
-                arrays[tensor.name] = tensor_array(tensor, file.folder)
+        apart = read_with_data(source)
     except ModelError:
         return None  # the runtime reports the fault, or accepts the file nevertheless
-    if not any(file_of(array) is not None for array in arrays.values()):
-        return None  # all weights are small
-    for tensor in file.model.graph.initializer:
-        if tensor.name in arrays:
-            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(arrays[tensor.name])))
-    internalise_attributes(all_nodes(file.model), file.folder)
-    return Apart(file.model, arrays)
+    mapped = any(file_of(array) is not None for array in apart.arrays.values())
+    return apart if mapped else None  # all weights are small
 
 
 def _hand_over(apart: Apart, options: SessionOptions, scratch: Path, *, read: bool) -> list[Any]:

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.egraph.at_sizes import graph_at, type_at, unproved
+from workbench.egraph.at_sizes import type_at, unproved
 from workbench.frontends.model import Model, ModelError
 from workbench.frontends.onnx.baseline import cleaned_model
-from workbench.frontends.onnx.file import copied
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable
@@ -204,8 +203,8 @@ def _check(
     before = after = None
     if model.generic.fit(sizes):
         try:
-            before = graph_at(model.searched, model.generic, sizes)
-            after = before if term is model.searched else graph_at(term, model.generic, sizes)
+            before = model.graph_at(sizes)
+            after = before if term is model.searched else model.graph_at(sizes, term)
         except (TypeMismatch, GraphError) as error:  # a graph has no empty tensors, which models may have
             if not sessions.there:
                 return Checked(sizes, f"left out: graphs have no such sizes, {error}")
@@ -274,7 +273,7 @@ def accepted(
 
     ends = time.monotonic() + seconds
     try:
-        loaded = session(copied(original.model), original.arrays, threads=1)
+        loaded = session(original, threads=1)
     except (RuntimeFailure, ModelError):
         return None
     priced, *others = model.bindings()
@@ -326,7 +325,7 @@ class Files:
             self._note = "graphs compared; ONNX Runtime does not load the original"
             return
         try:
-            self._second = session(apart.model, apart.arrays, optimise=False, prepack=False)
+            self._second = session(apart, optimise=False, prepack=False)
         except (RuntimeFailure, ModelError) as error:
             if lacking := without_kernels(term):
                 self._first = None

@@ -79,22 +79,8 @@ def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs:
     ``dims`` fixes symbolic dimensions; dimensions that it does not name stay as they are. Raise
     :class:`~workbench.frontends.model.ModelError` if the source is not a model.
     """
-    from onnx import TensorProto, numpy_helper
-
-    file = read_model(source)
-    model, arrays = file.model, dict(file.arrays)
-    internalise_attributes(all_nodes(model), file.folder)
-    graph = model.graph
-    for tensor in graph.initializer:
-        if tensor.name not in arrays and tensor.data_location == TensorProto.EXTERNAL:
-            array = tensor_array(tensor, file.folder)
-            if array.nbytes < MAPPED_TENSOR:
-                # Shapes and tables, which a runtime reads when it rewrites a model.
-                tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-            else:
-                arrays[tensor.name] = array
-        if tensor.name in arrays:
-            _set_apart(tensor, arrays[tensor.name])
+    apart = read_with_data(source)
+    model, graph = apart.model, apart.model.graph
     # Before version 4 of the format every initialiser had to be an input too, and none could be overridden.
     stored = {t.name for t in graph.initializer}
     overridable = model.ir_version >= 4 and not keep_inputs
@@ -106,7 +92,30 @@ def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs:
     if dims:
         for value in (*graph.input, *graph.value_info, *graph.output):
             _fix(value, dims)
-    return Cleaned(Apart(model, arrays), removed)
+    return Cleaned(apart, removed)
+
+
+def read_with_data(source: Source) -> Apart:
+    """Read a model with its external data: large weights are apart, all other tensors are inside.
+
+    Raise :class:`~workbench.frontends.model.ModelError` if the source is not a model or lacks its data.
+    """
+    from onnx import TensorProto, numpy_helper
+
+    file = read_model(source)
+    model, arrays = file.model, dict(file.arrays)
+    internalise_attributes(all_nodes(model), file.folder)
+    for tensor in model.graph.initializer:
+        if tensor.name not in arrays and tensor.data_location == TensorProto.EXTERNAL:
+            array = tensor_array(tensor, file.folder)
+            if array.nbytes < MAPPED_TENSOR:
+                # Shapes and tables, which a runtime reads when it rewrites a model.
+                tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+            else:
+                arrays[tensor.name] = array
+        if tensor.name in arrays:
+            _set_apart(tensor, arrays[tensor.name])
+    return Apart(model, arrays)
 
 
 def _set_apart(tensor: Any, array: np.ndarray) -> None:

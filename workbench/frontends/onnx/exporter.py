@@ -16,7 +16,7 @@ import onnx
 from onnx import ModelProto
 
 from workbench.frontends.model import ModelError, SymbolTable
-from workbench.frontends.onnx.file import Apart, copied, ir_version_for, joined, type_proto, write_apart
+from workbench.frontends.onnx.file import Apart, ir_version_for, joined, type_proto, write_apart
 from workbench.frontends.onnx.opaque import changed_operators, payload_of
 from workbench.frontends.onnx.writer import Writer
 from workbench.frontends.runtime import RuntimeFailure
@@ -199,9 +199,8 @@ def _loads(apart: Apart) -> bool:
     """Return whether ONNX Runtime loads a model."""
     from workbench.frontends.runtime import session
 
-    model = copied(apart.model)  # loading modifies the model
     try:
-        session(model, apart.arrays, threads=1, optimise=False, prepack=False)
+        session(apart, threads=1, optimise=False, prepack=False)
     except RuntimeFailure:
         return False
     return True

@@ -11,8 +11,13 @@ from typing import Any, Final
 from workbench.laws.synthesis.anti_unification import MOST, PAIRINGS, SPAN, Sizes, Variants, choices, law_of
 from workbench.laws.synthesis.candidates import operators_in
 from workbench.laws.synthesis.enumeration import Enumeration
-from workbench.laws.verification.refuting.sampling import Draft, draw_type
-from workbench.ops import TensorType, TypeMismatch
+from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+from workbench.laws.verification.instances.nondeterminism import RandomChoices
+from workbench.laws.verification.instances.spaces import open_space
+from workbench.laws.verification.instances.typings import AXES
+from workbench.laws.verification.refuting.refute import FULL
+from workbench.ops import TypeMismatch
+from workbench.rules.interpret import read_term
 from workbench.rules.pattern import (
     App,
     Arith,
@@ -202,12 +207,10 @@ def _has(extent: DimOf, shapes: Mapping[str, Sequence[str]]) -> bool:
     return isinstance(extent.axis, int) and -extent.axis <= len(shapes[extent.var])
 
 
-#: Instances with which an extent must agree.
+#: Families of instances in which an extent must be the same expression.
 DRAWN: Final = 24
 #: Attempts to draw them.
 TRIES: Final = 40 * DRAWN
-#: Axes of a variable that are compared, counted from the last.
-MOST_AXES: Final = 4
 
 
 def equal_to_extent(terms: Sequence[App], place: int, axis: int, *, seed: int = 0) -> list[DimOf]:
@@ -224,23 +227,18 @@ def equal_to_extent(terms: Sequence[App], place: int, axis: int, *, seed: int = 
     >>> [f"dim({d.var}, {d.axis})" for d in equal_to_extent(terms, 1, -1)]
     ['dim(z, -1)']
     """
-    rng = random.Random(seed)
+    rng, both = random.Random(seed), Rule("terms", tuple(terms), tuple(terms))
     names = dict.fromkeys(v for t in terms for v in tensor_variables(t))
-    left = [DimOf(n, a) for n in names for a in range(-MOST_AXES, 0)]
+    left = [DimOf(n, a) for n in names for a in range(-AXES, 0)]
     drawn = 0
     for _ in range(TRIES):
-        draft = Draft(rng, fixed={}, scalars=frozenset())
         try:
-            kind = [draw_type(draft, t) for t in terms][place]
-        except TypeMismatch:
+            space = open_space(both, RandomChoices(rng), FULL)
+            extent = read_term(terms[place], space).dims[axis]
+        except (Inconsistent, NotLinear, TypeMismatch):
             continue
-        if kind.rank >= -axis:
-            drawn += 1
-            left = [d for d in left if _extent(draft.types[d.var], d.axis) == kind.shape[axis]]
+        drawn += 1
+        left = [d for d in left if (space.dim(d.var, int(d.axis)) == extent) is True]
         if drawn == DRAWN or not left:
             break
     return left if drawn else []
-
-
-def _extent(kind: TensorType, axis: int | str) -> int | None:
-    return kind.shape[axis] if isinstance(axis, int) and -axis <= kind.rank else None

@@ -9,10 +9,8 @@ import pytest
 import workbench
 from workbench.frontends import RuntimeFailure, run_graph
 from workbench.graph import GraphBuilder, Node
-from workbench.laws.verification.instances.ground import Ground, instance_of, sample
-from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.nondeterminism import RandomChoices
-from workbench.laws.verification.instances.spaces import open_space
+from workbench.laws.verification.instances.ground import Ground, draw, instance_of
+from workbench.laws.verification.instances.linear import Inconsistent
 from workbench.laws.verification.refuting.exact_arithmetic import (
     ARITHMETICS,
     PRIME,
@@ -26,7 +24,6 @@ from workbench.laws.verification.refuting.exact_arithmetic import (
     run,
 )
 from workbench.laws.verification.refuting.refute import FULL
-from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.ops import TensorType, TypeMismatch, operators, spec_of
 from workbench.ops.exact import Arithmetic, Inexact
 from workbench.rules import parse_rule
@@ -54,17 +51,13 @@ def instances(op, count):
     found = 0
     for _ in range(4000):
         try:
-            space = open_space(rule, RandomChoices(rng), FULL)
-            values = sample(space, rng, FULL)
-            instance = None if values is None else instance_of(space, values)
-        except NotLinear:
-            instance = draw_instance(rule, rng)
+            drawn = draw(rule, rng, FULL)
         except (Inconsistent, TypeMismatch):
             continue
-        if instance is None:
+        if drawn is None:
             continue
         ground = Ground()
-        ((_, root),) = ground.add(instance)
+        ((_, root),) = ground.add(instance_of(*drawn))
         graph = ground.builder.graph({"out": root})
         yield graph, rng
         found += 1

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.laws.verification.instances.ground import instance_of, options, sample
+from workbench.laws.verification.instances.ground import draw, instance_of, options
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.nondeterminism import RandomChoices
-from workbench.laws.verification.instances.spaces import Space, open_space
+from workbench.laws.verification.instances.spaces import Space
 from workbench.laws.verification.instances.typings import Menu
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of, plain_list, text_of
 from workbench.laws.verification.refuting.exact_arithmetic import (
@@ -27,8 +26,7 @@ from workbench.support import deadline
 def small(
     rule: Rule,
     case: Case,
-    space: Space | None,
-    values: dict[int, int] | None,
+    drawn: tuple[Space, dict[int, int]] | None,
     rng: random.Random,
     menu: Menu,
 ) -> Counterexample | None:
@@ -37,12 +35,11 @@ def small(
     Args:
         rule: The rule.
         case: An instance on which the two sides differ.
-        space: The family of the instance, if it is known.
-        values: The numbers that the instance has for the unknowns of the family.
+        drawn: The family of the instance and the numbers of its unknowns, if they are known.
         rng: The source of random numbers.
         menu: The values to choose from.
     """
-    return _flat(rule, case, rng, menu) or _shrunk(case, space, values, rng, menu)
+    return _flat(rule, case, rng, menu) or _shrunk(case, drawn, rng, menu)
 
 
 def _whole(case: Case) -> str:
@@ -72,29 +69,29 @@ def _flat(rule: Rule, case: Case, rng: random.Random, menu: Menu) -> Counterexam
         for _ in range(12):
             deadline.check()
             try:
-                space = open_space(rule, RandomChoices(rng), lower)
-                values = sample(space, rng, lower)
-                if values is None:
+                drawn = draw(rule, rng, lower)
+                if drawn is None:
                     continue
-                found = case_of(instance_of(space, values))
+                found = case_of(instance_of(*drawn))
                 if found.large or found.differs(found.kind, found.draw(rng)) is None:
                     continue
             except (Inexact, Inconsistent, NotLinear, TypeMismatch):
                 continue
             ranks = [found.nodes[i].tensor.rank for i in found.leaves.values()]
             if max(ranks, default=0) < most:
-                shown = _shrunk(found, space, values, rng, lower)
+                shown = _shrunk(found, drawn, rng, lower)
                 if shown is not None:
                     return shown
     return None
 
 
 def _shrunk(
-    case: Case, space: Space | None, values: dict[int, int] | None, rng: random.Random, menu: Menu
+    case: Case, drawn: tuple[Space, dict[int, int]] | None, rng: random.Random, menu: Menu
 ) -> Counterexample | None:
     """Return a counterexample whose extents and elements no single step makes smaller."""
     best, witness = case, _witness(case, rng, 20)
-    if space is not None and values is not None:
+    if drawn is not None:
+        space, values = drawn
         free = space.system.free()
         current = {u: values[u] for u in free}
         changed = True

@@ -237,15 +237,16 @@ def drawn_at(model: Model, sizes: Mapping[str, int]) -> Graph:
     return found
 
 
-def at_accepted_sizes(model: Model, seed: int) -> Model:
-    """Return a model priced at sizes at which the original runs, if some are found.
+def at_accepted_sizes(model: Model, seed: int, until: float) -> Model:
+    """Return a model priced at sizes at which the original runs, if some are found before ``until``.
 
     Only operators that are kept as they are may know that a mask is as long as a cache and the new tokens, so a
     model without any has its types at the sizes of its prices, and they tell.
     """
     if not model.symbols or not model.searched.opaques or model.source is None:
         return model
-    runs = accepted(model, cleaned_model(model).apart, seed, _SEARCHED)
+    left = min(_SEARCHED, until - time.perf_counter())
+    runs = accepted(model, cleaned_model(model).apart, seed, left) if left > 0 else None
     if runs is None or runs[0] == model.sizes:
         return model
     try:

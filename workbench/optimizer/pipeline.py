@@ -113,7 +113,7 @@ def optimize(
         ruleset = rules_of(rules, keep_refuted=settings.keep_refuted)
         check_timing(settings)
         opened = open_model(model, dims, sizes, keep_inputs=keep_inputs)
-        opened = opened if sizes else at_accepted_sizes(opened, settings.seed)
+        opened = opened if sizes else at_accepted_sizes(opened, settings.seed, until)
         job = job_of(opened, ruleset, cost_model, settings, stages, until=until)
     while True:
         run = saturate(job)

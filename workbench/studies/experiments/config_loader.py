@@ -97,65 +97,46 @@ def parse(text: str) -> dict[Any, Any]:
     Raise yaml.YAMLError if the text is not YAML, and :class:`StudyError` if it is not a mapping, has a
     duplicate key or exceeds the limits on size.
     """
-    _check_size(text)
-    node = yaml.compose(text, Loader=yaml.SafeLoader)
-    _check_aliases(node)
+    if len(text) > LONGEST:
+        raise StudyError(f"a study must have at most {LONGEST} characters, got {len(text)}")
+    try:
+        _count(yaml.compose(text, Loader=yaml.SafeLoader), 0, {})
+    except RecursionError:
+        raise StudyError(f"a study must have at most {DEEPEST} levels, got more") from None
     data = yaml.safe_load(text)
-    _check_keys(node)
     if not isinstance(data, dict):
         raise StudyError(f"a study must be a mapping of keys to values, got {said(data)}")
     return data
 
 
-def _check_size(text: str) -> None:
-    """Raise StudyError if a text is longer than LONGEST or nested deeper than DEEPEST."""
-    if len(text) > LONGEST:
-        raise StudyError(f"a study must have at most {LONGEST} characters, got {len(text)}")
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            line = event.start_mark.line + 1
-            raise StudyError(f"line {line}: a study must have at most {DEEPEST} levels, got more")
+def _count(node: Any, level: int, sizes: dict[int, int]) -> int:
+    """Return the number of values in a node, with aliases expanded; ``sizes`` are those of nodes seen before.
 
-
-def _check_aliases(root: Any) -> None:
-    """Raise StudyError if an alias contains itself or if expanded aliases exceed :data:`MOST_NODES`."""
-    sizes: dict[int, int] = {}
-
-    def size(node: Any) -> int:
-        if id(node) in sizes:
-            if not sizes[id(node)]:
-                raise StudyError(f"line {node.start_mark.line + 1}: an alias must not contain itself")
-            return sizes[id(node)]
-        sizes[id(node)] = 0
-        parts = [] if isinstance(node, yaml.ScalarNode) else node.value
-        pairs = isinstance(node, yaml.MappingNode)
-        total = 1 + sum(size(p[0]) + size(p[1]) if pairs else size(p) for p in parts)
-        if total > MOST_NODES:
-            raise StudyError(
-                f"line {node.start_mark.line + 1}: expanded aliases must have at most {MOST_NODES} values, "
-                "got more"
-            )
-        sizes[id(node)] = total
-        return total
-
-    if root is not None:
-        size(root)
-
-
-def _check_keys(node: Any) -> None:
-    """Raise StudyError for a duplicate key in a mapping; YAML would silently keep the last value."""
+    Raise StudyError for a node beyond the limits, for an alias that contains itself, and for a duplicate key,
+    of which YAML would silently keep the last value.
+    """
+    if id(node) in sizes and sizes[id(node)]:
+        return sizes[id(node)]
+    where = f"line {node.start_mark.line + 1}: " if node is not None else ""
+    if id(node) in sizes:
+        raise StudyError(f"{where}an alias must not contain itself")
+    if level > DEEPEST:
+        raise StudyError(f"{where}a study must have at most {DEEPEST} levels, got more")
+    sizes[id(node)] = 0
+    parts = node.value if isinstance(node, yaml.CollectionNode) else []
     if isinstance(node, yaml.MappingNode):
         seen = set()
-        for key, value in node.value:
-            if key.value in seen:
-                raise StudyError(f"line {key.start_mark.line + 1}: the key {key.value!r} is duplicated")
-            seen.add(key.value)
-            _check_keys(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            _check_keys(value)
+        for key, _ in parts:
+            name = key.value if isinstance(key, yaml.ScalarNode) else id(key)
+            if name in seen:
+                raise StudyError(f"line {key.start_mark.line + 1}: the key {name!r} is duplicated")
+            seen.add(name)
+        parts = [part for pair in parts for part in pair]
+    total = 1 + sum(_count(part, level + 1, sizes) for part in parts)
+    if total > MOST_NODES:
+        raise StudyError(f"{where}expanded aliases must have at most {MOST_NODES} values, got more")
+    sizes[id(node)] = total
+    return total
 
 
 def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:

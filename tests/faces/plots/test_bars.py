@@ -9,25 +9,25 @@ from matplotlib.figure import Figure
 
 from tests.faces.plots.runs import runs, with_k
 from workbench.faces.plots import (
-    optimiser_time_data,
     plot_optimiser_time,
     plot_speedup,
     speedup_data,
 )
-from workbench.faces.plots.bars import bar_size, bar_styles, draw_bars
+from workbench.faces.plots.bars import bar_size, bar_styles, draw_bars, time_ratios
+from workbench.studies.experiments.records import geometric_mean, records_frame, series_of
 
 
 def test_published_series_are_hatched_on_white_and_no_two_look_alike():
-    styles = bar_styles(speedup_data(with_k(1)).series)
+    styles = bar_styles(speedup_data(with_k(1))[1])
     assert [s["facecolor"] == "white" for s in styles] == [False, True, True]
     assert all(s["hatch"] for s in styles[1:])
     assert len({tuple(s.items()) for s in styles}) == 3
 
 
 def test_bars_are_next_to_each_other_with_errors_where_there_are_repeats():
-    data = speedup_data(with_k(1))
+    networks, series = speedup_data(with_k(1))
     ax = Figure().subplots()
-    draw_bars(ax, data.networks, data.series, places=1)
+    draw_bars(ax, networks, series, places=1)
     ours, taso, tensat = (c for c in ax.containers if isinstance(c, BarContainer))
     assert [round(b.get_height(), 6) for b in ours] == [30, 0]
     assert [b.get_height() for b in taso] == [12]
@@ -44,8 +44,8 @@ def test_size_grows_with_the_bars_up_to_a_page():
 
 
 def test_means_and_standard_errors_over_repeats():
-    data = speedup_data(with_k(1))
-    ours = data.series[0].values
+    _, (first, *_) = speedup_data(with_k(1))
+    ours = first.values
     assert (ours[0].mean, ours[0].error, ours[0].count) == pytest.approx((30, 10, 2))
     assert ours[1].mean == 0
 
@@ -64,16 +64,14 @@ def test_no_records_say_so():
 
 
 def test_seconds_ratios_and_their_geometric_mean():
-    data = optimiser_time_data(with_k(1))
-    assert data.series[0].values[0].mean == 3
-    assert data.reference == "TASO"
-    assert data.ratios[0] == 10
-    assert math.isnan(data.ratios[1])
-    assert data.mean_ratio == pytest.approx(10)
-    assert optimiser_time_data(with_k(1), "Tensat").ratios[0] == 1
-    nobody = optimiser_time_data(with_k(1), "nobody")
-    assert (nobody.reference, nobody.ratios) == (None, ())
-    assert math.isnan(nobody.mean_ratio)
+    _, series = series_of(records_frame(with_k(1)), "seconds")
+    assert series[0].values[0].mean == 3
+    ratios = time_ratios(series)
+    assert ratios[0] == 10
+    assert math.isnan(ratios[1])
+    assert geometric_mean(ratios) == pytest.approx(10)
+    assert time_ratios(series, "Tensat")[0] == 1
+    assert time_ratios(series, "nobody") == []
 
 
 def test_the_axis_is_logarithmic_and_the_ratio_is_said():

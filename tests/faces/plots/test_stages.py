@@ -10,20 +10,20 @@ from workbench.faces.plots import plot_stages, stages_data
 
 def test_repeats_are_put_together_and_stages_keep_their_order():
     data = stages_data(runs())
-    assert data.stages == ("saturation", "extraction")
-    assert data.runs == ("toy, k=1", "toy, k=2", "net, k=1", "net, k=2")
-    assert data.seconds[0] == (1.5, 1.5)
-    assert data.counts == (2, 1, 2, 1)
-    assert data.totals == pytest.approx((3, 10, 0.2, 0.4))
+    assert list(data) == ["saturation", "extraction", "repeats"]
+    assert list(data.index) == ["toy, k=1", "toy, k=2", "net, k=1", "net, k=2"]
+    assert data.iloc[0].tolist() == [1.5, 1.5, 2]
+    assert data["repeats"].tolist() == [2, 1, 2, 1]
+    assert list(data["saturation"] + data["extraction"]) == pytest.approx([3, 10, 0.2, 0.4])
 
 
 def test_a_result_has_all_the_stages_it_measured():
     result = small_result()
     data = stages_data(result)
-    assert data.stages == tuple(result.seconds)
-    assert data.seconds[0] == pytest.approx(tuple(result.seconds.values()))
+    assert list(data) == [*result.seconds, "repeats"]
+    assert data.iloc[0].tolist() == pytest.approx([*result.seconds.values(), 1])
     picked = stages_data(result, ("extraction", "saturation"))
-    assert picked.stages == ("extraction", "saturation")
+    assert list(picked) == ["extraction", "saturation", "repeats"]
 
 
 def test_bars_are_stacked_and_a_share_is_of_the_whole():

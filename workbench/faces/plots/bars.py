@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -44,6 +43,7 @@ from workbench.studies.experiments.records import (
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
 
 
@@ -137,91 +137,60 @@ def draw_bars(
     ax.set_xlim(-0.6, len(networks) - 0.4)
 
 
-@dataclass(frozen=True, slots=True)
-class Speedups:
-    """The speed-up in percent, (original / optimized - 1) · 100, by series and network."""
-
-    networks: tuple[str, ...]
-    series: tuple[Series, ...]
-
-
-def speedup_data(records: Records) -> Speedups:
-    """Return the mean speed-ups of records and their standard errors over repeats.
+def speedup_data(records: Records) -> tuple[tuple[str, ...], tuple[Series, ...]]:
+    """Return networks, and series of speed-ups in percent: (original / optimized - 1) · 100, over repeats.
 
     Raise ValueError if the columns (:data:`~workbench.studies.experiments.records.COLUMNS`) contain neither costs nor
     speed-ups, or if repeats come from several machines or cost sources.
     """
-    frame = records_frame(records, "network", "speedup")
-    return Speedups(*series_of(frame, "speedup"))
+    return series_of(records_frame(records, "network", "speedup"), "speedup")
 
 
 def plot_speedup(records: Records, ax: Axes | None = None) -> Axes:
     """Draw the speed-up by network as bars with standard errors; published figures are hatched."""
-    data = speedup_data(records)
-    with drawing(ax, bar_size(len(data.networks), len(data.series))) as ax:
-        if not data.series:
+    networks, series = speedup_data(records)
+    with drawing(ax, bar_size(len(networks), len(series))) as ax:
+        if not series:
             return say(ax, "no records")
-        draw_bars(ax, data.networks, data.series, places=1)
+        draw_bars(ax, networks, series, places=1)
         ax.axhline(0, color=INK, linewidth=0.8)
-        ax.margins(y=0.24 if turned(data.networks, data.series) else 0.16)
-        source = sources(data.series)
+        ax.margins(y=0.24 if turned(networks, series) else 0.16)
+        source = sources(series)
         costs = wrapped(f"costs: {source}", 90) if source else ""
         name_axes(ax, "Speed-up by network", costs, "speed-up in %")
     return ax
 
 
-@dataclass(frozen=True, slots=True)
-class OptimiserTimes:
-    """The optimiser's seconds by series and network.
+def time_ratios(series: Sequence[Series], reference: str = "TASO") -> list[float]:
+    """Return by network the time of the method ``reference`` divided by that of the first series.
 
-    ``best`` has the seconds until the best graph was found, if records contain them. ``ratios[i]`` is the
-    time of ``reference`` divided by the time of the first series on network ``i``, or NaN if one of the two
-    is missing.
+    A ratio is NaN if one of the two is missing; there are none without a later series of the method.
     """
-
-    networks: tuple[str, ...]
-    series: tuple[Series, ...]
-    best: tuple[Series, ...]
-    reference: str | None
-    ratios: tuple[float, ...]
-
-    @property
-    def mean_ratio(self) -> float:
-        """Return the geometric mean of the known ratios, or NaN if none is known."""
-        return geometric_mean(self.ratios) or math.nan
-
-
-def optimiser_time_data(records: Records, reference: str = "TASO") -> OptimiserTimes:
-    """Return the mean seconds of records; ``reference`` is the method that the first one is compared with.
-
-    Raise ValueError if the columns contain neither ``seconds`` nor ``saturation`` and ``extraction``.
-    """
-    frame = records_frame(records, "network", "seconds")
-    networks, series = series_of(frame, "seconds")
-    best = series_of(frame, "seconds_best")[1] if frame["seconds_best"].notna().any() else ()
     # The reference is a later series: the first one is not compared with itself.
     against = next((s for s in series[1:] if s.method == reference), None)
-    ratios = tuple(
+    return [
         other.mean / own.mean if own.count and other.count and own.mean > 0 else math.nan
         for own, other in (zip(series[0].values, against.values, strict=True) if against is not None else ())
-    )
-    return OptimiserTimes(networks, series, best, None if against is None else against.method, ratios)
+    ]
 
 
 def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: str = "TASO") -> Axes:
     """Draw the optimiser's seconds by network on a logarithmic scale, with the ratio to ``reference``."""
-    data = optimiser_time_data(records, reference)
-    with drawing(ax, bar_size(len(data.networks), len(data.series))) as ax:
-        known = [v.mean for s in data.series for v in s.values if v.count and v.mean > 0]
+    frame = records_frame(records, "network", "seconds")
+    networks, series = series_of(frame, "seconds")
+    best = series_of(frame, "seconds_best")[1] if frame["seconds_best"].notna().any() else ()
+    with drawing(ax, bar_size(len(networks), len(series))) as ax:
+        known = [v.mean for s in series for v in s.values if v.count and v.mean > 0]
         if not known:
             return say(ax, "no records")
         ax.set_yscale("log")
         low = 10 ** math.floor(math.log10(min(known)) - 0.3)
-        draw_bars(ax, data.networks, data.series, floor=low)
-        _draw_best(ax, data)
+        draw_bars(ax, networks, series, floor=low)
+        _draw_best(ax, series, best)
         top = max(known)
-        ax.set_ylim(low, top * (top / low) ** (0.34 if turned(data.networks, data.series) else 0.2))
-        for i, ratio in enumerate(data.ratios):
+        ax.set_ylim(low, top * (top / low) ** (0.34 if turned(networks, series) else 0.2))
+        ratios = time_ratios(series, reference)
+        for i, ratio in enumerate(ratios):
             if ratio == ratio:
                 ax.annotate(
                     f"{figure(ratio)}×",
@@ -233,19 +202,21 @@ def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: 
                     fontweight="bold",
                     color=INK,
                 )
-        mean, own = data.mean_ratio, data.series[0].label
-        bold = f"bold: {data.reference}'s time / {own}'s; geometric mean {figure(mean)}×"
-        name_axes(ax, "Optimiser time by network", bold if mean == mean else "", "optimiser time in s")
+        mean = geometric_mean(ratios)
+        below = (
+            f"bold: {reference}'s time / {series[0].label}'s; geometric mean {figure(mean)}×" if mean else ""
+        )
+        name_axes(ax, "Optimiser time by network", below, "optimiser time in s")
     return ax
 
 
-def _draw_best(ax: Axes, data: OptimiserTimes) -> None:
+def _draw_best(ax: Axes, series: Sequence[Series], best: Sequence[Series]) -> None:
     """Mark on each bar the time at which the best graph was found."""
-    width = FILLED / max(1, len(data.series))
+    width = FILLED / max(1, len(series))
     labelled = False
-    for one in data.best:
+    for one in best:
         k = next(
-            (i for i, s in enumerate(data.series) if (s.label, s.published) == (one.label, one.published)),
+            (i for i, s in enumerate(series) if (s.label, s.published) == (one.label, one.published)),
             None,
         )
         there = [(i, v.mean) for i, v in enumerate(one.values) if v.count]
@@ -278,28 +249,17 @@ STAGES: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """Mean seconds: ``seconds[i][j]`` is of ``runs[i]`` in ``stages[j]``, over ``counts[i]`` repeats."""
-
-    runs: tuple[str, ...]
-    stages: tuple[str, ...]
-    seconds: tuple[tuple[float, ...], ...]
-    counts: tuple[int, ...]
-
-    @property
-    def totals(self) -> tuple[float, ...]:
-        """Return the sum of each run's stages."""
-        return tuple(sum(row) for row in self.seconds)
-
-
-def stages_data(records: Records, stages: tuple[str, ...] = tuple(STAGES)) -> Stages:
+def stages_data(records: Records, stages: tuple[str, ...] = tuple(STAGES)) -> pd.DataFrame:
     """Return the seconds by stage of results, or of records with columns named like stages.
+
+    There is one row per run, under its name, and the column ``repeats`` has the number of its repeats.
 
     Stages that no run has are left out; ``stages`` selects among them (Tensat's time covers
     ``("saturation", "extraction")``). Runs of the same network, method and k_multi are averaged. Raise
     ValueError for an unknown stage, or if no record has seconds of a stage.
     """
+    import pandas as pd
+
     unknown = [s for s in stages if s not in STAGES]
     if unknown:
         raise ValueError(f"stages must be among {', '.join(STAGES)}, got {unknown[0]!r}")
@@ -312,7 +272,7 @@ def stages_data(records: Records, stages: tuple[str, ...] = tuple(STAGES)) -> St
         "method": frame["method"].nunique() > 1,
         "k_multi": frame["k_multi"].nunique() > 1,
     }
-    runs, rows, counts = [], [], []
+    runs, rows = [], []
     groups = frame.groupby(["network", "method", "k_multi", "published"], sort=False, dropna=False)
     for (network, method, k, published), part in groups:
         refuse_mixed(part, f"{method} on {network}")
@@ -321,9 +281,8 @@ def stages_data(records: Records, stages: tuple[str, ...] = tuple(STAGES)) -> St
         names += [f"k={k:g}"] if several["k_multi"] and k == k else []
         runs.append(", ".join(names) + (" (published)" if published else ""))
         means = [estimate(part[s]) for s in there]
-        rows.append(tuple(m.mean if m.count else 0.0 for m in means))
-        counts.append(len(part))
-    return Stages(tuple(runs), tuple(there), tuple(rows), tuple(counts))
+        rows.append([*(m.mean if m.count else 0.0 for m in means), len(part)])
+    return pd.DataFrame(rows, index=runs, columns=[*there, "repeats"])
 
 
 def plot_stages(
@@ -342,19 +301,21 @@ def plot_stages(
         share: Whether to draw percentages of each run's time instead of seconds.
     """
     data = stages_data(records, stages)
-    with drawing(ax, (7.0, 1.5 + 0.42 * max(1, len(data.runs)))) as ax:
-        if not data.runs:
+    seconds = data.drop(columns="repeats")
+    totals = seconds.sum(axis=1).tolist()
+    with drawing(ax, (7.0, 1.5 + 0.42 * max(1, len(data)))) as ax:
+        if data.empty:
             return say(ax, "no records")
         ax.grid(visible=False)
         ax.grid(axis="x")
-        left = [0.0] * len(data.runs)
-        scale = [100 / total if share and total > 0 else 1.0 for total in data.totals]
-        longest = max(100.0 if share else max(data.totals), 1e-9)
-        for j, stage in enumerate(data.stages):
-            colour, hatch = STAGES[stage]
-            widths = [row[j] * s for row, s in zip(data.seconds, scale, strict=True)]
-            places, look = range(len(data.runs)), {"color": colour, "hatch": hatch, **RIM}
-            ax.barh(places, widths, 0.62, left=left, label=stage, **look)
+        left = [0.0] * len(data)
+        scale = [100 / total if share and total > 0 else 1.0 for total in totals]
+        longest = max(100.0 if share else max(totals), 1e-9)
+        for stage in seconds:
+            colour, hatch = STAGES[str(stage)]
+            widths = [value * s for value, s in zip(seconds[stage], scale, strict=True)]
+            look = {"color": colour, "hatch": hatch, **RIM}
+            ax.barh(range(len(data)), widths, 0.62, left=left, label=stage, **look)
             for i, width in enumerate(widths):
                 if width > 0.085 * longest:
                     ax.text(
@@ -368,10 +329,10 @@ def plot_stages(
                         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.85},
                     )
                 left[i] += width
-        for i, total in enumerate(data.totals):
-            said = f"{total:.3g} s" + (f", {data.counts[i]} repeats" if data.counts[i] > 1 else "")
+        for i, (total, repeats) in enumerate(zip(totals, data["repeats"], strict=True)):
+            said = f"{total:.3g} s" + (f", {repeats} repeats" if repeats > 1 else "")
             note(ax, said, (left[i], i), (4, 0), va="center", fontsize=8)
-        name_rows(ax, data.runs)
+        name_rows(ax, [str(run) for run in data.index])
         ax.set_xlim(0, longest * 1.18)
         name_axes(ax, "Time by stage", "share of the run's time in %" if share else "seconds")
     return ax

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
 from workbench.kernels.accelerators.reading import folder
 from workbench.kernels.accelerators.unit import FUSED, Unit
 from workbench.rules import Rule, RuleSet, parse_rules
+from workbench.rules.pattern import Compare, Literal
 from workbench.rules.verdicts import law_of
 
 _TILES: Final = re.compile(r"blocked\[[^\]]*?(?:, act=(\w+))?\]")
@@ -27,21 +28,12 @@ def law_of_any_unit(rule: Rule) -> str:
 
     Upper limits on extents are left out: the law holds without them.
     """
-    law = _TILES.sub(lambda found: f"blocked[act={found[1] or 'none'}]", law_of(rule))
-    head, where, conditions = law.partition(" where ")
-    kept = [c for c in _split(conditions) if not re.fullmatch(r".* <= \d+", c)]
-    return f"{head}{where}{', '.join(kept)}" if kept else head
+    held = replace(rule, conditions=tuple(c for c in rule.conditions if not _limits_an_extent(c)))
+    return _TILES.sub(lambda found: f"blocked[act={found[1] or 'none'}]", law_of(held))
 
 
-def _split(conditions: str) -> list[str]:
-    """Return conditions one by one; commas inside parentheses do not separate them."""
-    found, depth, start = [], 0, 0
-    for at, sign in enumerate(conditions):
-        depth += (sign in "([") - (sign in ")]")
-        if sign == "," and not depth:
-            found.append(conditions[start:at].strip())
-            start = at + 1
-    return [*found, conditions[start:].strip()] if conditions else []
+def _limits_an_extent(condition: Compare) -> bool:
+    return condition.relation == "<=" and isinstance(condition.right, Literal)
 
 
 @lru_cache(maxsize=1)

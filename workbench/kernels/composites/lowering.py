@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NoReturn
 
 from workbench.kernels.composites.binding import plain
 from workbench.kernels.composites.composite import Composite, Equation
@@ -161,13 +161,13 @@ class _RuleArrays:
                     return name
         raise NoLaw(f"{self.composite.name} has no law: {e} is not an extent of an operand")
 
-    def count(self, extent: IndexExpr) -> _Term:
-        """Refuse: no operator of graphs counts."""
-        raise NoLaw(f"{self.composite.name} has no law: it uses an index as a value")
+    def _refused(self, *given: object) -> NoReturn:
+        """Refuse: no operator of graphs computes with places, and plain composites read at indices alone."""
+        raise NoLaw(
+            f"{self.composite.name} has no law: it computes with indices, or reads at computed places"
+        )
 
-    def integer(self, op: str, a: _Term, b: _Term) -> _Term:
-        """Refuse: no operator of graphs computes places."""
-        raise NoLaw(f"{self.composite.name} has no law: it computes with indices")
+    count = integer = prefix = clipped = inside = take = _refused
 
     def as_number(self, x: _Term) -> _Term:
         """Return an extent as a number."""
@@ -234,22 +234,6 @@ class _RuleArrays:
         perm = ", ".join(map(str, (*range(first), *(first + k for k in order))))
         dims = tuple(x.dims[k] for k in order)
         return _Term(f"transpose[perm=({perm})]({x.gone})", dims, leading)
-
-    def prefix(self, x: _Term, axis: int, extent: IndexExpr) -> _Term:
-        """Refuse: plain composites read whole axes."""
-        raise NoLaw(f"{self.composite.name} has no law: it reads part of an axis")
-
-    def clipped(self, x: _Term, extent: IndexExpr) -> _Term:
-        """Refuse: plain composites read at indices."""
-        raise NoLaw(f"{self.composite.name} has no law: it reads at computed places")
-
-    def inside(self, x: _Term, extent: IndexExpr, what: str) -> _Term:
-        """Refuse: plain composites read at indices."""
-        return self.clipped(x, extent)
-
-    def take(self, x: _Term, last: int, places: _Term) -> _Term:
-        """Refuse: plain composites read at indices."""
-        raise NoLaw(f"{self.composite.name} has no law: it reads at computed places")
 
     def contract(self, a: Value[_Term], b: Value[_Term], out: Sequence[str]) -> _Term:
         """Write a matrix product; its operands are transposed if their axes are in another order."""

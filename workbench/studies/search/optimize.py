@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -189,11 +190,7 @@ def _blame(search: BacktrackingSearch, seed: int) -> tuple[str, ...]:
     from workbench.certification import certify
 
     path, history = search.path(), search.history
-    right, wrong = 0, len(path) - 1
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        if certify(search.graph, path[middle], seed=seed).passed:
-            right = middle
-        else:
-            wrong = middle
-    return (history[right],) if wrong else ()
+    wrong = bisect_left(
+        range(1, len(path) - 1), True, key=lambda k: not certify(search.graph, path[k], seed=seed).passed
+    )
+    return history[wrong : wrong + 1]

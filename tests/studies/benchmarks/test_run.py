@@ -56,6 +56,13 @@ def test_a_whole_call_gives_seconds_by_stage_and_the_same_cost():
     assert call.cost_after == here.cost_after
 
 
+def test_the_limits_are_those_of_each_stage(monkeypatch):
+    told = "import sys; sys.exit(sys.stdin.read())"
+    monkeypatch.setattr(run, "command", lambda module: [sys.executable, "-c", told])
+    with pytest.raises(RuntimeError, match='"saturation_seconds": 5, "extraction_seconds": 5, "seconds": 20'):
+        run_benchmark("vgg19", limits=Limits(seconds=5))
+
+
 def test_what_fails_there_is_raised_here(monkeypatch):
     failing = [sys.executable, "-c", "import sys; sys.exit('the engine is missing')"]
     monkeypatch.setattr(run, "command", lambda module: failing)

@@ -118,9 +118,10 @@ def run_benchmark(
         raise UnknownName("benchmark", name, benchmarks())
     rules_of(rules), cost_model(cost)
     chosen = limits or Limits()
-    given = ("e_nodes", "seconds", "iterations", "k_multi", "settle")
+    given = ("e_nodes", "iterations", "k_multi", "settle")
     task = {"name": name, "rules": rules, "cost": cost, **{key: getattr(chosen, key) for key in given}}
-    task["extraction_seconds"] = chosen.seconds
+    seconds = chosen.seconds
+    task |= {"saturation_seconds": seconds, "extraction_seconds": seconds, "seconds": 4 * seconds}
     done = subprocess.run(
         command("workbench.studies.benchmarks.run"),
         input=json.dumps(task),

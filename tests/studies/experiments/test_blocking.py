@@ -1,10 +1,11 @@
+"""The study of blocking: its runs, their settings and their table."""
+
 from pathlib import Path
 
 import pytest
 
 from workbench.studies.experiments.blocking import (
     BlockingStudy,
-    Order,
     block_one,
     make_plan,
     markdown,
@@ -40,7 +41,10 @@ def test_wrong_settings_are_refused(key, value, message):
 
 
 def test_a_run_gives_a_row_and_a_table(tmp_path):
-    found = block_one(Order("bert", "systolic128", "any-orientation", 5000, 20.0, False, 0))
+    study = BlockingStudy(
+        networks=("bert",), units=("systolic128",), e_nodes=5000, seconds=20.0, certify=False
+    )
+    found = block_one((study, "bert", "systolic128", "any-orientation", 0))
     assert found["row"]["products_left"] == 0
     assert found["status"] == "optimal"
     record = {

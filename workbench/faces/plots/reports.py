@@ -102,7 +102,7 @@ class RunReport:
     @property
     def settings(self) -> pd.DataFrame:
         """Return the settings whose digest names the run's folder, one row per setting."""
-        return _column(_flat(self.record["config"]), "setting")
+        return _column(self.record["config"], "setting")
 
     @property
     def details(self) -> pd.DataFrame:
@@ -114,7 +114,7 @@ class RunReport:
 
         study, result = self.record["config"]["study"], self.record.get("result", {})
         if study == "extraction" or not result:
-            return _column(_flat(self.record.get("e_graph", {})), "e-graph")
+            return _column(self.record.get("e_graph", {}), "e-graph")
         if study == "ablation":
             return pd.DataFrame(result["without"])
         if study == "verification":
@@ -268,17 +268,11 @@ def _drawn(*draws: Callable[[Axes], object], stacked: bool = False) -> Picture:
     return Picture(figure)
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings with dotted names."""
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found
-
-
 def _column(data: Mapping[str, Any], name: str) -> pd.DataFrame:
+    """Return data as texts, one row each; nested ones have dotted names, and empty ones are left out."""
     import pandas as pd
 
-    known = {key: value for key, value in data.items() if value not in (None, "", [])}
+    flat = pd.json_normalize(dict(data)).to_dict("records")[0] if data else {}
+    known = {str(key): value for key, value in flat.items() if value not in (None, "", [], {})}
     texts = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in known.values()]
     return pd.DataFrame({"": texts}, index=pd.Index(list(known), name=name))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from workbench.run.settings import same
 from workbench.saturation.limits import Limits
@@ -72,17 +72,8 @@ class BlockingStudy(Study):
 SETTINGS: Final = BlockingStudy
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The argument of one run's process."""
-
-    network: str
-    unit: str
-    method: str
-    e_nodes: int
-    seconds: float
-    certify: bool
-    seed: int
+#: The argument of one run's process: the study, the network, the unit, the method and the seed.
+Order: TypeAlias = tuple[BlockingStudy, str, str, str, int]
 
 
 def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
@@ -91,22 +82,25 @@ def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
 
 
 def _runs(study: BlockingStudy, home: Path) -> Iterator[tuple[Run, Call]]:
+    from workbench.kernels.accelerators import unit
+
     for network, name, method in product(study.networks, study.units, study.methods):
         place = str(home / name) if name.endswith(".toml") else name
         known = Path(name).stem
         for repeat, seed in repeats(study.repeats, study.seed):
-            order = Order(network, place, method, study.e_nodes, study.seconds, study.certify, seed)
-            config = {"study": "blocking", **asdict(order), "unit": _described(place)}
+            config = {
+                "study": "blocking",
+                "network": network,
+                "unit": repr(unit(place)),  # another file of its name is another run
+                "method": method,
+                "e_nodes": study.e_nodes,
+                "seconds": study.seconds,
+                "certify": study.certify,
+                "seed": seed,
+            }
             columns = {"network": network, "unit": known, "by": "saturation"}
             run = Run(f"{network}-{known}", method, config, 2 * study.seconds, seed, repeat)
-            yield run, Call(order, columns, study.grace)
-
-
-def _described(place: str) -> str:
-    """Return a unit's numbers as a text, so that another file of its name is another run."""
-    from workbench.kernels.accelerators import unit
-
-    return repr(unit(place))
+            yield run, Call((study, network, place, method, seed), columns, study.grace)
 
 
 def outcome(record: Record) -> str:
@@ -147,17 +141,18 @@ def block_one(order: Order) -> Record:
     from workbench.optimizer.pipeline import optimize
     from workbench.optimizer.summary import running_operators
 
-    chosen = unit(order.unit)
+    study, name, place, method, seed = order
+    chosen = unit(place)
     done = optimize(
-        network(order.network),
-        rules=rules_of(order.method, chosen),
+        network(name),
+        rules=rules_of(method, chosen),
         cost=AcceleratorCost(chosen),
-        e_nodes=order.e_nodes,
-        saturation_seconds=order.seconds,
-        extraction_seconds=order.seconds,
-        seconds=4 * order.seconds,
-        certify=order.certify,
-        seed=order.seed,
+        e_nodes=study.e_nodes,
+        saturation_seconds=study.seconds,
+        extraction_seconds=study.seconds,
+        seconds=4 * study.seconds,
+        certify=study.certify,
+        seed=seed,
     )
     return {
         "row": _row(done, chosen),

@@ -25,7 +25,7 @@ from workbench.studies.experiments.config_loader import (
 from workbench.studies.experiments.plan import Plan, Record, Run, Task, Tell
 from workbench.studies.experiments.process import Job, Outcome, run_jobs
 from workbench.studies.experiments.store import finite, load_record, repetition
-from workbench.studies.experiments.tables import about, lines, missing, seconds_text
+from workbench.studies.experiments.tables import about, cell, lines, missing, seconds_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -436,8 +436,8 @@ def contradictions(frame: pd.DataFrame) -> list[str]:
     found = []
     for instance, rows in frame.groupby("instance", sort=False):
         ours = rows.to_dict("records")
-        bounds = [r for r in ours if r["scope"] == "e-graph" and not _absent(r["bound"])]
-        reached = [r for r in ours if not _absent(r["cost"])]
+        bounds = [r for r in ours if r["scope"] == "e-graph" and cell(r["bound"])]
+        reached = [r for r in ours if cell(r["cost"])]
         if not bounds or not reached:
             continue
         bound = max(bounds, key=lambda r: r["bound"])
@@ -488,7 +488,7 @@ def _overview(plan: Plan, frame: pd.DataFrame) -> str:
         best, whole = group["cost"].min(), group[group["scope"] == "e-graph"]["bound"].max()
         cells = [_cell(group[group["method"] == method], best) for method in methods]
         size = group.iloc[0]
-        name = f"{instance} ({_count(size['e_nodes'])} / {_count(size['e_classes'])})"
+        name = f"{instance} ({cell(size['e_nodes']) or '–'} / {cell(size['e_classes']) or '–'})"
         rows.append([name, _cost(best), _cost(whole), *cells])
     head = ["e-graph (e-nodes / e-classes)", "least cost", "best bound", *methods]
     key = (
@@ -515,7 +515,7 @@ def _cell(rows: pd.DataFrame, best: float) -> str:
 
 def _origin(e_graph: dict[str, Any], rows: pd.DataFrame) -> str:
     first = rows.iloc[0]
-    text = f"{_count(first['e_nodes'])} e-nodes, {_count(first['e_classes'])} e-classes"
+    text = f"{cell(first['e_nodes']) or '–'} e-nodes, {cell(first['e_classes']) or '–'} e-classes"
     if not e_graph:
         return text + "."
     if "iterations" in e_graph:
@@ -536,21 +536,11 @@ def _detail(rows: pd.DataFrame) -> str:
             method += f" (repeat {row['repeat']})"
         status = row["status"] if row["scope"] != "cycle-free part" else f"{row['status']} without cycles"
         found_by = row["found_by"] if isinstance(row["found_by"], str) else ""
-        gap = "" if _absent(row["gap"]) else f"{row['gap']:.2%}"
+        gap = cell(row["gap"], "{:.2%}")
         cells = [_cost(row["cost"]), _cost(row["bound"]), gap, status, seconds_text(row["seconds"]), found_by]
         body.append([method, *cells, str(row["notes"] or "").replace("|", "/").replace("\n", " ")])
     return lines(head, body)
 
 
-def _absent(value: Any) -> bool:
-    return value is None or value != value
-
-
 def _cost(value: Any) -> str:
-    return "" if _absent(value) else f"{value:.6f}" if value < 100 else f"{value:.3f}"
-
-
-def _count(value: Any) -> str:
-    import pandas as pd
-
-    return "–" if pd.isna(value) else f"{int(value)}"
+    return cell(value, "{:.6f}" if value is not None and value < 100 else "{:.3f}")

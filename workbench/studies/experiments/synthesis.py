@@ -69,17 +69,15 @@ SETTINGS: Final = SynthesisStudy
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The argument of one run's process; grammars and files are paths."""
+    """The argument of one run's process; the grammar and the files of rules are paths."""
 
+    study: SynthesisStudy
     grammar: str
     size: int
     known: str
-    without: tuple[str, ...]
     against: tuple[tuple[str, str], ...]
-    seconds: float
     seed: int
     journal: str
-    instances: int = 0
 
 
 def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
@@ -124,9 +122,7 @@ def _runs(
             method = f"{size}-operators" if size else "own-size"
             run = Run(name, method, config, study.seconds, seed, repeat, absent or missing)
             journal = str(folder / "unfinished" / f"{run.folder}.journal")
-            order = Order(
-                where, size, path, study.without, tuple(files), study.seconds, seed, journal, study.instances
-            )
+            order = Order(study, where, size, path, tuple(files), seed, journal)
             yield run, Call(order, {"grammar": name}, grace)
 
 
@@ -160,9 +156,9 @@ def synthesise_one(order: Order) -> Record:
     known: list[Rule] = []
     if order.known:
         named = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
-        known = known_to(grammar, named, order.without)
+        known = known_to(grammar, named, order.study.without)
     began = _processor()
-    run = Synthesis(grammar, known, seconds=order.seconds, seed=order.seed, journal=order.journal)
+    run = Synthesis(grammar, known, seconds=order.study.seconds, seed=order.seed, journal=order.journal)
     reason = run.run()
     _done_with(Path(order.journal))
     figures = {
@@ -186,7 +182,7 @@ def synthesise_one(order: Order) -> Record:
             for name, found in covers.items()
         },
         "joint": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.joint},
-        "rechecks": _rechecks(run, order.instances),
+        "rechecks": _rechecks(run, order.study.instances),
         "levels": run.funnel().to_dict("records"),
     }
     return {

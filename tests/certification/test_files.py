@@ -387,6 +387,15 @@ def test_differences_at_extreme_values_alone_are_said(a, b, said):
     assert not certify_files(b, a).extreme, "the original may lose more than the other model"
 
 
+def test_another_shape_at_extreme_values_is_said():
+    kept, ends = " r = Reshape(c, f) y = Compress(x, r)", ("float[4,6] x", "float[n] y")
+    a = written(f"q = Abs(x) c = Greater(q, k){kept}", *ends, k=F(-1), f=np.array([-1]))
+    b = written(f"q = Mul(x, x) c = Less(q, k){kept}", *ends, k=F(3e38), f=np.array([-1]))
+    found = certify_files(a, b)
+    assert found.equal
+    assert found.extreme.startswith("'y': of shape (24,) in A, (0,) in B; draw 6 (large")
+
+
 @pytest.mark.parametrize(
     ("a", "b"),
     [

@@ -377,7 +377,7 @@ class _Task:
         for ours, theirs in self.watched:
             at = lost(expected[ours], found[theirs], [run[ours] for run in moved])
             if at is not None:
-                values = f"{at.expected:.9g} in A, {at.found:.9g} in B at {list(at.index)}"
+                values = at.what or f"{at.expected:.9g} in A, {at.found:.9g} in B at {list(at.index)}"
                 return f"{ours!r}: {values}; {drawn}"
         return ""
 

@@ -268,12 +268,15 @@ def lost(expected: object, found: object, moved: Sequence[object]) -> Mismatch |
     """
     if not isinstance(expected, np.ndarray) or (dtype := TensorType.of(expected).dtype) not in STATED:
         return None
+    other = np.asarray(found)
+    if other.shape != expected.shape:
+        return Mismatch((), "", "", 0.0, f"of shape {expected.shape} in A, {other.shape} in B")
     with np.errstate(all="ignore"):
-        x, y = expected.astype(np.float64), np.asarray(found).astype(np.float64)
+        x, y = expected.astype(np.float64), other.astype(np.float64)
         own, steady = _rounding(expected, [m for m in map(np.asarray, moved) if m.shape == x.shape])
         normal = np.abs(x) >= _LEAST[dtype]
-        other = ~np.isfinite(y) | (normal & (8 * own <= np.abs(x)) & (np.abs(y - x) > np.abs(x) / 2))
-    places = np.argwhere(steady & np.isfinite(x) & other)
+        wrong = ~np.isfinite(y) | (normal & (8 * own <= np.abs(x)) & (np.abs(y - x) > np.abs(x) / 2))
+    places = np.argwhere(steady & np.isfinite(x) & wrong)
     if not len(places):
         return None
     index = tuple(int(i) for i in places[0])

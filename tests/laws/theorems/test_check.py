@@ -23,7 +23,7 @@ NAMES = (
     "shift-shift", "matmul-associates", "matmul-of-concats", "concat-of-relus", "slice-twice", "concat-of-adds",
     "concat-of-slices", "matmul-takes-relu", "batchnorm-as-affine", "conv-takes-relu", "concat-of-maxpools",
     "transpose-of-matmul", "larger-than-number", "scale-of-shift", "concat-of-convs-batch", "hardswish-by-clip",
-    "pool-of-point-bias", "reduce-max-twice", "reduce-mean-of-shifted", "softmax-of-transpose",
+    "pool-of-point-bias", "reduce-max-twice", "reduce-mean-of-shifted", "softmax-of-transpose", "sum-of-two",
 )  # fmt: skip
 #: Rules that the steps of another rule prove too: both have one term on either side, with equal factors.
 SAME_STEPS = {
@@ -108,7 +108,7 @@ def corrupted(cases, choose):
     elif kind == "word":
         parent[key] = old + "x"
     elif kind == "law":
-        parent[key] = choose.choice(("absurd", "split", "sum"))
+        parent[key] = choose.choice(("absurd", "split", "parts", "sum"))
     elif kind == "drop":
         del parent[key]
     elif isinstance(parent, list):
@@ -191,6 +191,28 @@ def test_a_sum_is_counted_only_by_its_extent_and_without_its_variable(proofs):
     (false,) = workbench.parse_rules(f"thrice: {law}")
     with pytest.raises(Rejected, match="depends"):
         check(false, {"cases": [[["sum", [], [[0, "#0", "count", 3]], [[[0], [1, {}, {}, [[0, None]]]]]]]]})
+
+
+def test_a_sum_is_taken_apart_at_a_condition_on_its_own_places(proofs):
+    rule, record = proofs["sum-of-two"]
+    law, k, condition, node = record["cases"][0][0]
+    assert (law, k, condition) == ("parts", 0, ["ge", ["*", -1, "#0"]])
+    for wrong, why in (
+        (["parts", 9, condition, node], "no term 9"),
+        (["parts", True, condition, node], "no term True"),
+        (["parts", 1, condition, node], "something else"),  # the term has no such place
+        (["parts", 0, ["ge", ["+", "+x *", -2]], node], "something else"),
+        (["parts", 0, ["ge", "#0"], node], "may differ"),  # the first part then has both places
+        (node, "no term|no variable|may differ"),
+    ):
+        with pytest.raises(Rejected, match=why):
+            check(rule, {"cases": [[wrong]]})
+    (false,) = workbench.parse_rules(
+        "twice: reduce_sum[axes=(a), keepdims=1](x) => add(slice[axis=a, start=0, stop=1](x), "
+        "slice[axis=a, start=0, stop=1](x)) where dim(x, a) = 2"
+    )
+    with pytest.raises(Rejected):
+        check(false, record)
 
 
 def test_a_split_on_axes_without_a_name_is_rejected(proofs):

@@ -8,6 +8,8 @@ A proof is one *node* for every pair of values of every case:
 
 * ``["absurd"]``: the facts contradict each other, so there is nothing to show.
 * ``["split", condition, node, node]``: one proof if a condition holds and one if it does not.
+* ``["parts", k, condition, node]``: term ``k`` is its sum over the places where a condition holds, plus that over
+  the others.
 * ``["sum", empty, points, classes]``: the terms of both sides are divided into classes of equal terms, and
   the coefficients of each class agree. ``empty`` lists the terms whose guards contradict each other, and
   ``points`` those with variables that can have one value only, or on which the product does not depend.
@@ -31,6 +33,7 @@ from workbench.laws.theorems.terms import (
     Term,
     Value,
     free_symbols,
+    guarded,
     in_factor,
     in_term,
     integer,
@@ -90,10 +93,34 @@ def check_equal(left: Value, right: Value, node: object, facts: Facts, depth: in
         _require(not on_rest(condition), "split", "the condition is on axes without a name")
         check_equal(left, right, node[2], facts.plus(condition), depth + 1)
         check_equal(left, right, node[3], facts.plus(negated(condition)), depth + 1)
+    elif law == "parts" and len(node) == 4:
+        left, right = by_parts(left, right, node[1], read_condition(node[2]))
+        check_equal(left, right, node[3], facts, depth + 1)
     elif law == "sum" and len(node) == 4:
         _check_sum(left, right, node, facts, depth)
     else:
         raise Rejected(f"no such step: {law!r}")
+
+
+def by_parts(left: Value, right: Value, k: object, condition: Cond) -> tuple[Value, Value]:
+    """Return two values of which a term is in two: where a condition holds, and where it does not.
+
+    Args:
+        left: A value.
+        right: A value.
+        k: The number of the term, those of the right value after those of the left one.
+        condition: The condition, which speaks of no other sum's variables.
+    """
+    terms = (*left, *right)
+    if type(k) is not int or not 0 <= k < len(terms):
+        raise Rejected(f"parts: there is no term {k}")
+    others = [n for n in symbols(condition) if n[0] in "#%" and n not in terms[k].variables]
+    _require(not others and not on_rest(condition), "parts", "the condition is on something else")
+    halves = (*guarded(condition, (terms[k],)), *guarded(negated(condition), (terms[k],)))
+    if k < len(left):
+        return (*left[:k], *halves, *left[k + 1 :]), right
+    k -= len(left)
+    return left, (*right[:k], *halves, *right[k + 1 :])
 
 
 def _require(condition: bool, law: str, message: str) -> None:

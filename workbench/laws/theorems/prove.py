@@ -17,6 +17,7 @@ from workbench.laws.theorems.axes import NotCovered, on_rest
 from workbench.laws.theorems.check import (
     COMMUTATIVE,
     Node,
+    by_parts,
     check_bijection,
     check_equal,
     check_factor,
@@ -34,16 +35,20 @@ from workbench.symbolic.integers import (
     Cond,
     Int,
     add,
+    at_least,
     atoms,
     equal,
     neg,
     negated,
     num,
     replaced,
+    sub,
     sym,
     symbols,
 )
 
+#: Sums over at most this many known places are taken apart.
+MOST_PLACES = 4
 #: How often a proof may be split along one branch, and how many pairings of factors are tried.
 SPLITS: Final = 7
 PAIRINGS: Final = 200
@@ -100,6 +105,9 @@ class Search:
             return found
         if quick:
             raise NotFound("terms are left")
+        for k, condition in self.places(left, right):
+            parts = by_parts(left, right, k, condition)
+            return ["parts", k, write_condition(condition), self.equal(*parts, facts, splits)]
         self.stuck = "; ".join(t.text for t in rest)[:400]
         # Where a term is left that is not 0, and where a pairing of terms fails.
         self.doubts = [(*facts.known, *t.guards) for t in rest] + list(reversed(facts.missing))
@@ -113,6 +121,16 @@ class Search:
             no = self.equal(left, right, there, splits - 1)
             return ["split", write_condition(condition), yes, no]
         raise NotFound(self.stuck)
+
+    def places(self, left: Value, right: Value) -> Iterator[tuple[int, Cond]]:
+        """Yield the sums over a few known places, each with the condition that the place is the first."""
+        for k, t in enumerate((*left, *right)):
+            bounds = [g.args[0] for g in t.guards if g.head == "ge"]
+            for name in map(sym, t.variables):
+                low = max((n for x in bounds if (n := sub(name, x).value) is not None), default=0)
+                high = min((n for x in bounds if (n := add(name, x).value) is not None), default=low)
+                if low < high < low + MOST_PLACES and at_least(name, num(low)) in t.guards:
+                    yield k, at_least(num(low), name)
 
     def conditions(self, rest: Sequence[Term], facts: Facts) -> Iterator[Cond]:
         """Yield conditions on free symbols on which terms depend, that the facts do not decide."""

@@ -103,7 +103,6 @@ _MOVED = {
     "extraction.exact.formulation": "extraction.exact.ilp",
     "extraction.exact.isomorphic_parts": "extraction.exact.solve",
     "extraction.exact.loops": "extraction.exact.cycle_constraints",
-    "extraction.exact.probing": "extraction.exact.cuts",
     "extraction.exact.program": "extraction.exact.ilp",
     "extraction.exact.root_tightening": "extraction.exact.solve",
     "extraction.exact.shapes": "extraction.exact.solve",

@@ -80,8 +80,6 @@ def test_no_share_of_the_time_decides_about_a_small_problem(monkeypatch):
     problem = shared(1)
     small = reports(problem)
     monkeypatch.setattr(cuts, "ASCENT_SHARE", 0.0)
-    monkeypatch.setattr(cuts, "TRIAL_TIME_SHARE", 0.0)
-    monkeypatch.setattr(cuts, "TRIAL_TIME_SHARE", 0.0)
     assert len(small) > 1
     assert reports(problem) == small
     monkeypatch.setattr(cuts, "SMALL_SIZE", 0)

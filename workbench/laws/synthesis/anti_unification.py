@@ -288,12 +288,7 @@ def _sized(
 def _extents(
     value: int, axis: int, names: Sequence[str], shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
 ) -> list[IntExpr | None]:
-    known: list[tuple[int, IntExpr]] = []
-    for name in names:
-        shape = shapes[name]
-        if -axis <= len(shape):
-            symbol = shape[axis]
-            known.append((int(symbol) if symbol.isdigit() else sizes[symbol], DimOf(name, axis)))
+    known = [(n, d) for n, d in extents_of(names, shapes, sizes) if d.axis == axis]
     single: list[IntExpr | None] = [e for n, e in known if n == value]
     pairs = [*itertools.combinations(known, 2), *((k, k) for k in known)]
     double: list[IntExpr | None] = [Arith("+", a, b) for (n, a), (m, b) in pairs if n + m == value]

@@ -11,6 +11,7 @@ from typing import Any, Final
 from workbench.laws.synthesis.anti_unification import MOST, PAIRINGS, SPAN, Sizes, Variants, choices, law_of
 from workbench.laws.synthesis.candidates import operators_in
 from workbench.laws.synthesis.enumeration import Enumeration
+from workbench.laws.synthesis.rewriting import Rewriting
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
 from workbench.laws.verification.instances.nondeterminism import RandomChoices
 from workbench.laws.verification.instances.spaces import open_space
@@ -63,9 +64,9 @@ def parts_of(enumeration: Enumeration) -> list[Parts]:
                 one = Parts(_applications(sources), _applications(targets))
                 found.setdefault(canonical([*one.sources, *one.targets]), one)
     general: list[Parts] = []
-    terms = _Terms(enumeration)
+    rewriting = Rewriting(enumeration)
     for one in sorted(found.values(), key=_generality):
-        if not any(terms.instance(one, earlier) for earlier in general):
+        if not any(_instance(one, earlier, rewriting) for earlier in general):
             general.append(one)
     return general
 
@@ -98,44 +99,16 @@ def _covering(
             return
 
 
-class _Terms:
-    """The terms of each class, for laws to be matched against."""
-
-    def __init__(self, enumeration: Enumeration) -> None:
-        self.enumeration = enumeration
-        self.members: dict[tuple[int, int], list[tuple[int, ...]]] = {}
-        for (form, operands), number in enumeration.nodes.items():
-            known = self.members.setdefault((number, form), [])
-            known.append(operands)
-            if form in enumeration.commutative:
-                known.append(operands[::-1])
-
-    def instance(self, one: Parts, law: Parts) -> bool:
-        """Return whether a law makes parts of the same terms, in the same way, of some whole."""
-        if [(t.op, t.attrs) for t in one.targets] != [(t.op, t.attrs) for t in law.targets]:
-            return False
-        classes = map(self.enumeration.class_of, one.sources)
-        return any(True for _ in self.matches(list(zip(law.sources, classes, strict=True)), {}))
-
-    def matches(
-        self, wanted: Sequence[tuple[Term, int | None]], binding: Mapping[str, int]
-    ) -> Iterator[Mapping[str, int]]:
-        """Yield the classes for variables with which terms are in given classes."""
-        if not wanted:
-            yield binding
-            return
-        (term, number), rest = wanted[0], wanted[1:]
-        if number is None:
-            return
-        if isinstance(term, Var):
-            own = self.enumeration.class_of(term)
-            same = own is not None and self.enumeration.types_of(own) == self.enumeration.types_of(number)
-            if same and binding.get(term.name, number) == number:
-                yield from self.matches(rest, {**binding, term.name: number})
-            return
-        node = self.enumeration.node_of(term)
-        for operands in self.members.get((number, node[0]), ()) if node is not None else ():
-            yield from self.matches([*zip(term.args, operands, strict=True), *rest], binding)
+def _instance(one: Parts, law: Parts, rewriting: Rewriting) -> bool:
+    """Return whether a law makes parts of the same terms, in the same way, of some whole."""
+    if [(t.op, t.attrs) for t in one.targets] != [(t.op, t.attrs) for t in law.targets]:
+        return False
+    enumeration = rewriting.enumeration
+    classes = [c for c in map(enumeration.class_of, one.sources) if c is not None]
+    return len(classes) == len(one.sources) and any(
+        all(name in enumeration.with_types(enumeration.types_of(c)) for name, c in binding.items())
+        for binding in rewriting.matches(law.sources, classes)
+    )
 
 
 # -- laws ------------------------------------------------------------------------------------------
@@ -213,21 +186,20 @@ DRAWN: Final = 24
 TRIES: Final = 40 * DRAWN
 
 
-def equal_to_extent(terms: Sequence[App], place: int, axis: int, *, seed: int = 0) -> list[DimOf]:
+def equal_to_extent(terms: Sequence[App], place: int, axis: int) -> list[DimOf]:
     """Return the extents of variables that equal an extent of a term whenever all terms are well-typed.
 
     Args:
         terms: The terms.
         place: The number of the term.
         axis: The axis of its result, counted from the last.
-        seed: Seed of the instances.
 
     >>> from workbench.rules.language import parse_term
     >>> terms = [parse_term("matmul(x, y)"), parse_term("matmul(x, z)")]
     >>> [f"dim({d.var}, {d.axis})" for d in equal_to_extent(terms, 1, -1)]
     ['dim(z, -1)']
     """
-    rng, both = random.Random(seed), Rule("terms", tuple(terms), tuple(terms))
+    rng, both = random.Random(0), Rule("terms", tuple(terms), tuple(terms))
     names = dict.fromkeys(v for t in terms for v in tensor_variables(t))
     left = [DimOf(n, a) for n in names for a in range(-AXES, 0)]
     drawn = 0

@@ -206,6 +206,13 @@ class Rewriting:
                 if self._size(node) < level:
                     self._members.setdefault(number, {}).setdefault(node[0], []).append(node)
 
+    def matches(self, terms: Sequence[Term], classes: Sequence[int]) -> Iterator[dict[str, int]]:
+        """Yield the classes for variables with which terms are in given classes."""
+        self._collect()
+        patterns = [p for p in map(self._pattern, terms) if p is not None]
+        if len(patterns) == len(terms):
+            yield from self._operands(patterns, classes, {})
+
     # -- matching ------------------------------------------------------------------------------------
     def _matched(
         self, pattern: tuple[int, tuple[_Pattern, ...]], node: Node, binding: dict[str, int]

@@ -134,28 +134,14 @@ class Mapper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """The mapper that evaluates shards one after another in this process."""
+    """The mapper of this machine: it evaluates shards in the processes of a pool, by default in this one."""
 
-    @property
-    def workers(self) -> int:
-        """Return 1."""
-        return 1
+    pool: Executor | None = None
+    workers: int = 1
 
     def __call__(self, function: Callable[[Shard], Evaluated], shards: Sequence[Shard]) -> list[Evaluated]:
         """Return the results in the order of the shards."""
-        return [function(shard) for shard in shards]
-
-
-@dataclass(frozen=True, slots=True)
-class Processes:
-    """The mapper that evaluates shards in processes on this machine."""
-
-    pool: Executor
-    workers: int
-
-    def __call__(self, function: Callable[[Shard], Evaluated], shards: Sequence[Shard]) -> list[Evaluated]:
-        """Return the results in the order of the shards."""
-        return list(self.pool.map(function, shards))
+        return list(map(function, shards) if self.pool is None else self.pool.map(function, shards))
 
 
 @contextlib.contextmanager
@@ -172,4 +158,4 @@ def processes(jobs: int) -> Iterator[Mapper]:
         yield Here()
         return
     with pool.processes(jobs) as executor:
-        yield Processes(executor, jobs)
+        yield Here(executor, jobs)

@@ -24,7 +24,7 @@ from workbench.laws.theorems.check import (
     counted,
     one_point,
 )
-from workbench.laws.theorems.entailment import EFFORT, Facts, Unavailable
+from workbench.laws.theorems.entailment import Facts, Unavailable
 from workbench.laws.theorems.goals import Statement, statements
 from workbench.laws.theorems.steps import Rejected
 from workbench.laws.theorems.terms import Factor, Term, Value, free_symbols, in_factor, in_value
@@ -454,11 +454,11 @@ class Attempt:
     seconds: float
 
 
-def attempt(rule: Rule, seconds: float = 20.0, effort: int = EFFORT) -> Attempt:
+def attempt(rule: Rule, seconds: float = 20.0) -> Attempt:
     """Return a proof that a rule holds for all types, or why none was found."""
     search = Search(seconds)
     try:
-        found = [prove_case(s, search, effort) for s in statements(rule)]
+        found = [prove_case(s, search) for s in statements(rule)]
         if all(node == ["absurd"] for nodes in found for node in nodes):
             raise NeverApplies
         proof, why, detail = {"cases": found}, "", ""
@@ -469,9 +469,9 @@ def attempt(rule: Rule, seconds: float = 20.0, effort: int = EFFORT) -> Attempt:
     return Attempt(rule.name, proof, why, detail, time.perf_counter() - search.started)
 
 
-def prove_case(statement: Statement, search: Search, effort: int = EFFORT) -> list[Node]:
+def prove_case(statement: Statement, search: Search) -> list[Node]:
     """Return the proof of one case: a node for every root."""
-    facts = Facts(statement.facts, effort=effort)
+    facts = Facts(statement.facts)
     found = []
     for left, right in statement.pairs:
         node = search.equal(left, right, facts)

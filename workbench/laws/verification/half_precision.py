@@ -35,7 +35,7 @@ WEIGHTS: Final = (-1.5, -0.5, 0.0)
 INSTANCES, DRAWS = 8, 32
 
 
-def judge_range(rule: Rule, dtype: str, *, seed: int = 0, instances: int = INSTANCES) -> RangeFault | None:
+def judge_range(rule: Rule, dtype: str, *, seed: int = 0) -> RangeFault | None:
     """Return the fault of the smallest instance on which a rule's target is worse than its source, or None.
 
     Instances are small. Operands that run are drawn with magnitudes from 0.003 to 300, and weights (the
@@ -45,14 +45,13 @@ def judge_range(rule: Rule, dtype: str, *, seed: int = 0, instances: int = INSTA
         rule: The rule.
         dtype: A type of :data:`UNITS`.
         seed: Seed of the random instances.
-        instances: Number of instances.
     """
     rng = random.Random(seed * 1_000_003 + zlib.crc32(rule.name.encode()))
     best: tuple[int, RangeFault] | None = None
     shown = done = tries = 0
-    while done < instances and shown < 4 and tries < 40 * instances:
+    while done < INSTANCES and shown < 4 and tries < 40 * INSTANCES:
         tries += 1
-        case = _instance(rule, rng, small=tries < 20 * instances)
+        case = _instance(rule, rng, small=tries < 20 * INSTANCES)
         if case is None:
             continue
         done += 1
@@ -156,11 +155,11 @@ def _roles(nodes: Sequence[Node]) -> tuple[list[bool], set[int]]:
 
 
 # -- the library's record -------------------------------------------------------------------------------
-def range_record(rule: Rule, seed: int = 0) -> dict[str, str]:
+def range_record(rule: Rule) -> dict[str, str]:
     """Return the record of a rule's range by type: ``kept``, or the kind of fault and an instance."""
     found = {}
     for dtype in UNITS:
-        fault = judge_range(rule, dtype, seed=seed)
+        fault = judge_range(rule, dtype)
         found[dtype] = "kept" if fault is None else f"{fault.kind}: {_evidence(fault)}"
     return found
 

@@ -51,9 +51,9 @@ class LawTest:
     counterexample: str = ""
 
 
-def draw_many(rule: Rule, seed: int = 0) -> LawTest:
+def draw_many(rule: Rule) -> LawTest:
     """Evaluate a rule that is no theorem on many random instances in exact arithmetic."""
-    found = search(rule, UNPROVED_DRAWS, seed=seed, seconds=MAX_TEST_SECONDS)
+    found = search(rule, UNPROVED_DRAWS, seconds=MAX_TEST_SECONDS)
     return LawTest(rule, len(found.passed), "" if found.counterexample is None else str(found.counterexample))
 
 
@@ -67,7 +67,7 @@ def recorded(rule: Rule) -> LawTest | None:
     return LawTest(rule, known["draws"], known.get("summary", ""))
 
 
-def judge_library(seed: int = 0, *, new: bool = False) -> Verification:
+def judge_library(*, new: bool = False) -> Verification:
     """Return the completed verification of every rule of the library.
 
     With ``new`` rules with a recorded verdict are left out.
@@ -76,7 +76,7 @@ def judge_library(seed: int = 0, *, new: bool = False) -> Verification:
     if new:
         rules = [r for r in rules if not _is_recorded(r)]
     verification = Verification(
-        rules, axiom_set=(), name="library", seed=seed, effort=Effort(seconds=MAX_LIBRARY_SECONDS)
+        rules, axiom_set=(), name="library", effort=Effort(seconds=MAX_LIBRARY_SECONDS)
     )
     verification.run()
     return verification

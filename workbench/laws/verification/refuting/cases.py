@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.graph import Node
+from workbench.laws.explain.egraph_index import written
 from workbench.laws.proof_graph import Entry
 from workbench.laws.verification.instances.ground import Ground, Instance
 from workbench.laws.verification.refuting.exact_arithmetic import (
@@ -171,19 +172,10 @@ def plain_list(array: np.ndarray) -> list[Any] | int | str:
 
 def text_of(nodes: Sequence[Node | Entry], root: int, names: dict[int, str]) -> str:
     """Return a ground term as text in the rule language."""
-    from workbench.graph.text import format_attr
-    from workbench.ops import spec_of
-
-    node = nodes[root]
     if root in names:
         return names[root]
-    given = [
-        f"{attr.name}={format_attr(value)}"
-        for attr, value in zip(spec_of(node.op).attrs, node.attrs, strict=True)
-        if value != attr.default
-    ]
-    inside = ", ".join(text_of(nodes, i, names) for i in node.inputs)
-    return f"{node.op}{'[' + ', '.join(given) + ']' if given else ''}({inside})"
+    node = nodes[root]
+    return written(node.op, node.attrs, [text_of(nodes, i, names) for i in node.inputs])
 
 
 # -- records ----------------------------------------------------------------------------------------

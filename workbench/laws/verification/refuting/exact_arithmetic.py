@@ -251,7 +251,8 @@ class Decimals:
         import mpmath
 
         mpmath.mp.dps = DIGITS
-        self.mp = mpmath.mp
+        self.mp = mp = mpmath.mp
+        self.exp, self.tanh, self.erf, self.cos, self.sin = mp.exp, mp.tanh, mp.erf, mp.cos, mp.sin
 
     def number(self, value: float | Fraction | np.integer[Any]) -> Number:
         """Return the decimal nearest to a Python number."""
@@ -266,31 +267,11 @@ class Decimals:
         """Return the square root, no number for a negative one."""
         return self.mp.sqrt(x) if x >= 0 else self.mp.nan
 
-    def exp(self, x: Number) -> Number:
-        """Return the exponential."""
-        return self.mp.exp(x)
-
     def log(self, x: Number) -> Number:
         """Return the natural logarithm: minus infinity of 0, and no number of less."""
         if x == 0:
             return -self.mp.inf
         return self.mp.log(x) if x > 0 else self.mp.nan
-
-    def tanh(self, x: Number) -> Number:
-        """Return the hyperbolic tangent."""
-        return self.mp.tanh(x)
-
-    def erf(self, x: Number) -> Number:
-        """Return the error function."""
-        return self.mp.erf(x)
-
-    def cos(self, x: Number) -> Number:
-        """Return the cosine."""
-        return self.mp.cos(x)
-
-    def sin(self, x: Number) -> Number:
-        """Return the sine."""
-        return self.mp.sin(x)
 
     def power(self, x: Number, y: Number) -> Number:
         """Return ``x ** y``; raise ZeroDivisionError for a negative power of 0."""

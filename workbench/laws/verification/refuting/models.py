@@ -38,13 +38,12 @@ class Model:
     axes: Mapping[str, int]
 
 
-def models(rule: Rule, seconds: float = 4.0, effort: int = EFFORT) -> Iterator[Model]:
+def models(rule: Rule, seconds: float = 4.0) -> Iterator[Model]:
     """Yield numbers for which a rule may fail; none if it is proved for all types, or z3 is not installed.
 
     Args:
         rule: The rule.
         seconds: The limit on the time of the search for a proof; the models take as long again at most.
-        effort: The limit on the solver's work for one question.
     """
     if solver() is None:
         return
@@ -52,15 +51,15 @@ def models(rule: Rule, seconds: float = 4.0, effort: int = EFFORT) -> Iterator[M
     try:
         for statement in statements(rule):
             try:
-                prove_case(statement, search, effort)
+                prove_case(statement, search)
             except (NotFound, OutOfTime):
-                yield from _models(statement, search, effort)
+                yield from _models(statement, search)
                 return
     except (NotCovered, Unavailable):
         return
 
 
-def _models(statement: Statement, search: Search, effort: int) -> Iterator[Model]:
+def _models(statement: Statement, search: Search) -> Iterator[Model]:
     asked: dict[tuple[str, ...], None] = {}
     for conditions in search.doubts:
         key = tuple(sorted(c.text for c in conditions))
@@ -69,7 +68,7 @@ def _models(statement: Statement, search: Search, effort: int) -> Iterator[Model
         if len(asked) >= MOST or time.perf_counter() - search.started > 2 * search.seconds:
             return
         asked[key] = None
-        found = Question(solver(), linear=False).model(conditions, effort)
+        found = Question(solver(), linear=False).model(conditions, EFFORT)
         if found is not None:
             yield _model(statement, found)
 

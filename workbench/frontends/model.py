@@ -7,6 +7,7 @@ priced at chosen sizes. A model without any is the same with no symbols.
 from __future__ import annotations
 
 import contextlib
+import copy
 import difflib
 import math
 import os
@@ -15,7 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from workbench.egraph.at_sizes import egraph_at, graph_at
+from workbench.egraph.at_sizes import egraph_at, graph_at, type_at
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
@@ -243,6 +244,30 @@ class Model:
     def shown(self, egraph: EGraph) -> EGraph:
         """Return an e-graph of the search with its types at the sizes of the prices."""
         return egraph_at(egraph, self.generic.at(self.sizes)) if self.sizes else egraph
+
+    def drawn_at(self, sizes: Mapping[str, int]) -> Graph:
+        """Return the model with inputs of sizes that may not fit it, to draw inputs for its file.
+
+        Its types are not checked: it is not to be run.
+        """
+        places = {place: s.name for s in self.symbols for place in s.places}
+        nodes, value = [], self.generic.at(sizes)
+        for node in self.searched.nodes:
+            kind: Any = type_at(node.type, value)
+            if node.op == "input":
+                name = node.attr("name")
+                shape = [sizes.get(places.get((name, i), ""), d) for i, d in enumerate(kind.shape)]
+                kind = TensorType(kind.dtype, tuple(shape))
+            nodes.append(replace(node, type=kind))
+        found = copy.copy(self.searched)
+        object.__setattr__(found, "nodes", tuple(nodes))
+        return found
+
+    def enlarged(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return sizes times the largest number that leaves none above that of the prices; 1 stays 1 there."""
+        grow = [name for name, most in self.sizes.items() if most > 1]
+        factor = max(1, min((self.sizes[name] // sizes[name] for name in grow), default=1))
+        return self.generic.completed({n: k * factor if n in grow else 1 for n, k in sizes.items()})
 
     def bindings(self) -> tuple[dict[str, int], ...]:
         """Return the bindings to check: that of the prices, usual sizes, ones, and sizes around thresholds.

@@ -42,8 +42,7 @@ def open_model(
         return Model(model, model)
     if is_taso_model(model):
         check_names(sizes or {}, ())
-        imported = _import_taso(model, dims)
-        return Model(imported.graph, imported.graph, imported.coverage, dims=dims)
+        return _import_taso(model, dims).model(dims=dims)
     from workbench.frontends.onnx.file import as_given, names_as_text, read_model
     from workbench.frontends.onnx.prepare import prepare
     from workbench.frontends.onnx.symbolic_dims import import_symbolic
@@ -63,8 +62,7 @@ def fixed_model(model: ModelLike, dims: Mapping[str, int] | None = None) -> Mode
         return open_model(model, dims)
     from workbench.frontends.onnx.file import as_given
 
-    imported = import_model(model, dims=dims)
-    return Model(imported.graph, imported.graph, imported.coverage, source=as_given(model), dims=dims)
+    return import_model(model, dims=dims).model(source=as_given(model), dims=dims)
 
 
 def is_taso_model(source: object) -> TypeGuard[str | os.PathLike[str]]:

@@ -19,13 +19,12 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 
-from workbench.frontends.model import ModelError
-from workbench.frontends.onnx.baseline import read_with_data
-from workbench.frontends.onnx.file import Apart, copied, placeholder, taken_apart
+from workbench.frontends.onnx.baseline import apart_of
+from workbench.frontends.onnx.file import Apart, placeholder
 from workbench.frontends.onnx.prepare import walk
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.support.files import check_library
-from workbench.support.mmap import ChangedFile, FileMap, checked, file_of, offset_of, release_all
+from workbench.support.mmap import ChangedFile, checked, place_of, release_all
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, OrtValue, SessionOptions
@@ -126,7 +125,7 @@ def session(
             check_library(operators)
             options.register_custom_ops_library(os.fspath(operators))
         with tempfile.TemporaryDirectory(prefix="workbench-") as scratch:
-            apart = _apart(source)
+            apart = apart_of(source)
             content: str | bytes
             if apart is None:
                 content = str(source)  # a path; the text of a model with weights takes a minute
@@ -144,20 +143,6 @@ def session(
     return loaded
 
 
-def _apart(source: Apart | ModelProto | str | os.PathLike[str]) -> Apart | None:
-    """Return a copy of a model with its large weights apart, or ``None`` for a file to be loaded unchanged."""
-    if isinstance(source, Apart):
-        return Apart(copied(source.model), source.arrays)
-    if isinstance(source, ModelProto):
-        return taken_apart(source)
-    try:
-        apart = read_with_data(source)
-    except ModelError:
-        return None  # the runtime reports the fault, or accepts the file nevertheless
-    mapped = any(file_of(array) is not None for array in apart.arrays.values())
-    return apart if mapped else None  # all weights are small
-
-
 def _hand_over(apart: Apart, options: SessionOptions, scratch: Path, *, read: bool) -> list[Any]:
     """Set the places of the data in a session's options and in the model; return the objects to keep alive.
 
@@ -166,51 +151,37 @@ def _hand_over(apart: Apart, options: SessionOptions, scratch: Path, *, read: bo
     ``scratch`` that occupies no space, or a file that is mapped anyway.
     """
     model, arrays = apart.model, apart.arrays
-    kept: list[Any] = []
-    values: dict[str, Any] = {}
-    home: FileMap | None = None
-    wanted = [t for t in model.graph.initializer if t.name in arrays]
-    wanted = [t for t in wanted if t.data_location == TensorProto.EXTERNAL]
-    for tensor in wanted:
-        array = checked(arrays[tensor.name])
-        kept.append(array)
-        file, offset = file_of(array), offset_of(array)
-        if file is None or offset is None or not _there(file):
-            continue
-        if home is None or file.path.parent == home.path.parent:
-            home = file if home is None or len(file) > len(home) else home
-            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array), file.path.name, offset))
-            values[tensor.name] = ort_value(array)  # all sessions then share one mapping, which counts once
-    rest = [t for t in wanted if t.name not in values]
+    wanted = [t for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
+    wanted = [t for t in wanted if t.name in arrays]
+    found = {t.name: place for t in wanted if (place := place_of(checked(arrays[t.name]))) is not None}
+    folder = next((file.path.parent for file, _ in found.values()), scratch)
+    # All sessions share one mapping, which counts once.
+    mapped = {name: place for name, place in found.items() if place[0].path.parent == folder}
+    home = max((file for file, _ in mapped.values()), key=len, default=None)
+    held = {t.name: arrays[t.name] for t in wanted}
+    held |= {n: np.require(a, requirements=["C", "A"]) for n, a in held.items() if n not in mapped}
+    values = {name: ort_value(array) for name, array in held.items()}
     elsewhere: dict[str, Any] = {}
-    for tensor in rest:
-        array = np.require(arrays[tensor.name], requirements=["C", "A"])
-        kept.append(array)
-        values[tensor.name] = ort_value(array)
-        if not read and (home is None or array.nbytes <= len(home)):
-            name = _NOTHING if home is None else home.path.name
-            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array), name))
+    for tensor in wanted:
+        name, array = tensor.name, held[tensor.name]
+        if name in mapped:
+            file, offset = mapped[name]
+            tensor.CopyFrom(placeholder(name, TensorType.of(array), file.path.name, offset))
+        elif not read and (home is None or array.nbytes <= len(home)):
+            anywhere = _NOTHING if home is None else home.path.name
+            tensor.CopyFrom(placeholder(name, TensorType.of(array), anywhere))
         else:
-            elsewhere[tensor.name] = values[tensor.name]
-    if rest and home is None:
+            elsewhere[name] = values[name]
+    if held and home is None:
         with (scratch / _NOTHING).open("wb") as file_of_nothing:
-            file_of_nothing.truncate(max(int(arrays[t.name].nbytes) for t in rest))
-    options.add_session_config_entry(FOLDER, str(scratch if home is None else home.path.parent))
+            file_of_nothing.truncate(max(int(array.nbytes) for array in held.values()))
+    options.add_session_config_entry(FOLDER, str(folder))
     if elsewhere:
         release_all()  # free memory for the copies made while the model is loaded
         options.add_external_initializers(list(elsewhere), list(elsewhere.values()))
     for name, value in values.items():
         options.add_initializer(name, value)
-    return [*kept, values]
-
-
-def _there(file: FileMap) -> bool:
-    """Return whether the path of a mapped file still leads to it; it may have been replaced or deleted."""
-    try:
-        found = file.path.stat()
-    except OSError:
-        return False
-    return (found.st_dev, found.st_ino) == file.stamp[:2]
+    return [*held.values(), values]
 
 
 def packed(array: np.ndarray) -> bool:

@@ -6,7 +6,6 @@ other bindings, as graphs and as the files that are given and saved.
 
 from __future__ import annotations
 
-import copy
 import math
 import os
 import time
@@ -214,27 +213,8 @@ def _check(
         found = certify(before, after, seed=seed, known=known, draws=1, whole=False)
         if not found.passed:
             return Checked(sizes, "", found.reason)
-    found_files = sessions.compare(sizes, before or drawn_at(model, sizes), seed)
+    found_files = sessions.compare(sizes, before or model.drawn_at(sizes), seed)
     return replace(found_files, note=BOTH) if graphs and found_files.files else found_files
-
-
-def drawn_at(model: Model, sizes: Mapping[str, int]) -> Graph:
-    """Return the original with inputs of sizes that may not fit it, to draw inputs for the file.
-
-    Its types are not checked: it is not to be run.
-    """
-    places = {place: s.name for s in model.symbols for place in s.places}
-    nodes, value = [], model.generic.at(sizes)
-    for node in model.searched.nodes:
-        kind: Any = type_at(node.type, value)
-        if node.op == "input":
-            name = node.attr("name")
-            shape = [sizes.get(places.get((name, i), ""), d) for i, d in enumerate(kind.shape)]
-            kind = TensorType(kind.dtype, tuple(shape))
-        nodes.append(replace(node, type=kind))
-    found = copy.copy(model.searched)
-    object.__setattr__(found, "nodes", tuple(nodes))
-    return found
 
 
 def at_accepted_sizes(model: Model, seed: int, until: float) -> Model:
@@ -278,20 +258,13 @@ def accepted(
     except (RuntimeFailure, ModelError):
         return None
     priced, *others = model.bindings()
-    for sizes in (priced, *(_enlarged(model, small) for small in others), *others):
-        run = first_run(loaded, model.graph if sizes is priced else drawn_at(model, sizes), seed)
+    for sizes in (priced, *(model.enlarged(small) for small in others), *others):
+        run = first_run(loaded, model.graph if sizes is priced else model.drawn_at(sizes), seed)
         if run.outputs:
             return sizes, run.inputs
         if time.monotonic() > ends:
             return None
     return None
-
-
-def _enlarged(model: Model, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return sizes times the largest number that leaves none above that of the prices; 1 stays 1 there."""
-    grow = [name for name, most in model.sizes.items() if most > 1]
-    factor = max(1, min((model.sizes[name] // sizes[name] for name in grow), default=1))
-    return model.generic.completed({n: k * factor if n in grow else 1 for n, k in sizes.items()})
 
 
 class Files:

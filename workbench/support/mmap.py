@@ -58,6 +58,14 @@ class FileMap(mmap.mmap):
                 "(try to load the model again)"
             )
 
+    def there(self) -> bool:
+        """Return whether the path still leads to the file; it may have been replaced or deleted."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return False
+        return (found.st_dev, found.st_ino) == self.stamp[:2]
+
     def array(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return a part of the file as a read-only array; ``offset`` (in bytes) need not be aligned.
 
@@ -103,6 +111,12 @@ def offset_of(array: np.ndarray) -> int | None:
         return None
     begin = np.frombuffer(file, np.uint8).ctypes.data
     return int(array.ctypes.data) - begin
+
+
+def place_of(array: np.ndarray) -> tuple[FileMap, int] | None:
+    """Return an array's mapped file and its offset there, or ``None`` unless it is a part of a file that is there."""
+    file, offset = file_of(array), offset_of(array)
+    return None if file is None or offset is None or not file.there() else (file, offset)
 
 
 def release(array: np.ndarray) -> None:

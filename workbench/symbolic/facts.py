@@ -20,6 +20,7 @@ from workbench.symbolic.integers import (
     atoms,
     choose,
     common,
+    compared,
     div,
     divided,
     equal,
@@ -424,12 +425,8 @@ def thresholds(found: Sequence[Int | Cond], name: str, others: Mapping[str, int]
         if a.head == "max":
             differences |= dict.fromkeys(a.args[0] - b for b in a.args[1:])
         elif a.head == "ite":
-            differences |= dict.fromkeys(_compared(a.args[0]))
+            differences |= dict.fromkeys(compared(a.args[0]))
     return {k for d in differences if name in symbols(d) for k in _roots(d, name, others)}
-
-
-def _compared(c: Cond) -> list[Int]:
-    return [c.args[0]] if c.head in ("ge", "eq") else [x for d in c.args for x in _compared(d)]
 
 
 def _roots(d: Int, name: str, others: Mapping[str, int]) -> Iterator[int]:

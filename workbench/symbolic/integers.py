@@ -571,6 +571,11 @@ def replaced_in(c: Cond, by: Mapping[str, Int]) -> Cond:
     return both(*parts) if c.head == "and" else either(*parts) if c.head == "or" else c
 
 
+def compared(c: Cond) -> list[Int]:
+    """Return the integers that a condition compares with 0."""
+    return [c.args[0]] if c.head in ("ge", "eq") else [x for d in c.args for x in compared(d)]
+
+
 def atoms(x: Int | Cond) -> Iterator[Atom]:
     """Yield the atoms of an integer or a condition, with those inside them."""
     if isinstance(x, Cond):

@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from onnx import ModelProto, TensorProto, numpy_helper
+
+from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.file import (
     MAPPED_TENSOR,
     Apart,
@@ -20,12 +23,14 @@ from workbench.frontends.onnx.file import (
     internalise_attributes,
     placeholder,
     read_model,
+    taken_apart,
     tensor_array,
     weight_bytes,
     write_apart,
 )
 from workbench.frontends.onnx.prepare import all_nodes
 from workbench.ops.types import TensorType
+from workbench.support.mmap import file_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,8 +105,6 @@ def read_with_data(source: Source) -> Apart:
 
     Raise :class:`~workbench.frontends.model.ModelError` if the source is not a model or lacks its data.
     """
-    from onnx import TensorProto, numpy_helper
-
     file = read_model(source)
     model, arrays = file.model, dict(file.arrays)
     internalise_attributes(all_nodes(model), file.folder)
@@ -116,6 +119,18 @@ def read_with_data(source: Source) -> Apart:
         if tensor.name in arrays:
             _set_apart(tensor, arrays[tensor.name])
     return Apart(model, arrays)
+
+
+def apart_of(source: Apart | ModelProto | str | os.PathLike[str]) -> Apart | None:
+    """Return a copy of a model with its large weights apart, or ``None`` for a file to be loaded unchanged."""
+    if isinstance(source, str | os.PathLike):
+        try:
+            apart = read_with_data(source)
+        except ModelError:
+            return None  # the runtime reports the fault, or accepts the file nevertheless
+        mapped = any(file_of(array) is not None for array in apart.arrays.values())
+        return apart if mapped else None  # all weights are small
+    return Apart(copied(source.model), source.arrays) if isinstance(source, Apart) else taken_apart(source)
 
 
 def _set_apart(tensor: Any, array: np.ndarray) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,7 +17,7 @@ from onnx import NodeProto
 
 from workbench.egraph.at_sizes import GIVEN, typed
 from workbench.frontends.coverage import Coverage, OperatorUse
-from workbench.frontends.model import Dims, ModelError, check_elements
+from workbench.frontends.model import Dims, Model, ModelError, check_elements
 from workbench.frontends.onnx.constant_folding import doubled, settled
 from workbench.frontends.onnx.file import (
     Source,
@@ -56,6 +57,10 @@ class Imported:
 
     def __repr__(self) -> str:
         return f"{self.graph!r}\n{self.coverage!r}"
+
+    def model(self, **more: Any) -> Model:
+        """Return the model that is searched as this graph, with more of its attributes."""
+        return Model(self.graph, self.graph, self.coverage, **more)
 
 
 def load_onnx(

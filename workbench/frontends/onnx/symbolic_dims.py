@@ -52,11 +52,7 @@ def import_symbolic(prepared: Prepared) -> Model:
 
     Raise :class:`~workbench.frontends.model.ModelError` if it cannot be imported at any size.
     """
-    return _Opening(prepared).run() if prepared.symbols else _model(import_prepared(prepared))
-
-
-def _model(imported: Imported, **symbols: Any) -> Model:
-    return Model(imported.graph, imported.graph, imported.coverage, **symbols)
+    return _Opening(prepared).run() if prepared.symbols else import_prepared(prepared).model()
 
 
 class _Opening:
@@ -123,7 +119,7 @@ class _Opening:
             Fixed(n, size.value, self.why[n]) for n, size in self.sizes.items() if size.value is not None
         )
         free = tuple(s for s in self.symbols if self.sizes[s.name].value is None)
-        return _model(imported, symbols=free, generic=generic, fixed=fixed, **more)
+        return imported.model(symbols=free, generic=generic, fixed=fixed, **more)
 
     def _aside(self, reason: str) -> Model:
         """Return a model all of whose nodes are kept as they are."""

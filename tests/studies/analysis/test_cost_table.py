@@ -13,12 +13,14 @@ def test_operators_and_nodes_add_up_and_the_most_expensive_come_first():
     assert table.total == pytest.approx(graph_cost(network(), AnalyticCost("cpu")))
     assert table.source == "analytic roofline, cpu"
     for rows in (table.operators, table.nodes):
-        assert sum(r.cost for r in rows) == pytest.approx(table.total)
-        assert sum(r.share for r in rows) == pytest.approx(1.0)
-        assert [r.cost for r in rows] == sorted((r.cost for r in rows), reverse=True)
-    assert {r.op: r.count for r in table.operators} == {"conv2d": 2, "add": 1, "softmax": 1, "reshape": 1}
-    assert "conv2d" in table.nodes[0].text
-    assert "float32[8, 4, 3, 3]" in table.nodes[0].text
+        assert rows["cost"].sum() == pytest.approx(table.total)
+        assert rows["share"].sum() == pytest.approx(1.0)
+        assert rows["cost"].is_monotonic_decreasing
+    counts = dict(zip(table.operators["operator"], table.operators["nodes"], strict=True))
+    assert counts == {"conv2d": 2, "add": 1, "softmax": 1, "reshape": 1}
+    first = table.nodes["operation"].iloc[0]
+    assert "conv2d" in first
+    assert "float32[8, 4, 3, 3]" in first
 
 
 def test_plain_data():

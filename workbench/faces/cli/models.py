@@ -102,13 +102,19 @@ def cost(
         return
     show_table(
         ("operator", "nodes", "µs", "share"),
-        [(r.op, r.count, f"{r.cost:.1f}", f"{r.share:.1%}") for r in table.operators],
+        [
+            (op, count, f"{cost:.1f}", f"{share:.1%}")
+            for op, count, cost, share in table.operators.to_numpy().tolist()
+        ],
         right=[1, 2, 3],
     )
     typer.echo()
     show_table(
         ("node", "µs", "share", "operation"),
-        [(n.node, f"{n.cost:.1f}", f"{n.share:.1%}", n.text) for n in table.nodes[:top]],
+        [
+            (node, f"{cost:.1f}", f"{share:.1%}", text)
+            for node, _, cost, share, text in table.nodes.head(top).to_numpy().tolist()
+        ],
         right=[0, 1, 2],
     )
     typer.echo(f"\nsum {table.total:.1f} µs {described(table.source)}")

@@ -18,6 +18,8 @@ from workbench.support.formatting import thousands
 
 #: The operators that multiply matrices or windows.
 PRODUCTS = with_trait(Trait.PRODUCT)
+#: The figures of a product in a summary.
+_FIGURES = ("batches", "rows", "inner", "columns", "tiles", "calls", "cycles", "utilisation", "waste")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,34 +104,20 @@ class Placement:
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
-        layers = [
-            {
-                "batches": layer.tiling.batches,
-                "rows": layer.tiling.rows,
-                "inner": layer.tiling.inner,
-                "columns": layer.tiling.columns,
-                "stays": layer.stays,
-                "tiles": layer.tiling.tiles,
-                "calls": layer.tiling.calls,
-                "cycles": layer.tiling.cycles,
-                "utilisation": layer.tiling.utilisation,
-                "waste": layer.tiling.waste,
-            }
-            for layer in self.layers
-        ]
         return {
             "unit": self.unit.name,
-            "tiles": self.tiles,
-            "calls": self.calls,
-            "cycles": self.cycles,
-            "utilisation": self.utilisation,
-            "waste": self.waste,
-            "share": self.share,
+            **{
+                name: getattr(self, name)
+                for name in ("tiles", "calls", "cycles", "utilisation", "waste", "share")
+            },
             "vector_cycles": self.vector,
             "memory_cycles": self.moved,
-            "layers": layers,
+            "layers": [
+                {"stays": layer.stays, **{name: getattr(layer.tiling, name) for name in _FIGURES}}
+                for layer in self.layers
+            ],
             "left": [
-                {"what": left.what, "count": left.count, "products": left.products, "reason": left.reason}
+                {name: getattr(left, name) for name in ("what", "count", "products", "reason")}
                 for left in self.left
             ],
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.costs.model import CostModel
 from workbench.costs.pricing import node_costs
@@ -14,34 +14,19 @@ from workbench.graph.text import format_attr
 from workbench.ops import spec_of
 from workbench.ops.inputs_and_opaque import REFERENCES
 
-
-@dataclass(frozen=True, slots=True)
-class OperatorCost:
-    """The cost of all nodes of one operator together, in microseconds."""
-
-    op: str
-    count: int
-    cost: float
-    share: float
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-@dataclass(frozen=True, slots=True)
-class NodeCost:
-    """The cost of one node in microseconds, with its operation as text."""
-
-    node: int
-    op: str
-    cost: float
-    share: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CostTable:
-    """The costs of a graph, the highest first; work on weights alone is free and not listed."""
+    """The costs of a graph in microseconds, the highest first; work on weights alone is not listed.
 
-    operators: tuple[OperatorCost, ...]
-    nodes: tuple[NodeCost, ...]
+    ``operators`` has a row per operator, ``nodes`` a row per node with its operation as text.
+    """
+
+    operators: pd.DataFrame
+    nodes: pd.DataFrame
     total: float
     source: str
 
@@ -50,37 +35,33 @@ class CostTable:
         return {
             "total": self.total,
             "cost_source": self.source,
-            "operators": [
-                {"operator": o.op, "nodes": o.count, "cost": o.cost, "share": o.share} for o in self.operators
-            ],
-            "nodes": [
-                {"node": n.node, "operator": n.op, "cost": n.cost, "share": n.share, "operation": n.text}
-                for n in self.nodes
-            ],
+            "operators": self.operators.to_dict("records"),
+            "nodes": self.nodes.to_dict("records"),
         }
 
 
 def cost_table(graph: Graph, cost: str | os.PathLike[str] | CostModel = "analytic") -> CostTable:
     """Price a graph with a cost model, given as an object or by name as in :func:`workbench.optimize`."""
+    import pandas as pd
+
     model = cost_model(cost)
     model.bind(graph)
     costs = node_costs(graph, model).tolist()
     total = sum(costs)
     constant, live = graph.constant(), graph.reachable()
-    nodes = []
-    by_operator: dict[str, list[float]] = {}
-    for i, node in enumerate(graph.nodes):
-        if constant[i] or not live[i] or node.op in REFERENCES:
-            continue
-        by_operator.setdefault(node.op, []).append(costs[i])
-        nodes.append(NodeCost(i, node.op, costs[i], costs[i] / total if total else 0.0, _text(graph, i)))
-    operators = [
-        OperatorCost(op, len(found), sum(found), sum(found) / total if total else 0.0)
-        for op, found in by_operator.items()
+    rows = [
+        (i, node.op, costs[i], costs[i] / total if total else 0.0, _text(graph, i))
+        for i, node in enumerate(graph.nodes)
+        if not constant[i] and live[i] and node.op not in REFERENCES
     ]
+    nodes = pd.DataFrame(rows, columns=["node", "operator", "cost", "share", "operation"])
+    found = nodes.groupby("operator", as_index=False).agg(
+        nodes=("node", "count"), cost=("cost", "sum"), share=("share", "sum")
+    )
+    down = [False, True]
     return CostTable(
-        tuple(sorted(operators, key=lambda o: (-o.cost, o.op))),
-        tuple(sorted(nodes, key=lambda n: (-n.cost, n.node))),
+        found.sort_values(["cost", "operator"], ascending=down),
+        nodes.sort_values(["cost", "node"], ascending=down),
         total,
         model.source,
     )

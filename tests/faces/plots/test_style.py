@@ -14,7 +14,6 @@ from workbench.faces.plots import (
     plot_cost_curve,
     plot_firing,
     plot_growth,
-    plot_k_multi,
     plot_optimiser_time,
     plot_speedup,
     plot_stages,
@@ -23,13 +22,13 @@ from workbench.faces.plots import (
 from workbench.faces.plots.style import legend_above, series
 
 OF_TRACES = [plot_growth, plot_firing, plot_cost_bars, plot_cost_curve]
-OF_RECORDS = [plot_speedup, plot_optimiser_time, plot_stages, plot_k_multi, plot_trajectory]
+OF_RECORDS = [plot_speedup, plot_optimiser_time, plot_stages, plot_trajectory]
 
 
 def drawn(plot, ax):
     if plot in OF_TRACES:
         return plot(small_trace(), ax)
-    return plot(runs() if plot in (plot_k_multi, plot_trajectory) else with_k(1), ax)
+    return plot(runs() if plot is plot_trajectory else with_k(1), ax)
 
 
 @pytest.mark.parametrize("plot", OF_TRACES + OF_RECORDS, ids=lambda p: p.__name__)

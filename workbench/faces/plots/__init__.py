@@ -37,7 +37,6 @@ from workbench.faces.plots.saturation import (
 )
 from workbench.faces.plots.scaling import (
     k_multi_data,
-    plot_k_multi,
     plot_k_multi_trends,
     plot_scaling,
     plot_trajectory,
@@ -61,6 +60,7 @@ __getattr__ = lazy_names(
         "optimiser_time_data": "use workbench.studies.experiments.records.series_of",
         "Trend": "the data of figures by k_multi are lines (workbench.faces.plots.scaling.Line)",
         "plot_iteration_time": "draw the frame of Trace.rule_frame(), or use plot_firing",
+        "plot_k_multi": "use plot_k_multi_trends, or draw k_multi_data",
         "plot_programs": "draw the columns programs and candidates of records_frame()",
     },
 )
@@ -85,7 +85,6 @@ __all__ = [
     "plot_funnel",
     "plot_gap",
     "plot_growth",
-    "plot_k_multi",
     "plot_k_multi_trends",
     "plot_latency",
     "plot_optimiser_time",

@@ -14,7 +14,6 @@ from workbench.faces.plots.style import (
     DASHES,
     GREY,
     drawing,
-    legend_above,
     legend_beside,
     name_axes,
     note,
@@ -179,24 +178,12 @@ def _family(method: str, k: int) -> str:
     return str(method).removesuffix(f"k{k}").rstrip("-_ ")
 
 
-def plot_k_multi(records: Records, ax: Axes | None = None, *, measure: Measure = "speedup") -> Axes:
-    """Draw a measure against k_multi, one line per network; e-nodes and time on a logarithmic scale.
-
-    If one network's speed-up lies far above the others', the axis is compressed above the others, and its
-    label notes this.
-    """
-    trends = k_multi_data(records, measure)
-    with drawing(ax, (4.6, 3.6)) as ax:
-        if not trends:
-            return say(ax, "no records with k_multi")
-        _draw(ax, trends, measure)
-        set_title(ax, f"{_capital(MEASURES[measure].partition(' in ')[0])} by k_multi")
-        legend_above(ax)
-    return ax
-
-
 def plot_k_multi_trends(records: Records, figure: Figure | None = None) -> Figure:
-    """Draw speed-up, e-nodes and time against k_multi next to each other, with one legend."""
+    """Draw speed-up, e-nodes and time against k_multi next to each other, with one legend.
+
+    There is one line per network; e-nodes and time are on a logarithmic scale. If one network's speed-up lies
+    far above the others', the axis is compressed above the others, and its label notes this.
+    """
     with paper_style():
         if figure is None:
             import matplotlib.pyplot as plt

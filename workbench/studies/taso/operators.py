@@ -49,8 +49,8 @@ class PyTensor:
 
 # -- methods of one form -----------------------------------------------------------------------------
 # A name in small letters is an operator of the core; any other is an ONNX operator, which the core lacks.
-def _unary(name: str, doc: str) -> Callable[[Operators, PyTensor], PyTensor]:
-    def method(self: Operators, input: PyTensor) -> PyTensor:
+def _unary(name: str, doc: str) -> Callable[..., PyTensor]:
+    def method(self: Operators, input: PyTensor, inplace: bool = False) -> PyTensor:
         return self._named(name, input)
 
     method.__doc__ = doc
@@ -187,6 +187,9 @@ class Operators:
     exp = _unary("exp", "Return e ** x.")
     log = _unary("log", "Return the natural logarithm.")
     sqrt = _unary("sqrt", "Return the square root.")
+    relu = _unary("relu", "Return max(x, 0).")
+    sigmoid = _unary("sigmoid", "Return 1 / (1 + exp(-x)).")
+    tanh = _unary("tanh", "Return the hyperbolic tangent.")
     ceil = _unary("Ceil", "Return x rounded up.")
     round = _unary("Round", "Return x rounded to the nearest integer.")
     logical_not = _unary("Not", "Return the negation of a boolean tensor.")
@@ -194,18 +197,6 @@ class Operators:
     def prelu(self, x: PyTensor, slope: PyTensor) -> PyTensor:
         """Return x for positive elements, slope * x for the others."""
         return self._onnx("PRelu", [x, slope])[0]
-
-    def relu(self, input: PyTensor, inplace: bool = False) -> PyTensor:
-        """Return max(x, 0)."""
-        return self._apply("relu", input)
-
-    def sigmoid(self, input: PyTensor, inplace: bool = False) -> PyTensor:
-        """Return 1 / (1 + exp(-x))."""
-        return self._apply("sigmoid", input)
-
-    def tanh(self, input: PyTensor, inplace: bool = False) -> PyTensor:
-        """Return the hyperbolic tangent."""
-        return self._apply("tanh", input)
 
     def leakyrelu(self, input: PyTensor, alpha: float, inplace: bool = False) -> PyTensor:
         """Return x for positive elements, alpha * x for the others (TASO ignores alpha)."""

@@ -1,3 +1,5 @@
+"""Traces: steps in files, frames, births and costs."""
+
 import pytest
 
 from workbench.run.trace import RuleStep, Step, StepKind, Trace
@@ -35,9 +37,14 @@ def test_files_keep_everything(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
 def test_files_keep_kinds_and_counts(tmp_path, name):
-    steps = [Step(k, kind, 0.1, 3, 2, counts={"number": k}) for k, kind in enumerate(StepKind)]
+    steps = [
+        Step(k, kind, 0.1, 3, 2, counts={"number": k}, phases={"copies": k / 4})
+        for k, kind in enumerate(StepKind)
+    ]
     Trace({"kind": "saturation"}, steps).save(tmp_path / name)
-    assert Trace.load(tmp_path / name).steps == steps
+    again = Trace.load(tmp_path / name).steps
+    assert again == steps
+    assert [step.phases for step in again] == [step.phases for step in steps]
 
 
 def test_a_kind_that_no_step_has_is_refused(tmp_path):

@@ -90,7 +90,8 @@ class Step:
     """One step of a run: its kind, its size at the end, the work of each rule, the best cost and bound.
 
     ``counts`` are the numbers of the step's kind (:class:`StepKind`); ``cost`` and ``bound`` are None
-    while none is known. ``note`` is a text for people: nothing reads facts from it.
+    while none is known. ``phases`` are the seconds of the parts of a step, if it was taken apart. ``note`` is a text
+    for people: nothing reads facts from it.
     """
 
     index: int
@@ -103,6 +104,7 @@ class Step:
     bound: float | None = None
     note: str = ""
     counts: Mapping[str, int] = field(default_factory=dict, hash=False)
+    phases: Mapping[str, float] = field(default_factory=dict, hash=False, compare=False)
 
 
 class Trace(Face):
@@ -224,7 +226,7 @@ class Trace(Face):
         rule = pa.struct({"rule": text, "matches": count, "seconds": number, "e_nodes": count})
         sizes = {"index": count, "seconds": number, "e_nodes": count, "e_classes": count}
         others = {"rules": pa.list_(rule), "cost": number, "bound": number, "note": text}
-        facts = {"kind": text, "counts": pa.map_(text, count)}
+        facts = {"kind": text, "counts": pa.map_(text, count), "phases": pa.map_(text, number)}
         schema = pa.schema(sizes | others | facts, metadata={"trace": json.dumps(self.meta)})
         pq.write_table(pa.Table.from_pylist([_record(s) for s in self.steps], schema), file)
 
@@ -268,7 +270,8 @@ def _record(step: Step) -> dict[str, Any]:
 def _step(record: dict[str, Any]) -> Step:
     rules = tuple(RuleStep(**r) for r in record.pop("rules"))
     kind, counts = StepKind(record.pop("kind")), dict(record.pop("counts"))
-    return Step(**record, rules=rules, kind=kind, counts=counts)
+    phases = dict(record.pop("phases", None) or {})
+    return Step(**record, rules=rules, kind=kind, counts=counts, phases=phases)
 
 
 def cost_unit(trace: Trace) -> str:

@@ -10,7 +10,17 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
+
+#: The phase of an iteration to which a command belongs, by its first word; others add merged operators.
+PHASES: Final = {
+    "(run": "match and apply",
+    "(clock_": "bookkeeping",
+    "(run-schedule": "bookkeeping",
+    "(print-size)": "bookkeeping",
+    "(push)": "copies",
+    "(pop)": "copies",
+}
 
 
 class EngineError(RuntimeError):
@@ -57,6 +67,7 @@ class Base:
     def __init__(self, declarations: str) -> None:
         self.declarations = declarations
         self.seconds = 0.0  # spent on loading rules
+        self.spent = dict.fromkeys((*PHASES.values(), "merges"), 0.0)  # seconds by phase
         self._rules: dict[str, str] = {}  # rules to be loaded: their texts by the name of their rule set
         self.discard()
 
@@ -117,12 +128,15 @@ class Base:
 
     def run(self, text: str) -> list[Any]:
         """Run commands; raise :class:`EngineError` with the engine's message."""
+        began = time.perf_counter()
         try:
             return list(self.egraph.run_program(*self.egraph.parse_program(text)))
         except BaseException as error:  # the engine's panics are BaseExceptions
             if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
                 raise
             raise EngineError(str(error)) from None
+        finally:
+            self.spent[PHASES.get(text.partition(" ")[0], "merges")] += time.perf_counter() - began
 
     def include(self, text: str) -> None:
         """Run a long program through a file, because parsing a long string is quadratic."""

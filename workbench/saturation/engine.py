@@ -77,6 +77,8 @@ class Outcome:
 
     ``loading`` is the time, not part of ``seconds``, for loading rules that may match for the first time and
     for starting over with them. ``needed`` are the numbers of all rules that ran, because they might match.
+    ``phases`` are the seconds by phase: the engine's (:data:`~workbench.saturation.egglog_session.PHASES`) and
+    ``own code``.
     """
 
     e_nodes: int
@@ -87,6 +89,7 @@ class Outcome:
     cut: str = ""
     loading: float = 0.0
     needed: frozenset[int] = frozenset()
+    phases: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -229,7 +232,7 @@ class Engine:
         return replace(outcome, loading=loading, needed=frozenset(self.needed))
 
     def _iterate(self, plan: Plan) -> Outcome:
-        started = time.perf_counter()
+        started, spent = time.perf_counter(), dict(self.base.spent)
         tally = _Tally()
         pushed = self.e_nodes * 8 > plan.limit
         if pushed:
@@ -258,13 +261,16 @@ class Engine:
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
         self.history.append(plan)
+        seconds = time.perf_counter() - started
+        phases = {name: s - spent[name] for name, s in self.base.spent.items()}
         return Outcome(
             self.e_nodes,
             self.e_classes,
             tally.changed,
-            time.perf_counter() - started,
+            seconds,
             {n: (int(m), s) for n, (m, s) in tally.rules.items()},
             "; ".join(notes),
+            phases=phases | {"own code": max(0.0, seconds - sum(phases.values()))},
         )
 
     def _values(self, among: frozenset[int] | None) -> frozenset[Any] | None:

@@ -299,6 +299,7 @@ class Saturation(Stepwise):
             outcome.e_classes,
             rules,
             note=outcome.cut or note,
+            phases=outcome.phases,
         )
         self.trace.add(step)
         self._multi_done += plan.multi

@@ -184,6 +184,16 @@ def test_quiet_says_nothing_on_stderr(run, model):
     assert "certificate" in out
 
 
+def test_a_profile_shows_phases_and_rules(run, model):
+    code, out, _ = run("optimize", model, "--profile", "--no-time", "-q")
+    assert code == 0
+    phases, rules = (
+        out.index("Iterations of the saturation by phase"),
+        out.index("Rules, the most productive"),
+    )
+    assert phases < out.index("match and apply") < rules < out.index("in the result")
+
+
 def test_every_extractor_works(run, model, tmp_path):
     costs = {}
     for extractor in ("tree", "dag", "exact"):

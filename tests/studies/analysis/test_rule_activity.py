@@ -7,7 +7,7 @@ from workbench.laws.verification import Verification
 from workbench.rules import parse_rules
 from workbench.rules.verdicts import is_theorem
 from workbench.run.trace import RuleStep, Step, StepKind, Trace
-from workbench.studies.analysis.rule_activity import contributions, evidence, rule_table
+from workbench.studies.analysis.rule_activity import contributions, evidence, phases, profile, rule_table
 
 
 def sums():
@@ -127,3 +127,25 @@ def test_evidence_is_one_line_for_every_status():
     )
     refuted = {"status": "refuted", "summary": "x = 1", "region": {"condition": "groups = 1"}}
     assert evidence(refuted) == "differs on an instance; holds where groups = 1"
+
+
+def test_a_profile_says_what_each_rule_made_and_what_the_result_uses():
+    result = workbench.optimize(workbench.benchmark("nasrnn"), profile=True, certify=False)
+    table = profile(result)
+    assert table["e_nodes"].sum() == (result.egraph.birth_rule >= 0).sum()
+    assert table["used"].to_dict() == dict.fromkeys(table.index, 0) | {
+        c.rule: c.e_nodes for c in contributions(result)
+    }
+    assert table["used"].sum() > 0
+    assert (table["e_nodes"].diff().dropna() <= 0).all()
+
+
+def test_phases_add_up_to_the_iterations():
+    result = workbench.optimize(workbench.benchmark("nasrnn"), certify=False)
+    steps = [s for s in result.trace if s.phases]
+    assert {StepKind.ITERATION} <= {s.kind for s in steps} <= {StepKind.ITERATION, StepKind.MERGE}
+    for step in steps:
+        assert sum(step.phases.values()) == pytest.approx(step.seconds)
+    found = phases(result.trace)
+    assert set(found) == {"match and apply", "merges", "bookkeeping", "copies", "own code"}
+    assert list(found.values()) == sorted(found.values(), reverse=True)

@@ -8,7 +8,15 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-from workbench.faces.cli.console import INTERRUPTED, Files, Progress, finish, reporting_errors, stop
+from workbench.faces.cli.console import (
+    INTERRUPTED,
+    Files,
+    Progress,
+    finish,
+    reporting_errors,
+    show_table,
+    stop,
+)
 from workbench.faces.cli.options import (
     CompositesOption,
     DimOption,
@@ -92,6 +100,9 @@ def optimize(
     no_time: Annotated[
         bool, flag("--no-time", "Time nothing: costs alone decide which graph is written.")
     ] = False,
+    profile: Annotated[
+        bool, flag("--profile", "Time every rule, and show what each made and what the result uses of it.")
+    ] = False,
     json: Annotated[Path | None, option("FILE", "Write the figures as JSON.")] = None,
     report: Annotated[Path | None, option("FILE.html", "Write a self-contained report.")] = None,
     quiet: QuietOption = False,
@@ -112,6 +123,7 @@ def optimize(
         "keep_inputs": keep_overridable,
         "sizes": dimensions(size, "--size"),
         **timing_settings(time, no_time),
+        "profile": profile,
     }
     if kernels:
         checked_kernels(output, cost, accelerator)
@@ -220,7 +232,21 @@ def run_optimize(
         first = [r.what for r in rows].index("written")
         rows.insert(first, Row("kernels", spent, str(program)))
     interrupted = "interrupted: the result above comes from the e-graph as it was at the interrupt"
+    if settings.get("profile"):
+        _show_profile(result)
     finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
+
+
+def _show_profile(result: Optimized) -> None:
+    """Print the saturation by phase and by rule."""
+    from workbench.studies.analysis.rule_activity import phases, profile
+
+    rows = [(f"{seconds:.3f}", phase) for phase, seconds in phases(result.trace).items()]
+    show_table(("seconds", "phase"), rows, title="Iterations of the saturation by phase", right=[0])
+    by_rule = profile(result)
+    table = [(f"{r.seconds:.3f}", r.matches, r.e_nodes, r.used, r.Index) for r in by_rule.itertuples()]
+    headings = ("seconds", "matches", "e-nodes", "in the result", "rule")
+    show_table(headings, table, title="Rules, the most productive first", right=[0, 1, 2, 3])
 
 
 def _saved(program: Deployed, output: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,16 +11,15 @@ from onnx import TypeProto
 
 from workbench.certification.model import Model
 from workbench.ops.types import DTYPE_NAMES
+from workbench.symbolic.integers import parsed
+from workbench.symbolic.sizes import kind_of
 
 #: A dimension: an extent, or the name of a symbol.
 Dim = int | str
 
-#: Sizes tried in turn, by the role of a symbol.
-_SIZES: Final[dict[str, tuple[int, ...]]] = {
-    "batch": (2, 1, 3, 1, 1, 1),
-    "picture": (32, 48, 64, 224, 64, 96),
-    "other": (8, 5, 16, 7, 1, 64),
-}
+#: Sizes tried in turn, by the kind of a symbol (:mod:`workbench.symbolic.sizes`), and those of other kinds.
+_SIZES: Final = {"batch": (2, 1, 3, 1, 1, 1), "space": (32, 48, 64, 224, 64, 96)}
+_OTHERS: Final = (8, 5, 16, 7, 1, 64)
 #: At most this many bindings are compared; the other sizes replace those with which the original fails.
 BINDINGS: Final = 3
 #: Symbols are bound to sizes below this because of a threshold.
@@ -44,7 +42,7 @@ class Interface:
     def symbols(self) -> list[str]:
         """Return the symbols to bind, without sums and products of other symbols."""
         names = dict.fromkeys(d for s in self.shapes.values() for d in s or () if isinstance(d, str))
-        return [name for name in names if not _parts(name) or not _parts(name) <= names.keys()]
+        return [name for name in names if parsed(name, dict.fromkeys(names, _LARGEST_SIZE)) is None]
 
 
 def compare(a: Model, b: Model) -> Interface:
@@ -138,10 +136,10 @@ def bindings(
             like = difflib.get_close_matches(name, known, 3, 0.3) or sorted(known)
             hint = f"did you mean {', '.join(like)}?" if like else "the model has no symbolic dimensions"
             raise ValueError(f"--dim must name a symbolic dimension, got {name!r}; {hint}")
-    roles = {name: _role(name, interface) for name in symbols}
+    sizes_of = {name: _SIZES.get(_kind_of(name, interface), _OTHERS) for name in symbols}
     found: list[dict[str, int]] = []
-    for turn in range(len(_SIZES["batch"])):
-        binding = {name: chosen.get(name, _SIZES[roles[name]][turn]) for name in symbols} | chosen
+    for turn in range(len(_OTHERS)):
+        binding = {name: chosen.get(name, sizes_of[name][turn]) for name in symbols} | chosen
         if binding not in found:
             found.append(binding)
     sizes = sorted({int(k) for k in near if k == int(k) and 1 <= k < _LARGEST_SIZE})[:BINDINGS]
@@ -149,16 +147,11 @@ def bindings(
     return found, [b for b in beside if b not in found[:BINDINGS] and symbols]
 
 
-def _role(name: str, interface: Interface) -> str:
-    low = name.lower()
-    places = [(axis, len(s)) for s in interface.shapes.values() if s for axis, d in enumerate(s) if d == name]
-    if low in ("n", "b", "bs") or "batch" in low:
-        return "batch"
-    if "height" in low or "width" in low or (places and all(rank == 4 and axis > 1 for axis, rank in places)):
-        return "picture" if not any(w in low for w in ("seq", "past", "len")) else "other"
-    if places and all(axis == 0 for axis, _ in places) and not any(w in low for w in ("seq", "len", "tok")):
-        return "batch"
-    return "other"
+def _kind_of(name: str, interface: Interface) -> str:
+    """Return the kind of a symbol, from its name or its first place."""
+    shapes = (s for s in interface.shapes.values() if s is not None and name in s)
+    first = next(shapes, ())
+    return kind_of(name, first.index(name) if first else 0, len(first))
 
 
 def bound(shape: tuple[Dim, ...] | None, binding: Mapping[str, int]) -> tuple[int, ...]:
@@ -172,36 +165,5 @@ def extent(symbol: str, binding: Mapping[str, int]) -> int:
     """Return the size of a symbol, or of a sum, difference, product or quotient of symbols; 1 if unknown."""
     if symbol in binding:
         return binding[symbol]
-    try:
-        return max(0, _computed(ast.parse(symbol, mode="eval").body, binding))
-    except (SyntaxError, KeyError, ValueError, ZeroDivisionError):
-        return 1
-
-
-def _computed(node: ast.expr, binding: Mapping[str, int]) -> int:
-    if isinstance(node, ast.Name):
-        return binding[node.id]
-    if isinstance(node, ast.Constant) and isinstance(node.value, int):
-        return node.value
-    if isinstance(node, ast.BinOp):
-        x, y = _computed(node.left, binding), _computed(node.right, binding)
-        if isinstance(node.op, ast.Add):
-            return x + y
-        if isinstance(node.op, ast.Sub):
-            return x - y
-        if isinstance(node.op, ast.Mult):
-            return x * y
-        if isinstance(node.op, ast.FloorDiv | ast.Div):
-            return x // y
-    raise ValueError(ast.dump(node))
-
-
-def _parts(symbol: str) -> set[str]:
-    """Return the symbols in an expression of several symbols; the empty set for a single symbol."""
-    try:
-        tree = ast.parse(symbol, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    if isinstance(tree.body, ast.Name):
-        return set()
-    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+    found = parsed(symbol, binding)
+    return 1 if found is None else max(0, found.at({}))

@@ -605,10 +605,11 @@ _SIGNS: Final[Mapping[type[ast.operator], Callable[[Int, Int], Int]]] = {
 }
 
 
-def parsed(text: str, names: Collection[str]) -> Int | None:
+def parsed(text: str, names: Collection[str] | Mapping[str, int]) -> Int | None:
     """Parse a sum, difference or product of integers and named symbols; return None for any other text.
 
-    The result is also None if a name is not in ``names``, or if the text is a single name or number.
+    The result is also None if a name is not in ``names``, or if the text is a single name or number. If
+    ``names`` gives a number for each, they stand for these, and the text may have quotients, rounded down.
 
     >>> written(parsed("past + sequence", {"past", "sequence"}))
     'past + sequence'
@@ -617,20 +618,26 @@ def parsed(text: str, names: Collection[str]) -> Int | None:
     """
     try:
         tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return _read(tree, names) if isinstance(tree, ast.BinOp) else None
 
 
-def _read(tree: ast.expr, names: Collection[str]) -> Int | None:
+def _read(tree: ast.expr, names: Collection[str] | Mapping[str, int]) -> Int | None:
     if isinstance(tree, ast.Name):
-        return sym(tree.id) if tree.id in names else None
+        if tree.id not in names:
+            return None
+        return num(names[tree.id]) if isinstance(names, Mapping) else sym(tree.id)
     if isinstance(tree, ast.Constant):
         return num(tree.value) if type(tree.value) is int else None
-    if not isinstance(tree, ast.BinOp) or type(tree.op) not in _SIGNS:
+    if not isinstance(tree, ast.BinOp):
         return None
     a, b = _read(tree.left, names), _read(tree.right, names)
-    return None if a is None or b is None else _SIGNS[type(tree.op)](a, b)
+    if a is None or b is None:
+        return None
+    if isinstance(names, Mapping) and isinstance(tree.op, ast.FloorDiv | ast.Div):
+        return None if b.value is None or b.value < 1 else div(a, b)
+    return _SIGNS[type(tree.op)](a, b) if type(tree.op) in _SIGNS else None
 
 
 def quotient(x: Int, by: int) -> Int:

@@ -93,7 +93,7 @@ def test_the_browsers_data_is_plain_and_holds_every_rule(table):
     assert (fired["matches"], fired["made"], fired["first"], fired["last"]) == (
         row.matches, row.e_nodes, *row.span,
     )  # fmt: skip
-    assert [f[1] for f in fired["firings"]] == [f.matches for f in row.firings]
+    assert [f[1] for f in fired["firings"]] == [f.matches for f in row.firings.values()]
     cards = json.loads(zlib.decompress(base64.b64decode(data["cards"])))
     assert set(cards) == {r.rule.name for r in table.rows}
     assert all(cards[r.rule.name]["evidence"] == r.evidence for r in table.rows)

@@ -240,7 +240,7 @@ def _card(row: RuleActivity, best: float | None) -> str:
         preformatted(row.counterexample) if row.counterexample else "",
     ]
     if row.fired:
-        steps = [(f.step, f.matches, f.e_nodes, _milliseconds(f.seconds)) for f in row.firings]
+        steps = [(k, f.matches, f.e_nodes, _milliseconds(f.seconds)) for k, f in row.firings.items()]
         parts.append(details("steps in which it fired", table(("step", "matches", "e-nodes", "ms"), steps)))
     return "".join(parts)
 
@@ -280,7 +280,7 @@ def _row_data(row: RuleActivity, best: float | None) -> dict[str, Any]:
         "given": 0 if row.contribution is None else row.contribution.e_nodes,
         "without": row.without,
         "change": "" if row.without is None or best is None else change(best, row.without),
-        "firings": [[f.step, f.matches, f.e_nodes, round(1000 * f.seconds, 1)] for f in row.firings],
+        "firings": [[k, f.matches, f.e_nodes, round(1000 * f.seconds, 1)] for k, f in row.firings.items()],
     }
 
 

@@ -12,7 +12,7 @@ from workbench.rules.pattern import Rule, format_condition
 from workbench.rules.ruleset import RuleSet
 from workbench.rules.verdicts import THEOREM, law_of, statuses, verdict_of
 from workbench.run.display import Face
-from workbench.run.trace import Trace
+from workbench.run.trace import RuleStep, Trace
 from workbench.support.formatting import microseconds, thousands
 from workbench.support.messages import nearest
 
@@ -87,18 +87,8 @@ def phases(trace: Trace) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
-    """The activity of a rule in one step: its matches, new e-nodes and seconds."""
-
-    step: int
-    matches: int
-    e_nodes: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class RuleActivity:
-    """A rule with its verdict and evidence, and its activity in the run, if there is one.
+    """A rule with its verdict and evidence, and its activity in the run by step, if there is one.
 
     ``counterexample`` is the smallest one of a refuted rule. ``without`` is the best cost without the
     rule in microseconds, or None if no ablation has left it out.
@@ -108,7 +98,7 @@ class RuleActivity:
     verdict: str
     evidence: str = ""
     counterexample: str = ""
-    firings: tuple[Firing, ...] = ()
+    firings: Mapping[int, RuleStep] = field(default_factory=dict)
     contribution: Contribution | None = None
     without: float | None = None
 
@@ -135,17 +125,17 @@ class RuleActivity:
     @property
     def matches(self) -> int:
         """Return the number of the rule's matches."""
-        return sum(f.matches for f in self.firings)
+        return sum(f.matches for f in self.firings.values())
 
     @property
     def e_nodes(self) -> int:
         """Return the number of e-nodes that the rule made."""
-        return sum(f.e_nodes for f in self.firings)
+        return sum(f.e_nodes for f in self.firings.values())
 
     @property
     def seconds(self) -> float:
         """Return the rule's seconds; the engine's clock counts whole milliseconds."""
-        return sum(f.seconds for f in self.firings)
+        return sum(f.seconds for f in self.firings.values())
 
     @property
     def fired(self) -> bool:
@@ -155,7 +145,7 @@ class RuleActivity:
     @property
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last step in which the rule fired, or None."""
-        return (self.firings[0].step, self.firings[-1].step) if self.firings else None
+        return (min(self.firings), max(self.firings)) if self.firings else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,11 +262,11 @@ def rule_table(
     trace = getattr(run, "trace", run)
     if trace is not None and not isinstance(trace, Trace):
         raise TypeError(f"run must be a result, a saturation or a trace, got {type(run).__name__}")
-    fired: dict[str, list[Firing]] = {}
+    fired: dict[str, dict[int, RuleStep]] = {}
     for step in trace or ():
         for r in step.rules:
             if r.matches or r.e_nodes:
-                fired.setdefault(r.rule, []).append(Firing(step.index, r.matches, r.e_nodes, r.seconds))
+                fired.setdefault(r.rule, {})[step.index] = r
     given: dict[str, Contribution] = {}
     if hasattr(run, "cost_after"):
         result: Any = run
@@ -298,7 +288,7 @@ def rule_table(
             RuleActivity(
                 rule,
                 *known,
-                tuple(fired.get(rule.name, ())),
+                fired.get(rule.name, {}),
                 given.get(rule.name),
                 without.get(rule.name),
             )

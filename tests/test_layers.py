@@ -28,7 +28,7 @@ WINGS = (
 FLOORS = CORE + WINGS
 
 #: At most so many lines of Python in the core, so that one person can carry it.
-CORE_LINES = 41_950
+CORE_LINES = 42_000
 
 #: Arrows from the core into a wing, each with its reason: what the core needs of one it asks of `support.wings`.
 UP = {

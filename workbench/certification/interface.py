@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -11,6 +10,7 @@ from onnx import TypeProto
 
 from workbench.certification.model import Model
 from workbench.ops.types import DTYPE_NAMES
+from workbench.support.messages import nearest
 from workbench.symbolic.integers import parsed
 from workbench.symbolic.sizes import kind_of
 
@@ -133,9 +133,9 @@ def bindings(
     known = {d for s in interface.shapes.values() for d in s or () if isinstance(d, str)}
     for name in chosen:
         if name not in known:
-            like = difflib.get_close_matches(name, known, 3, 0.3) or sorted(known)
-            hint = f"did you mean {', '.join(like)}?" if like else "the model has no symbolic dimensions"
-            raise ValueError(f"--dim must name a symbolic dimension, got {name!r}; {hint}")
+            among = f"; there are: {', '.join(sorted(known))}" if known else "; the model has none"
+            hint = nearest(name, known, 0.3) or among
+            raise ValueError(f"--dim must name a symbolic dimension, got {name!r}{hint}")
     sizes_of = {name: _SIZES.get(_kind_of(name, interface), _OTHERS) for name in symbols}
     found: list[dict[str, int]] = []
     for turn in range(len(_OTHERS)):

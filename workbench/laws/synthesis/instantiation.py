@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
+from workbench.laws.matching import Bindings, Matched, compiled
 from workbench.laws.synthesis.derivation import backwards
 from workbench.laws.synthesis.grammar import Form, Grammar
 from workbench.ops import TensorType, TypeMismatch, spec_of
-from workbench.rules.expressions import Lookup, evaluate, holds
+from workbench.rules.expressions import evaluate, holds
 from workbench.rules.interpret import RowAttr, attributes, spread, value
 from workbench.rules.pattern import (
     App,
     Arith,
     AttrExpr,
-    AttrVar,
     Compare,
     DimOf,
     Inverse,
@@ -28,15 +28,11 @@ from workbench.rules.pattern import (
 )
 
 
-@dataclass(slots=True)
-class _Values:
-    """The values of attribute variables, and of the attributes of rows."""
+class _Values(Matched):
+    """The values of attribute variables and of rows; the types of tensors are open."""
 
-    attrs: dict[str, Any] = field(default_factory=dict)
-    rows: dict[tuple[str, str], Any] = field(default_factory=dict)
-
-    def copy(self) -> _Values:
-        return _Values(dict(self.attrs), dict(self.rows))
+    def kind(self, name: str) -> TensorType:
+        raise TypeMismatch(f"the type of {name} is open")
 
 
 def grounded(rule: Rule, forms: Sequence[Form], sizes: Mapping[str, int]) -> list[Rule]:
@@ -56,9 +52,9 @@ def grounded(rule: Rule, forms: Sequence[Form], sizes: Mapping[str, int]) -> lis
     law: concat[axis=-1](relu(x), relu(y)) => relu(concat[axis=-1](x, y))
     law: concat[axis=-2](relu(x), relu(y)) => relu(concat[axis=-2](x, y))
     """
-    known = [(form, form.attributes(sizes)) for form in forms]
+    known = [(form, form.values(sizes)) for form in forms]
     found: dict[Rule, None] = {}
-    for source, values in _sources(rule.sources[0], known, _Values()):
+    for source, values in _sources(rule.sources[0], known, {}):
         try:
             conditions = [c for c in map(_with(values), rule.conditions) if not _certain(c)]
             target = _target(rule.targets[0], values)
@@ -125,60 +121,33 @@ def _typed(term: Term, types: Mapping[str, TensorType]) -> tuple[Term, TensorTyp
 
 
 def _sources(
-    term: Term, forms: Sequence[tuple[Form, Mapping[str, Any]]], values: _Values
-) -> Iterator[tuple[Term, _Values]]:
+    term: Term, forms: Sequence[tuple[Form, tuple[Any, ...]]], values: Bindings
+) -> Iterator[tuple[Term, Bindings]]:
     """Yield the instances of a term of a left-hand side, with the values of its variables."""
     if isinstance(term, Var):
         yield term, values
         return
+    pattern, names = compiled(term), spec_of(term.op).attr_names
     for form, given in forms:
-        if form.op != term.op or form.arity != len(term.args):
+        own = dict(values)
+        if form.op != term.op or form.arity != len(term.args) or not pattern.agrees(given, own):
             continue
-        own = values.copy()
-        if not _binds(term, given, own):
-            continue
-        rows: list[tuple[tuple[Term, ...], _Values]] = [((), own)]
+        rows: list[tuple[tuple[Term, ...], Bindings]] = [((), own)]
         for arg in term.args:
             rows = [((*args, one), new) for args, old in rows for one, new in _sources(arg, forms, old)]
-        literals = tuple((name, Literal(given[name])) for name in given)
+        literals = tuple((name, Literal(value)) for name, value in zip(names, given, strict=True))
         for args, new in rows:
             yield App(term.op, args, literals), new
 
 
-def _binds(term: App, given: Mapping[str, Any], values: _Values) -> bool:
-    """Give the attributes of a form to those of a term; return whether they fit."""
-    for attr, expr in attributes(term):
-        own = given[attr.name]
-        if isinstance(expr, RowAttr):
-            if values.rows.setdefault((expr.row, expr.name), own) != own:
-                return False
-        elif isinstance(expr, Vector):
-            if not isinstance(own, tuple) or len(own) != len(expr.items):
-                return False
-            if not all(_fits(i, one, values) for i, one in zip(expr.items, own, strict=True)):
-                return False
-        elif isinstance(expr, Literal):
-            if spread(expr.value, attr) != own:
-                return False
-        elif expr is None or not _fits(expr, own, values):
-            return False
-    return True
-
-
-def _fits(expr: object, own: Any, values: _Values) -> bool:
-    if isinstance(expr, AttrVar):
-        return bool(values.attrs.setdefault(expr.name, own) == own)
-    return isinstance(expr, Literal) and expr.value == own
-
-
-def _target(term: Term, values: _Values) -> Term:
+def _target(term: Term, values: Bindings) -> Term:
     """Return the instance of a term of a right-hand side; extents of tensors stay expressions."""
     if isinstance(term, Var):
         return term
     attrs: list[tuple[str, AttrExpr]] = []
     for attr, expr in attributes(term):
         if expr is None or isinstance(expr, RowAttr):
-            own = None if expr is None else values.rows.get((expr.row, expr.name), attr.default)
+            own = None if expr is None else values.get(f"#{expr.row}.{expr.name}", attr.default)
             if own is None:
                 raise TypeMismatch(f"{term.op} must have the attribute {attr.name}")
             attrs.append((attr.name, Literal(own)))
@@ -190,7 +159,7 @@ def _target(term: Term, values: _Values) -> Term:
     return App(term.op, tuple(_target(a, values) for a in term.args), tuple(attrs))
 
 
-def _with(values: _Values) -> Callable[[Compare], Compare]:
+def _with(values: Bindings) -> Callable[[Compare], Compare]:
     return lambda c: Compare(c.relation, _filled(c.left, values), _filled(c.right, values))
 
 
@@ -198,22 +167,15 @@ def _certain(condition: Compare) -> bool:
     """Return whether a condition without tensors holds."""
     if any(kind == "tensor" for side in (condition.left, condition.right) for kind, _ in names_in(side)):
         return False
-    return _numbers(_Values()).holds(condition)
+    return _Values({}).holds(condition)
 
 
-def _numbers(values: _Values) -> Lookup:
-    def no_type(name: str) -> TensorType:
-        raise TypeMismatch(f"the type of {name} is open")
-
-    return Lookup(values.attrs.__getitem__, no_type)
-
-
-def _filled(expr: Any, values: _Values) -> Any:
+def _filled(expr: Any, values: Bindings) -> Any:
     """Return an expression with values for its attribute variables, as a literal if it names no tensor."""
     if not any(kind == "tensor" for kind, _ in names_in(expr)):
-        return Literal(value(expr, _numbers(values)))
+        return Literal(value(expr, _Values(values)))
     if isinstance(expr, DimOf):
-        return expr if isinstance(expr.axis, int) else DimOf(expr.var, values.attrs[expr.axis])
+        return expr if isinstance(expr.axis, int) else DimOf(expr.var, values[f"@{expr.axis}"])
     if isinstance(expr, Arith):
         return Arith(expr.operator, _filled(expr.left, values), _filled(expr.right, values))
     if isinstance(expr, Vector):

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from workbench.symbolic.facts import Facts, thresholds
-from workbench.symbolic.integers import at_least, choose, div, equal, largest, num, smallest, sym
+from workbench.symbolic.facts import Facts
+from workbench.symbolic.integers import at_least, choose, div, equal, largest, num, smallest, sym, thresholds
 
 N, M = sym("+n"), sym("+m")
 

@@ -113,11 +113,11 @@ def first_run(loaded: InferenceSession, original: Graph, seed: int) -> Run:
     """Run a loaded model on inputs drawn for its graph until it accepts some."""
     from workbench.frontends.runtime import RuntimeFailure, run_session
 
-    failure = ""
+    failure, limit = "", _seconds(original)
     gentler = (gentle_inputs(original, seed, attempt) for attempt in range(3))
     for inputs in chain([random_inputs(original, seed, 0)], gentler):
         try:
-            outputs = run_session(loaded, inputs, seconds=_seconds(original))
+            outputs = run_session(loaded, inputs, seconds=limit)
         except RuntimeFailure as refusal:
             if refusal.late:
                 return Run(failure=str(refusal))

@@ -21,8 +21,7 @@ from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Generic
-from workbench.symbolic.facts import thresholds
-from workbench.symbolic.integers import symbols, written
+from workbench.symbolic.integers import symbols, thresholds, written
 from workbench.symbolic.sizes import checked_sizes, pricing_size
 
 if TYPE_CHECKING:

@@ -17,23 +17,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, TypeProto
+from onnx import ModelProto, NodeProto, TypeProto
 
 from workbench.frontends.onnx.baseline import apart_of
-from workbench.frontends.onnx.file import Apart, placeholder
+from workbench.frontends.onnx.file import Apart, Places, place_weights
 from workbench.frontends.onnx.prepare import walk
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.support.files import check_library
-from workbench.support.mmap import ChangedFile, checked, place_of, release_all
+from workbench.support.mmap import ChangedFile, release_all
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, OrtValue, SessionOptions
 
 #: Kinds of numpy dtypes that ONNX Runtime accepts directly.
 _PLAIN = frozenset("biufcO")
-
-#: A file with a size but no content, in whose place the runtime is given memory.
-_NOTHING: Final = "nothing.bin"
 
 #: The option with the folder of external data of a model that is loaded from bytes.
 FOLDER: Final = "session.model_external_initializers_file_folder_path"
@@ -130,7 +127,7 @@ def session(
             if apart is None:
                 content = str(source)  # a path; the text of a model with weights takes a minute
             else:
-                kept = _hand_over(apart, options, Path(scratch), read=optimise)
+                kept = _hand_over(place_weights(apart, Path(scratch), read=optimise), options)
                 content = apart.model.SerializeToString()
             loaded = ort.InferenceSession(
                 content, options, providers=["CPUExecutionProvider"], enable_fallback=0
@@ -143,45 +140,19 @@ def session(
     return loaded
 
 
-def _hand_over(apart: Apart, options: SessionOptions, scratch: Path, *, read: bool) -> list[Any]:
-    """Set the places of the data in a session's options and in the model; return the objects to keep alive.
+def _hand_over(places: Places, options: SessionOptions) -> list[Any]:
+    """Set the places of the data in a session's options; return the objects to keep alive.
 
     The runtime's optimiser reads data from the place in the model, kernels from the place in the options.
-    Without the optimiser (``read=False``) the place in the model only has to exist: it is a file in
-    ``scratch`` that occupies no space, or a file that is mapped anyway.
     """
-    model, arrays = apart.model, apart.arrays
-    wanted = [t for t in model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
-    wanted = [t for t in wanted if t.name in arrays]
-    found = {t.name: place for t in wanted if (place := place_of(checked(arrays[t.name]))) is not None}
-    folder = next((file.path.parent for file, _ in found.values()), scratch)
-    # All sessions share one mapping, which counts once.
-    mapped = {name: place for name, place in found.items() if place[0].path.parent == folder}
-    home = max((file for file, _ in mapped.values()), key=len, default=None)
-    held = {t.name: arrays[t.name] for t in wanted}
-    held |= {n: np.require(a, requirements=["C", "A"]) for n, a in held.items() if n not in mapped}
-    values = {name: ort_value(array) for name, array in held.items()}
-    elsewhere: dict[str, Any] = {}
-    for tensor in wanted:
-        name, array = tensor.name, held[tensor.name]
-        if name in mapped:
-            file, offset = mapped[name]
-            tensor.CopyFrom(placeholder(name, TensorType.of(array), file.path.name, offset))
-        elif not read and (home is None or array.nbytes <= len(home)):
-            anywhere = _NOTHING if home is None else home.path.name
-            tensor.CopyFrom(placeholder(name, TensorType.of(array), anywhere))
-        else:
-            elsewhere[name] = values[name]
-    if held and home is None:
-        with (scratch / _NOTHING).open("wb") as file_of_nothing:
-            file_of_nothing.truncate(max(int(array.nbytes) for array in held.values()))
-    options.add_session_config_entry(FOLDER, str(folder))
-    if elsewhere:
+    values = {name: ort_value(array) for name, array in places.held.items()}
+    options.add_session_config_entry(FOLDER, str(places.folder))
+    if places.elsewhere:
         release_all()  # free memory for the copies made while the model is loaded
-        options.add_external_initializers(list(elsewhere), list(elsewhere.values()))
+        options.add_external_initializers(list(places.elsewhere), [values[n] for n in places.elsewhere])
     for name, value in values.items():
         options.add_initializer(name, value)
-    return [*held.values(), values]
+    return [*places.held.values(), values]
 
 
 def packed(array: np.ndarray) -> bool:

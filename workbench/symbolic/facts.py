@@ -7,7 +7,7 @@ equal. Such requirements are facts about every call that succeeds, so later conc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
@@ -20,7 +20,6 @@ from workbench.symbolic.integers import (
     atoms,
     choose,
     common,
-    compared,
     div,
     divided,
     equal,
@@ -410,36 +409,3 @@ def _last(x: Int, name: str) -> int | None:
     if any(len(m) > 1 or a.head != "sym" for m, _ in x.terms for a in m) or slope >= 0:
         return None
     return (x - sym(name) * slope).at({}) // -slope
-
-
-def thresholds(found: Sequence[Int | Cond], name: str, others: Mapping[str, int]) -> set[int]:
-    """Return the values of a symbol at which a maximum or a condition in integers changes.
-
-    Args:
-        found: The integers and conditions.
-        name: The symbol.
-        others: The values of the other symbols.
-    """
-    differences: dict[Int, None] = {}
-    for a in (a for x in found for a in atoms(x)):
-        if a.head == "max":
-            differences |= dict.fromkeys(a.args[0] - b for b in a.args[1:])
-        elif a.head == "ite":
-            differences |= dict.fromkeys(compared(a.args[0]))
-    return {k for d in differences if name in symbols(d) for k in _roots(d, name, others)}
-
-
-def _roots(d: Int, name: str, others: Mapping[str, int]) -> Iterator[int]:
-    """Yield a value at which an integer is 0, and one from which its sign is another, by halving."""
-
-    def at(value: int) -> int:
-        return d.at({**others, name: value})
-
-    yield from [value for value in range(1, 65) if at(value) == 0][:1]
-    up = at(1) >= 0
-    low, high = 1, next((1 << n for n in range(1, 24) if (at(1 << n) >= 0) != up), 0)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if (at(middle) >= 0) == up else (low, middle)
-    if high:
-        yield high

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
@@ -571,11 +571,6 @@ def replaced_in(c: Cond, by: Mapping[str, Int]) -> Cond:
     return both(*parts) if c.head == "and" else either(*parts) if c.head == "or" else c
 
 
-def compared(c: Cond) -> list[Int]:
-    """Return the integers that a condition compares with 0."""
-    return [c.args[0]] if c.head in ("ge", "eq") else [x for d in c.args for x in compared(d)]
-
-
 def atoms(x: Int | Cond) -> Iterator[Atom]:
     """Yield the atoms of an integer or a condition, with those inside them."""
     if isinstance(x, Cond):
@@ -588,6 +583,43 @@ def atoms(x: Int | Cond) -> Iterator[Atom]:
             if a.head != "sym":
                 for d in a.args:
                     yield from atoms(d)
+
+
+def thresholds(found: Sequence[Int | Cond], name: str, others: Mapping[str, int]) -> set[int]:
+    """Return the values of a symbol at which a maximum or a condition in integers changes.
+
+    Args:
+        found: The integers and conditions.
+        name: The symbol.
+        others: The values of the other symbols.
+    """
+    differences: dict[Int, None] = {}
+    for a in (a for x in found for a in atoms(x)):
+        if a.head == "max":
+            differences |= dict.fromkeys(a.args[0] - b for b in a.args[1:])
+        elif a.head == "ite":
+            differences |= dict.fromkeys(_compared(a.args[0]))
+    return {k for d in differences if name in symbols(d) for k in _roots(d, name, others)}
+
+
+def _roots(d: Int, name: str, others: Mapping[str, int]) -> Iterator[int]:
+    """Yield a value at which an integer is 0, and one from which its sign is another, by halving."""
+
+    def at(value: int) -> int:
+        return d.at({**others, name: value})
+
+    yield from [value for value in range(1, 65) if at(value) == 0][:1]
+    up = at(1) >= 0
+    low, high = 1, next((1 << n for n in range(1, 24) if (at(1 << n) >= 0) != up), 0)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if (at(middle) >= 0) == up else (low, middle)
+    if high:
+        yield high
+
+
+def _compared(c: Cond) -> list[Int]:
+    return [c.args[0]] if c.head in ("ge", "eq") else [x for d in c.args for x in _compared(d)]
 
 
 @lru_cache(maxsize=65536)

@@ -32,7 +32,7 @@ from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProt
 from workbench.frontends.model import ModelError, check_elements
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType, TypeMismatch
 from workbench.support.files import atomic_file, check_writable, is_device
-from workbench.support.mmap import FileMap, checked, release
+from workbench.support.mmap import FileMap, checked, place_of, release
 
 #: Files smaller than this are read as a whole.
 MAP_BEYOND: Final = 1 << 26
@@ -494,6 +494,9 @@ APART_BYTES: Final = 1 << 16
 #: The location of a tensor that is passed in memory.
 IN_MEMORY: Final = "in-memory"
 
+#: A file with a size but no content, in whose place the runtime is given memory.
+_NOTHING: Final = "nothing.bin"
+
 #: Data in a separate file start at multiples of this, as runtimes that map the file require.
 _PAGE: Final = 4096
 
@@ -530,6 +533,47 @@ def joined(apart: Apart) -> ModelProto:
             tensor.raw_data = _bytes(array).tobytes()
             release(array)
     return apart.model
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Where a runtime finds the weights of a model: a folder of files, the arrays, and those to be handed over."""
+
+    folder: Path
+    held: Mapping[str, np.ndarray]
+    elsewhere: tuple[str, ...]
+
+
+def place_weights(apart: Apart, scratch: Path, *, read: bool) -> Places:
+    """Write into a model in which files its weights are, and return their places.
+
+    Args:
+        apart: The model, which is modified.
+        scratch: An empty folder.
+        read: Whether data are read from the place in the model. Otherwise it only has to exist: it is a file in
+            ``scratch`` that occupies no space, or a file that is mapped anyway.
+    """
+    wanted = [t for t in apart.model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
+    held = {t.name: checked(apart.arrays[t.name]) for t in wanted if t.name in apart.arrays}
+    found = {name: place for name, array in held.items() if (place := place_of(array)) is not None}
+    folder = next((file.path.parent for file, _ in found.values()), scratch)
+    # All sessions share one mapping, which counts once.
+    mapped = {name: place for name, place in found.items() if place[0].path.parent == folder}
+    home = max((file for file, _ in mapped.values()), key=len, default=None)
+    if held and home is None:
+        with (scratch / _NOTHING).open("wb") as file_of_nothing:
+            file_of_nothing.truncate(max(array.nbytes for array in held.values()))
+    held |= {n: np.require(a, requirements=["C", "A"]) for n, a in held.items() if n not in mapped}
+    elsewhere: list[str] = []
+    for tensor in (t for t in wanted if t.name in held):
+        name, array = tensor.name, held[tensor.name]
+        if name in mapped or (not read and (home is None or array.nbytes <= len(home))):
+            file, offset = mapped.get(name, (home, 0))
+            location = _NOTHING if file is None else file.path.name
+            tensor.CopyFrom(placeholder(name, TensorType.of(array), location, offset))
+        else:
+            elsewhere.append(name)
+    return Places(folder, held, tuple(elsewhere))
 
 
 def write_apart(apart: Apart, path: str | os.PathLike[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -45,7 +45,6 @@ from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
     from workbench.studies.experiments.plan import Plan, Run
-    from workbench.studies.experiments.pool import Pool
 
 
 # -- bench and demo ------------------------------------------------------------------------------------
@@ -168,6 +167,7 @@ def run(
     """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
     check_input(file)
     from workbench.studies.experiments.plan import sweep
+    from workbench.studies.experiments.pool import cluster_pool, local_pool
     from workbench.studies.experiments.registry import make_plan, outcome_line, read_study
     from workbench.studies.experiments.tables import write_tables
 
@@ -191,7 +191,9 @@ def run(
 
     try:
         with contextlib.ExitStack() as stack:
-            pool = stack.enter_context(_pool(scheduler if todo else None, jobs))
+            pool = local_pool(jobs)
+            if scheduler is not None and todo:
+                pool = stack.enter_context(cluster_pool(scheduler))
             records = sweep(plan, chosen, pool=pool, force=force, command=command, tell=tell)
             for record in stack.enter_context(contextlib.closing(records)):
                 done += 1
@@ -243,19 +245,6 @@ def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:
     for reason, names in failures.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         complain(f"no report of {names[0]}{more}: {reason}")
-
-
-@contextlib.contextmanager
-def _pool(scheduler: str | None, jobs: int) -> Iterator[Pool]:
-    if scheduler is not None:
-        from workbench.studies.experiments.pool import cluster_pool
-
-        with cluster_pool(scheduler) as pool:
-            yield pool
-        return
-    from workbench.studies.experiments.pool import local_pool
-
-    yield local_pool(jobs)
 
 
 def _command(file: Path, only: str | None, jobs: int, scheduler: str | None, force: bool) -> str:

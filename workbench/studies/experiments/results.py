@@ -241,16 +241,14 @@ def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
         raise ValueError(f"by must be 'network' or 'method', got {by!r}")
     frame = records_frame(frame).assign(label=labels(frame))
     networks, methods = (list(dict.fromkeys(frame[column])) for column in ("network", "label"))
+    values = ("speed-up %", "seconds", "n")
     cells: dict[tuple[str, str], tuple[str, str, str]] = {}
     for method in methods:
         ours = frame[frame["label"] == method]
         found = [_estimates(ours[ours["network"] == network]) for network in networks]
         for network, (speedup, seconds, count) in zip(networks, found, strict=True):
-            cells[network, method] = (
-                _mean(speedup, ".1f"),
-                _mean(seconds, ".2f"),
-                str(count) if count else NOTHING,
-            )
+            text = str(count) if count else NOTHING
+            cells[network, method] = _mean(speedup, ".1f"), _mean(seconds, ".2f"), text
         gains = geometric_mean([1 + s.mean / 100 for s, _, _ in found])
         times = geometric_mean([t.mean for _, t, _ in found])
         cells[MEAN, method] = (
@@ -258,15 +256,13 @@ def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
             NOTHING if times is None else f"{times:.2f}",
             str(sum(count > 0 for _, _, count in found)),
         )
-    rows = [*networks, MEAN]
-    values = ("speed-up %", "seconds", "n")
-    if by == "network":
-        data = [[text for method in methods for text in cells[row, method]] for row in rows]
-        columns = pd.MultiIndex.from_product([methods, values])
-        return pd.DataFrame(data, index=pd.Index(rows, name=by), columns=columns)
-    data = [[text for row in rows for text in cells[row, method]] for method in methods]
-    columns = pd.MultiIndex.from_product([rows, values])
-    return pd.DataFrame(data, index=pd.Index(methods, name=by), columns=columns)
+    down, across = [*networks, MEAN], methods
+    if by == "method":
+        down, across = across, down
+        cells = {(method, network): texts for (network, method), texts in cells.items()}
+    data = [[text for column in across for text in cells[row, column]] for row in down]
+    columns = pd.MultiIndex.from_product([across, values])
+    return pd.DataFrame(data, index=pd.Index(down, name=by), columns=columns)
 
 
 def labels(frame: pd.DataFrame) -> list[str]:

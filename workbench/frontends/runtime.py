@@ -127,7 +127,8 @@ def session(
             if apart is None:
                 content = str(source)  # a path; the text of a model with weights takes a minute
             else:
-                kept = _hand_over(place_weights(apart, Path(scratch), read=optimise), options)
+                places = place_weights(apart, Path(scratch), read=optimise)
+                kept = _hand_over(places, options)
                 content = apart.model.SerializeToString()
             loaded = ort.InferenceSession(
                 content, options, providers=["CPUExecutionProvider"], enable_fallback=0

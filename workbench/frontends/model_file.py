@@ -43,13 +43,13 @@ def open_model(
     if is_taso_model(model):
         check_names(sizes or {}, ())
         return _import_taso(model, dims).model(dims=dims)
-    from workbench.frontends.onnx.file import as_given, names_as_text, read_model
+    from workbench.frontends.onnx.file import as_given, names_as_text, read_tensors
     from workbench.frontends.onnx.prepare import prepare
     from workbench.frontends.onnx.symbolic_dims import import_symbolic
 
     dims, sizes = dims or {}, sizes or {}
     with names_as_text():
-        file, given = read_model(model), as_given(model)
+        file, given = read_tensors(model), as_given(model)
         prepared = prepare(file, dims, keep_inputs=keep_inputs, open_dimensions=True)
         opened = import_symbolic(prepared)
     priced = opened.priced_at(sizes)

@@ -28,7 +28,6 @@ from workbench.frontends.onnx.file import (
     weight_bytes,
     write_apart,
 )
-from workbench.frontends.onnx.prepare import all_nodes
 from workbench.ops.types import TensorType
 from workbench.support.mmap import file_of
 
@@ -107,7 +106,7 @@ def read_with_data(source: Source) -> Apart:
     """
     file = read_model(source)
     model, arrays = file.model, dict(file.arrays)
-    internalise_attributes(all_nodes(model), file.folder)
+    internalise_attributes(file)
     for tensor in model.graph.initializer:
         if tensor.name not in arrays and tensor.data_location == TensorProto.EXTERNAL:
             array = tensor_array(tensor, file.folder)

@@ -16,8 +16,8 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Final, TypeAlias, TypeVar
 
@@ -27,7 +27,7 @@ import onnx.checker
 import onnx.external_data_helper
 import onnx.shape_inference
 from google.protobuf.message import DecodeError, Message
-from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeProto
+from onnx import AttributeProto, ModelProto, SparseTensorProto, TensorProto, TypeProto
 
 from workbench.frontends.model import ModelError, check_elements
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType, TypeMismatch
@@ -231,13 +231,15 @@ Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto
 class ModelFile:
     """A parsed model that its reader may modify, and the folder of its external data.
 
-    ``arrays`` are large initializers, by name, that stay in the file; they have no data in the model.
+    ``arrays`` are stored tensors by name: large initializers that stay in the file and have no data in the model,
+    or all stored tensors (:func:`read_tensors`), with the ``small`` ones inside attributes.
     """
 
     model: ModelProto
     folder: Path | None
     name: str
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    small: tuple[np.ndarray, ...] = ()
 
 
 def read_model(source: Source) -> ModelFile:
@@ -404,16 +406,14 @@ def _check_location(tensor: TensorProto, folder: Path | None) -> None:
         raise ModelError(f"{what}, outside the model's folder (try copying the file next to the model)")
 
 
-def take_tensors(
-    file: ModelFile, nodes: Iterable[NodeProto]
-) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
-    """Return the stored tensors of a model by name, and the :data:`SMALL` ones inside attributes.
+def read_tensors(source: Source) -> ModelFile:
+    """Read a model with all of its stored tensors; external data of those inside attributes are loaded.
 
-    External data of tensors inside attributes are loaded. Raise :class:`ModelError` if two tensors have one
-    name, or if one is malformed.
+    Raise :class:`ModelError` if two tensors have one name, or if one is malformed; also see :func:`read_model`.
     """
+    file = read_model(source)
     graph = file.model.graph
-    internalise_attributes(nodes, file.folder)
+    internalise_attributes(file)
     arrays: dict[str, np.ndarray] = {}
     for tensor in graph.initializer:
         if tensor.name in arrays:
@@ -422,17 +422,27 @@ def take_tensors(
         arrays[tensor.name] = mapped if mapped is not None else tensor_array(tensor, file.folder)
     for sparse in graph.sparse_initializer:
         arrays[sparse.values.name] = dense_array(sparse, file.folder)
-    attributes = (a for node in nodes for a in node.attribute if a.type == a.TENSOR)
-    return arrays, [tensor_array(a.t, None) for a in attributes if math.prod(a.t.dims) <= SMALL]
+    tensors = (a.t for a in _attributes(file.model) if a.type == a.TENSOR)
+    small = tuple(tensor_array(t, None) for t in tensors if math.prod(t.dims) <= SMALL)
+    return replace(file, arrays=arrays, small=small)
 
 
-def internalise_attributes(nodes: Iterable[NodeProto], folder: Path | None) -> None:
-    """Load external data of tensors inside attributes of nodes and inside their subgraphs, in place."""
-    for attr in (attr for node in nodes for attr in node.attribute):
+def _attributes(model: ModelProto) -> Iterator[AttributeProto]:
+    """Yield the attributes of all nodes of a model, of its functions and of their subgraphs."""
+    waiting = [model.graph.node, *(function.node for function in model.functions)]
+    while waiting:
+        for attr in (attr for node in waiting.pop() for attr in node.attribute):
+            yield attr
+            waiting += [graph.node for graph in (attr.g, *attr.graphs)]
+
+
+def internalise_attributes(file: ModelFile) -> None:
+    """Load external data of tensors inside attributes of a model's nodes and inside their subgraphs, in place."""
+    for attr in _attributes(file.model):
         inside = [t for graph in (attr.g, *attr.graphs) for t in graph.initializer]
         for tensor in [attr.t, *attr.tensors, *inside]:
             if tensor.data_location == TensorProto.EXTERNAL:
-                array, name = tensor_array(tensor, folder), tensor.name
+                array, name = tensor_array(tensor, file.folder), tensor.name
                 tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
 
 

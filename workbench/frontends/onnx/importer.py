@@ -24,7 +24,7 @@ from workbench.frontends.onnx.file import (
     copied,
     dense_array,
     names_as_text,
-    read_model,
+    read_tensors,
     tensor_array,
     type_proto,
 )
@@ -98,7 +98,7 @@ def import_onnx(
         OSError: The model cannot be read.
     """
     with names_as_text():
-        prepared = prepare(read_model(source), dims or {}, keep_inputs=keep_inputs)
+        prepared = prepare(read_tensors(source), dims or {}, keep_inputs=keep_inputs)
         return import_prepared(prepared, fold=fold)
 
 

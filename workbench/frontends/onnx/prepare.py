@@ -20,7 +20,7 @@ import onnx.shape_inference
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from workbench.frontends.model import DimensionError, Dims, ModelError, Symbol, unknown_dimension
-from workbench.frontends.onnx.file import SMALL, ModelFile, take_tensors, type_proto
+from workbench.frontends.onnx.file import SMALL, ModelFile, type_proto
 from workbench.ops.onnx_form import OpsetTooOld
 from workbench.ops.registry import own_form
 from workbench.ops.traits import Trait
@@ -69,7 +69,7 @@ def prepare(
     """Check a model, bind its symbolic dimensions, sort and inline it; raise :class:`ModelError`.
 
     Args:
-        file: The model as it was read.
+        file: The model, with all of its stored tensors.
         dims: The extent of a symbolic dimension by its name.
         keep_inputs: Whether an input that has an initial value stays an input.
         open_dimensions: Whether a dimension that is not bound gets an extent that stands for it.
@@ -81,8 +81,8 @@ def prepare(
     _check_versions(model, file.name)
     _check_outputs(model, file.name)
     shell = _shell_of(model)
-    arrays, small = take_tensors(file, nodes)
-    numbers = _numbers(model, nodes, [*arrays.values(), *small]) if open_dimensions else None
+    arrays = dict(file.arrays)
+    numbers = _numbers(model, nodes, [*arrays.values(), *file.small]) if open_dimensions else None
     both = [v.name for v in graph.input if v.name in arrays]
     # Before IR version 4 every initializer had to be an input as well.
     overridable = [name for name in both if model.ir_version >= 4]

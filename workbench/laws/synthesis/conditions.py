@@ -68,16 +68,13 @@ def fixed_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compa
         shapes: The symbolic shapes of the variables.
     """
     scalars = [Compare("=", RankOf(v), Literal(0)) for v in _variables(law.sources) if not shapes[v]]
-    return (*scalars, *_numbers(law, shapes))
-
-
-def _numbers(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
-    return tuple(
+    numbers = (
         Compare("=", DimOf(name, axis), Literal(int(shapes[name][axis])))
         for name in _variables(law.sources)
         for axis in range(-len(shapes[name]), 0)
         if shapes[name][axis].isdigit()
     )
+    return (*scalars, *numbers)
 
 
 def ranks(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:

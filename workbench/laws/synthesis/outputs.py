@@ -157,7 +157,8 @@ def _summed(
     options = [_extents_of(sources, n, int(given[n]["axis"]), shapes) for n in order]
     for chosen in itertools.islice(itertools.product(*options), PAIRINGS):
         numbers = [sizes.get(shapes[d.var][d.axis], 0) for d in chosen if isinstance(d.axis, int)]
-        ends = dict(zip(itertools.accumulate(numbers), _sums(chosen), strict=True))
+        sums: Iterator[IntExpr] = itertools.accumulate(chosen, lambda a, b: Arith("+", a, b))
+        ends = dict(zip(itertools.accumulate(numbers), sums, strict=True))
         places = [(targets[n], name, given[n][name]) for n in order for name in (start, stop)]
         if all(value in ends for _, _, value in places if value):
             yield {(target, name): ends[value] for target, name, value in places if value}
@@ -169,11 +170,6 @@ def _extents_of(
     """Return extents of variables that are that of a term, or if it broadcasts, those along the same axis."""
     known = [d for d in equal_to_extent(terms, place, axis) if _has(d, shapes)]
     return known or [DimOf(n, axis) for n in tensor_variables(terms[place]) if -axis <= len(shapes[n])]
-
-
-def _sums(extents: Sequence[IntExpr]) -> Iterator[IntExpr]:
-    """Yield the sum of the first one, the first two, and so on."""
-    return itertools.accumulate(extents, lambda a, b: Arith("+", a, b))
 
 
 def _has(extent: DimOf, shapes: Mapping[str, Sequence[str]]) -> bool:

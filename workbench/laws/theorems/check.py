@@ -24,7 +24,7 @@ from typing import Any
 
 from workbench.laws.theorems.axes import NotCovered, on_rest
 from workbench.laws.theorems.entailment import Facts
-from workbench.laws.theorems.goals import Statement, statements
+from workbench.laws.theorems.goals import statements
 from workbench.laws.theorems.links import Chain, NoLink
 from workbench.laws.theorems.steps import Rejected, check_words, read_condition, read_int
 from workbench.laws.theorems.symbolic_typing import N
@@ -325,15 +325,11 @@ def check_factor(
             raise Rejected("largest: the step is incomplete")
         forth, back, node = how
         inside = check_bijection(own, guards, others, other_guards, forth, back, facts)
-        check_equal(
-            value, _in_value(other_value, {n: read_int(forth[n]) for n in others}), node, inside, depth + 1
-        )
+        changes = {n: read_int(forth[n]) for n in others}
+        changed_value = tuple(u for t in other_value for u in in_term(t, changes))
+        check_equal(value, changed_value, node, inside, depth + 1)
     else:
         raise Rejected(f"congruence: {f} is not {g}")
-
-
-def _in_value(value: Value, by: Mapping[str, Int]) -> Value:
-    return tuple(u for t in value for u in in_term(t, by))
 
 
 def _check_function(f: Factor, g: Factor, how: Any, facts: Facts, depth: int) -> None:
@@ -360,15 +356,6 @@ class Checked:
     cases: int
     obligations: tuple[tuple[tuple[Cond, ...], Cond], ...]
     theorems: tuple[str, ...] = ()
-
-
-def check_statement(statement: Statement, nodes: Sequence[Any], facts: Facts) -> None:
-    """Check the proof of one case."""
-    _require(
-        len(nodes) == len(statement.pairs), "cases", f"{statement.name} has {len(statement.pairs)} roots"
-    )
-    for (left, right), node in zip(statement.pairs, nodes, strict=True):
-        check_equal(left, right, node, facts)
 
 
 def check_bounds(rule: Rule, asked: Answers, obligations: Obligations) -> None:
@@ -453,7 +440,11 @@ def check(
         facts = Facts(statement.facts, asked, obligations)
         try:
             check_words(nodes, statement.facts, statement.pairs)
-            check_statement(statement, nodes, facts)
+            _require(
+                len(nodes) == len(statement.pairs), "cases", f"the case has {len(statement.pairs)} roots"
+            )
+            for (left, right), node in zip(statement.pairs, nodes, strict=True):
+                check_equal(left, right, node, facts)
         except (TypeError, KeyError, IndexError, AttributeError, ValueError) as error:
             if isinstance(error, Rejected):
                 raise Rejected(f"{rule.name}, {statement.name}: {error}") from None

@@ -24,7 +24,6 @@ from workbench.laws.theorems.symbolic_typing import Kind, key_of, signature, who
 from workbench.laws.theorems.terms import (
     Value,
     apply,
-    guarded,
     negative,
     note_risk,
     number,
@@ -44,10 +43,6 @@ def _binary(f: Callable[[Value, Value], Value]) -> Definition:
 
 def _unary(f: Callable[[Value, Call], Value]) -> Definition:
     return lambda c, i: f(c.xs[0].at(i), c)
-
-
-def _select(c: Call, i: Index) -> Value:
-    return apply("select", *(x.spread(i, c.kind) for x in c.xs))
 
 
 def _named(name: str) -> Definition:
@@ -80,10 +75,6 @@ def _hardswish(x: Value, c: Call) -> Value:
     return times(times(x, inner), inverse(number(6)))
 
 
-def _leaky(x: Value, c: Call) -> Value:
-    return apply("leakyrelu", x, c.real("alpha"))
-
-
 DEFINITIONS.update(
     {
         "add": _binary(plus),
@@ -98,8 +89,8 @@ DEFINITIONS.update(
         "identity": _unary(lambda x, c: x),
         "reciprocal": _unary(lambda x, c: inverse(x)),
         "clip": _unary(_clip),
-        "leakyrelu": _unary(_leaky),
-        "select": _select,
+        "leakyrelu": _unary(lambda x, c: apply("leakyrelu", x, c.real("alpha"))),
+        "select": lambda c, i: apply("select", *(x.spread(i, c.kind) for x in c.xs)),
         "gelu": _unary(_gelu),
         "swish": _unary(lambda x, c: times(x, apply("sigmoid", times(x, c.real("alpha"))))),
         "hardswish": _unary(_hardswish),
@@ -138,11 +129,7 @@ def _concat(c: Call, i: Index) -> Value:
     start, parts = num(0), []
     for x in c.xs:
         place = sub(i(key), start)
-        inside = within(place, x.dim(key))
-        part = x.at(put(i, {key: place}))
-        for condition in inside:
-            part = guarded(condition, part)
-        parts.append(part)
+        parts.append(bordered(within(place, x.dim(key)), x.at(put(i, {key: place}))))
         start = plus_int(start, x.dim(key))
     return plus(*parts)
 
@@ -162,11 +149,7 @@ def _rotary(c: Call, i: Index) -> Value:
     back = sub(here, half)
     (x, y), (z, w) = turned(here, plus_int(here, half), here), turned(here, back, back)
     first, second = plus(x, negative(y)), plus(z, w)
-    for condition in within(here, half):
-        first = guarded(condition, first)
-    for condition in within(back, half):
-        second = guarded(condition, second)
-    return plus(first, second)
+    return plus(bordered(within(here, half), first), bordered(within(back, half), second))
 
 
 @defines("slice")

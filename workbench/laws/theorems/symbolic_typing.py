@@ -92,13 +92,6 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """A shape that a rule binds."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Kind:
     """A tensor's type: an element type, a rank and the extents by key."""
 

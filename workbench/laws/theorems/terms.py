@@ -168,7 +168,7 @@ def factor(head: str, *args: Any) -> Factor:
         names, guards, inner = args
         level = 1 + max((_level(f) for t in inner for f in t.factors), default=0)
         by = {n: sym(f"%{level}.{k}") for k, n in enumerate(names)}
-        inner = _canonical(renamed(inner, by))
+        inner = _canonical(in_value(inner, by))
         guards = tuple(sorted((replaced_in(g, by) for g in guards), key=lambda c: c.text))
         args = (tuple(s.symbol for s in by.values()), guards, inner)
         text = f"top({','.join(args[0])})({''.join(f'[{g.text}]' for g in guards)}{text_of(inner)})"
@@ -246,11 +246,6 @@ def rename_term(t: Term, by: Mapping[str, Int]) -> Term:
     found = in_term(Term(t.coef, (), t.guards, t.factors), by)
     assert len(found) == 1, "a renaming keeps the number of terms"
     return Term(found[0].coef, (*names, *found[0].variables), found[0].guards, found[0].factors)
-
-
-def renamed(value: Value, by: Mapping[str, Int]) -> Value:
-    """Return a value with symbols replaced by symbols."""
-    return in_value(value, by)
 
 
 def _variables_inside(value: Value) -> set[str]:

@@ -155,7 +155,7 @@ def _avgpool(c: Call, i: Index) -> Value:
         return summed(kernel, inside)
 
     if not isinstance(c.attrs["include_pad"], int) and not all(p == num(0) for p in c.numbers("pads")):
-        flag = real_int(c.attrs["include_pad"])
+        flag = integer(whole(c.attrs["include_pad"]))
         count = plus(
             times(flag, times(integer(kernel[0]), integer(kernel[1]))),
             times(plus(number(1), negative(flag)), over_window(lambda _: number(1))),
@@ -164,11 +164,6 @@ def _avgpool(c: Call, i: Index) -> Value:
     if all(p == num(0) for p in c.numbers("pads")) or c.attrs["include_pad"]:
         return times(over_window(c.xs[0].at), times(over(kernel[0]), over(kernel[1])))
     return times(over_window(c.xs[0].at), inverse(over_window(lambda _: number(1))))
-
-
-def real_int(value: object) -> Value:
-    """Return an integer attribute as a number."""
-    return integer(whole(value))
 
 
 def reduced(x: Tensor, i: Index, keys: Sequence[Key]) -> Value:

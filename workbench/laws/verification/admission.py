@@ -18,7 +18,7 @@ from workbench.laws.verification.verify import Verification
 from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import CannotTravel, definition_of
 from workbench.rules.language import parse_rule
-from workbench.rules.pattern import Compare, Rule, format_rule, operators_of
+from workbench.rules.pattern import Rule, format_rule, operators_of
 from workbench.rules.ruleset import RuleSet, read_rules
 from workbench.rules.verdicts import TRUSTED, library
 from workbench.run.trace import Step, StopReason
@@ -165,7 +165,11 @@ def sound_rules(
         verification = Verification(list(source), effort=effort, seed=seed, jobs=jobs, name=name)
     verification.run(progress)
     verdicts = verification.verdicts
-    narrowed = [_guarded(v.rule, v.evidence["region"]["condition"]) for v in verdicts if _regional(v)]
+    narrowed = [
+        _guarded(v.rule, v.evidence["region"]["condition"])
+        for v in verdicts
+        if v.rule is not None and v.verdict == "refuted" and "region" in v.evidence
+    ]
     again = Verification(narrowed, effort=effort, seed=seed, jobs=jobs)
     if narrowed:
         again.run(progress)
@@ -183,17 +187,8 @@ def sound_rules(
     )
 
 
-def _regional(verdict: Verdict) -> bool:
-    return verdict.rule is not None and verdict.verdict == "refuted" and "region" in verdict.evidence
-
-
-def _guarded(rule: Rule | None, condition: str) -> Rule:
-    assert rule is not None
-    return replace(rule, conditions=rule.conditions + _conditions(condition, rule))
-
-
-def _conditions(text: str, rule: Rule) -> tuple[Compare, ...]:
-    """Return the conditions in a region's text, parsed together with the rule that binds their variables."""
+def _guarded(rule: Rule, text: str) -> Rule:
+    """Return a rule under the conditions in a region's text, parsed with the rule that binds their variables."""
     law = str(replace(rule, conditions=(), provenance=()))
     (guarded,) = parse_rule(f"{law} where {text}")
-    return guarded.conditions
+    return replace(rule, conditions=rule.conditions + guarded.conditions)

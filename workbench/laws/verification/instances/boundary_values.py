@@ -267,15 +267,12 @@ def _expressions(rule: Rule) -> Iterator[Any]:
     for target in rule.targets:
         for term in _terms(target):
             for _, expr in term.attrs:
-                yield from (e for e in (expr.items if isinstance(expr, Vector) else (expr,)) if _computes(e))
+                items = expr.items if isinstance(expr, Vector) else (expr,)
+                yield from (e for e in items if isinstance(e, Arith))
 
 
 def _terms(term: Term) -> Iterator[App]:
     return (t for t in subterms(term) if isinstance(t, App))
-
-
-def _computes(expr: Any) -> bool:
-    return isinstance(expr, Arith)
 
 
 def _parts(expr: Any) -> Iterator[Any]:

@@ -134,9 +134,7 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
     own = len(found)
     if found:
         found += _unusual(rule, broadcast)
-    if broadcast and any(
-        isinstance(t, App) and t.op in _BROADCASTS for s in rule.sources for t in subterms(s)
-    ):
+    if broadcast and spreads(rule):
         found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING, broadcasting=True)
         for corner in spread_axes(rule)[:AXES_SPREAD]:
             found += _drawn(rule, replace(GENERIC, broadcast=True, spread=True, fixed=corner.fixed), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces.views.layout import AT_ONCE, Layout, lay_out
@@ -412,21 +412,10 @@ def level(scene: Scene, layout: Layout) -> dict[str, Any]:
     """Return one level of a pane: positions in pixels, labels, marks, and the facts of each box."""
     boxes = []
     for box in scene.boxes:
-        x, y, w, h = layout.boxes[box.key]
-        told = {
-            "key": box.key, "at": [x, y, w, h], "lines": list(box.lines), "family": box.family,
-            "mark": box.mark, "groups": list(box.groups), "facts": [list(f) for f in box.facts],
-            "opens": box.opens, "born": box.born, "bold": box.bold, "cluster": box.cluster,
-            "cost": None if box.cost is None else round(box.cost, 2), "more": box.more,
-        }  # fmt: skip
+        told = asdict(box) | {"at": list(layout.boxes[box.key])}
+        told["cost"] = None if box.cost is None else round(box.cost, 2)
         boxes.append({k: v for k, v in told.items() if v or k in ("key", "at", "lines")})
-    clusters = [
-        {
-            "key": c.key, "at": list(layout.clusters[c.key]), "label": c.label, "mark": c.mark,
-            "merged": list(c.merged), "facts": [list(f) for f in c.facts],
-        }
-        for c in scene.clusters
-    ]  # fmt: skip
+    clusters = [asdict(c) | {"at": list(layout.clusters[c.key])} for c in scene.clusters]
     edges = [
         {"from": e.source, "to": e.target, "path": path_of(points)}
         | {k: v for k, v in {"note": e.note, "bold": e.bold}.items() if v}

@@ -133,6 +133,7 @@ def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, An
 
     E-classes and e-nodes carry the names of the file they were read from.
     """
+    steps = run.trace.frame().round({"seconds": 6}).drop(columns="step").rename(columns={"note": "step"})
     return chosen(egraph, solution) | {
         "gap": solution.gap,
         "seconds": round(solution.seconds, 6),
@@ -144,14 +145,5 @@ def figures(egraph: EGraph, run: Extraction, solution: Solution) -> dict[str, An
         "e_nodes": len(egraph),
         "e_classes": egraph.n_classes,
         "roots": [egraph.class_name(r) for r in egraph.roots],
-        "trace": [
-            {
-                "seconds": round(s.seconds, 6),
-                "cost": s.cost,
-                "bound": s.bound,
-                "kind": s.kind.value,
-                "step": s.note,
-            }
-            for s in run.trace
-        ],
+        "trace": steps[["seconds", "cost", "bound", "kind", "step"]].to_dict("records"),
     }

@@ -10,7 +10,6 @@ from workbench.laws.verification import library as judging
 from workbench.laws.verification.library import (
     UNPROVED_DRAWS,
     draw_many,
-    recorded,
     table,
     write_status,
 )
@@ -128,16 +127,15 @@ def test_an_axiom_without_its_condition_is_refuted(name):
     assert search(axiom, 200).counterexample is not None
 
 
-def test_the_record_says_how_a_rule_was_tested_as_long_as_it_is_that_rule():
+def test_only_laws_that_are_new_or_tested_briefly_are_judged_again(monkeypatch):
     rule = axioms()["quantize-again"]
-    known = recorded(rule)
-    assert known is not None
-    assert (known.instances, known.counterexample) == (statuses()[rule.name]["draws"], "")
     (other,) = parse_rule("quantize-again: relu(relu(x)) => relu(relu(relu(x)))")
     (unheard,) = parse_rule("unheard-of: relu(relu(x)) => relu(x)")
-    assert recorded(other) is recorded(unheard) is None
+    assert [judging._is_recorded(r) for r in (rule, other, unheard)] == [True, False, False]
+    monkeypatch.setattr(judging, "UNPROVED_DRAWS", statuses()[rule.name]["draws"] + 1)
+    assert not judging._is_recorded(rule)
     # A theorem needs no test at length.
-    assert recorded(rule_set("all")["add-commutes"]) is None
+    assert judging._is_recorded(rule_set("all")["add-commutes"])
 
 
 def test_writing_is_whole(tmp_path):

@@ -150,10 +150,10 @@ def variants_of(
     source, target = oriented(linear[0][0] if linear else equation)
 
     def pinned(kept: frozenset[str]) -> Rule | None:
-        return law_of([source], [target], Choice(pinned=kept, axes=False), {})
+        return law_and_guards([source], [target], Choice(pinned=kept, axes=False), {})[0]
 
     own, other = oriented(equation)
-    literal = law_of([own], [other], LITERAL, {})
+    literal = law_and_guards([own], [other], LITERAL, {})[0]
     assert literal is not None
     listed = list(found)[: MOST - 1]
     if literal not in listed:
@@ -296,14 +296,6 @@ def _extents(
 
 
 # -- the law ----------------------------------------------------------------------------------------
-def law_of(sources: Sequence[App], targets: Sequence[Term], choice: Choice, sizes: Sizes) -> Rule | None:
-    """Return the law of a choice, or None if the choice makes no difference.
-
-    The arguments are those of :func:`law_and_guards`.
-    """
-    return law_and_guards(sources, targets, choice, sizes)[0]
-
-
 def law_and_guards(
     sources: Sequence[App],
     targets: Sequence[Term],

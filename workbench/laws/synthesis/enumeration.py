@@ -22,10 +22,10 @@ from workbench.laws.synthesis.shards import (
     evaluated,
     fingerprints,
     rows_of_a_shard,
-    shipped,
 )
-from workbench.ops import TensorType, TypeMismatch
+from workbench.ops import TensorType, Trait, TypeMismatch, with_trait
 from workbench.ops.exact import Arithmetic
+from workbench.ops.serialization import packed
 from workbench.rules.pattern import Term, Var
 
 #: Elements computed at once; a larger number needs more memory and is hardly faster.
@@ -196,7 +196,8 @@ class Enumeration:
 
     def _shards(self, total: int, *, keep: bool) -> Iterator[tuple[int, np.ndarray, Shard]]:
         """Yield all applications of forms to operands of a total size: form, classes, and their shard."""
-        operators = shipped(self.grammar.forms) if self.mapper.workers > 1 else b""
+        own = {form.op for form in self.grammar.forms} & with_trait(Trait.OWN)
+        operators = packed(own) if self.mapper.workers > 1 else b""
         for number, form in enumerate(self.grammar.forms):
             for blocks in self._combinations(form.arity, total):
                 types = tuple(b.types for b in blocks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -56,7 +56,7 @@ def grounded(rule: Rule, forms: Sequence[Form], sizes: Mapping[str, int]) -> lis
     found: dict[Rule, None] = {}
     for source, values in _sources(rule.sources[0], known, {}):
         try:
-            conditions = [c for c in map(_with(values), rule.conditions) if not _certain(c)]
+            conditions = [c for c in (_given(c, values) for c in rule.conditions) if not _certain(c)]
             target = _target(rule.targets[0], values)
         except TypeMismatch:
             continue
@@ -159,8 +159,8 @@ def _target(term: Term, values: Bindings) -> Term:
     return App(term.op, tuple(_target(a, values) for a in term.args), tuple(attrs))
 
 
-def _with(values: Bindings) -> Callable[[Compare], Compare]:
-    return lambda c: Compare(c.relation, _filled(c.left, values), _filled(c.right, values))
+def _given(c: Compare, values: Bindings) -> Compare:
+    return Compare(c.relation, _filled(c.left, values), _filled(c.right, values))
 
 
 def _certain(condition: Compare) -> bool:

@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from workbench.laws.synthesis.anti_unification import MOST, PAIRINGS, SPAN, Sizes, Variants, choices, law_of
+from workbench.laws.synthesis.anti_unification import (
+    MOST,
+    PAIRINGS,
+    SPAN,
+    Sizes,
+    Variants,
+    choices,
+    law_and_guards,
+)
 from workbench.laws.synthesis.candidates import operators_in
 from workbench.laws.synthesis.enumeration import Enumeration
 from workbench.laws.synthesis.rewriting import Rewriting
@@ -132,7 +140,7 @@ def variants_of_parts(
     spans = list(_summed(sources, targets, shapes, sizes))
     for choice in (c for c in choices([*sources, *targets]) if not c.spans):
         for expressions in [*spans, {}]:
-            law = law_of(sources, targets, choice, expressions)
+            law = law_and_guards(sources, targets, choice, expressions)[0]
             if law is not None:
                 found.setdefault(law)
         if len(found) >= MOST:

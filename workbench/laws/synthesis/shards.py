@@ -20,7 +20,7 @@ from workbench.laws.synthesis.arithmetic import Evaluator, hashed, mixed
 from workbench.laws.synthesis.grammar import Form
 from workbench.ops import TensorType, Trait, with_trait
 from workbench.ops.exact import Arithmetic
-from workbench.ops.serialization import install, packed
+from workbench.ops.serialization import install
 
 #: Shards that wait for each worker, so that none is idle while results are put together.
 AHEAD: Final = 3
@@ -98,11 +98,6 @@ def _made(
     form: Form, attrs: tuple[Any, ...], inputs: tuple[TensorType, ...], arithmetic: Arithmetic
 ) -> Evaluator:
     return Evaluator(form, attrs, inputs, arithmetic)
-
-
-def shipped(forms: Sequence[Form]) -> bytes:
-    """Return the operators of a grammar that are not built in, for other processes."""
-    return packed({form.op for form in forms} & with_trait(Trait.OWN))
 
 
 def cut(part: tuple[int, np.ndarray, Shard], room: int) -> tuple[int, np.ndarray, Shard]:

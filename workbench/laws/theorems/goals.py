@@ -461,7 +461,7 @@ def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
     """Return a symbol and its value according to one of the facts, or None if no fact gives a symbol."""
     for c in facts:
         if c.head == "ge":
-            name = add_one(c.args[0]).symbol
+            name = add(c.args[0], num(1)).symbol
             if name is not None and name[0] != "+" and not name.startswith("place"):
                 return name, sym("+" + name)
     for c in facts:
@@ -474,7 +474,7 @@ def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
                 rest = sub(x, mul(num(k), sym(name)))
                 if k == -1 and rest == num(1) and name[0] == "+":
                     return name, num(1)
-                start = neg(add_one(rest))
+                start = neg(add(rest, num(1)))
                 if (
                     k == 1
                     and name[0] != "+"
@@ -487,11 +487,6 @@ def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
             if found is not None:
                 return found
     return None
-
-
-def add_one(x: Int) -> Int:
-    """Return the next integer."""
-    return add(x, num(1))
 
 
 def _solved(x: Int) -> tuple[str, Int] | None:
@@ -507,7 +502,7 @@ def _solved(x: Int) -> tuple[str, Int] | None:
                 simple = 0 if value.value is not None else 1 if name[0] == "+" and value.symbol else 2
                 candidates.append((simple, name[0] != "+", name, value))
     if candidates:
-        _, _, name, value = min(candidates, key=lambda c: (c[0], c[1], _order(c[2])))
+        _, _, name, value = min(candidates, key=lambda c: (c[0], c[1], -len(c[2]), c[2]))
         return name, value
     return _divided(x)
 
@@ -520,10 +515,6 @@ def _ones(x: Int) -> tuple[str, Int] | None:
     if is_one and all(a.positive and a.head == "sym" for a in products[0]):
         return str(products[0][0].args[0]), num(1)
     return None
-
-
-def _order(name: str) -> tuple[int, str]:
-    return (-len(name), name)
 
 
 def _divided(x: Int) -> tuple[str, Int] | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from workbench.optimizer.settings import Settings
 from workbench.run.settings import check, same
+from workbench.saturation.limits import Limits
 from workbench.studies.experiments.config import Study
 from workbench.studies.experiments.config_loader import (
     StudyError,
@@ -65,9 +66,9 @@ Parameters: TypeAlias = Mapping[str, int | float | bool | str]
 class BranchesMethod:
     """Settings of a method that saturates under its own cost source.
 
-    Names and limits are those of :func:`workbench.optimize`. If ``measure`` = k > 0, the k cheapest results
-    are timed end to end in ONNX Runtime and the fastest is taken. ``cost: cpu`` measures with the number of
-    threads of the study's timing.
+    Names and limits are those of :func:`workbench.optimize`; ``seconds`` limits the saturation. If
+    ``measure`` = k > 0, the k cheapest results are timed end to end in ONNX Runtime and the fastest is taken.
+    ``cost: cpu`` measures with the number of threads of the study's timing.
     """
 
     cost: str = "analytic"
@@ -75,7 +76,7 @@ class BranchesMethod:
     measure: int = same(Settings, "measure")
     measure_seconds: float = same(Settings, "measure_seconds")
     e_nodes: int = same(Settings, "e_nodes")
-    seconds: float = same(Settings, "seconds")
+    seconds: float = same(Limits, "seconds")
     extraction_seconds: float = same(Settings, "extraction_seconds", 60.0)
 
     def __post_init__(self) -> None:
@@ -273,6 +274,10 @@ def _plain(latency: Latency) -> dict[str, Any]:
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
+#: Seconds for the parts of a call that have no limit of their own, such as the certificate.
+_REST: Final = 600.0
+
+
 def merge_one(order: Order) -> Record:
     """Optimise a network once, time all its forms against each other, and return the figures."""
     from workbench.devices.targets import OnnxRuntime
@@ -287,8 +292,9 @@ def merge_one(order: Order) -> Record:
         cost=model,
         rules=order.rules,
         e_nodes=method.e_nodes,
-        seconds=method.seconds,
+        saturation_seconds=method.seconds,
         extraction_seconds=method.extraction_seconds,
+        seconds=method.limit + _REST,
         measure=method.measure,
         measure_on=OnnxRuntime(order.threads),
         measure_seconds=method.measure_seconds,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -216,3 +217,10 @@ def test_an_original_that_stays_has_no_chain():
         graph = original = object()
 
     assert branches_study.chain(Same()) == []
+
+
+@pytest.mark.parametrize("name", ["branches", "movement"])
+def test_the_stored_runs_are_those_of_the_study(name):
+    root = Path(__file__).parents[3]
+    study = read_study(root / "experiments" / f"{name}.yaml")
+    assert make_plan(study, root / "experiments", root / "results" / name).missing() == []

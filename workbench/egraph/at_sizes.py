@@ -7,7 +7,7 @@ that the model accepts, and the extents of its values are proved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -150,49 +150,14 @@ class _EverySize(ConcreteTyping):
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
-    def with_dim(self, x: Any, axis: int, extent: Any) -> Any:
-        self.require_axis(x, axis)
-        shape = list(x.shape)
-        shape[axis] = plain(extent)
-        return SizedType(x.dtype, tuple(shape))
+    def made(self, dtype: str, shape: Iterable[Extent]) -> Any:
+        return SizedType(dtype, tuple(map(plain, shape)))
 
-    def with_dtype(self, x: Any, dtype: str) -> Any:
-        return SizedType(dtype, x.shape)
-
-    def tensor(self, like: Any, *dims: Any) -> Any:
-        return SizedType(like.dtype, tuple(map(plain, dims)))
-
-    def constant(self, dtype: str, *dims: Any) -> Any:
-        for extent in dims:
-            self.require(extent >= 1, "the extents of a constant must be positive")
-        return SizedType(dtype, tuple(map(plain, dims)))
-
-    def with_shape(self, x: Any, shape: Any) -> Any:
-        return SizedType(x.dtype, tuple(map(plain, shape)))
-
-    def permute(self, x: Any, perm: Any) -> Any:
-        self.require(len(perm) == len(x.shape), f"permutation {perm} does not fit {x}")
-        return SizedType(x.dtype, tuple(x.shape[p] for p in perm))
+    def same(self, a: Extent, b: Extent) -> bool:
+        return same(a, b)
 
     def elements(self, x: Any) -> Any:
-        total: Extent = 1
-        for extent in x.shape:
-            total = total * extent
-        return plain(total)
-
-    def broadcast(self, x: Any, y: Any, keep: int = 0) -> Any:
-        rank = max(len(x.shape), len(y.shape))
-        dims: list[Extent] = []
-        for axis in range(-rank, -keep):
-            a, b = self.dim(x, axis), self.dim(y, axis)
-            self.require(same(a, b) or same(a, 1) or same(b, 1), f"{x} does not broadcast with {y}")
-            dims.append(b if same(a, 1) else a)
-        return SizedType(x.dtype, (*dims, *x.shape[len(x.shape) - keep :]))
-
-    def picked(self, x: Any, axis: int, places: Any) -> Any:
-        self.require_axis(x, axis)
-        at = len(x.shape) + axis
-        return SizedType(x.dtype, (*x.shape[:at], *places.shape, *x.shape[at + 1 :]))
+        return plain(super().elements(x))
 
     def maximum(self, a: Any, b: Any) -> Any:
         return plain(self.facts.greatest(_int(a), _int(b)))
@@ -246,8 +211,9 @@ def typed(
     read: Any = attrs_at(op, attrs, lambda n: plain(generic.expression(n)))
     if not (_open(read) or any(isinstance(d, Int) for x in xs for d in x.shape)):
         return
+    reading: Any = _EverySize(generic.facts)
     try:
-        found = spec.infer(_EverySize(generic.facts), xs, spec.unpack(read))
+        found = spec.infer(reading, xs, spec.unpack(read))
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise TypeMismatch(f"{op}: {error}") from None
     for number, extent in zip(result.shape, found.shape, strict=True):

@@ -21,27 +21,24 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+def _require_parameters(t: Typing[T, N], real: T, whole: T, scale: T, zero: T) -> None:
+    t.require_float(real)
+    t.require_same_dtype(real, scale)
+    t.require_integer(whole)
+    t.require_same_dtype(whole, zero)
+    t.require_same(t.broadcast(real, scale), real, "the scale must broadcast to the operand")
+    t.require_same(t.broadcast(whole, zero), whole, "the zero must broadcast to the operand")
+
+
 def _quantize_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    x, scale, zero = xs
-    out = t.with_dtype(x, attrs["to"])
-    t.require_float(x)
-    t.require_same_dtype(x, scale)
-    t.require_integer(out)
-    t.require_same_dtype(out, zero)
-    t.require_same(t.broadcast(x, scale), x, "the scale must broadcast to the operand")
-    t.require_same(t.broadcast(out, zero), out, "the zero must broadcast to the operand")
+    out = t.with_dtype(xs[0], attrs["to"])
+    _require_parameters(t, xs[0], out, *xs[1:])
     return out
 
 
 def _dequantize_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    q, scale, zero = xs
-    out = t.with_dtype(q, attrs["to"])
-    t.require_integer(q)
-    t.require_same_dtype(q, zero)
-    t.require_float(out)
-    t.require_same_dtype(out, scale)
-    t.require_same(t.broadcast(out, scale), out, "the scale must broadcast to the operand")
-    t.require_same(t.broadcast(q, zero), q, "the zero must broadcast to the operand")
+    out = t.with_dtype(xs[0], attrs["to"])
+    _require_parameters(t, out, xs[0], *xs[1:])
     return out
 
 

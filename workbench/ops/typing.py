@@ -9,7 +9,7 @@ verification runs it on unknown extents to find all shapes that fit. Axes are co
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from workbench.ops.types import (
@@ -143,6 +143,13 @@ class TypeRule(Protocol):
 class ConcreteTyping:
     """The reading on numbers: a condition that does not hold raises :class:`TypeMismatch`."""
 
+    # A reading on other integers makes and compares its own.
+    def made(self, dtype: str, shape: Iterable[int]) -> TensorType:
+        return TensorType(dtype, tuple(shape))
+
+    def same(self, a: int, b: int) -> bool:
+        return a == b
+
     def rank(self, x: TensorType) -> int:
         return len(x.shape)
 
@@ -154,28 +161,28 @@ class ConcreteTyping:
         self.require_axis(x, axis)
         shape = list(x.shape)
         shape[axis] = extent
-        return TensorType(x.dtype, tuple(shape))
+        return self.made(x.dtype, shape)
 
     def with_dtype(self, x: TensorType, dtype: str) -> TensorType:
-        return TensorType(dtype, x.shape)
+        return self.made(dtype, x.shape)
 
     def tensor(self, like: TensorType, *dims: int) -> TensorType:
-        return TensorType(like.dtype, tuple(dims))
+        return self.made(like.dtype, dims)
 
     def constant(self, dtype: str, *dims: int) -> TensorType:
         for extent in dims:
             self.require(extent >= 1, f"the extents of a constant must be positive, got {dims}")
-        return TensorType(dtype, tuple(dims))
+        return self.made(dtype, dims)
 
     def constant_of_shape(self, dtype: str, shape: tuple[int, ...]) -> TensorType:
         return self.constant(dtype, *shape)
 
     def with_shape(self, x: TensorType, shape: tuple[int, ...]) -> TensorType:
-        return TensorType(x.dtype, tuple(shape))
+        return self.made(x.dtype, shape)
 
     def permute(self, x: TensorType, perm: tuple[int, ...]) -> TensorType:
         self.require(len(perm) == len(x.shape), f"permutation {perm} does not fit rank {len(x.shape)}")
-        return TensorType(x.dtype, tuple(x.shape[p] for p in perm))
+        return self.made(x.dtype, (x.shape[p] for p in perm))
 
     def elements(self, x: TensorType) -> int:
         return math.prod(x.shape)
@@ -186,14 +193,16 @@ class ConcreteTyping:
         dims = []
         for axis in range(-rank, -keep):
             a, b = self.dim(x, axis), self.dim(y, axis)
-            self.require(a == b or a == 1 or b == 1, f"{x} does not broadcast with {y}")
-            dims.append(max(a, b))
-        return TensorType(x.dtype, (*dims, *x.shape[len(x.shape) - keep :]))
+            alone = self.same(a, 1)
+            if not (alone or self.same(b, 1) or self.same(a, b)):
+                raise TypeMismatch(f"{x} does not broadcast with {y}")
+            dims.append(b if alone else a)
+        return self.made(x.dtype, (*dims, *x.shape[len(x.shape) - keep :]))
 
     def picked(self, x: TensorType, axis: int, places: TensorType) -> TensorType:
         self.require_axis(x, axis)
         at = len(x.shape) + axis
-        return TensorType(x.dtype, (*x.shape[:at], *places.shape, *x.shape[at + 1 :]))
+        return self.made(x.dtype, (*x.shape[:at], *places.shape, *x.shape[at + 1 :]))
 
     def maximum(self, a: int, b: int) -> int:
         return max(a, b)

@@ -17,7 +17,7 @@ import numpy as np
 
 from workbench.graph import Graph, GraphBuilder
 from workbench.graph.evaluate import OpaqueRunner, values
-from workbench.graph.graph import Opaque
+from workbench.graph.graph import Opaque, constant_nodes
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType
 from workbench.ops.inputs_and_opaque import NAMED, RUNTIME
@@ -125,7 +125,7 @@ class Merged:
             place.append(self._settled(m, partner.get(number, -1), names.get(i, "")))
         for (name, i), (_, j) in zip(original.outputs, optimised.outputs, strict=True):
             self._settled(place[j], self.place[i], name, output=True)
-        self.constant = _constant(self.builder)
+        self.constant = constant_nodes(self.builder.nodes)
 
     def _settled(self, m: int, partner: int, name: str, *, output: bool = False) -> int:
         """Return the node that represents ``m`` from here on, and record the obligation that this creates."""
@@ -353,14 +353,6 @@ def _same_opaque(a: Opaque, b: Opaque) -> bool:
     return a is b or (
         a.deterministic and b.deterministic and a.payload == b.payload and a.results == b.results
     )
-
-
-def _constant(builder: GraphBuilder) -> list[bool]:
-    """Return for every node whether it depends on weights alone."""
-    flags: list[bool] = []
-    for node in builder.nodes:
-        flags.append(node.op not in RUNTIME and all(flags[j] for j in node.inputs))
-    return flags
 
 
 def _operators(graph: Graph) -> str:

@@ -262,10 +262,7 @@ class Graph(Face):
 
     def constant(self) -> list[bool]:
         """Return for every node whether it depends on weights alone or on nothing, and can be folded."""
-        flags: list[bool] = []
-        for node in self.nodes:
-            flags.append(node.op not in RUNTIME and all(flags[j] for j in node.inputs))
-        return flags
+        return constant_nodes(self.nodes)
 
     @property
     def readers(self) -> tuple[tuple[int, ...], ...]:
@@ -344,6 +341,14 @@ def topological(roots: Sequence[int], inputs: Mapping[int, Sequence[int]]) -> li
     except graphlib.CycleError as error:
         node = error.args[1][0]
         raise GraphError(f"the graph must be acyclic, got a cycle through node {node}") from None
+
+
+def constant_nodes(nodes: Iterable[Node]) -> list[bool]:
+    """Return for every node whether it depends on weights alone or on nothing."""
+    flags: list[bool] = []
+    for node in nodes:
+        flags.append(node.op not in RUNTIME and all(flags[j] for j in node.inputs))
+    return flags
 
 
 def live(nodes: Sequence[Node], roots: Iterable[int]) -> list[bool]:

@@ -16,9 +16,9 @@ from workbench.laws.explain.why_not import why_not_graph, why_not_rule
 from workbench.laws.proof_graph import Applied, ProofGraph
 from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.expressions import Numbers
-from workbench.rules.interpret import arguments, read_attributes
+from workbench.rules.interpret import read_term
 from workbench.rules.language import parse_term
-from workbench.rules.pattern import App, Rule, Term, Var, format_term, tensor_variables
+from workbench.rules.pattern import App, Rule, Term, format_term, tensor_variables
 from workbench.support.messages import nearest, unknown
 from workbench.support.orders import postorder
 
@@ -224,7 +224,7 @@ def graph_of(term: Term, graph: Graph) -> Graph:
     place = builder.copy(graph, keep=set(postorder(wanted, lambda i: graph.nodes[i].inputs)))
     build = _Build(builder, {name: place[i] for name, i in known.items()})
     try:
-        return builder.graph({"target": build.side(term)})
+        return builder.graph({"target": read_term(term, build)})
     except (TypeMismatch, KeyError, IndexError) as error:
         said = f"no value for {error}" if isinstance(error, KeyError) else str(error)
         raise TargetError(f"a target must be a well-typed term without open attributes: {said}") from None
@@ -253,8 +253,3 @@ class _Build(Numbers):
 
     def apply(self, term: App, operands: list[int], attrs: dict[str, Any]) -> int:
         return self.builder.apply(term.op, operands, spec_of(term.op).pack(attrs))
-
-    def side(self, term: Term) -> int:
-        if isinstance(term, Var):
-            return self.starred(term.name)[0] if term.starred else self.variable(term.name)
-        return self.apply(term, arguments(term, self, self.side), read_attributes(term, self))

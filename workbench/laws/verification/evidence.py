@@ -54,7 +54,7 @@ class Effort:
     e_nodes: int = 30_000
     rounds: int = 10
     passes: int = 4
-    chain: int = 2000
+    chain: int = 8000
     models: float = 3.0
     seconds: float = 300.0
     kernel: float = 0.0

@@ -28,7 +28,7 @@ from workbench.graph import GraphBuilder, evaluate
 from workbench.optimizer.dynamic import FILES, Checked, Files, checks_at_sizes, fate_of
 from workbench.symbolic import Undecodable
 
-FAST = {"cost": "analytic", "seconds": 20.0, "iterations": 8}
+FAST = {"cost": "analytic", "seconds": 300.0, "iterations": 8}
 TEXT = [{"batch": 1, "sequence": 7}, {"batch": 3, "sequence": 16}, {"batch": 8, "sequence": 33}]
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from workbench.graph import GraphBuilder
 from workbench.graph.evaluate import evaluate
-from workbench.laws.verification.instances.ground import Ground, Instance, draw, instance_of
-from workbench.laws.verification.refuting.refute import FULL
+from workbench.laws.verification.instances.ground import Ground, Instance
+from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules import parse_rule
 from workbench.rules.pattern import App, Arith, Compare, Literal, Rule, Var, Vector, format_rule, subterms
@@ -153,8 +153,7 @@ def wrong(rule: Rule, rng, random, tries=60) -> str:
     """Return an instance on which the sides of a rule differ, empty if none was found."""
     for _ in range(tries):
         try:
-            drawn = draw(rule, random, FULL, 4)
-            instance = None if drawn is None else instance_of(*drawn)
+            instance = draw_instance(rule, random, tries=4)
             if instance is not None and any(far(*pair) for pair in sides(instance, rng)):
                 return f"{dict(instance.types)} {instance.settings()}"
         except (TypeMismatch, ZeroDivisionError, ValueError):

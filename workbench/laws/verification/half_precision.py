@@ -121,17 +121,31 @@ class _Sides:
 
 
 def _instance(rule: Rule, rng: random.Random, *, small: bool) -> _Sides | None:
-    from workbench.laws.verification.instances.ground import Ground, draw, instance_of
+    from workbench.laws.verification.instances.ground import Ground, instance_of, sample
     from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+    from workbench.laws.verification.instances.nondeterminism import RandomChoices
+    from workbench.laws.verification.instances.spaces import open_space
+    from workbench.laws.verification.refuting import sampling
     from workbench.laws.verification.refuting.refute import FULL, TINY
 
-    ground = Ground()
+    menu = TINY if small and rng.random() < 0.5 else FULL
     try:
-        drawn = draw(rule, rng, TINY if small and rng.random() < 0.5 else FULL)
+        space = open_space(rule, RandomChoices(rng), menu)
+        values = sample(space, rng, menu)
+        if values is None:
+            return None
+        instance = instance_of(space, values)
+    except NotLinear:
+        drawn = sampling.draw_instance(rule, rng)
         if drawn is None:
             return None
-        pairs = ground.add(instance_of(*drawn))
-    except (Inconsistent, NotLinear, TypeMismatch):
+        instance = drawn
+    except (Inconsistent, TypeMismatch):
+        return None
+    ground = Ground()
+    try:
+        pairs = ground.add(instance)
+    except TypeMismatch:
         return None
     return _Sides(ground.builder.nodes, ground.leaves, pairs, *_roles(ground.builder.nodes))
 

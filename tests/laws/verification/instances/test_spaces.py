@@ -12,10 +12,9 @@ from workbench.laws.verification.instances.linear import Inconsistent, Linear, N
 from workbench.laws.verification.instances.nondeterminism import Enumeration, RandomChoices
 from workbench.laws.verification.instances.spaces import allowed, open_space
 from workbench.laws.verification.instances.typings import Menu, known
-from workbench.laws.verification.refuting.refute import FULL
-from workbench.ops import TensorType, Trait, TypeMismatch, spec_of
+from workbench.laws.verification.refuting.sampling import draw_instance
+from workbench.ops import TensorType, TypeMismatch
 from workbench.rules import load_rules, parse_rule, rule_set
-from workbench.rules.pattern import operators_of
 from workbench.rules.verdicts import library
 
 from .enumerated import SMALL, all_values
@@ -73,10 +72,22 @@ class Alternatives(RandomChoices):
 @pytest.mark.parametrize("part", range(8))
 def test_every_instance_of_the_library_is_well_typed_on_both_sides(part):
     for rule in LIBRARY[part::8]:
-        if any(Trait.CONVERTS & spec_of(op).traits for op in operators_of(rule)):
-            continue  # its element types are drawn later
-        # Four slices side by side are rare.
-        found = list(sampled(rule, 30, FULL)) or list(sampled(rule, 600, FULL))
+        try:
+            # Four slices side by side are rare.
+            found = list(sampled(rule, 30)) or list(sampled(rule, 400))
+        except NotLinear:
+            assert any(op in str(rule) for op in ("reshape", "expand", "cast")), rule
+            rng = random.Random(1)
+            found = [i for i in (draw_instance(rule, rng) for _ in range(24)) if i is not None]
+            fits = 0
+            for instance in found:
+                try:
+                    Ground().add(instance)
+                    fits += 1
+                except TypeMismatch:  # a proposal that does not fit the right-hand side
+                    continue
+            assert fits, rule
+            continue
         assert found, rule
         for instance in found:
             assert Ground().add(instance), rule  # raises where a type does not fit

@@ -9,8 +9,10 @@ import pytest
 import workbench
 from workbench.frontends import RuntimeFailure, run_graph
 from workbench.graph import GraphBuilder, Node
-from workbench.laws.verification.instances.ground import Ground, draw, instance_of
-from workbench.laws.verification.instances.linear import Inconsistent
+from workbench.laws.verification.instances.ground import Ground, instance_of, sample
+from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+from workbench.laws.verification.instances.nondeterminism import RandomChoices
+from workbench.laws.verification.instances.spaces import open_space
 from workbench.laws.verification.refuting.exact_arithmetic import (
     ARITHMETICS,
     PRIME,
@@ -24,6 +26,7 @@ from workbench.laws.verification.refuting.exact_arithmetic import (
     run,
 )
 from workbench.laws.verification.refuting.refute import FULL
+from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.ops import TensorType, TypeMismatch, operators, spec_of
 from workbench.ops.exact import Arithmetic, Inexact
 from workbench.rules import parse_rule
@@ -51,13 +54,17 @@ def instances(op, count):
     found = 0
     for _ in range(4000):
         try:
-            drawn = draw(rule, rng, FULL)
+            space = open_space(rule, RandomChoices(rng), FULL)
+            values = sample(space, rng, FULL)
+            instance = None if values is None else instance_of(space, values)
+        except NotLinear:
+            instance = draw_instance(rule, rng)
         except (Inconsistent, TypeMismatch):
             continue
-        if drawn is None:
+        if instance is None:
             continue
         ground = Ground()
-        ((_, root),) = ground.add(instance_of(*drawn))
+        ((_, root),) = ground.add(instance)
         graph = ground.builder.graph({"out": root})
         yield graph, rng
         found += 1

@@ -81,24 +81,6 @@ def sample(space: Space, rng: random.Random, menu: Menu, tries: int = 40) -> dic
     return None
 
 
-def draw(rule: Rule, rng: random.Random, menu: Menu, tries: int = 40) -> tuple[Space, dict[int, int]] | None:
-    """Return a random family of a rule's instances with random values for its unknowns, or None.
-
-    Args:
-        rule: The rule.
-        rng: The source of random numbers.
-        menu: The values to choose from.
-        tries: The number of attempts to find values.
-
-    Raises:
-        Inconsistent: if the decisions lead to no instance; a type rule may raise TypeMismatch.
-        NotLinear: if the typing is not linear and the menu does not decide numbers.
-    """
-    space = open_space(rule, RandomChoices(rng), menu)
-    values = sample(space, rng, menu, tries)
-    return None if values is None else (space, values)
-
-
 # -- both sides as nodes ------------------------------------------------------------------------------
 @dataclass(slots=True)
 class Ground:

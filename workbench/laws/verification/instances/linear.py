@@ -6,7 +6,7 @@ unknowns that remain free span every instance of the rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -68,18 +68,6 @@ class Relation:
 
     kind: str
     row: Row
-    system: System | None = field(default=None, compare=False, repr=False)
-
-    def __bool__(self) -> bool:
-        if self.system is None or self.system.choose is None:
-            raise NotLinear("a choice by a number that is unknown")
-        return self.system.choose(self)
-
-    def opposite(self) -> Relation:
-        """Return the relation that holds if this one does not."""
-        if self.kind == ">=":
-            return Relation(">=", Row(-1, {}).plus(self.row, -1))
-        return Relation("!=" if self.kind == "=" else "=", self.row)
 
     def holds(self, values: Mapping[int, Number]) -> bool:
         """Return whether the relation holds under an assignment."""
@@ -120,7 +108,7 @@ class Linear(SymInt):
         if sign == "*" and isinstance(left, Linear) and isinstance(right, Linear):
             left, right = left.reduced(), right.reduced()
             if isinstance(left, Linear) and isinstance(right, Linear):
-                right = self.system.number(right, "a product of two unknowns")
+                raise NotLinear("a product of two unknowns")
         return Linear(self.system, ARITHMETIC[sign](self.whole(left), self.whole(right)))
 
     def related(self, relation: str, left: Any, right: Any) -> Any:
@@ -133,7 +121,7 @@ class Linear(SymInt):
         if relation in ("<", ">"):
             row = Row(row.constant - 1, row.terms)
         reduced = self.system.reduce(row)
-        found = Relation(relation if relation in ("=", "!=") else ">=", reduced, self.system)
+        found = Relation(relation if relation in ("=", "!=") else ">=", reduced)
         return found if reduced.terms else found.holds({})
 
     def __repr__(self) -> str:
@@ -155,8 +143,7 @@ class System:
     follows from its dividend: ``divisions`` holds (dividend, divisor, quotient). If ``remainders`` is set,
     two equal quotients equate their dividends, each less an unknown remainder, and unknowns in proportion
     have a common part. Numbers that fit are then computed instead of met by chance, but an instance may
-    have several assignments. What is not linear is an error, unless ``decide`` gives an expression a number and
-    ``choose`` gives a relation a truth value.
+    have several assignments.
     """
 
     names: list[str] = field(default_factory=list)
@@ -166,8 +153,6 @@ class System:
     relations: list[Relation] = field(default_factory=list)
     divisions: list[tuple[Row, int, int]] = field(default_factory=list)
     remainders: bool = False
-    decide: Callable[[Linear], int] | None = None
-    choose: Callable[[Relation], bool] | None = None
     _rests: dict[int, Row] = field(default_factory=dict)
     _plan: list[tuple[int, Row, int]] | None = None
 
@@ -179,12 +164,6 @@ class System:
         if top is not None:
             self.top[unknown] = top
         return Linear(self, sym(str(unknown)))
-
-    def number(self, x: Linear, what: str) -> int:
-        """Return a number for an expression, if numbers are decided; raise NotLinear otherwise."""
-        if self.decide is None:
-            raise NotLinear(what)
-        return self.decide(x)
 
     def reduce(self, row: Row) -> Row:
         """Return a row in terms of free unknowns."""
@@ -313,10 +292,8 @@ class System:
     def divide(self, x: Int, by: int | Linear) -> tuple[Any, Any]:
         """Return the quotient and the remainder of a division by a number."""
         divisor = by.reduced() if isinstance(by, Linear) else by
-        if isinstance(divisor, Linear):
-            divisor = self.number(divisor, "a division by an unknown")
-        if not isinstance(divisor, int) or divisor == 0:
-            raise Inconsistent("a division by 0, or by a fraction")
+        if not isinstance(divisor, int):
+            raise NotLinear("a division by an unknown")
         whole, row = Linear(self, x), self.reduce(Row.of(x))
         if not row.terms:
             return row.constant // divisor, row.constant % divisor

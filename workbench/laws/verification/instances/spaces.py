@@ -245,8 +245,8 @@ class Space(Bound):
             return left + right - larger(left, right)
         if sign in ("//", "%") and not isinstance(right, Linear) and right == 0:
             raise Inconsistent("a division by 0")
-        if sign == "%" and isinstance(found := known(right), Linear):
-            right = self.system.number(found, "a remainder by an unknown")
+        if sign == "%" and isinstance(known(right), Linear):
+            raise NotLinear("a remainder by an unknown")
         if sign == "//" and isinstance(right, Linear) and isinstance(right.reduced(), Linear):
             # Channels divided by the columns of a weight are the groups. Their number is decided, unless
             # one of the two is a multiple of the other for all extents.
@@ -277,7 +277,7 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
     Raise :class:`Inconsistent` or TypeMismatch if the family is empty, and :class:`NotLinear` if the typing
     of an operator is not linear.
     """
-    if not menu.decided and any(Trait.CONVERTS & spec_of(op).traits for op in operators_of(rule)):
+    if any(Trait.CONVERTS & spec_of(op).traits for op in operators_of(rule)):
         raise NotLinear("a conversion between element types")
     menu = replace(menu, axes=max(menu.axes, axes_of(rule)))
     space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
@@ -379,8 +379,6 @@ def _decide(space: Space) -> None:
         if isinstance(known(kind.rank), Linear):
             typing.require(kind.rank == typing.choices.some(typing.menu.ranks), "a rank")
     _fix_ranks(space)
-    for x, y in typing.products:
-        typing.require(typing.product(x) == typing.product(y), "equally many elements")
     space.system.check()
     while typing.menu.decide_few:
         few = next(((u, top) for u, top in space.system.bounds().items() if top < FEW), None)

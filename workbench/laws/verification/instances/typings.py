@@ -28,8 +28,7 @@ class Menu:
     broadcast, and with ``spread`` they mostly do; ``members`` are the numbers of members that an ``each``
     rule merges. If ``decide_few``, every value of an unknown with few values is a separate alternative. If
     ``remainders``, equal quotients equate their dividends
-    (:class:`~workbench.laws.verification.instances.linear.System`). If ``decided``, what is not linear (a product
-    of two extents, as in a reshape) gets numbers of the menu. Types have ``axes`` axes. ``fixed`` are
+    (:class:`~workbench.laws.verification.instances.linear.System`). Types have ``axes`` axes. ``fixed`` are
     coordinates of the instance that have a given value instead of one of the menu.
     """
 
@@ -50,7 +49,6 @@ class Menu:
     spread: bool = False
     decide_few: bool = False
     remainders: bool = False
-    decided: bool = False
     axes: int = AXES
     fixed: tuple[tuple[Coordinate, Any], ...] = ()
 
@@ -81,24 +79,16 @@ def known(x: Extent) -> Extent:
     return reduced if isinstance(reduced, Linear) else int(reduced)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Product:
-    """The product of a type's unknown extents: it counts as below any bound on sizes.
-
-    Two of them are made equal when everything else is known, by numbers, if the menu decides numbers.
-    """
-
-    typing: SpaceTyping
-    of: SpaceType
+    """A product of unknowns: it counts as below any bound on sizes and cannot be compared for equality."""
 
     def __le__(self, other: object) -> bool:
         return True
 
     def __eq__(self, other: object) -> bool:
-        if not self.typing.menu.decided or not isinstance(other, _Product):
-            raise NotLinear("a product of two unknowns")
-        self.typing.products.append((self.of, other.of))
-        return True
+        raise NotLinear("a product of two unknowns")
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,24 +125,6 @@ class SpaceTyping:
         #: Whether operands broadcast somewhere in this family of instances although they do not have to.
         self.broadcasts = False
         self.pending: list[_Broadcast] = []
-        #: Types that have equally many elements.
-        self.products: list[tuple[SpaceType, SpaceType]] = []
-        if menu.decided:
-            system.decide, system.choose = self.number, self.chosen
-
-    def number(self, x: Extent) -> int:
-        """Return an extent as a number, which is decided if it is open."""
-        found = known(x)
-        if isinstance(found, Linear):
-            found = self.choices.some(self.menu.extents)
-            self.require(x == found, "a number")
-        return found
-
-    def chosen(self, relation: Relation) -> bool:
-        """Return whether a relation holds, which is decided."""
-        holds = self.choices.pick((True, False))
-        self.system.require(relation if holds else relation.opposite())
-        return holds
 
     def rank(self, x: SpaceType) -> Extent:
         return x.rank
@@ -195,16 +167,12 @@ class SpaceTyping:
         return self.tensor(x, *(dims[p] for p in perm))
 
     def elements(self, x: SpaceType) -> Count:
-        try:
-            return _Product(self, x) if self.menu.decided else self.product(x)
-        except NotLinear:
-            return _Product(self, x)
-
-    def product(self, x: SpaceType) -> Extent:
-        """Return the product of a type's extents."""
         product: Extent = 1
         for d in x.dims:
-            product = product * d
+            try:
+                product = product * d
+            except NotLinear:
+                return _Product()
         return product
 
     def broadcast(self, x: SpaceType, y: SpaceType, keep: int = 0) -> SpaceType:
@@ -355,6 +323,6 @@ class SpaceTyping:
         self.require(x.rank >= -axis, "the axis exists")
 
     def concrete(self, what: str, *xs: SpaceType) -> Sequence[TensorType]:
-        if not xs and not self.menu.decided:
+        if not xs:
             raise NotLinear(what)
         return [cast("TensorType", Ranked(self.number_of_axes(x))) for x in xs]

@@ -18,13 +18,14 @@ from workbench.laws.verification.instances.boundary_values import (
     wild,
 )
 from workbench.laws.verification.instances.elements import converts
-from workbench.laws.verification.instances.ground import Instance, draw, instance_of
+from workbench.laws.verification.instances.ground import Instance, instance_of, sample
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.nondeterminism import Enumeration
-from workbench.laws.verification.instances.spaces import open_space
+from workbench.laws.verification.instances.nondeterminism import Enumeration, RandomChoices
+from workbench.laws.verification.instances.spaces import Space, open_space
 from workbench.laws.verification.instances.typings import AXES, Menu
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of
 from workbench.laws.verification.refuting.exact_arithmetic import PRIME, degree
+from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.laws.verification.refuting.shrinking import small
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.exact import Inexact
@@ -43,9 +44,8 @@ TINY: Final = Menu(
     kernels=(1, 1, 2),
     pads=(0, 0, 1),
     steps=(1,),
-    decided=True,
 )
-FULL: Final = Menu(decided=True)
+FULL: Final = Menu()
 #: The menus at a corner, in turn: the other numbers are small, so that one large number is cheap.
 _FEW: Final = replace(FULL, acts=("none", "relu"))
 _NEAR: Final = replace(
@@ -189,6 +189,7 @@ class _Search:
     seconds: float
     found: Findings = field(default_factory=Findings)
     left: int = 0
+    curved: int = 0
     began: float = field(default_factory=time.perf_counter)
     converts: bool = field(init=False)
     plain: Rule = field(init=False)
@@ -212,7 +213,7 @@ class _Search:
             # Small instances first, unless hardly any of them is well-typed.
             rare = found.tries > 20 * (found.draws + 10)
             self.one(full if rare or found.draws >= draws // 3 else tiny, go_on)
-            if found.tries == 200 and not found.draws and typed(self.plain, full) is False:
+            if found.tries == 200 and not found.draws and not self.curved and typed(self.rule, full) is False:
                 found.empty = True
                 return
 
@@ -239,15 +240,28 @@ class _Search:
         """Evaluate one instance, if one can be made."""
         rule, rng, found = self.rule, self.rng, self.found
         found.tries += 1
+        space: Space | None = None
+        values: dict[int, int] | None = None
         try:
-            drawn = draw(self.plain, rng, menu)
-            if drawn is None:
-                return
-            case = case_of(self.typed(instance_of(*drawn)))
+            if self.curved < 12 or (found.draws and self.curved < found.tries // 2):
+                space = open_space(rule, RandomChoices(rng), menu)
+                values = sample(space, rng, menu)
+                if values is None:
+                    return
+                case = case_of(self.typed(instance_of(space, values)))
+            else:
+                drawn = draw_instance(self.plain, rng, fixed=dict(menu.fixed))
+                if drawn is None:
+                    return
+                case = case_of(self.typed(drawn))
             if case.large:
                 found.reason = "too many elements"
                 return
-        except (Inconsistent, NotLinear, TypeMismatch) as error:
+        except NotLinear as error:
+            # Some sequences of decisions are not linear (ceil_mode), or all of them (a reshape).
+            self.curved, found.reason = self.curved + 1, str(error)
+            return
+        except (Inconsistent, TypeMismatch) as error:
             found.reason = str(error)
             return
         try:
@@ -263,8 +277,7 @@ class _Search:
             found.passed.append(case.instance)
             return
         if found.counterexample is None:
-            # The family of an instance says nothing of its element types.
-            shown = small(rule, case, None if self.converts else drawn, rng, menu)
+            shown = small(rule, case, space, values, rng, menu)
             if shown is None:  # whole numbers of this size do not show the difference: try another instance
                 found.arithmetics[case.kind] -= 1
                 return

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.laws.verification.instances.ground import draw, instance_of, options
+from workbench.laws.verification.instances.ground import instance_of, options, sample
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.spaces import Space
+from workbench.laws.verification.instances.nondeterminism import RandomChoices
+from workbench.laws.verification.instances.spaces import Space, open_space
 from workbench.laws.verification.instances.typings import Menu
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of, plain_list, text_of
 from workbench.laws.verification.refuting.exact_arithmetic import (
@@ -26,7 +27,8 @@ from workbench.support import deadline
 def small(
     rule: Rule,
     case: Case,
-    drawn: tuple[Space, dict[int, int]] | None,
+    space: Space | None,
+    values: dict[int, int] | None,
     rng: random.Random,
     menu: Menu,
 ) -> Counterexample | None:
@@ -35,11 +37,12 @@ def small(
     Args:
         rule: The rule.
         case: An instance on which the two sides differ.
-        drawn: The family of the instance and the numbers of its unknowns, if they are known.
+        space: The family of the instance, if it is known.
+        values: The numbers that the instance has for the unknowns of the family.
         rng: The source of random numbers.
         menu: The values to choose from.
     """
-    return _flat(rule, case, rng, menu) or _shrunk(case, drawn, rng, menu)
+    return _flat(rule, case, rng, menu) or _shrunk(case, space, values, rng, menu)
 
 
 def _whole(case: Case) -> str:
@@ -69,29 +72,29 @@ def _flat(rule: Rule, case: Case, rng: random.Random, menu: Menu) -> Counterexam
         for _ in range(12):
             deadline.check()
             try:
-                drawn = draw(rule, rng, lower)
-                if drawn is None:
+                space = open_space(rule, RandomChoices(rng), lower)
+                values = sample(space, rng, lower)
+                if values is None:
                     continue
-                found = case_of(instance_of(*drawn))
+                found = case_of(instance_of(space, values))
                 if found.large or found.differs(found.kind, found.draw(rng)) is None:
                     continue
             except (Inexact, Inconsistent, NotLinear, TypeMismatch):
                 continue
             ranks = [found.nodes[i].tensor.rank for i in found.leaves.values()]
             if max(ranks, default=0) < most:
-                shown = _shrunk(found, drawn, rng, lower)
+                shown = _shrunk(found, space, values, rng, lower)
                 if shown is not None:
                     return shown
     return None
 
 
 def _shrunk(
-    case: Case, drawn: tuple[Space, dict[int, int]] | None, rng: random.Random, menu: Menu
+    case: Case, space: Space | None, values: dict[int, int] | None, rng: random.Random, menu: Menu
 ) -> Counterexample | None:
     """Return a counterexample whose extents and elements no single step makes smaller."""
     best, witness = case, _witness(case, rng, 20)
-    if drawn is not None:
-        space, values = drawn
+    if space is not None and values is not None:
         free = space.system.free()
         current = {u: values[u] for u in free}
         changed = True

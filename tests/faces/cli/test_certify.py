@@ -89,4 +89,4 @@ def test_a_place_that_cannot_be_written_is_3(run, files, tmp_path):
 def test_a_misspelt_dimension_is_2(run, files):
     code, _, err = run("certify", files["a"], files["same"], "--dim", "batch=3", "-q")
     assert code == 2
-    assert "did you mean n?" in err
+    assert "there are: n" in err

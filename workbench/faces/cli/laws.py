@@ -353,7 +353,7 @@ def _covered(
     for file, contents in targets:
         with Progress(file.name, quiet=quiet) as progress:
             found = synthesis.covers(
-                contents.rules, seed=seed, progress=lambda step: progress("derivation", step.note)
+                contents.rules, seed=seed, progress=lambda name: progress("derivation", name)
             )
         covered[str(file)] = found.frame().to_dict("records")
         typer.echo(f"\n{file}: {found!r}")

@@ -6,9 +6,9 @@ Equations of terms, and rules in every case of their typing, are questions to th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from workbench.graph import GraphBuilder
@@ -167,18 +167,24 @@ class Coverage(Face):
         rules: The rules.
         laws: The laws.
         seed: Seed of the search for counterexamples.
+        progress: Called with the name of each rule before it is looked at.
 
     """
 
     rules: Sequence[Rule]
     laws: Sequence[Rule]
     seed: int = 0
+    progress: InitVar[Callable[[str], object] | None] = None
     found: tuple[Derived, ...] = field(init=False)
     seconds: float = field(init=False, default=0.0)
 
-    def __post_init__(self) -> None:
-        began = time.perf_counter()
-        self.found = tuple(_derived(rule, self.laws, self.seed) for rule in self.rules)
+    def __post_init__(self, progress: Callable[[str], object] | None) -> None:
+        began, found = time.perf_counter(), []
+        for rule in self.rules:
+            if progress is not None:
+                progress(rule.name)
+            found.append(_derived(rule, self.laws, self.seed))
+        self.found = tuple(found)
         self.seconds = time.perf_counter() - began
 
     def named(self, outcome: str) -> list[str]:

@@ -453,11 +453,23 @@ class Synthesis(Stepwise):
             rows, columns=[*columns, "derived", "refuted", "special", "laws", "open", "complete"]
         )
 
-    def covers(self, rules: Sequence[Rule] | RuleSet, **options: object) -> Coverage:
-        """Return which of the given rules the laws imply; the options are those of :class:`Coverage`."""
+    def covers(
+        self,
+        rules: Sequence[Rule] | RuleSet,
+        *,
+        seed: int = 0,
+        progress: Callable[[str], object] | None = None,
+    ) -> Coverage:
+        """Return which of the given rules the laws imply.
+
+        Args:
+            rules: The rules.
+            seed: The seed of the search for counterexamples.
+            progress: Called with the name of each rule before it is looked at.
+        """
         from workbench.laws.synthesis.derivation import Coverage
 
-        return Coverage(rules, [*self.known, *self.law_rules], **options)  # type: ignore[arg-type]
+        return Coverage(tuple(rules), [*self.known, *self.law_rules], seed, progress)
 
     def __repr__(self) -> str:
         state = self.stop_reason.value if self.stop_reason else "not finished"

@@ -284,3 +284,15 @@ def search_job(until=math.inf, **settings):
     return job_of(
         opened, rule_set("default"), workbench.cost_model("analytic"), chosen, Stages(), until=until
     )
+
+
+def test_ctrl_c_while_a_rule_is_blamed_keeps_the_certificate_that_failed(monkeypatch):
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("workbench.certification.bisect.find_offending", interrupted)
+    wrong = parse_rules("forgets: relu(matmul(x, w)) => matmul(x, w)")
+    result = workbench.optimize(shared_products(), rules=wrong)
+    assert result.graph is result.original
+    assert not result.certificate.passed
+    assert (result.offending, result.ended) == ((), "")

@@ -26,7 +26,7 @@ from workbench.support.messages import one_line
 #: Rounding is measured against the original in float64 if evaluating it takes at most this many operations.
 MEASURED: Final = 4e9
 _NUMBERS: Final = ", numbers within their rounding"
-#: What a graph raises that does not run: an opaque operator refuses its operands, an index is beyond its axis.
+#: The errors of a graph that does not run: an opaque operator refuses its operands, an index is beyond its axis.
 _NO_RUN: Final = (RuntimeError, ValueError, IndexError)
 
 #: Operations, and elements of all values together, of the largest model that runs in the background.

@@ -23,7 +23,7 @@ from workbench.symbolic.integers import Cond, Int, num
 #: A type, or None for a value without one.
 K = TypeVar("K")
 
-#: What stands for a number.
+#: The things that stand for numbers.
 N = TypeVar("N")
 
 #: Attributes of these kinds are extents or measured in extents; the others never depend on a size.

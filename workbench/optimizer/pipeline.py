@@ -117,8 +117,8 @@ def optimize(
         job = job_of(opened, ruleset, cost_model, settings, stages, until=until)
     while True:
         run = saturate(job)
-        ranking, choice, culprits = _chosen(job, run)
-        if not (culprits and choice.failed_at_some_sizes and holds(opened, opened.searched, settings.seed)):
+        ranking, choice, culprits, again = _chosen(job, run)
+        if not again:
             with stages("result", quiet=True):
                 result = _result(job, run, ranking, choice, culprits)
             return replace(result, seconds=stages.ordered())
@@ -126,21 +126,28 @@ def optimize(
         job = job.without(culprits, choice.certificate.reason)
 
 
-def _chosen(job: Job, run: Run) -> tuple[Ranking | None, Choice, tuple[str, ...]]:
-    """Time, certify and blame; whatever ends this early leaves the original."""
+def _chosen(job: Job, run: Run) -> tuple[Ranking | None, Choice, tuple[str, ...], bool]:
+    """Time, certify and blame; whatever ends this early leaves the original.
+
+    The last value is whether the run is to be repeated without the rules to blame: the result is wrong at some
+    sizes alone, and the original passes the checks at all of them.
+    """
     ranking, choice = None, Choice(job.model.graph, None, None)
+    model, seed = job.model, job.settings.seed
     try:
         with deadline(job.until):
             ranking, candidates = ranked(job, run)
             choice = first_certified(job, candidates, run.trace, run.egraph)
-            return ranking, choice, blame(job, run) if choice.failed else ()
+            culprits = blame(job, run) if choice.failed else ()
+            again = bool(culprits) and choice.failed_at_some_sizes and holds(model, model.searched, seed)
+            return ranking, choice, culprits, again
     except KeyboardInterrupt:
         ended = "it was interrupted"
     except TimeUp:
         ended = f"the call reached its limit of {job.settings.seconds:g} s"
     if ranking is None and job.trial is not None:
         ranking, _ = untimed(job, run, job.trial, ended)
-    return ranking, replace(choice, ended=ended), ()
+    return ranking, choice if choice.failed else replace(choice, ended=ended), (), False
 
 
 def _for_accelerator(

@@ -91,7 +91,7 @@ def saturate(job: Job) -> Run:
                 ) as saturation:
                     return explore(job, saturation)
         except INTERRUPTS as error:
-            stop = stopped_by(error)
+            stop = StopReason.TIME_LIMIT if isinstance(error, TimeUp) else StopReason.INTERRUPTED
         finally:
             if saturation is not None:
                 stages.add("saturation", saturation.seconds)
@@ -99,11 +99,6 @@ def saturate(job: Job) -> Run:
     if saturation is None:
         return run
     return replace(run, trace=saturation.trace, e_nodes=saturation.e_nodes, e_classes=saturation.e_classes)
-
-
-def stopped_by(error: BaseException) -> StopReason:
-    """Return the reason that an interrupt gives a run to stop."""
-    return StopReason.TIME_LIMIT if isinstance(error, TimeUp) else StopReason.INTERRUPTED
 
 
 def _original(job: Job) -> Run:

@@ -100,7 +100,7 @@ def near(rule: Rule, others: Iterable[Rule]) -> list[Rule]:
 
 
 def _among(side: Sequence[Term], operators: frozenset[str]) -> bool:
-    """Return whether a side, which is read if it is no mere variable, has only some operators."""
+    """Return whether a side, which is read if it is not a mere variable, has only some operators."""
     inside = (t for term in side for t in subterms(term))
     return all(isinstance(t, App) for t in side) and all(
         t.op in operators for t in inside if isinstance(t, App)

@@ -1,4 +1,4 @@
-"""Judge the rule library: test every rule, at length if it is no theorem.
+"""Judge the rule library: test every rule, at length if it is not a theorem.
 
 Run as ``python -m workbench.laws.verification.library`` it writes its results to the folder of the rules: a record
 (``status.json``) and a table for readers (``README.md``). The batch prover decides no rule of the library: a rule is
@@ -84,7 +84,7 @@ def record(verdict: Verdict) -> dict[str, Any]:
 
 
 def _is_recorded(rule: Rule) -> bool:
-    """Return whether a law is recorded as it is now, tested at length if it is no theorem."""
+    """Return whether a law is recorded as it is now, tested at length if it is not a theorem."""
     known = statuses().get(rule.name, {})
     tested = known.get("law") == law_of(rule) and known["status"] == "tested"
     return tested and (is_theorem(rule) or known["draws"] >= UNPROVED_DRAWS)

@@ -1,7 +1,6 @@
 """Messages on one line, the nearest known name, and the error for an unknown one."""
 
 import pickle
-from importlib import import_module
 
 import pytest
 import yaml
@@ -31,25 +30,6 @@ def test_the_error_for_an_unknown_name_says_of_what_and_reaches_another_process(
         assert (one.kind, one.name) == ("benchmark", "brt")
         assert "resnet50" in one.known
     assert str(sent) == str(error.value)
-
-
-FORMER = {
-    "UnknownBenchmark": "studies.benchmarks",
-    "UnknownCostModel": "costs.registry",
-    "UnknownExtractor": "extraction.api",
-    "UnknownRuleSet": "rules",
-    "UnknownTarget": "devices.targets",
-    "UnknownUnit": "kernels.accelerators",
-}
-
-
-@pytest.mark.parametrize("former", FORMER)
-def test_the_former_names_of_the_error_still_catch_it(former):
-    module = import_module(f"workbench.{FORMER[former]}")
-    with pytest.warns(
-        DeprecationWarning, match=rf"{former} is now workbench\.support\.messages\.UnknownName"
-    ):
-        assert getattr(module, former) is UnknownName
 
 
 CALLS = {

@@ -34,7 +34,6 @@ __getattr__ = lazy_names(
         "certify_graphs": ".graphs",
         "random_inputs": ".inputs",
     },
-    moved={"Comparison": "workbench.certification:Certificate"},
 )
 
 

@@ -53,9 +53,6 @@ from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType
 from workbench.support.deadline import OutOfTime
 from workbench.support.files import check_writable
 
-#: This module was a package: with a path, its submodules are still found by their former names.
-__path__: Final[list[str]] = []
-
 #: The time limits of the whole comparison and of one run of a model, in seconds.
 SECONDS: Final = 600.0
 RUN_SECONDS: Final = 120.0

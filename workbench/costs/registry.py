@@ -11,7 +11,6 @@ import numpy as np
 
 from workbench.costs.analytic import DEVICES, AnalyticCost
 from workbench.costs.model import CostModel, OpInstance
-from workbench.support.lazy import lazy_names
 from workbench.support.plugins import Named
 
 #: The cost models that are built in.
@@ -96,5 +95,3 @@ class _CostModels(Named[Given]):
 cost_model: Final = _CostModels(
     "cost model", "workbench.cost_models", "workbench.costs.registry:cost_model", lambda: NAMES
 )
-
-__getattr__ = lazy_names(__name__, {}, moved={"UnknownCostModel": "workbench.support.messages:UnknownName"})

@@ -13,7 +13,6 @@ import numpy as np
 from workbench.devices.device import open_device
 from workbench.devices.executor import Program, Skipped, check_executable, compiled, draw_inputs, run_graph
 from workbench.graph import Graph
-from workbench.support.lazy import lazy_names
 from workbench.support.machine import microseconds
 from workbench.support.plugins import Named
 from workbench.support.wings import offered
@@ -259,5 +258,3 @@ class _Targets(Named[Any]):
 
 #: Return a target by name: ``target("onnxruntime")``.
 target: Final = _Targets("target", "workbench.targets", "workbench.devices.targets:target", lambda: NAMES)
-
-__getattr__ = lazy_names(__name__, {}, moved={"UnknownTarget": "workbench.support.messages:UnknownName"})

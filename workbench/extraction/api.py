@@ -18,7 +18,6 @@ from workbench.extraction.egglog_python import s_expressions
 from workbench.extraction.extract import extract as extract_columns
 from workbench.extraction.registry import METHODS, OWN, Extractor, methods
 from workbench.extraction.result import Solution, Status
-from workbench.support.lazy import lazy_names
 
 if TYPE_CHECKING:
     import egglog
@@ -193,5 +192,3 @@ class _Extractors:
 
 #: Return an extractor by name: ``extractor("exact")``.
 extractor = _Extractors()
-
-__getattr__ = lazy_names(__name__, {}, moved={"UnknownExtractor": "workbench.support.messages:UnknownName"})

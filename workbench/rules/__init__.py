@@ -38,5 +38,4 @@ __getattr__ = lazy_names(
         "rule_set": ".ruleset",
         "rule_sets": ".ruleset",
     },
-    moved={"UnknownRuleSet": "workbench.support.messages:UnknownName"},
 )

@@ -18,7 +18,6 @@ def lazy_names(
     homes: Mapping[str, str],
     modules: tuple[str, ...] = (),
     moved: Mapping[str, str] | None = None,
-    gone: Mapping[str, str] | None = None,
 ) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package that imports each of its names on first use.
 
@@ -26,9 +25,7 @@ def lazy_names(
         package: The name of the package.
         homes: The module of each name, relative to the package if it begins with a dot.
         modules: Submodules that are available as names of the package.
-        moved: The package from which a name is imported now, with ``:NAME`` if it has another name there; the
-            former name works, with a warning.
-        gone: What to use instead of a name that was removed.
+        moved: The package from which a name is imported now; the former place works, with a warning.
 
     >>> lazy_names("workbench", {"Graph": "workbench.graph"})("Graph").__name__
     'Graph'
@@ -38,12 +35,9 @@ def lazy_names(
         if name in modules:
             return import_module(f"{package}.{name}")
         if moved and name in moved:
-            home, _, present = moved[name].partition(":")
-            present = present or name
-            warnings.warn(f"{package}.{name} is now {home}.{present}", DeprecationWarning, stacklevel=2)
-            return getattr(import_module(home), present)
-        if gone and name in gone:
-            raise AttributeError(f"{package}.{name} was removed ({gone[name]})")
+            home = moved[name]
+            warnings.warn(f"{package}.{name} is now {home}.{name}", DeprecationWarning, stacklevel=2)
+            return getattr(import_module(home), name)
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(homes[name], package), name)

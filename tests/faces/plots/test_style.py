@@ -5,7 +5,6 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-import workbench.faces.plots
 from tests.faces.plots.runs import runs, with_k
 from tests.faces.plots.traces import small_trace
 from workbench.faces.plots import (
@@ -80,10 +79,3 @@ def test_a_legend_above_has_as_many_columns_as_fit_the_figure():
         legend_above(ax)
         columns[width] = ax.get_legend()._ncols
     assert columns[3.0] < columns[12.0] == 4
-
-
-def test_a_removed_figure_names_its_successor():
-    with pytest.raises(
-        AttributeError, match=r"plot_iteration_time was removed \(draw the frame of Trace.rule"
-    ):
-        workbench.faces.plots.plot_iteration_time  # noqa: B018

@@ -45,25 +45,6 @@ from workbench.faces.plots.scaling import (
 )
 from workbench.faces.plots.style import figure_png, figure_svg, paper_style
 from workbench.studies.experiments.records import COLUMNS, published_records, record, records_frame
-from workbench.support.lazy import lazy_names
-
-__getattr__ = lazy_names(
-    __name__,
-    {},
-    gone={
-        **dict.fromkeys(("AcceleratorLayers", "accelerator_data"), "use Placement.layers"),
-        **dict.fromkeys(("Costs", "cost_data", "Growth", "growth_data"), "use Trace.frame() and Trace.meta"),
-        **dict.fromkeys(("Gap", "gap_data"), "use Trace.frame()"),
-        **dict.fromkeys(("Losses", "ablation_data"), "use Ablation.frame()"),
-        **dict.fromkeys(("Funnel", "Growing", "Round", "Stages"), "the data are frames"),
-        **dict.fromkeys(("OptimiserTimes", "Speedups"), "the data are networks and series"),
-        "optimiser_time_data": "use workbench.studies.experiments.records.series_of",
-        "Trend": "the data of figures by k_multi are lines (workbench.faces.plots.scaling.Line)",
-        "plot_iteration_time": "draw the frame of Trace.rule_frame(), or use plot_firing",
-        "plot_k_multi": "use plot_k_multi_trends, or draw k_multi_data",
-        "plot_programs": "draw the columns programs and candidates of records_frame()",
-    },
-)
 
 __all__ = [
     "COLUMNS",

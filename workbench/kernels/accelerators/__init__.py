@@ -19,6 +19,3 @@ from workbench.kernels.accelerators.rules import rules_text as rules_text
 from workbench.kernels.accelerators.rules import unit_rules as unit_rules
 from workbench.kernels.accelerators.unit import AccumulatorOverflow as AccumulatorOverflow
 from workbench.kernels.accelerators.unit import Unit as Unit
-from workbench.support.lazy import lazy_names
-
-__getattr__ = lazy_names(__name__, {}, moved={"UnknownUnit": "workbench.support.messages:UnknownName"})

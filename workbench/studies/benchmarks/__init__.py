@@ -17,7 +17,6 @@ from workbench.studies.benchmarks.convolutional import (
 )
 from workbench.studies.benchmarks.published import PUBLISHED, Published
 from workbench.studies.benchmarks.sequences import bert, nasrnn, transformer
-from workbench.support.lazy import lazy_names
 from workbench.support.plugins import Table
 
 __all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks"]
@@ -53,6 +52,3 @@ def benchmark(name: str, **parameters: Any) -> Graph:
     6
     """
     return _NETWORKS[name](**parameters)
-
-
-__getattr__ = lazy_names(__name__, {}, moved={"UnknownBenchmark": "workbench.support.messages:UnknownName"})

@@ -18,7 +18,6 @@ from workbench.studies.experiments.config_loader import (
     check_rules,
     is_file_name,
 )
-from workbench.support.lazy import lazy_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +144,3 @@ class NetworkStudy(Study):
         check_keys("methods", self.methods)
         if not is_file_name(self.cost):
             cost_model(self.cost)
-
-
-__getattr__ = lazy_names(__name__, {}, moved={"read_study": "workbench.studies"})

@@ -1,6 +1,8 @@
+"""Formulas of cycles, in the description of a unit."""
+
 import pytest
 
-from workbench.kernels.accelerators.formula import Formula, FormulaError
+from workbench.kernels.accelerators.unit import Formula, FormulaError
 
 NAMES = ("rows", "inner", "columns")
 

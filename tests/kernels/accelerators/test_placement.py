@@ -1,3 +1,5 @@
+"""The products of a graph that run on a unit, and those that are left."""
+
 import json
 
 from workbench.graph import GraphBuilder

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from workbench.kernels.accelerators import UnitError, parse_unit, read_unit, unit, units
-from workbench.kernels.accelerators.reading import folder
+from workbench.kernels.accelerators.unit import folder
 from workbench.support.messages import UnknownName
 
 TEXT = (folder() / "systolic64.toml").read_text()

@@ -3,8 +3,8 @@ import json
 import pytest
 
 from workbench.kernels.accelerators import unit, unit_rules
-from workbench.kernels.accelerators.reading import folder
 from workbench.kernels.accelerators.rules import law_of_any_unit
+from workbench.kernels.accelerators.unit import folder
 from workbench.kernels.accelerators.verify import verify_unit
 
 

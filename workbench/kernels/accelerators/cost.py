@@ -1,18 +1,24 @@
-"""Products cut into tiles, and the cost model of a unit and its vector unit: a roofline of each, by its file."""
+"""Products cut into tiles, the cost model of a unit and its vector unit, and the products of a graph that run on it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from workbench.costs.analytic import Work, work
 from workbench.costs.model import CostModel, OpInstance
+from workbench.costs.pricing import node_instances
+from workbench.graph import Graph, Node
 from workbench.kernels.accelerators.im2col import unfolds_nothing
 from workbench.kernels.accelerators.unit import Unit
-from workbench.ops import TensorType, spec_of
+from workbench.ops import TensorType, Trait, spec_of, with_trait
+from workbench.ops.types import FLOAT_DTYPES
+from workbench.support.formatting import thousands
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,3 +196,182 @@ class AcceleratorCost(CostModel):
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds."""
         return np.array([self.cycles(i).cycles / self.unit.clock for i in instances], dtype=float)
+
+
+# -- placement --------------------------------------------------------------------------------------------
+#: The operators that multiply matrices or windows.
+PRODUCTS = with_trait(Trait.PRODUCT)
+#: The figures of a product in a summary.
+_FIGURES = ("batches", "rows", "inner", "columns", "tiles", "calls", "cycles", "utilisation", "waste")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A product on the unit.
+
+    ``node`` is its place in the graph, ``stays`` the operand that is stationary: ``weight``, ``image`` or
+    ``other`` if neither operand is a weight.
+    """
+
+    node: int
+    stays: str
+    tiling: Tiling
+    price: Price
+
+    @property
+    def name(self) -> str:
+        """Return the extents of the product: batches, rows, inner extent and columns."""
+        t = self.tiling
+        batches = f"{t.batches} × " if t.batches > 1 else ""
+        return f"{batches}{t.rows} × {t.inner} × {t.columns}"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Products of one kind that the vector unit does: how many, their multiplications, and the reason."""
+
+    what: str
+    count: int
+    products: int
+    cycles: float
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.what} ({thousands(self.products)} multiplications): {self.reason}"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A graph on a unit and the vector unit next to it: its products by layer, and the rest."""
+
+    unit: Unit
+    layers: tuple[Layer, ...]
+    left: tuple[Left, ...]
+    vector: float
+    moved: float
+
+    @cached_property
+    def tiles(self) -> int:
+        """Return the number of stationary tiles."""
+        return sum(layer.tiling.tiles for layer in self.layers)
+
+    @cached_property
+    def calls(self) -> int:
+        """Return the number of calls of the unit."""
+        return sum(layer.tiling.calls for layer in self.layers)
+
+    @cached_property
+    def cycles(self) -> float:
+        """Return the cycles of the unit's loads and calls."""
+        return sum(layer.tiling.cycles for layer in self.layers)
+
+    @cached_property
+    def utilisation(self) -> float:
+        """Return the multiplications needed as a part of those possible in the unit's cycles."""
+        if not self.layers:
+            return 0.0
+        return sum(layer.tiling.utilisation * layer.tiling.cycles for layer in self.layers) / self.cycles
+
+    @cached_property
+    def waste(self) -> float:
+        """Return the part of the unit's multiplications whose factor is a zero that fills a tile."""
+        capacity = sum(layer.tiling.capacity for layer in self.layers)
+        return 1 - sum(layer.tiling.products for layer in self.layers) / capacity if capacity else 0.0
+
+    @cached_property
+    def share(self) -> float:
+        """Return the part of all multiplications of products that the unit does."""
+        here = sum(layer.tiling.products for layer in self.layers)
+        whole = here + sum(left.products for left in self.left)
+        return here / whole if whole else 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain data, ready for JSON."""
+        return {
+            "unit": self.unit.name,
+            **{
+                name: getattr(self, name)
+                for name in ("tiles", "calls", "cycles", "utilisation", "waste", "share")
+            },
+            "vector_cycles": self.vector,
+            "memory_cycles": self.moved,
+            "layers": [
+                {"stays": layer.stays, **{name: getattr(layer.tiling, name) for name in _FIGURES}}
+                for layer in self.layers
+            ],
+            "left": [
+                {name: getattr(left, name) for name in ("what", "count", "products", "reason")}
+                for left in self.left
+            ],
+        }
+
+    def lines(self) -> list[str]:
+        """Return the figures as sentences."""
+        unit = self.unit
+        if not self.layers:
+            found = [f"no product runs on {unit.name}"]
+        else:
+            found = [
+                f"{len(self.layers)} products on {unit.name}: {thousands(self.tiles)} tiles, "
+                f"{thousands(self.calls)} calls, {thousands(round(self.cycles))} cycles, "
+                f"{self.utilisation:.1%} of its multipliers used, {self.waste:.1%} of its multiplications "
+                "with zeros that fill tiles",
+                f"{self.share:.1%} of the multiplications of products run on the unit",
+            ]
+        found.append(
+            f"the vector unit computes {thousands(round(self.vector))} cycles; memory moves data in "
+            f"{thousands(round(self.moved))} cycles"
+        )
+        return found + [f"left to the vector unit: {left}" for left in self.left]
+
+
+def placement(graph: Graph, unit: Unit) -> Placement:
+    """Return which products of a graph run on a unit and which are left to the vector unit."""
+    cost = AcceleratorCost(unit)
+    layers: list[Layer] = []
+    left: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    vector = moved = 0.0
+    for i, instance in node_instances(graph).items():
+        node = graph.nodes[i]
+        price = cost.cycles(instance)
+        vector += price.vector
+        moved += price.memory
+        kinds = [k for k in instance.inputs if isinstance(k, TensorType)]
+        if node.op == "blocked" and unit.runs(node.named_attrs()):
+            stays = "weight" if instance.constant[1] else "image" if instance.constant[0] else "other"
+            layers.append(Layer(i, stays, Tiling.of(unit, kinds, node.tensor), price))
+        elif node.op in PRODUCTS and price.cycles:
+            what = _kind(node, kinds)
+            count = _multiplications(node, kinds)
+            left.setdefault((what, _reason(unit, node, kinds)), []).append((count, price.cycles))
+    rest = [
+        Left(what, len(found), sum(n for n, _ in found), sum(c for _, c in found), reason)
+        for (what, reason), found in left.items()
+    ]
+    rest.sort(key=lambda one: -one.products)
+    return Placement(unit, tuple(layers), tuple(rest), vector, moved)
+
+
+def _kind(node: Node, kinds: Iterable[TensorType]) -> str:
+    groups = node.named_attrs().get("groups", 1)
+    if groups == 1:
+        return node.op
+    _, weight, *_ = kinds
+    return f"{'depthwise ' if weight.shape[1] == 1 else 'grouped '}{node.op}"
+
+
+def _multiplications(node: Node, kinds: list[TensorType]) -> int:
+    return round(spec_of(node.op).flops(node.named_attrs(), kinds, node.tensor) / 2)
+
+
+def _reason(unit: Unit, node: Node, kinds: list[TensorType]) -> str:
+    """Return why a product is not on the unit."""
+    wanted = unit.streamed if unit.streamed == unit.stationary else f"{unit.streamed} and {unit.stationary}"
+    if any(kind.dtype not in (unit.streamed, unit.stationary) for kind in kinds[:2]):
+        return f"its operands are {kinds[0].dtype}, {unit.name} multiplies {wanted}"
+    inner = kinds[0].shape[-1] if node.op == "matmul" else math.prod(kinds[1].shape[1:])
+    if unit.longest is not None and inner > unit.longest:
+        return f"{thousands(inner)} products do not fit the {unit.accumulator} accumulator"
+    if node.op not in ("matmul", "conv2d") or any(kind.dtype not in FLOAT_DTYPES for kind in kinds):
+        return "no rule puts this operator on a unit"
+    return "by the formulas it takes the vector unit no longer"

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from workbench.kernels.accelerators.reading import folder
-from workbench.kernels.accelerators.unit import FUSED, Unit
+from workbench.kernels.accelerators.unit import FUSED, Unit, folder
 from workbench.rules import Rule, RuleSet, parse_rules
 from workbench.rules.pattern import Compare, Literal
 from workbench.rules.verdicts import law_of

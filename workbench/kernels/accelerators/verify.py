@@ -10,9 +10,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from workbench.kernels.accelerators.reading import folder, unit
 from workbench.kernels.accelerators.rules import law_of_any_unit, unit_rules
-from workbench.kernels.accelerators.unit import FUSED, Unit
+from workbench.kernels.accelerators.unit import FUSED, Unit, folder, unit
 from workbench.laws.verification import Verification
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.half_precision import range_record

@@ -81,22 +81,3 @@ def test_the_command_writes_a_record_and_a_table(monkeypatch, tmp_path, capsys):
     assert "5 open" in (tmp_path / "redundancy.md").read_text()
     with pytest.raises(SystemExit):
         main(["--seconds", "0"])
-
-
-@pytest.mark.slow
-def test_a_law_that_a_set_lacks_is_missing(tmp_path, monkeypatch):
-    runs = tmp_path / "synthesis-of-something" / "runs" / "one"
-    runs.mkdir(parents=True)
-    laws = {
-        "sum-swapped": ["proved", "add(u, v) => add(v, u)"],
-        "both": ["proved", "matmul(x, add(y, z)) => add(matmul(x, z), matmul(x, y))"],
-        "new": ["tested", "relu(add(x, x)) => add(relu(x), relu(x))"],
-    }
-    record = {"row": {"grammar": "small"}, "result": {"laws": laws}}
-    (runs / "run.json").write_text(json.dumps(record))
-    monkeypatch.setattr(redundancy, "rule_set", lambda name: [r for r in RULES if r.name != "swapped"])
-    main(["--laws", str(tmp_path), "--folder", str(tmp_path)])
-    text = (tmp_path / "missing.md").read_text()
-    assert "3 laws: 1 present, 1 derived, 1 missing, 0 open" in text
-    assert "| missing | `relu(add(x, x)) => add(relu(x), relu(x))` |" in text
-    assert "grammar small" in text

@@ -20,7 +20,7 @@ from typing import Any, Final
 from workbench.laws.synthesis.derivation import MOST_TERMS, SECONDS, chains_at
 from workbench.laws.verification.proving.prove import axioms, generic_cases
 from workbench.laws.verification.refuting.refute import search
-from workbench.rules import parse_rule, rule_set
+from workbench.rules import rule_set
 from workbench.rules.pattern import App, Rule, Term, operators_of, subterms
 from workbench.rules.symmetry import canonical
 from workbench.rules.verdicts import law_of
@@ -114,52 +114,6 @@ def _key(rule: Rule) -> frozenset[Any]:
     return frozenset({(first, len(rule.sources)), (second, len(rule.targets))})
 
 
-def missing(law: Rule, rules: Sequence[Rule]) -> Redundant:
-    """Return whether a set has a law, implies it, or lacks it.
-
-    The outcome is ``present``, ``derived``, ``missing`` (not derived within the bounds) or ``open``.
-    """
-    own = _key(law)
-    same = tuple(r.name for r in rules if _key(r) == own)
-    if same:
-        return Redundant(law.name, "present", same)
-    found = redundant(law, rules)
-    return replace(found, outcome="missing") if found.outcome == "independent" else found
-
-
-def synthesised(folder: Path) -> list[Rule]:
-    """Return the laws in the records of all syntheses below a folder, each law once."""
-    found: dict[Any, Rule] = {}
-    for file in sorted(folder.glob("synthesis*/runs/*/run.json")):
-        record = json.loads(file.read_text(encoding="utf-8"))
-        grammar = record["row"]["grammar"]
-        for name, (_, law) in record["result"].get("laws", {}).items():
-            (rule, *_) = parse_rule(f"{name}: {law}")
-            found.setdefault(_key(rule), replace(rule, provenance=(f"grammar {grammar}",)))
-    return list(found.values())
-
-
-def missing_table(found: Sequence[tuple[Rule, Redundant]]) -> str:
-    """Return as a table which synthesised laws the library has, implies, or lacks."""
-    counts = {o: sum(one.outcome == o for _, one in found) for o in ("present", "derived", "missing", "open")}
-    parts = [
-        "# Synthesised laws that the library lacks",
-        "Written by `python -m workbench.laws.synthesis.redundancy --laws results`, from the records of all "
-        f"syntheses there. {len(found)} laws: " + ", ".join(f"{n} {o}" for o, n in counts.items()) + ".",
-        "A law is *present* if a default rule is a renaming of it, under any conditions; *derived* if "
-        "default rules, read in both directions, imply it; *missing* if they do not within the bounds. "
-        "*Open* laws have no generic instance. A missing law is true, but not always useful: it may be of "
-        "one special extent, or of a form that no exporter writes. Associativity of sums and products is "
-        "left to the set `ac`: it makes every e-graph grow.",
-    ]
-    rows = [
-        f"| {one.outcome} | `{law_of(rule)}` | {', '.join(one.used)} | {', '.join(rule.provenance)} |"
-        for rule, one in sorted(found, key=lambda pair: pair[1].outcome)
-    ]
-    head = ["| outcome | law | by | found in |", "|---|---|---|---|"]
-    return "\n\n".join([*parts, "\n".join(head + rows)]) + "\n"
-
-
 # -- the library --------------------------------------------------------------------------------------
 def examine(
     rules: Sequence[Rule],
@@ -235,7 +189,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--axioms", action="store_true", help="ask instead which axioms follow from the others"
     )
-    parser.add_argument("--laws", type=Path, help="ask instead which laws in this folder of results it lacks")
     options = parser.parse_args(arguments)
     if not options.seconds > 0:
         parser.error(f"the limit must be positive, got {options.seconds} (try 600)")
@@ -247,9 +200,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         examine(list(axioms()), {}, seconds=options.seconds, keep=lambda found: None, tell=tell)
         return
     options.folder.mkdir(parents=True, exist_ok=True)
-    if options.laws is not None:
-        _ask_for_missing(options.laws, options.folder, options.seconds)
-        return
     record = options.folder / "redundancy.json"
     known = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
     rules = list(rule_set("default"))
@@ -262,20 +212,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_atomic(options.folder / "redundancy.md", table(rules, found))
     where = options.folder / "redundancy.md"
     print(f"{len(found)} of {len(rules)} rules asked; see {where}", file=sys.stderr)
-
-
-def _ask_for_missing(results: Path, folder: Path, seconds: float) -> None:
-    """Write the synthesised laws that the library lacks, as far as they are decided in the time."""
-    laws, rules, began = synthesised(results), list(rule_set("default")), time.perf_counter()
-    found: list[tuple[Rule, Redundant]] = []
-    for law in laws:
-        if time.perf_counter() - began > seconds:
-            break
-        one = missing(law, rules)
-        found.append((law, one))
-        print(f"{law.name}: {one.outcome} {', '.join(one.used)}".rstrip(), flush=True)
-    write_atomic(folder / "missing.md", missing_table(found))
-    print(f"{len(found)} of {len(laws)} laws asked; see {folder / 'missing.md'}", file=sys.stderr)
 
 
 if __name__ == "__main__":

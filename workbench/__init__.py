@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from workbench._version import __version__ as __version__
-from workbench.support.lazy import MovedModules, lazy_names
+from workbench.support.lazy import MovedModules, door
 
 if TYPE_CHECKING:
     from workbench.certification import certify
@@ -22,7 +22,13 @@ if TYPE_CHECKING:
     from workbench.extraction.api import extractor as extractor
     from workbench.extraction.extract import Extraction as Extraction
     from workbench.frontends import import_onnx as import_onnx
-    from workbench.frontends import load_model, load_onnx, load_torch, save_model, save_onnx
+    from workbench.frontends import (
+        load_model,
+        load_onnx,
+        load_torch,
+        save_model,
+        save_onnx,
+    )
     from workbench.frontends import to_onnx as to_onnx
     from workbench.graph import Graph, GraphBuilder
     from workbench.graph import evaluate as evaluate
@@ -67,8 +73,6 @@ _IN_WINGS = {
     "laws": "Grammar Synthesis Verification sound_rules",
     "studies": "Ablation BacktrackingSearch Searched ablation contributions rule_table search_optimize",
 }
-_HOMES = {name: f"workbench.{module}" for module, names in _NAMES.items() for name in names.split()}
-_MOVED_NAMES = {name: f"workbench.{wing}" for wing, names in _IN_WINGS.items() for name in names.split()}
 
 #: Packages by their former names, and the module that the README ran by its former name.
 _MOVED = {
@@ -97,11 +101,11 @@ if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
         0, MovedModules({f"workbench.{old}": f"workbench.{new}" for old, new in _MOVED.items()})
     )
 
-__getattr__ = lazy_names(
+__getattr__, _ = door(
     __name__,
-    _HOMES,
+    _NAMES,
     modules=("kernels", "laws", "results", "studies", "taso", *_MOVED),
-    moved=_MOVED_NAMES,
+    moved={f"workbench.{wing}": names for wing, names in _IN_WINGS.items()},
 )
 
 

@@ -6,12 +6,13 @@ from importlib.util import find_spec
 import pytest
 
 import workbench
-from workbench.support.lazy import lazy_names
+from workbench.support.lazy import door
 from workbench.support.messages import UnknownName
 
 
 def test_a_name_is_imported_on_first_use_and_kept():
-    attribute = lazy_names("workbench.support", {"times": ".formatting"})
+    attribute, names = door("workbench.support", {"formatting": "times"})
+    assert names == ["times"]
     try:
         assert attribute("times")(2.0) == "2.00×"
         assert workbench.support.times is attribute("times")
@@ -30,7 +31,8 @@ def test_public_modules_are_attributes():
 
 
 def test_a_moved_name_is_found_at_its_former_place():
-    attribute = lazy_names("workbench", {}, moved={"UnknownName": "workbench.support.messages"})
+    attribute, names = door("workbench", {}, moved={"workbench.support.messages": "UnknownName"})
+    assert names == []
     with pytest.warns(DeprecationWarning, match=r"workbench.UnknownName is now workbench.support.messages"):
         assert attribute("UnknownName") is UnknownName
 

@@ -7,33 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from workbench.support.lazy import lazy_names
+from workbench.support.lazy import door
 
 if TYPE_CHECKING:
-    from workbench.certification.certificate import Certificate, Difference, Evidence, Piece
-    from workbench.certification.files import certify_files
-    from workbench.certification.graphs import certify_graphs
-    from workbench.certification.inputs import random_inputs
+    from workbench.certification.certificate import Certificate as Certificate
+    from workbench.certification.certificate import Difference as Difference
+    from workbench.certification.certificate import Evidence as Evidence
+    from workbench.certification.certificate import Piece as Piece
+    from workbench.certification.files import certify_files as certify_files
+    from workbench.certification.graphs import certify_graphs as certify_graphs
+    from workbench.certification.inputs import random_inputs as random_inputs
 
-__all__ = [
-    "Certificate",
-    "Difference",
-    "Evidence",
-    "Piece",
-    "certify",
-    "certify_files",
-    "certify_graphs",
-    "random_inputs",
-]
-
-__getattr__ = lazy_names(
+__getattr__, __all__ = door(
     __name__,
     {
-        **dict.fromkeys(("Certificate", "Difference", "Evidence", "Piece"), ".certificate"),
-        "certify_files": ".files",
-        "certify_graphs": ".graphs",
-        "random_inputs": ".inputs",
+        "certificate": "Certificate Difference Evidence Piece",
+        "files": "certify_files",
+        "graphs": "certify_graphs",
+        "inputs": "random_inputs",
     },
+    own=("certify",),
 )
 
 

@@ -5,64 +5,41 @@ The names below are imported when they are first used, because one model needs o
 
 from typing import TYPE_CHECKING
 
-from workbench.support.lazy import lazy_names
+from workbench.support.lazy import door
 
 if TYPE_CHECKING:
-    from workbench.frontends.coverage import Coverage, OperatorUse
-    from workbench.frontends.graph_runtime import opaque_runner, run_graph
-    from workbench.frontends.model import ModelError
-    from workbench.frontends.model_file import import_model, load_model, save_model
-    from workbench.frontends.onnx.exporter import save_onnx, to_onnx
-    from workbench.frontends.onnx.importer import Imported, import_onnx, load_onnx
-    from workbench.frontends.runtime import RuntimeFailure, run_model
-    from workbench.frontends.torch_export import import_torch, load_torch
+    from workbench.frontends.coverage import Coverage as Coverage
+    from workbench.frontends.coverage import OperatorUse as OperatorUse
+    from workbench.frontends.graph_runtime import opaque_runner as opaque_runner
+    from workbench.frontends.graph_runtime import run_graph as run_graph
+    from workbench.frontends.model import ModelError as ModelError
+    from workbench.frontends.model_file import import_model as import_model
+    from workbench.frontends.model_file import load_model as load_model
+    from workbench.frontends.model_file import save_model as save_model
+    from workbench.frontends.onnx.exporter import save_onnx as save_onnx
+    from workbench.frontends.onnx.exporter import to_onnx as to_onnx
+    from workbench.frontends.onnx.importer import Imported as Imported
+    from workbench.frontends.onnx.importer import import_onnx as import_onnx
+    from workbench.frontends.onnx.importer import load_onnx as load_onnx
+    from workbench.frontends.runtime import RuntimeFailure as RuntimeFailure
+    from workbench.frontends.runtime import run_model as run_model
+    from workbench.frontends.torch_export import import_torch as import_torch
+    from workbench.frontends.torch_export import load_torch as load_torch
 
-
-__all__ = [
-    "Coverage",
-    "Imported",
-    "ModelError",
-    "OperatorUse",
-    "RuntimeFailure",
-    "import_model",
-    "import_onnx",
-    "import_torch",
-    "load_model",
-    "load_onnx",
-    "load_torch",
-    "opaque_runner",
-    "run_graph",
-    "run_model",
-    "save_model",
-    "save_onnx",
-    "to_onnx",
-]
-
-__getattr__ = lazy_names(
+__getattr__, __all__ = door(
     __name__,
     {
-        "Coverage": ".coverage",
-        "Imported": ".onnx.importer",
-        "ModelError": ".onnx.file",
-        "OperatorUse": ".coverage",
-        "RuntimeFailure": ".runtime",
-        "import_model": ".model_file",
-        "import_onnx": ".onnx.importer",
-        "import_torch": ".torch_export",
-        "load_model": ".model_file",
-        "load_onnx": ".onnx.importer",
-        "load_torch": ".torch_export",
-        "opaque_runner": ".graph_runtime",
-        "run_graph": ".graph_runtime",
-        "run_model": ".runtime",
-        "save_model": ".model_file",
-        "save_onnx": ".onnx.exporter",
-        "to_onnx": ".onnx.exporter",
+        "coverage": "Coverage OperatorUse",
+        "graph_runtime": "opaque_runner run_graph",
+        "model_file": "import_model load_model save_model",
+        "onnx.exporter": "save_onnx to_onnx",
+        "onnx.file": "ModelError",
+        "onnx.importer": "Imported import_onnx load_onnx",
+        "runtime": "RuntimeFailure run_model",
+        "torch_export": "import_torch load_torch",
     },
     moved={
-        "import_taso_model": "workbench.studies.taso.model_reader",
-        "load_taso_model": "workbench.studies.taso.model_reader",
-        "save_taso_model": "workbench.studies.taso.model_writer",
-        "to_taso_model": "workbench.studies.taso.model_writer",
+        "workbench.studies.taso.model_reader": "import_taso_model load_taso_model",
+        "workbench.studies.taso.model_writer": "save_taso_model to_taso_model",
     },
 )

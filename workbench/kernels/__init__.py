@@ -5,20 +5,18 @@ Names are imported when they are first used.
 
 from typing import TYPE_CHECKING
 
-from workbench.support.lazy import lazy_names
+from workbench.support.lazy import door
 
 if TYPE_CHECKING:
-    from workbench.kernels.codegen.deployment import with_kernels
-    from workbench.kernels.codegen.partitioned import load_program
-    from workbench.kernels.composites.define import composite
+    from workbench.kernels.codegen.deployment import with_kernels as with_kernels
+    from workbench.kernels.codegen.partitioned import load_program as load_program
+    from workbench.kernels.composites.define import composite as composite
 
-__all__ = ["composite", "load_program", "with_kernels"]
-
-__getattr__ = lazy_names(
+__getattr__, __all__ = door(
     __name__,
     {
-        "composite": ".composites.define",
-        "load_program": ".codegen.partitioned",
-        "with_kernels": ".codegen.deployment",
+        "codegen.deployment": "with_kernels",
+        "codegen.partitioned": "load_program",
+        "composites.define": "composite",
     },
 )

@@ -5,20 +5,18 @@ Names are imported when they are first used.
 
 from typing import TYPE_CHECKING
 
-from workbench.support.lazy import lazy_names
+from workbench.support.lazy import door
 
 if TYPE_CHECKING:
-    from workbench.laws.synthesis import Grammar, Synthesis
-    from workbench.laws.verification import Verification, sound_rules
+    from workbench.laws.synthesis import Grammar as Grammar
+    from workbench.laws.synthesis import Synthesis as Synthesis
+    from workbench.laws.verification import Verification as Verification
+    from workbench.laws.verification import sound_rules as sound_rules
 
-__all__ = ["Grammar", "Synthesis", "Verification", "sound_rules"]
-
-__getattr__ = lazy_names(
+__getattr__, __all__ = door(
     __name__,
     {
-        "Grammar": ".synthesis",
-        "Synthesis": ".synthesis",
-        "Verification": ".verification",
-        "sound_rules": ".verification",
+        "synthesis": "Grammar Synthesis",
+        "verification": "Verification sound_rules",
     },
 )

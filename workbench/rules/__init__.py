@@ -5,37 +5,24 @@ The engine's process imports this package for the patterns alone, so other names
 
 from typing import TYPE_CHECKING
 
-from workbench.support.lazy import lazy_names
+from workbench.support.lazy import door
 
 if TYPE_CHECKING:
-    from workbench.rules.language import RuleSyntaxError, parse_rule, parse_rules
-    from workbench.rules.pattern import Rule, format_rule
-    from workbench.rules.ruleset import RuleSet, load_rules, rule_set, rule_sets
+    from workbench.rules.language import RuleSyntaxError as RuleSyntaxError
+    from workbench.rules.language import parse_rule as parse_rule
+    from workbench.rules.language import parse_rules as parse_rules
+    from workbench.rules.pattern import Rule as Rule
+    from workbench.rules.pattern import format_rule as format_rule
+    from workbench.rules.ruleset import RuleSet as RuleSet
+    from workbench.rules.ruleset import load_rules as load_rules
+    from workbench.rules.ruleset import rule_set as rule_set
+    from workbench.rules.ruleset import rule_sets as rule_sets
 
-
-__all__ = [
-    "Rule",
-    "RuleSet",
-    "RuleSyntaxError",
-    "format_rule",
-    "load_rules",
-    "parse_rule",
-    "parse_rules",
-    "rule_set",
-    "rule_sets",
-]
-
-__getattr__ = lazy_names(
+__getattr__, __all__ = door(
     __name__,
     {
-        "Rule": ".pattern",
-        "RuleSet": ".ruleset",
-        "RuleSyntaxError": ".language",
-        "format_rule": ".pattern",
-        "load_rules": ".ruleset",
-        "parse_rule": ".language",
-        "parse_rules": ".language",
-        "rule_set": ".ruleset",
-        "rule_sets": ".ruleset",
+        "language": "RuleSyntaxError parse_rule parse_rules",
+        "pattern": "Rule format_rule",
+        "ruleset": "RuleSet load_rules rule_set rule_sets",
     },
 )

@@ -5,12 +5,16 @@ The engine's process imports this package before it can answer, so names are imp
 
 from typing import TYPE_CHECKING
 
-from workbench.support.lazy import lazy_names
+from workbench.support.lazy import door
 
 if TYPE_CHECKING:
-    from workbench.saturation.limits import Limits
-    from workbench.saturation.saturation import Saturation
+    from workbench.saturation.limits import Limits as Limits
+    from workbench.saturation.saturation import Saturation as Saturation
 
-__all__ = ["Limits", "Saturation"]
-
-__getattr__ = lazy_names(__name__, {"Limits": ".limits", "Saturation": ".saturation"})
+__getattr__, __all__ = door(
+    __name__,
+    {
+        "limits": "Limits",
+        "saturation": "Saturation",
+    },
+)

@@ -5,44 +5,30 @@ Names are imported when they are first used.
 
 from typing import TYPE_CHECKING
 
-from workbench.support.lazy import lazy_names
+from workbench.support.lazy import door
 
 if TYPE_CHECKING:
-    from workbench.studies.analysis.ablation import Ablation, ablation
-    from workbench.studies.analysis.comparison import Comparison, compare
-    from workbench.studies.analysis.rule_activity import contributions, rule_table
-    from workbench.studies.benchmarks import benchmark
-    from workbench.studies.experiments.registry import read_study
-    from workbench.studies.search import BacktrackingSearch
-    from workbench.studies.search.optimize import Searched, search_optimize
+    from workbench.studies.analysis.ablation import Ablation as Ablation
+    from workbench.studies.analysis.ablation import ablation as ablation
+    from workbench.studies.analysis.comparison import Comparison as Comparison
+    from workbench.studies.analysis.comparison import compare as compare
+    from workbench.studies.analysis.rule_activity import contributions as contributions
+    from workbench.studies.analysis.rule_activity import rule_table as rule_table
+    from workbench.studies.benchmarks import benchmark as benchmark
+    from workbench.studies.experiments.registry import read_study as read_study
+    from workbench.studies.search import BacktrackingSearch as BacktrackingSearch
+    from workbench.studies.search.optimize import Searched as Searched
+    from workbench.studies.search.optimize import search_optimize as search_optimize
 
-__all__ = [
-    "Ablation",
-    "BacktrackingSearch",
-    "Comparison",
-    "Searched",
-    "ablation",
-    "benchmark",
-    "compare",
-    "contributions",
-    "read_study",
-    "rule_table",
-    "search_optimize",
-]
-
-__getattr__ = lazy_names(
+__getattr__, __all__ = door(
     __name__,
     {
-        "Ablation": ".analysis.ablation",
-        "BacktrackingSearch": ".search",
-        "Comparison": ".analysis.comparison",
-        "Searched": ".search.optimize",
-        "ablation": ".analysis.ablation",
-        "benchmark": ".benchmarks",
-        "compare": ".analysis.comparison",
-        "contributions": ".analysis.rule_activity",
-        "read_study": ".experiments.registry",
-        "rule_table": ".analysis.rule_activity",
-        "search_optimize": ".search.optimize",
+        "analysis.ablation": "Ablation ablation",
+        "analysis.comparison": "Comparison compare",
+        "analysis.rule_activity": "contributions rule_table",
+        "benchmarks": "benchmark",
+        "experiments.registry": "read_study",
+        "search": "BacktrackingSearch",
+        "search.optimize": "Searched search_optimize",
     },
 )

@@ -13,38 +13,44 @@ from types import CodeType, ModuleType
 from typing import Any
 
 
-def lazy_names(
+def door(
     package: str,
     homes: Mapping[str, str],
+    *,
+    own: tuple[str, ...] = (),
     modules: tuple[str, ...] = (),
     moved: Mapping[str, str] | None = None,
-) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package that imports each of its names on first use.
+) -> tuple[Callable[[str], Any], list[str]]:
+    """Return the ``__getattr__`` of a package that imports each of its names on first use, and its ``__all__``.
 
     Args:
         package: The name of the package.
-        homes: The module of each name, relative to the package if it begins with a dot.
+        homes: The names that each of its modules has, separated by spaces.
+        own: Names that the package defines itself.
         modules: Submodules that are available as names of the package.
-        moved: The package from which a name is imported now; the former place works, with a warning.
+        moved: The names that each other package has now; the former place works, with a warning.
 
-    >>> lazy_names("workbench", {"Graph": "workbench.graph"})("Graph").__name__
-    'Graph'
+    >>> attribute, names = door("workbench", {"graph": "Graph GraphBuilder"})
+    >>> attribute("Graph").__name__, names
+    ('Graph', ['Graph', 'GraphBuilder'])
     """
+    places = {name: f"{package}.{home}" for home, names in homes.items() for name in names.split()}
+    former = {name: home for home, names in (moved or {}).items() for name in names.split()}
 
     def attribute(name: str) -> Any:
         if name in modules:
             return import_module(f"{package}.{name}")
-        if moved and name in moved:
-            home = moved[name]
+        if name in former:
+            home = former[name]
             warnings.warn(f"{package}.{name} is now {home}.{name}", DeprecationWarning, stacklevel=2)
             return getattr(import_module(home), name)
-        if name not in homes:
+        if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name], package), name)
+        value = getattr(import_module(places[name]), name)
         setattr(sys.modules[package], name, value)  # the next access does not call this function
         return value
 
-    return attribute
+    return attribute, sorted([*places, *own])
 
 
 class MovedModules(MetaPathFinder, Loader):

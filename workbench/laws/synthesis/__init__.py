@@ -5,22 +5,20 @@ Names are imported when they are first used.
 
 from typing import TYPE_CHECKING
 
-from workbench.support.lazy import lazy_names
+from workbench.support.lazy import door
 
 if TYPE_CHECKING:
-    from workbench.laws.synthesis.derivation import Coverage
-    from workbench.laws.synthesis.grammar import Grammar, known_to, read_grammar
-    from workbench.laws.synthesis.synthesis import Synthesis
+    from workbench.laws.synthesis.derivation import Coverage as Coverage
+    from workbench.laws.synthesis.grammar import Grammar as Grammar
+    from workbench.laws.synthesis.grammar import known_to as known_to
+    from workbench.laws.synthesis.grammar import read_grammar as read_grammar
+    from workbench.laws.synthesis.synthesis import Synthesis as Synthesis
 
-__all__ = ["Coverage", "Grammar", "Synthesis", "known_to", "read_grammar"]
-
-__getattr__ = lazy_names(
+__getattr__, __all__ = door(
     __name__,
     {
-        "Coverage": ".derivation",
-        "Grammar": ".grammar",
-        "Synthesis": ".synthesis",
-        "known_to": ".grammar",
-        "read_grammar": ".grammar",
+        "derivation": "Coverage",
+        "grammar": "Grammar known_to read_grammar",
+        "synthesis": "Synthesis",
     },
 )

@@ -5,25 +5,23 @@ Names are imported when they are first used.
 
 from typing import TYPE_CHECKING
 
-from workbench.support.lazy import lazy_names
+from workbench.support.lazy import door
 
 if TYPE_CHECKING:
-    from workbench.laws.verification.admission import Sound, sound_rules
-    from workbench.laws.verification.evidence import Effort
-    from workbench.laws.verification.refuting.cases import Counterexample
-    from workbench.laws.verification.verdict import Verdict
-    from workbench.laws.verification.verify import Verification
+    from workbench.laws.verification.admission import Sound as Sound
+    from workbench.laws.verification.admission import sound_rules as sound_rules
+    from workbench.laws.verification.evidence import Effort as Effort
+    from workbench.laws.verification.refuting.cases import Counterexample as Counterexample
+    from workbench.laws.verification.verdict import Verdict as Verdict
+    from workbench.laws.verification.verify import Verification as Verification
 
-__all__ = ["Counterexample", "Effort", "Sound", "Verdict", "Verification", "sound_rules"]
-
-__getattr__ = lazy_names(
+__getattr__, __all__ = door(
     __name__,
     {
-        "Counterexample": ".refuting.cases",
-        "Effort": ".evidence",
-        "Sound": ".admission",
-        "Verdict": ".verdict",
-        "Verification": ".verify",
-        "sound_rules": ".admission",
+        "admission": "Sound sound_rules",
+        "evidence": "Effort",
+        "refuting.cases": "Counterexample",
+        "verdict": "Verdict",
+        "verify": "Verification",
     },
 )

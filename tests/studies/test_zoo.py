@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from workbench.studies import zoo
-from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.registry import read_study
 from workbench.studies.zoo import find_zoo
 

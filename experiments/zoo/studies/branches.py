@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 from workbench.optimizer.settings import Settings
 from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
-from workbench.studies.experiments.config import Study
-from workbench.studies.experiments.config_loader import (
+from workbench.studies.experiments.config import (
+    Study,
     StudyError,
     check_double,
     check_given,
@@ -27,10 +27,9 @@ from workbench.studies.experiments.config_loader import (
     resource,
     said,
 )
-from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.optimisation import outcome as outcome
 from workbench.studies.experiments.optimisation import run_figures
-from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
 from workbench.studies.experiments.results import NOTHING, frame_of, latency_frame, row_of
 from workbench.studies.experiments.tables import (
     about,

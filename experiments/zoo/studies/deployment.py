@@ -13,17 +13,16 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import Study
-from workbench.studies.experiments.config_loader import (
+from workbench.studies.experiments.config import (
+    Study,
     StudyError,
     check_given,
     check_keys,
     check_names,
     check_numbers,
 )
-from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
 from workbench.studies.experiments.optimisation import outcome as outcome
-from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
 from workbench.studies.experiments.records import geometric_mean
 from workbench.studies.experiments.results import NOTHING, frame_of, latency_frame, row_of
 from workbench.studies.experiments.tables import (

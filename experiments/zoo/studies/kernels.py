@@ -9,10 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import Study
-from workbench.studies.experiments.config_loader import StudyError, check_names
-from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
-from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.studies.experiments.config import Study, StudyError, check_names
+from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
 from workbench.studies.experiments.tables import about, cell, lines, missing, run_table
 from zoo.chains import CHAINS, chain
 from zoo.studies.deployment import known_models, model_file

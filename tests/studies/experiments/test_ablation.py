@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from workbench.studies.experiments.ablation import AblationStudy
-from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.tables import write_tables

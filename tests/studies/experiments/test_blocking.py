@@ -12,7 +12,7 @@ from workbench.studies.experiments.blocking import (
     outcome,
     table,
 )
-from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.registry import read_study
 
 ROOT = Path(__file__).parents[3]

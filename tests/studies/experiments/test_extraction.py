@@ -10,7 +10,7 @@ import pytest
 
 from tests.studies.experiments.studies import SHARED, write_egraph, write_study
 from workbench.studies.experiments import extraction as extraction_study
-from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.extraction import contradictions, markdown, table
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.pool import local_pool

@@ -1,7 +1,6 @@
 """The work of studies whose runs share no preparation."""
 
-from workbench.studies.experiments.isolated_runs import Apart, Call
-from workbench.studies.experiments.plan import Run
+from workbench.studies.experiments.plan import Apart, Call, Run
 from workbench.studies.experiments.process import Outcome
 
 

@@ -18,7 +18,7 @@ from workbench.costs.registry import cost_model as COSTS
 from workbench.extraction.registry import OWN as EXTRACTORS
 from workbench.faces.cli.commands import app
 from workbench.ops import Trait, registry, with_trait
-from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.process import Job, run_jobs
 from workbench.studies.experiments.registry import read_study
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.registry import make_plan, outcome_line, read_study
 from workbench.studies.experiments.synthesis import SynthesisStudy

@@ -5,7 +5,7 @@ import re
 import pandas as pd
 import pytest
 
-from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.results import load

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.registry import read_study
 from zoo.studies.branches import BranchesStudy, Latency, Scaling
 

@@ -3,7 +3,7 @@
 import pytest
 
 from workbench.studies.benchmarks.light import light_names
-from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.registry import read_study
 from zoo.exports import architectures
 from zoo.studies.deployment import DeploymentMethod, DeploymentStudy, known_models

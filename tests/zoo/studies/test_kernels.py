@@ -5,7 +5,7 @@ import pytest
 from tests.kernels.codegen.needs import compiler
 from workbench.graph import GraphBuilder
 from workbench.kernels.codegen.deployment import Deployed
-from workbench.studies.experiments.config_loader import StudyError
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.registry import read_study
 from zoo.chains import CHAINS
 from zoo.studies.kernels import KernelsStudy, Order, figures, make_plan, markdown, outcome, run_one, table

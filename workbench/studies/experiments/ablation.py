@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
-from workbench.studies.experiments.config import NetworkStudy, SaturationMethod
-from workbench.studies.experiments.config_loader import check_double
-from workbench.studies.experiments.isolated_runs import Call, plan_apart
-from workbench.studies.experiments.plan import Cell, Plan, Record, Run, cells
+from workbench.studies.experiments.config import NetworkStudy, SaturationMethod, check_double
+from workbench.studies.experiments.plan import Call, Cell, Plan, Record, Run, cells, plan_apart
 from workbench.studies.experiments.tables import about, distinct, lines, missing, seconds_text
 
 if TYPE_CHECKING:

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from workbench.run.settings import same
 from workbench.saturation.limits import Limits
-from workbench.studies.experiments.config import Study
-from workbench.studies.experiments.config_loader import StudyError, check_given, check_names
-from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
-from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.studies.experiments.config import Study, StudyError, check_given, check_names
+from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
 from workbench.studies.experiments.tables import about, cell, lines, missing, run_table, seconds_text
 from workbench.support.formatting import thousands
 

@@ -1,25 +1,282 @@
-"""The settings that several kinds of studies have: limits of a run, networks, and methods that optimise them."""
+"""Settings of studies: YAML read strictly into dataclasses, checks, and the settings that several kinds have.
+
+An error names the key at fault and suggests the closest valid one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import hashlib
+import os
+import re
+import types
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, TypeAlias
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+
+import yaml
 
 from workbench.optimizer.settings import Settings
 from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
-from workbench.studies.experiments.config_loader import (
-    StudyError,
-    check_given,
-    check_keys,
-    check_names,
-    check_numbers,
-    check_rules,
-    is_file_name,
-)
+from workbench.support.messages import nearest, unknown
+
+# -- reading ----------------------------------------------------------------------------------------------
+#: Suffixes by which the name of a file is recognised if it has no folder.
+SUFFIXES: Final = (".rules", ".pb", ".txt", ".parquet", ".yaml")
 
 
+def is_file_name(text: str) -> bool:
+    """Return whether a setting names a file, and not an entry of the library.
+
+    >>> [is_file_name(t) for t in ("default", "own.rules", "${SHARED}/graph_subst.pb", "analytic:t4")]
+    [False, True, True, False]
+    """
+    return "/" in text or "${" in text or text.endswith(SUFFIXES)
+
+
+def unset(text: str) -> str | None:
+    """Return the first environment variable that a text needs and that is not set, or None."""
+    return next((name for name in re.findall(r"\$\{(\w+)\}", text) if not os.environ.get(name)), None)
+
+
+def filled(text: str) -> str:
+    """Return a text with ``${NAME}`` replaced by the environment's values; all of them must be set."""
+    return re.sub(r"\$\{(\w+)\}", lambda match: os.environ[match[1]], text)
+
+
+def find(text: str, home: Path) -> Path | str:
+    """Return the path of the file that a text names, relative to ``home``, or a text with the reason."""
+    name = unset(text)
+    if name is not None:
+        return f"{text}: {name} is not set in the environment"
+    file = home / filled(text)
+    return file if file.is_file() else f"{text}: there is no such file"
+
+
+def sha256(file: Path) -> str:
+    """Return the SHA-256 digest of a file's contents."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def resource(text: str, home: Path) -> tuple[str, Any, str]:
+    """Return the value of a setting, its form in a run's settings, and the reason if its file is missing.
+
+    The value is the name of an entry of the library, or the path of a file. A file appears in the run's
+    settings with its digest, or without one if it is missing. The reason is empty for an existing resource.
+    """
+    if not is_file_name(text):
+        return text, text, ""
+    file = find(text, home)
+    if isinstance(file, str):
+        return text, {"file": text}, file
+    return str(file), {"file": text, "sha256": sha256(file)}, ""
+
+
+T = TypeVar("T")
+
+
+class StudyError(ValueError):
+    """Raised when a study is not valid; the message names the key at fault."""
+
+
+_NOUNS: Final = {
+    dict: "a mapping",
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "empty",
+}
+
+_PLAIN: Final = (int, float, bool, str)
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """A reader of YAML that refuses a duplicate key, of which YAML would silently keep the last value."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping; raise :class:`StudyError` if a key stands twice in it."""
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise StudyError(f"line {key.start_mark.line + 1}: the key {key.value!r} is duplicated")
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
+        return super().construct_mapping(node, deep)
+
+
+def parse(text: str) -> dict[Any, Any]:
+    """Return a YAML text as a mapping.
+
+    Raise yaml.YAMLError if the text is not YAML, and :class:`StudyError` if it is not a mapping, has a
+    duplicate key or is nested too deeply.
+    """
+    try:
+        data = yaml.load(text, Loader=_Loader)
+    except RecursionError:
+        raise StudyError("a study must have a few levels, got too many") from None
+    if not isinstance(data, dict):
+        raise StudyError(f"a study must be a mapping of keys to values, got {said(data)}")
+    return data
+
+
+def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:
+    """Return settings of a class from a mapping; ``prefix`` is the path of keys that leads to it.
+
+    Raise :class:`StudyError` for an unknown or missing key, a value of another type, or invalid settings.
+    """
+    hints = get_type_hints(cls)
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for key in data:
+        if key not in fields:
+            raise StudyError(f"unknown key '{prefix}{key}'{nearest(str(key), fields)}")
+    for name, f in fields.items():
+        needed = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        if needed and name not in data:
+            raise StudyError(f"'{prefix}{name}' is missing")
+    values = {key: _value(hints[key], value, f"{prefix}{key}") for key, value in data.items()}
+    try:
+        return cls(**values)
+    except StudyError as error:
+        raise StudyError(f"{prefix}{error}") from None
+    except (ValueError, LookupError, OSError) as error:
+        message = str(error.args[0] if error.args else error)
+        # A message about a key begins with its name, which then continues the path to it.
+        own = message.partition(" ")[0] in fields
+        path = prefix if own or not prefix else prefix.rstrip(".") + ": "
+        raise StudyError(path + message) from None
+
+
+def _value(hint: Any, data: Any, key: str) -> Any:
+    """Return a value of the type that a field declares; raise StudyError if the data do not fit it."""
+    if isinstance(hint, types.UnionType):
+        if set(get_args(hint)) <= set(_PLAIN):
+            return _plain(data, key)
+        return _one_of(get_args(hint), dict(_of(dict, data, key)), key)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return read_object(hint, _of(dict, data, key), f"{key}.")
+    if get_origin(hint) is tuple:
+        kind = get_args(hint)[0]
+        return tuple(_of(kind, item, f"{key}[{i}]") for i, item in enumerate(_of(list, data, key)))
+    if hint is float:
+        return float(_of(float, data, key))
+    if hint in (int, str, bool):
+        return _of(hint, data, key)
+    value = get_args(hint)[1]
+    return {
+        _of(str, name, key): _value(value, v, f"{key}.{name}") for name, v in _of(dict, data, key).items()
+    }
+
+
+def _plain(data: Any, key: str) -> Any:
+    """Return a number, a text or a truth value unchanged; raise StudyError for anything else."""
+    if not isinstance(data, _PLAIN):
+        raise StudyError(f"{key} must be a number, a text, or true or false, got {said(data)}")
+    return data
+
+
+def _one_of(kinds: Iterable[Any], data: dict[Any, Any], key: str) -> Any:
+    """Return settings of one of several classes, selected by the key ``by``."""
+    known = {kind.BY: kind for kind in kinds}
+    if "by" not in data:
+        raise StudyError(f"'{key}.by' is missing; it must be one of {', '.join(known)}")
+    by = _of(str, data.pop("by"), f"{key}.by")
+    check_names(f"{key}.by", "way", [by], known)
+    return read_object(known[by], data, f"{key}.")
+
+
+def _of(kind: type, data: Any, key: str) -> Any:
+    fits: Callable[[Any], bool] = {
+        float: lambda d: isinstance(d, int | float) and not isinstance(d, bool),
+        int: lambda d: isinstance(d, int) and not isinstance(d, bool),
+    }.get(kind, lambda d: isinstance(d, kind))
+    if not fits(data):
+        wanted = "a whole number" if kind is int else _NOUNS[kind]
+        raise StudyError(f"{key} must be {wanted}, got {said(data)}")
+    return data
+
+
+def said(data: object) -> str:
+    """Return a description of a value for messages: its kind and, for simple values, the value itself."""
+    noun = _NOUNS.get(type(data), f"a {type(data).__name__}")
+    return noun if isinstance(data, dict | list | None) else f"{noun} ({str(data)[:40]!r})"
+
+
+def check_given(**named: Collection[object]) -> None:
+    """Raise :class:`StudyError` for the first key that names nothing."""
+    for key, names in named.items():
+        if not names:
+            raise StudyError(f"{key} must name at least one, got none")
+
+
+def check_names(key: str, noun: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raise :class:`StudyError` for an unknown name, with the nearest known one, or for a duplicate.
+
+    Args:
+        key: The key of the names in the study.
+        noun: A noun for the message, such as ``"network"``.
+        names: The names to check.
+        known: The valid names.
+    """
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise StudyError(f"{key}: {unknown(noun, name, known)}")
+    check_double(key, names)
+
+
+def check_double(key: str, names: Iterable[str]) -> None:
+    """Raise :class:`StudyError` for a duplicate name."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise StudyError(f"{key}: {name!r} is duplicated")
+        seen.add(name)
+
+
+def check_numbers(
+    numbers: Mapping[str, float], grace: float = 0.0, memory: float = 1.0, seed: int = 0
+) -> None:
+    """Check the numeric settings of a study.
+
+    Args:
+        numbers: Numbers that must be positive and finite, by their keys.
+        grace: Seconds, at least 0 and below 2^32.
+        memory: GiB, positive and finite.
+        seed: A seed, at least 0 and below 2^32.
+
+    Raises:
+        StudyError: A number is out of its range.
+    """
+    for key, value in {**numbers, "memory": memory}.items():
+        if not 0 < value < float("inf"):
+            raise StudyError(f"{key} must be a positive number, got {value}")
+    for key, value in {"grace": grace, "seed": seed}.items():
+        if not 0 <= value < 2**32:
+            raise StudyError(f"{key} must be at least 0 and below 2^32, got {value}")
+
+
+def check_keys(key: str, names: Iterable[str]) -> None:
+    """Raise :class:`StudyError` for a name that cannot be part of a folder's name."""
+    for name in names:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+            raise StudyError(
+                f"{key}: a name must start with a letter or digit and contain only letters, digits, '.', '_' "
+                f"and '-', got {name!r}"
+            )
+
+
+def check_rules(rules: str) -> None:
+    """Raise LookupError with the nearest name if a text is neither a file's name nor a rule set's name."""
+    from workbench.rules import rule_set
+
+    if not is_file_name(rules):
+        rule_set(rules)
+
+
+# -- settings of several kinds ----------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
     """The settings of every study; a kind adds its own.

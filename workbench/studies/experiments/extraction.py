@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
-from workbench.studies.experiments.config import Study
-from workbench.studies.experiments.config_loader import (
+from workbench.studies.experiments.config import (
+    Study,
     StudyError,
     check_double,
     check_given,

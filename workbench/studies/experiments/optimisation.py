@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from workbench.run.trace import StopReason
 from workbench.studies.experiments.config import NetworkStudy, SaturationMethod, SearchMethod
-from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
-from workbench.studies.experiments.plan import Cell, Plan, Record, Run, cells
+from workbench.studies.experiments.plan import Call, Cell, Plan, Record, Run, cells, plan_apart, repeats
 from workbench.studies.experiments.records import estimate, geometric_mean, record
 from workbench.studies.experiments.results import (
     NOTHING,

@@ -13,8 +13,7 @@ from typing import Final
 
 import yaml
 
-from workbench.studies.experiments.config import Study
-from workbench.studies.experiments.config_loader import StudyError, check_names, parse, read_object, said
+from workbench.studies.experiments.config import Study, StudyError, check_names, parse, read_object, said
 from workbench.studies.experiments.plan import Plan, Record
 from workbench.studies.zoo import find_zoo
 from workbench.support.plugins import Table

@@ -9,16 +9,15 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import Study
-from workbench.studies.experiments.config_loader import (
+from workbench.studies.experiments.config import (
+    Study,
     StudyError,
     check_double,
     check_rules,
     is_file_name,
     resource,
 )
-from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
-from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
 from workbench.studies.experiments.tables import about, lines, missing, run_table, seconds_text
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
-from workbench.studies.experiments.config import Study
-from workbench.studies.experiments.config_loader import (
+from workbench.studies.experiments.config import (
+    Study,
     check_double,
     check_given,
     check_names,
@@ -18,8 +18,7 @@ from workbench.studies.experiments.config_loader import (
     is_file_name,
     resource,
 )
-from workbench.studies.experiments.isolated_runs import Call, plan_apart, repeats
-from workbench.studies.experiments.plan import Plan, Record, Run
+from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
 from workbench.studies.experiments.tables import (
     about,
     cell,

@@ -1,3 +1,5 @@
+"""Negative costs: subtracted, or left to a method that takes them."""
+
 import itertools
 import math
 import random
@@ -7,7 +9,7 @@ import pytest
 
 from tests.extraction.egraphs import egraph_of, random_egraph, selection_cost
 from workbench.extraction import Extraction, NoExtraction, Status, extract
-from workbench.extraction.negative_costs import signed
+from workbench.extraction.extract import signed
 from workbench.extraction.problem import is_acyclic
 
 

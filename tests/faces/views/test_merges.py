@@ -5,7 +5,7 @@ import pytest
 
 import workbench
 from tests.extraction.egraphs import random_egraph
-from workbench.faces.views.merges import class_map, merges
+from workbench.faces.views.egraphs import class_map, merges
 
 
 @pytest.fixture(scope="module")

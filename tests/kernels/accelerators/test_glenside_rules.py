@@ -9,7 +9,7 @@ from workbench.kernels.accelerators import unit
 from workbench.kernels.accelerators.glenside_rules import FILLING_AXIOMS, demanded, filling, generic
 from workbench.laws.verification import Verification
 from workbench.laws.verification.evidence import Effort
-from workbench.laws.verification.proving.prove import axioms
+from workbench.laws.verification.proving import axioms
 from workbench.rules import parse_rules
 from workbench.saturation import Limits, Saturation
 

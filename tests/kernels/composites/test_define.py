@@ -79,7 +79,7 @@ def test_its_law_is_judged_by_the_verifier(declared):
 
 
 def test_what_follows_from_the_definition_is_proved(declared):
-    from workbench.laws.verification.proving.prove import axioms
+    from workbench.laws.verification.proving import axioms
 
     own = declared("own_gemm", "A{T}[M K], B{T}[K N] -> C{T}[M N]", "C[i j] = sum(k) A[i k] * B[k j]")
     rules = workbench.parse_rules(

@@ -13,7 +13,7 @@ from workbench.laws.verification.library import (
     table,
     write_status,
 )
-from workbench.laws.verification.proving.prove import axioms
+from workbench.laws.verification.proving import axioms
 from workbench.laws.verification.refuting.refute import search
 from workbench.laws.verification.verify import Verification
 from workbench.rules import parse_rule, rule_set

@@ -4,7 +4,7 @@ import pytest
 
 import workbench
 from workbench.rules import parse_rules
-from workbench.studies.analysis.derivation import Derivations
+from workbench.studies.analysis.comparison import Derivations
 
 
 def derived(graph, rules):

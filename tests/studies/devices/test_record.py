@@ -1,3 +1,5 @@
+"""A device's measurements as a recorded cost table."""
+
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,15 @@ from workbench.costs.store import Measurement
 from workbench.rules import rule_set
 from workbench.studies.devices.instances import saturated_instances
 from workbench.studies.devices.operators import Protocol, measure_instances
-from workbench.studies.devices.record import merge, record_table, roofline_of, table_name
-from workbench.studies.devices.spec_io import ExchangeError, Results, write_results
+from workbench.studies.devices.spec_io import (
+    ExchangeError,
+    Results,
+    merge,
+    record_table,
+    roofline_of,
+    table_name,
+    write_results,
+)
 
 GPU = {
     "device": "NVIDIA H200, torch 2.8.0, no TF32", "gpu": "NVIDIA H200", "tf32": False, "torch": "2.8.0",

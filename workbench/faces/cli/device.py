@@ -151,7 +151,7 @@ def record(
     """Make the recorded cost table of a device from its measurements."""
     for path in results:
         check_input(path)
-    from workbench.studies.devices.record import record_table
+    from workbench.studies.devices.spec_io import record_table
 
     target, merged = record_table(results, output)
     typer.echo(f"{len(merged.measured)} instances of {merged.device['device']} in {target}")

@@ -4,14 +4,14 @@ A figure of records takes a pandas frame, a file of records, or results of :func
 :data:`~workbench.studies.experiments.records.COLUMNS` describes the columns.
 """
 
-from workbench.faces.plots.accelerator import plot_accelerator_cycles as plot_accelerator_cycles
-from workbench.faces.plots.accelerator import plot_accelerator_use as plot_accelerator_use
 from workbench.faces.plots.bars import plot_optimiser_time as plot_optimiser_time
 from workbench.faces.plots.bars import plot_speedup as plot_speedup
 from workbench.faces.plots.bars import plot_stages as plot_stages
 from workbench.faces.plots.bars import speedup_data as speedup_data
 from workbench.faces.plots.bars import stages_data as stages_data
 from workbench.faces.plots.cost import plot_ablation as plot_ablation
+from workbench.faces.plots.cost import plot_accelerator_cycles as plot_accelerator_cycles
+from workbench.faces.plots.cost import plot_accelerator_use as plot_accelerator_use
 from workbench.faces.plots.cost import plot_cost_bars as plot_cost_bars
 from workbench.faces.plots.cost import plot_cost_curve as plot_cost_curve
 from workbench.faces.plots.cost import plot_gap as plot_gap

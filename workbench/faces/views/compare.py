@@ -13,8 +13,7 @@ from workbench.studies.analysis.comparison import MARKS, Comparison, Side
 
 if TYPE_CHECKING:
     from workbench.optimizer.result import Result
-    from workbench.studies.analysis.comparison import Comparison
-    from workbench.studies.analysis.derivation import Birth
+    from workbench.studies.analysis.comparison import Birth, Comparison
 
 
 #: Limit on operators in the static table; the others are counted.

@@ -110,7 +110,7 @@ def _measured(measured: Ranking | None) -> str:
 
 def _accelerator(placement: Placement) -> str:
     from workbench.faces.plots import plot_accelerator_cycles, plot_accelerator_use
-    from workbench.faces.plots.accelerator import accelerator_size
+    from workbench.faces.plots.cost import accelerator_size
 
     text = "".join(paragraph(line) for line in placement.lines())
     if not placement.layers:

@@ -15,7 +15,7 @@ from workbench.kernels.accelerators.unit import FUSED, Unit, folder, unit
 from workbench.laws.verification import Verification
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.half_precision import range_record
-from workbench.laws.verification.proving.prove import axioms
+from workbench.laws.verification.proving import axioms
 from workbench.laws.verification.verdict import Verdict
 from workbench.rules import Rule, parse_rules
 from workbench.support.files import write_atomic

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 from workbench.graph import GraphBuilder
 from workbench.laws.proof_graph import ProofGraph
 from workbench.laws.verification.instances.ground import Instance
-from workbench.laws.verification.proving.chain import Chain, find_chain
-from workbench.laws.verification.proving.prove import generic_cases
+from workbench.laws.verification.proving import Chain, find_chain, generic_cases
 from workbench.laws.verification.refuting.refute import search
 from workbench.ops import TensorType
 from workbench.rules.pattern import (

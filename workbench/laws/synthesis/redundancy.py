@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from workbench.laws.synthesis.derivation import MOST_TERMS, SECONDS, chains_at
-from workbench.laws.verification.proving.prove import axioms, generic_cases
+from workbench.laws.verification.proving import axioms, generic_cases
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules import rule_set
 from workbench.rules.pattern import App, Rule, Term, operators_of, subterms

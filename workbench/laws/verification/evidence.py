@@ -18,8 +18,15 @@ from workbench.laws.theorems.steps import Rejected
 from workbench.laws.verification.instances.boundary_values import OPEN, Corner, decisions_of
 from workbench.laws.verification.instances.ground import Instance, broadcasting_mismatch
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.proving.chain import find_chain, replay
-from workbench.laws.verification.proving.prove import Cases, Proof, axioms, generic_cases, spreads
+from workbench.laws.verification.proving import (
+    Cases,
+    Proof,
+    axioms,
+    find_chain,
+    generic_cases,
+    replay,
+    spreads,
+)
 from workbench.laws.verification.refuting.cases import replays
 from workbench.laws.verification.refuting.exact_arithmetic import NEAR
 from workbench.laws.verification.refuting.models import corners_of

@@ -16,8 +16,8 @@ from workbench.laws.theorems.prove import attempt
 from workbench.laws.theorems.steps import Rejected
 from workbench.laws.theorems.store import REASONS, rules_of, theorems, without_proof, write_proofs
 from workbench.laws.theorems.typability import why_guarded
-from workbench.laws.verification.proving.chain import find_chain as chain_at
-from workbench.laws.verification.proving.prove import generic_cases
+from workbench.laws.verification.proving import find_chain as chain_at
+from workbench.laws.verification.proving import generic_cases
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules.pattern import Rule, operators_of
 from workbench.rules.verdicts import has_proof, law_of, library, proofs

@@ -24,7 +24,7 @@ from workbench.laws.verification.evidence import (
     refuted_by,
     screen,
 )
-from workbench.laws.verification.proving.prove import Prover
+from workbench.laws.verification.proving import Prover
 from workbench.laws.verification.refuting.refute import Findings
 from workbench.laws.verification.verdict import OUTCOMES, Verdict
 from workbench.ops import Trait, with_trait

@@ -8,7 +8,7 @@ from workbench.laws.verification.instances.boundary_values import (
     spread_axes,
     wild,
 )
-from workbench.laws.verification.proving.prove import generic_cases
+from workbench.laws.verification.proving import generic_cases
 from workbench.rules import parse_rule
 
 

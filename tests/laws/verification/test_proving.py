@@ -2,7 +2,7 @@ from itertools import product
 
 import pytest
 
-from workbench.laws.verification.proving.prove import Prover, axioms, generic_cases
+from workbench.laws.verification.proving import Prover, axioms, generic_cases
 from workbench.rules import parse_rule, parse_rules, rule_set
 from workbench.saturation import Limits
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from workbench.laws.verification.proving.chain import find_chain, replay
-from workbench.laws.verification.proving.prove import axioms, generic_cases
+from workbench.laws.verification.proving import axioms, find_chain, generic_cases, replay
 from workbench.rules import parse_rule, rule_set
 from workbench.rules.pattern import App, Literal, subterms
 

@@ -67,11 +67,11 @@ def test_a_model_that_is_given_twice_has_two_sessions(monkeypatch, large):
         assert first.kernels == second.kernels
 
 
-def test_a_large_model_is_not_kept_for_its_kernels_and_is_loaded_again_to_be_timed(monkeypatch):
+def test_a_huge_model_is_not_kept_for_its_kernels_and_is_loaded_again_to_be_timed(monkeypatch):
     small = Loaded(products(), feeds, 1)
     assert small.kernels
     assert small._session is not None
-    monkeypatch.setattr(ort_sessions, "LARGE", 0)
+    monkeypatch.setattr(ort_sessions, "HUGE", 0)
     large = Loaded(products(), feeds, 1)
     assert large.kernels == small.kernels
     assert large._session is None
@@ -97,7 +97,7 @@ class Counted:
 def test_a_slow_model_that_is_loaded_again_is_not_run_once_more(monkeypatch, long, more):
     runs, real = [], runtime.session
     monkeypatch.setattr(runtime, "session", lambda *a, **k: Counted(real(*a, **k), runs))
-    monkeypatch.setattr(ort_sessions, "LARGE", 0)
+    monkeypatch.setattr(ort_sessions, "HUGE", 0)
     monkeypatch.setattr(ort_sessions, "LONG", long)
     model = Loaded(products(), feeds, 1)
     assert model.kernels

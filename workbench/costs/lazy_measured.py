@@ -55,13 +55,15 @@ class Economical(CostModel):
         """Set the current model, which gets ``seconds`` of its own, and choose its probes."""
         self.model.bind(graph)
         self._spent_before = self.model.seconds
-        missing = self.model.unknown(instances_of(graph))
-        estimated = self.model.known(missing).tolist() if missing else []
-        order = sorted(zip(missing, estimated, strict=True), key=lambda pair: (pair[0].op, -pair[1]))
-        self._probes = [
+        instances = instances_of(graph)
+        missing = {id(instance) for instance in self.model.unknown(instances)}
+        prices = self.model.known(instances).tolist() if missing else []
+        order = sorted(zip(instances, prices, strict=False), key=lambda pair: (pair[0].op, -pair[1]))
+        self._probes = [  # what is known already is a probe too, so a second call measures none
             instance
             for _, same in groupby(order, key=lambda pair: pair[0].op)
-            for instance, _ in list(same)[:_PROBES]
+            for instance in [one for one, _ in same][:_PROBES]
+            if id(instance) in missing
         ]
         self.model.bind(graph)  # reset the source, which counts the instances priced since the last bind
 

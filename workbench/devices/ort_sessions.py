@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from workbench.frontends.onnx.file import Apart
 
 #: Of models with weights of more bytes, one candidate is loaded at a time.
-LARGE: Final = 1 << 25
+LARGE: Final = 1 << 26
 
 #: Of models with weights of more bytes, only one model is loaded at a time.
 HUGE: Final = 1 << 28
@@ -64,12 +64,12 @@ class Loaded:
     def kernels(self) -> Kernels | None:
         """Return the kernels that a run executes, or None for a model with a loop.
 
-        A session of more than :data:`LARGE` bytes of weights is dropped again: most results have the
+        A session of more than :data:`HUGE` bytes of weights is dropped again: most results have the
         kernels of the original, and then no second session is needed.
         """
         if self._kernels is None:
             self.load()
-            if self.large:
+            if self.huge:
                 self.unload()
         return self._kernels
 

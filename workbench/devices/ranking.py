@@ -29,24 +29,30 @@ if TYPE_CHECKING:
 #: The least and largest number of rounds; below nine, the interval of the median is the range of all rounds.
 _LEAST, _MOST = 9, 500
 
-#: The least number of rounds in a quick ranking.
-_FEWEST = 3
-
 #: The number of blocks in which huge models are timed, and the rounds in one block.
-_BLOCKS, _RUNS = 4, 3
+_BLOCKS, _RUNS = 4, 4
 
 #: The largest number of rounds of the model as given: they show the gain of cleaning, and decide nothing.
 _CLEANING = 5
 
-#: The gain from which a quick ranking goes on after its time if disturbances hide it, and the gain up to which
-#: it is timed once more with new sessions: those of one model differ by their places in memory.
+#: A candidate wins a round if it is faster than the mean of both copies of the original by this fraction.
+WORTH: Final = 0.01
+
+#: The sequential test of a quick ranking, Wald's ratio test on the rounds won. A candidate that wins no more than
+#: half of all rounds, as one whose median gain is at most ``WORTH``, is accepted in one sitting with a probability of
+#: at most ``ERROR``. One that wins ``MOSTLY`` of them or more is refused with at most the same.
+MOSTLY, ERROR = 0.8, 0.05
+_WON, _LOST, _BOUND = math.log(MOSTLY / 0.5), math.log((1 - MOSTLY) / 0.5), math.log((1 - ERROR) / ERROR)
+
+#: The rounds of a sitting before which its time does not end it, since fewer cannot accept a candidate, and the most,
+#: so that what is near the border does not take longest. A round that takes longer than all should counts as ``_SLOW``.
+_FEWEST, _LOOKS, _SLOW = 7, 24, 4
+
+#: The gain from which a quick ranking that is undecided goes on after its time, and the gain up to which two of three
+#: sittings must accept: sessions of one model differ by their places in memory.
 GAIN, BORDER = 0.02, 0.25
 #: The most sittings of a quick ranking, each of which takes its time.
 PATIENCE: Final = 3
-
-#: A quick ranking stops looking for gains below this fraction of the time and does not count them, because
-#: two copies of one model in memory differ by as much.
-WORTH: Final = 0.01
 
 
 class Timed(Protocol):
@@ -99,8 +105,10 @@ class Ranking:
     if the original is its cleaned form; its speed-up is relative to the original, and ``cleaned`` says what
     was done. If ``decided`` is false,
     the figures are for information: the result was chosen by costs of another device. ``failure`` says why
-    nothing could be timed. ``alike`` are the candidates of which the runtime makes the same kernels as of the
-    original: they are not timed, and their speed-up is 1.
+    nothing could be timed. ``accepted`` are the candidates that the sequential test of a quick ranking found to be
+    faster; it is None if intervals decide. ``seed`` is that of the inputs and of the order of the runs. ``alike`` are
+    the candidates of which the runtime makes the same kernels as of the original: they are not timed, and their
+    speed-up is 1.
     """
 
     original: Entrant
@@ -115,10 +123,14 @@ class Ranking:
     decided: bool = True
     failure: str = ""
     alike: tuple[int, ...] = ()
+    accepted: tuple[int, ...] | None = None
+    seed: int = 0
 
     def order(self) -> list[int]:
         """Return the candidates that are faster than the original beyond the noise, the fastest first."""
-        faster = [i for i, c in enumerate(self.candidates) if c.interval[0] > 1 + self.noise]
+        faster = self.accepted
+        if faster is None:
+            faster = tuple(i for i, c in enumerate(self.candidates) if c.interval[0] > 1 + self.noise)
         return sorted(faster, key=lambda i: (-self.candidates[i].speedup, i))
 
     def summary(self) -> dict[str, Any]:
@@ -130,6 +142,8 @@ class Ranking:
             "winner": self.winner,
             "noise": self.noise,
             "rounds": self.rounds,
+            "seed": self.seed,
+            "accepted": None if self.accepted is None else list(self.accepted),
             "decided": self.decided,
             "failure": self.failure,
             "alike": list(self.alike),
@@ -212,11 +226,12 @@ def rank(
     The original runs twice in each round. The difference between its two copies is the noise that a
     candidate has to beat.
 
-    A quick ranking ends when a candidate is clearly faster, or when none can be expected to turn out faster
-    in the rounds that are left. It times models with the same kernels once, and few long rounds are enough:
-    two if one takes longer than all of them should. If time is up and disturbances hide a gain of at least
-    :data:`GAIN`, and once if a gain is at most :data:`BORDER`, it goes on with new sessions: up to
-    :data:`PATIENCE` times as long.
+    A quick ranking is a sequential test: it ends as soon as the best candidate is accepted or all are refused
+    (see :data:`ERROR`), mostly after four to ten rounds. It times models with the same kernels once. A gain of at
+    most :data:`BORDER` must be accepted in two of three sittings, which have sessions of their own, and beyond the
+    difference of both copies; one of less than :data:`WORTH` ends them. If time is up before the test ends, and a
+    candidate seems to gain at least :data:`GAIN`, it goes on with new sessions: up to :data:`PATIENCE` times as long.
+    If runs take longer than all time, two rounds are enough.
     Candidates with large weights run against the original one after another, so that at most two models are
     loaded; of models with huge weights, one.
 
@@ -226,7 +241,7 @@ def rank(
         target: The program that runs the models.
         original_cost: The cost of the original according to the cost model, in microseconds.
         seconds: The time limit of all rounds.
-        seed: The seed of the inputs.
+        seed: The seed of the inputs and of the order of the runs.
         uncleaned: The model as it was given, which is timed against the original first.
         quick: Whether the ranking is quick.
         clock: The clock of the time limit, in seconds.
@@ -248,28 +263,35 @@ def rank(
         entrants: list[Any] = list(timers[1 : len(given) + 1])
         stands_for = _same_kernels([first, *entrants]) if quick else list(range(len(given) + 1))
         run = [i for i, other in enumerate(stands_for) if i == other and i]  # candidates to be timed
-        figures = _Figures(target.title, original_cost, given, stands_for, max(1, len(run)), quick, began)
+        figures = _Figures(
+            target.title, original_cost, given, stands_for, max(1, len(run)), quick, seed, began
+        )
         one_by_one = quick and getattr(first, "large", False)
         groups = [[i] for i in run] if one_by_one else [run]
         share = seconds / max(1, len(groups))
         if uncleaned is not None:
             cleaned, as_it_came = rounds(
-                [first, timers[-1]], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=1e6 * seconds
+                [first, timers[-1]], seconds=seconds / 4, least=3, most=_CLEANING, slow=1e6 * seconds
             )
             as_given = _entrant(original_cost, as_it_came, cleaned)
             _unload(timers[-1:] if one_by_one else ())
         if quick and not run:
-            taken = rounds([first], seconds=seconds / 4, least=_FEWEST, most=_CLEANING, slow=1e6 * seconds)
-            return replace(figures.ranking([*taken, *taken], ()), given=as_given)
-        found: list[Ranking] = []
-        for group in groups:
+            alone = _entrant(original_cost, [first()])
+            found = [figures.ranking([[alone.median]] * 2, (), ())]
+            groups = [[]]
+        else:
+            found = []
+        for group in groups if run or not quick else ():
+            _unload([entrants[i - 1] for i in run if i not in group] if one_by_one else ())
+            timed = [first, *(entrants[i - 1] for i in group), again]
             if one_by_one and first.huge:
-                enough = partial(figures.decided, group=group, seconds=share)
-                taken = blocks(first, entrants[group[0] - 1], seconds=share, enough=enough)
+                taken, accepted = _in_blocks(first, timed[1], figures, share)
+            elif quick:
+                taken, accepted = _sittings(timed, figures, share, clock)
             else:
-                timed = [first, *(entrants[i - 1] for i in group), again]
-                taken = _sittings(timed, figures, group, share, clock)
-            found.append(figures.ranking(taken, group))
+                taken = rounds(timed, seconds=share, clock=clock, least=_LEAST, most=_MOST, seed=seed)
+                accepted = ()
+            found.append(figures.ranking(taken, group, [group[i - 1] for i in accepted]))
             _unload([entrants[i - 1] for i in group] if one_by_one else ())
     return replace(_merged(found, groups, stands_for), given=as_given)
 
@@ -323,12 +345,15 @@ class _Figures:
     stands_for: Sequence[int]
     timed: int
     quick: bool
+    seed: int
     began: float
 
-    def ranking(self, taken: list[list[float]], group: Sequence[int]) -> Ranking:
-        """Return the ranking by the figures of a group."""
+    def ranking(
+        self, taken: Sequence[Sequence[float]], group: Sequence[int], accepted: Sequence[int]
+    ) -> Ranking:
+        """Return the ranking by the figures of a group; ``accepted`` are the numbers of its fast candidates."""
         reference, *others, copy = taken
-        _, apart = paired_speedup(reference, copy)
+        gap, apart = paired_speedup(reference, copy)
         known = {0: reference} | dict(zip(group, others, strict=True))
         return Ranking(
             original=_entrant(self.original_cost, reference),
@@ -336,63 +361,114 @@ class _Figures:
                 _entrant(c.cost, known.get(self.stands_for[i], reference), reference, self.timed)
                 for i, c in enumerate(self.given, 1)
             ),
-            noise=max(WORTH if self.quick else 0.0, *(abs(1 - edge) for edge in apart)),
+            noise=max(WORTH, abs(1 - gap)) if self.quick else max(abs(1 - edge) for edge in apart),
             rounds=len(reference),
             target=self.title,
             seconds=time.perf_counter() - self.began,
             alike=tuple(i - 1 for i, other in enumerate(self.stands_for) if i and not other),
+            accepted=tuple(i - 1 for i, j in enumerate(self.stands_for) if j in accepted)
+            if self.quick
+            else None,
+            seed=self.seed,
         )
 
-    def decided(self, taken: list[list[float]], group: Sequence[int], seconds: float, least: int = 0) -> bool:
-        """Return whether a candidate is clearly faster after ``least`` rounds, or none can be in the time left."""
-        spent = sum(map(sum, taken)) / 1e6
-        found = self.ranking(taken, group)
-        whole = seconds * (PATIENCE if _hidden(found) else 1)
-        left = min(_MOST / len(taken[0]), whole / spent if spent else math.inf)
-        return len(taken[0]) >= least and (_clear(found) or _hopeless(found, left))
+    def leader(
+        self, taken: Sequence[Sequence[float]], slow: float = math.inf, since: int = 0
+    ) -> tuple[int, float]:
+        """Return the place of the fastest candidate that is not refused, and its evidence; 0 if all are refused.
 
-    def settled(self, taken: list[list[float]], group: Sequence[int], seconds: float, sitting: int) -> bool:
-        """Return whether the figures suffice after a sitting of ``seconds``; the first sitting is number 0."""
-        found = self.ranking(taken, group)
-        if not _clear(found):
-            return not _hidden(found) or self.decided(taken, group, seconds)
-        return sitting > 0 or not found.order() or found.candidates[found._best()].speedup > 1 + BORDER
+        Rounds before ``since`` do not count; see :func:`evidence` for ``slow``.
+        """
+        reference, *others, copy = (t[since:] for t in taken)
+        found = {i: evidence(reference, one, copy, slow) for i, one in enumerate(others, 1)}
+        left = [i for i, known in found.items() if known > -_BOUND]
+        best = max(left, key=lambda i: paired_speedup(reference, others[i - 1])[0], default=0)
+        return best, found.get(best, -math.inf)
+
+    def ended(self, taken: Sequence[Sequence[float]], slow: float = math.inf, since: int = 0) -> bool:
+        """Return whether the test ends: the fastest candidate is accepted, or all are refused."""
+        best, known = self.leader(taken, slow, since)
+        return len(taken[0]) > since + 1 and (not best or known >= _BOUND)
+
+
+def evidence(
+    reference: Sequence[float], taken: Sequence[float], copy: Sequence[float], slow: float = math.inf
+) -> float:
+    """Return the logarithm of how many times likelier rounds are if ``MOSTLY`` of them are won than half.
+
+    Args:
+        reference: The figures of the original.
+        taken: The figures of the candidate.
+        copy: The figures of the original's second copy.
+        slow: A round whose figures are together larger counts as ``_SLOW``.
+
+    >>> evidence([2.0] * 7, [1.0] * 7, [2.0] * 7) > math.log(19)
+    True
+    """
+    found = 0.0
+    for a, one, b in zip(reference, taken, copy, strict=True):
+        found += (_WON if one * (1 + WORTH) < (a + b) / 2 else _LOST) * (_SLOW if a + one + b > slow else 1)
+    return found
 
 
 def _sittings(
-    timers: Sequence[Any], figures: _Figures, group: Sequence[int], seconds: float, clock: Callable[[], float]
-) -> list[list[float]]:
-    """Time the original, a group of candidates and the original again, if need be with new sessions too.
+    timers: Sequence[Any], figures: _Figures, seconds: float, clock: Callable[[], float]
+) -> tuple[list[list[float]], tuple[int, ...]]:
+    """Time the original, candidates and the original again until the test ends, if need be with new sessions too.
 
     Both copies of the original change places from sitting to sitting: the one that is loaded first may be slower.
 
     Args:
         timers: Their timers, in this order.
         figures: The reading of the figures.
-        group: The numbers of the candidates.
         seconds: The time limit of one sitting.
         clock: The clock of the time limit, in seconds.
+
+    Returns:
+        The figures, and the place of the candidate that is accepted, if any.
     """
     taken: list[list[float]] = [[] for _ in timers]
-    quick = figures.quick
-    for sitting in range(PATIENCE if quick else 1):
-        before = len(taken[0])
-        least = before + before // max(1, sitting)  # every sitting weighs as much
+    places, slow, since, won = list(range(len(timers))), 1e6 * seconds, 0, 0
+    for later in reversed(range(PATIENCE)):
+        shown = [taken[i] for i in places]
         rounds(
             timers,
             seconds=seconds,
             clock=clock,
-            least=_FEWEST if quick else _LEAST,
-            most=_MOST,
-            enough=partial(figures.decided, group=group, seconds=seconds, least=least) if quick else None,
-            slow=1e6 * seconds if quick else math.inf,
-            taken=taken,
+            least=_FEWEST,
+            most=_LOOKS,
+            enough=partial(figures.ended, slow=slow, since=since),
+            slow=slow,
+            taken=shown,
+            seed=figures.seed,
         )
-        if figures.settled(taken, group, seconds, sitting):
+        best, known = figures.leader(shown, slow, since)
+        reference, *others, copy = (t[since:] for t in shown)
+        mean = [(a + b) / 2 for a, b in zip(reference, copy, strict=True)]
+        gains = [paired_speedup(mean, one)[0] - 1 for one in others]
+        gain = gains[best - 1] if best else max(gains)
+        apart = abs(paired_speedup(reference, copy)[0] - 1)
+        won += known >= _BOUND and gain > apart
+        if won == 2 or (won and gain > BORDER):
+            return taken, (places[best],)
+        least = WORTH if known >= _BOUND or not best else GAIN
+        if gain < least or (gain <= BORDER and won + later < 2):
             break
         _unload(timers)
-        timers = [timers[-1], *timers[1:-1], timers[0]]
-    return taken
+        kept = [best] if won and best else range(1, len(timers) - 1)
+        timers = [timers[-1], *(timers[i] for i in kept), timers[0]]
+        places = [places[0], *(places[i] for i in kept), places[-1]]
+        since = len(taken[0]) if known >= _BOUND or not best else since
+    return taken, ()
+
+
+def _in_blocks(
+    first: Loaded, other: Loaded, figures: _Figures, seconds: float
+) -> tuple[list[list[float]], tuple[int, ...]]:
+    """Time a huge candidate in blocks until the test ends; return the figures, and its place if it is accepted."""
+    taken = blocks(first, other, seconds=seconds, enough=figures.ended)
+    best, known = figures.leader(taken)
+    return taken, (best,) if known >= _BOUND and len(taken[0]) > _RUNS else ()
 
 
 def blocks(
@@ -405,7 +481,7 @@ def blocks(
     Args:
         first: The timer of the original.
         other: The timer of the candidate.
-        seconds: The time limit on the runs that count; there are at least two blocks of each model.
+        seconds: The time limit on the runs that count; there are two blocks of each model in spite of it.
         enough: Whether these figures decide, so that no further block is needed.
 
     Returns:
@@ -426,7 +502,8 @@ def blocks(
             for _ in range(_RUNS):
                 (reference if timer is first else others).append(timer())
         taken = [reference, others, reference[_RUNS:] + reference[:_RUNS]]
-        if block and (sum(reference) + sum(others) > 1e6 * seconds or enough(taken)):
+        late = sum(reference) + sum(others) > 1e6 * seconds
+        if (block and late) or enough(taken):
             break
     loaded.unload()
     return taken
@@ -446,6 +523,7 @@ def _merged(found: Sequence[Ranking], groups: Sequence[Sequence[int]], stands_fo
         candidates=tuple(own.get(j, found[0]).candidates[i] for i, j in enumerate(stands_for[1:])),
         noise=max(ranking.noise for ranking in found),
         rounds=min(ranking.rounds for ranking in found),
+        accepted=None if found[0].accepted is None else tuple({i for r in found for i in r.accepted or ()}),
         seconds=found[-1].seconds,
     )
 
@@ -463,39 +541,11 @@ def _same_kernels(timers: Sequence[Any]) -> list[int]:
     return [i if k is None else kernels.index(k) for i, k in enumerate(kernels)]
 
 
-def _clear(ranking: Ranking) -> bool:
-    """Return whether more rounds would not change which candidate is taken."""
-    if not ranking.candidates or ranking.order()[:1] == [ranking._best()]:
-        return True
-    return all(c.interval[1] < 1 + WORTH for c in ranking.candidates)
-
-
-def _hidden(ranking: Ranking) -> bool:
-    """Return whether disturbances may hide a considerable gain."""
-    return not _clear(ranking) and any(c.speedup >= 1 + GAIN for c in ranking.candidates)
-
-
-def _hopeless(ranking: Ranking, more: float) -> bool:
-    """Return whether no candidate can be expected to beat the noise after ``more`` times as many rounds.
-
-    Intervals shrink by the root of ``more``. The true speed-up of a candidate is taken to be the upper end of
-    its interval, and the two copies of the original are expected to come together.
-    """
-    shrinks = 1 / math.sqrt(max(1.0, more))
-    noise = max(WORTH, ranking.noise * shrinks)
-
-    def expected(one: Entrant) -> float:
-        half = (one.interval[1] - one.interval[0]) / 2
-        return one.speedup + half - half * shrinks
-
-    return all(expected(c) <= 1 + noise for c in ranking.candidates)
-
-
 def _entrant(
     cost: float, taken: Sequence[float], reference: Sequence[float] | None = None, comparisons: int = 1
 ) -> Entrant:
     low, median, high = np.percentile(taken, [25, 50, 75]).tolist()
     if reference is None:
         return Entrant(cost, median, (low, high))
-    speedup, interval = paired_speedup(reference, taken, comparisons=comparisons)
+    speedup, interval = paired_speedup(reference[: len(taken)], taken, comparisons=comparisons)
     return Entrant(cost, median, (low, high), speedup, interval)

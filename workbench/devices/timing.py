@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,6 @@ from workbench.support.formatting import gain
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
-
-
-#: The rounds after which ``rounds`` checks whether they are enough. Checking after every round would sooner
-#: or later find a difference between equal models; below five rounds no interval contains a median with 95 %.
-LOOKS: Final = frozenset({5, 9, 18, 36, 72, 144, 288})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +66,7 @@ def rounds(
     enough: Callable[[list[list[float]]], bool] | None = None,
     slow: float = math.inf,
     taken: list[list[float]] | None = None,
+    seed: int = 0,
 ) -> list[list[float]]:
     """Take a figure from each of ``timers`` once per round, in a new random order for each round.
 
@@ -84,10 +80,11 @@ def rounds(
         least: The least number of rounds.
         most: The largest number of rounds.
         clock: The clock of the time limit, in seconds.
-        enough: Ends the rounds if it is true of the figures so far; called after the rounds in :data:`LOOKS`.
+        enough: Ends the rounds if it is true of the figures so far; called after every round.
         slow: If the figures of the warm-up together are larger, it counts as the first round, and two rounds
             are the least: caches hardly matter to so long a run.
         taken: Lists to which the figures are added.
+        seed: The seed of the order.
 
     Returns:
         The figures of each timer, in the order of the rounds.
@@ -103,12 +100,12 @@ def rounds(
     for figures, figure in zip(taken, warm_up if counts else [], strict=False):
         figures.append(figure)
     least = min(least, 2) if counts else least
-    order, draws = list(range(len(timers))), random.Random(0)
+    order, draws = list(range(len(timers))), random.Random(seed)
     began = began if counts else clock()
     for number in range(int(counts), most):
         if number >= least and clock() - began >= seconds:
             break
-        if enough is not None and number in LOOKS and enough(taken):
+        if enough is not None and number and enough(taken):
             break
         draws.shuffle(order)
         for i in order:

@@ -168,7 +168,8 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
     from workbench.frontends.onnx.exporter import to_onnx_apart
 
     model, target, seed = job.model, trial.target, job.settings.seed
-    found = _entrants(job, run, trial)
+    with job.stages("extraction", quiet=True):
+        found = _entrants(job, run, trial)
     original: Graph | Apart = model.graph
     uncleaned, done = None, list[str]()
     if model.source is not None and isinstance(target, targets.OnnxRuntime):
@@ -252,6 +253,7 @@ def _entrants(job: Job, run: Run, trial: Trial) -> list[Candidate]:
             dynamic = fate_of(model, candidate.term)
             candidate = replace(candidate, saved=None if dynamic is None else dynamic.model())
         distinct.setdefault(candidate.term.structural_hash(), candidate)
+    distinct.pop(model.searched.copied().structural_hash(), None)  # nothing is timed against itself
     return list(distinct.values())
 
 

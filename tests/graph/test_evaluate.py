@@ -154,3 +154,26 @@ def test_an_index_out_of_range_can_stay_as_it_is():
     with pytest.raises(IndexError):
         fold_constants(graph)
     assert fold_constants(graph, keep_overflow=True).operators() == {"add": 1, "gather": 1}
+
+
+def test_chains_of_square_matrices_with_a_common_beginning_share_its_products():
+    b, random = GraphBuilder(), np.random.default_rng(0)
+    w = [b.weight(data=random.standard_normal((6, 6)).astype(np.float32)) for _ in range(4)]
+    tall = b.weight(data=random.standard_normal((6, 3)).astype(np.float32))
+
+    def product(x, y):
+        return b.op("matmul", x, y)
+
+    x = b.input("x", (2, 6))
+    terms = [product(product(w[0], w[1]), w[2]), product(w[0], product(w[1], w[3]))]
+    side = b.op("concat", *terms, axis=-1)
+    graph = b.graph({"y": product(x, side), "z": product(x, product(terms[0], tall))})
+    memo = {}
+    folded = fold_constants(graph, memo=memo)
+    chains = [key for key, _ in memo if isinstance(key, tuple) and key[0] == "product"]
+    assert sorted(map(len, chains)) == [3, 4, 4], "the first product is computed once"
+    feeds = {"x": random.standard_normal((2, 6)).astype(np.float32)}
+    found, exact = evaluate(folded, feeds), evaluate(graph, feeds, precise=True)
+    for name, value in exact.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5)
+    assert sum(folded.operators().values()) == 2

@@ -177,7 +177,7 @@ def _rounded(exact: np.ndarray, kind: TensorType) -> np.ndarray:
         with np.errstate(over="ignore"):
             rounded = exact.astype(kind.numpy_dtype())
         wide = rounded if rounded.dtype == np.float32 else rounded.astype(np.float64)
-        if np.isfinite(exact.astype(np.float64, copy=False)).all() != np.isfinite(wide).all():
+        if not np.isfinite(wide).all() and np.isfinite(exact.astype(np.float64, copy=False)).all():
             raise OverflowError(f"a folded weight of type {kind} overflows its dtype")
         exact = rounded
     # A single repeated element (strides of 0) is a generated weight; it is kept without a copy.
@@ -196,6 +196,21 @@ def _contiguous(array: np.ndarray) -> np.ndarray:
         for j in range(0, array.shape[1], _BLOCK):
             out[i : i + _BLOCK, j : j + _BLOCK] = array[i : i + _BLOCK, j : j + _BLOCK]
     return out
+
+
+def _run(node: Node, operands: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> np.ndarray:
+    run = spec_of(node.op).evaluate
+    assert run is not None
+    return np.asarray(run(list(operands), dict(attrs)))
+
+
+def _square(graph: Graph, i: int) -> bool:
+    """Return whether a node is a product of two square matrices, in whose chains any order takes as long."""
+    node = graph.nodes[i]
+    if node.op != "matmul" or node.attr("act") != "none":
+        return False
+    shapes = {graph.nodes[j].tensor.shape for j in node.inputs}
+    return len(shapes) == 1 and shapes == {node.tensor.shape} and len(node.tensor.shape) == 2
 
 
 class Constants:
@@ -220,14 +235,16 @@ class Constants:
             i, plain = stack[-1]
             node = self._graph.nodes[i]
             inner = plain or node.op == "cast"
-            waiting = [(j, inner) for j in node.inputs if (self._key(j), inner) not in self._memo]
+            reads = node.inputs if plain else self._factors(i)
+            waiting = [(j, inner) for j in reads if (self._key(j), inner) not in self._memo]
             at = self._key(i), plain
             if waiting and at not in self._memo:
                 stack += waiting
                 continue
             stack.pop()
             if at not in self._memo:
-                self._memo[at] = self._computed(node, plain, inner)
+                chain = len(reads) > 1 and not plain and _square(self._graph, i)
+                self._memo[at] = self._product(i, reads) if chain else self._computed(node, plain, inner)
         return self._memo[self._key(root), declared]
 
     def precise(self, root: int) -> np.ndarray:
@@ -249,8 +266,11 @@ class Constants:
         at = self._key(root), "stored"
         if at in self._memo:
             return self._memo[at]
-        value = self.value(root)
-        stored = _rounded(value, self._graph.nodes[root].tensor)
+        node = self._graph.nodes[root]
+        if node.op == "concat":  # parts are rounded before they are copied: half of the bytes
+            stored = _contiguous(_run(node, [self.laid_out(j) for j in node.inputs], _attrs(node, False)))
+        else:
+            stored = _rounded(self.value(root), node.tensor)
         if self._shared and self._graph.nodes[root].op == "transpose":
             self._memo[at] = stored
         return stored
@@ -272,8 +292,6 @@ class Constants:
         """Compute a node from its operands, which are in their declared dtypes if ``inner``."""
         if node.op == "weight":
             return self._graph.weights[node.attr("name")].value()
-        run = spec_of(node.op).evaluate
-        assert run is not None
         exact = plain or node.op in _EXACT
         if exact or inner:
             operands = [self._memo[self._key(j), inner] for j in node.inputs]
@@ -281,11 +299,38 @@ class Constants:
         else:
             operands = [self.precise(j) for j in node.inputs]
         with np.errstate(all="ignore"):
-            result = run(operands, _attrs(node, not exact))
+            result = _run(node, operands, _attrs(node, not exact))
             if plain and result.dtype != node.tensor.numpy_dtype():
                 result = result.astype(node.tensor.numpy_dtype())
         self._has_large |= result.nbytes >= _LARGE
         return result
+
+    def _factors(self, i: int) -> list[int]:
+        """Return the factors of a chain of square matrices, or the operands of any other node."""
+        if not _square(self._graph, i):
+            return list(self._graph.nodes[i].inputs)
+        found: list[int] = []
+        stack = list(reversed(self._graph.nodes[i].inputs))
+        while stack:
+            j = stack.pop()
+            if _square(self._graph, j):
+                stack += reversed(self._graph.nodes[j].inputs)
+            else:
+                found.append(j)
+        return found
+
+    def _product(self, i: int, factors: Sequence[int]) -> np.ndarray:
+        """Multiply matrices from the left, so that chains with the same beginning share its products."""
+        key, product = [self._key(factors[0])], self.precise(factors[0])
+        for j in factors[1:]:
+            key.append(self._key(j))
+            at = ("product", *key), None
+            if at not in self._memo:
+                with np.errstate(all="ignore"):
+                    self._memo[at] = _run(self._graph.nodes[i], [product, self.precise(j)], {"act": "none"})
+                self._has_large |= self._memo[at].nbytes >= _LARGE
+            product = self._memo[at]
+        return product
 
     def _key(self, root: int) -> Any:
         """Return the key of a term: equal for equal terms over the same weights."""

@@ -2,8 +2,8 @@
 
 import workbench
 from workbench.devices.ranking import compare
-from workbench.frontends.onnx.baseline import clean
 from workbench.frontends.onnx.file import joined
+from workbench.frontends.runtime import clean
 from workbench.studies.benchmarks.light import light_model, light_names
 
 

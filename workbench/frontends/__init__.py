@@ -31,9 +31,9 @@ __getattr__, __all__ = door(
     {
         "coverage": "Coverage OperatorUse",
         "graph_runtime": "opaque_runner run_graph",
+        "model": "ModelError",
         "model_file": "import_model load_model save_model",
         "onnx.exporter": "save_onnx to_onnx",
-        "onnx.file": "ModelError",
         "onnx.importer": "Imported import_onnx load_onnx",
         "runtime": "RuntimeFailure run_model",
         "torch_export": "import_torch load_torch",

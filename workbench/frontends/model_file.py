@@ -44,8 +44,8 @@ def open_model(
         check_names(sizes or {}, ())
         return _import_taso(model, dims).model(dims=dims)
     from workbench.frontends.onnx.file import as_given, names_as_text, read_tensors
+    from workbench.frontends.onnx.importer import import_symbolic
     from workbench.frontends.onnx.prepare import prepare
-    from workbench.frontends.onnx.symbolic_dims import import_symbolic
 
     dims, sizes = dims or {}, sizes or {}
     with names_as_text():

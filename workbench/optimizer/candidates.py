@@ -1,7 +1,7 @@
 """Candidates: graphs that may be the result, how they are timed, and how one of them passes its certificate.
 
 A cost model adds up operators, but the runtime fuses them. So the results are timed. If none is faster, the
-model stays as it was given, cleaned (:mod:`workbench.frontends.onnx.baseline`).
+model stays as it was given, cleaned (:mod:`workbench.frontends.runtime`).
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
     from workbench.certification.end_to_end import without_kernels
     from workbench.devices import targets
     from workbench.devices.ranking import rank
-    from workbench.frontends.onnx.baseline import cleaned_model
     from workbench.frontends.onnx.exporter import to_onnx_apart
+    from workbench.frontends.runtime import cleaned_model
 
     model, target, seed = job.model, trial.target, job.settings.seed
     with job.stages("extraction", quiet=True):

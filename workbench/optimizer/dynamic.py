@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.at_sizes import type_at, unproved
 from workbench.frontends.model import Model, ModelError
-from workbench.frontends.onnx.baseline import cleaned_model
+from workbench.frontends.runtime import cleaned_model
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable

@@ -75,7 +75,7 @@ class Result(Face, ABC):
         """
         from workbench.frontends import save_model
         from workbench.frontends.model_file import is_taso_model
-        from workbench.frontends.onnx.baseline import cleaned_model
+        from workbench.frontends.runtime import cleaned_model
 
         if is_taso_model(path):
             save_model(self.graph, path)

@@ -1,3 +1,5 @@
+"""The cleaned form of a model: its initialisers taken out of its inputs."""
+
 import numpy as np
 import onnx
 import onnx.parser
@@ -5,8 +7,8 @@ import pytest
 from onnx import numpy_helper
 
 from workbench.frontends import ModelError, run_model
-from workbench.frontends.onnx.baseline import clean
 from workbench.frontends.onnx.file import MAPPED_TENSOR
+from workbench.frontends.runtime import clean
 
 TEXT = (
     '<ir_version: 8, opset_import: ["": 17], producer_name: "somebody", model_version: 3> '

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -18,15 +19,18 @@ from workbench.certification.tolerance import (
     rounded_otherwise,
     tolerance_of,
 )
-from workbench.frontends.model import ModelError
-from workbench.graph import Graph, evaluate, fold_constants, fold_moves
+from workbench.frontends.model import Model, ModelError
+from workbench.graph import Graph, GraphError, evaluate, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
+from workbench.ops import TypeMismatch
 from workbench.ops.onnx_form import without_kernel
 from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
     from onnx import ModelProto
     from onnxruntime import InferenceSession
+
+    from workbench.frontends.onnx.file import Apart
 
 #: The error may be this many times the change of the original's outputs when its inputs change by rounding.
 _CONDITION: Final = 16.0
@@ -36,6 +40,8 @@ RUN_SECONDS: Final = 120.0
 MOST_WORK: Final = 4e9
 #: Elements of the largest weights that are rounded otherwise, all together.
 MOST_ELEMENTS: Final = 1 << 25
+#: Seconds in which sizes for the prices are looked for.
+_SEARCHED: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,3 +374,55 @@ def _rounded_model(original: Graph, given: Any) -> ModelProto | None:
         model = onnx.load(given)
     round_weights_otherwise(model)
     return model
+
+
+# -- sizes at which the original runs ------------------------------------------------------------------------
+def at_accepted_sizes(model: Model, seed: int, until: float) -> Model:
+    """Return a model priced at sizes at which the original runs, if some are found before ``until``.
+
+    Only operators that are kept as they are may know that a mask is as long as a cache and the new tokens, so a
+    model without any has its types at the sizes of its prices, and they tell.
+    """
+    if not model.symbols or not model.searched.opaques or model.source is None:
+        return model
+    from workbench.frontends.runtime import cleaned_model
+
+    left = min(_SEARCHED, until - time.perf_counter())
+    runs = accepted(model, cleaned_model(model).apart, seed, left) if left > 0 else None
+    if runs is None or runs[0] == model.sizes:
+        return model
+    try:
+        return model.priced_at(runs[0])
+    except (TypeMismatch, GraphError):  # such as an empty tensor, which graphs do not have
+        return model
+
+
+def accepted(
+    model: Model, original: Apart, seed: int, seconds: float
+) -> tuple[Mapping[str, int], Mapping[str, np.ndarray]] | None:
+    """Return sizes and inputs on which the original runs in ONNX Runtime, or None if none are found in time.
+
+    The sizes of the prices come first. Then come the certificate's, multiplied as far as the prices' sizes
+    allow, and last as they are.
+
+    Args:
+        model: The model.
+        original: The form of it that runs.
+        seed: The seed of the inputs.
+        seconds: The time limit; one run may exceed it.
+    """
+    from workbench.frontends.runtime import RuntimeFailure, session
+
+    ends = time.monotonic() + seconds
+    try:
+        loaded = session(original, threads=1)
+    except (RuntimeFailure, ModelError):
+        return None
+    priced, *others = model.bindings()
+    for sizes in (priced, *(model.enlarged(small) for small in others), *others):
+        run = first_run(loaded, model.graph if sizes is priced else model.drawn_at(sizes), seed)
+        if run.outputs:
+            return sizes, run.inputs
+        if time.monotonic() > ends:
+            return None
+    return None

@@ -17,7 +17,7 @@ import numpy as np
 from workbench.egraph import EGraph, rebuild
 from workbench.frontends.model import Model
 from workbench.graph import Graph
-from workbench.optimizer.dynamic import Checked, accepted, checks_at_sizes, fate_of
+from workbench.optimizer.dynamic import Checked, checks_at_sizes, fate_of
 from workbench.optimizer.job import LEAST, Job, Trial
 from workbench.optimizer.search_loop import Run, hurried
 from workbench.rules import RuleSet
@@ -161,7 +161,7 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
     If a graph runs at none, no candidate of a quick trial is taken, nor any that needs an operator for which
     the runtime has no kernel. Any other trial raises the error of the target.
     """
-    from workbench.certification.end_to_end import without_kernels
+    from workbench.certification.end_to_end import accepted, without_kernels
     from workbench.devices import targets
     from workbench.devices.ranking import rank
     from workbench.frontends.onnx.exporter import to_onnx_apart

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.at_sizes import type_at, unproved
 from workbench.frontends.model import Model, ModelError
-from workbench.frontends.runtime import cleaned_model
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable
@@ -23,19 +21,14 @@ from workbench.symbolic.integers import written
 from workbench.symbolic.sizes import named
 
 if TYPE_CHECKING:
-    import numpy as np
     from onnx import ModelProto
     from onnxruntime import InferenceSession
 
     from workbench.certification.regions import Correspondence
     from workbench.frontends.model import Fixed, SymbolTable
-    from workbench.frontends.onnx.file import Apart
 
 #: Most elements of the values of two graphs that are compared at another binding.
 _COMPARED: Final = 1 << 24
-
-#: Seconds in which sizes for the prices are looked for.
-_SEARCHED: Final = 10.0
 
 #: Words of the summary for the parts that were compared.
 FILES: Final = "files"
@@ -215,56 +208,6 @@ def _check(
             return Checked(sizes, "", found.reason)
     found_files = sessions.compare(sizes, before or model.drawn_at(sizes), seed)
     return replace(found_files, note=BOTH) if graphs and found_files.files else found_files
-
-
-def at_accepted_sizes(model: Model, seed: int, until: float) -> Model:
-    """Return a model priced at sizes at which the original runs, if some are found before ``until``.
-
-    Only operators that are kept as they are may know that a mask is as long as a cache and the new tokens, so a
-    model without any has its types at the sizes of its prices, and they tell.
-    """
-    if not model.symbols or not model.searched.opaques or model.source is None:
-        return model
-    left = min(_SEARCHED, until - time.perf_counter())
-    runs = accepted(model, cleaned_model(model).apart, seed, left) if left > 0 else None
-    if runs is None or runs[0] == model.sizes:
-        return model
-    try:
-        return model.priced_at(runs[0])
-    except (TypeMismatch, GraphError):  # such as an empty tensor, which graphs do not have
-        return model
-
-
-def accepted(
-    model: Model, original: Apart, seed: int, seconds: float
-) -> tuple[Mapping[str, int], Mapping[str, np.ndarray]] | None:
-    """Return sizes and inputs on which the original runs in ONNX Runtime, or None if none are found in time.
-
-    The sizes of the prices come first. Then come the certificate's, multiplied as far as the prices' sizes
-    allow, and last as they are.
-
-    Args:
-        model: The model.
-        original: The form of it that runs.
-        seed: The seed of the inputs.
-        seconds: The time limit; one run may exceed it.
-    """
-    from workbench.certification.end_to_end import first_run
-    from workbench.frontends.runtime import RuntimeFailure, session
-
-    ends = time.monotonic() + seconds
-    try:
-        loaded = session(original, threads=1)
-    except (RuntimeFailure, ModelError):
-        return None
-    priced, *others = model.bindings()
-    for sizes in (priced, *(model.enlarged(small) for small in others), *others):
-        run = first_run(loaded, model.graph if sizes is priced else model.drawn_at(sizes), seed)
-        if run.outputs:
-            return sizes, run.inputs
-        if time.monotonic() > ends:
-            return None
-    return None
 
 
 class Files:

@@ -17,7 +17,7 @@ from workbench.frontends.model import ModelLike
 from workbench.frontends.model_file import open_model
 from workbench.graph import Graph
 from workbench.optimizer.candidates import Choice, first_certified, holds, ranked, untimed
-from workbench.optimizer.dynamic import at_accepted_sizes, fate_of
+from workbench.optimizer.dynamic import fate_of
 from workbench.optimizer.job import Job, check_timing, default_cost, job_of
 from workbench.optimizer.record import trace_meta
 from workbench.optimizer.result import Optimized
@@ -113,7 +113,10 @@ def optimize(
         ruleset = rules_of(rules, keep_refuted=settings.keep_refuted)
         check_timing(settings)
         opened = open_model(model, dims, sizes, keep_inputs=keep_inputs)
-        opened = opened if sizes else at_accepted_sizes(opened, settings.seed, until)
+        if opened.symbols and not sizes:
+            from workbench.certification.end_to_end import at_accepted_sizes
+
+            opened = at_accepted_sizes(opened, settings.seed, until)
         job = job_of(opened, ruleset, cost_model, settings, stages, until=until)
     while True:
         run = saturate(job)

@@ -21,7 +21,7 @@ MODULES = sorted(
 def test_examples_of_docstrings_print_what_they_say(tmp_path):
     # In a process of their own, because some of them register operators and targets.
     found = subprocess.run(
-        [sys.executable, "-W", "ignore", __file__],
+        [sys.executable, "-P", "-W", "ignore", __file__],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,

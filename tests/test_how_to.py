@@ -30,7 +30,7 @@ SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 TRIED = {"certify", "composites", "device", "report", "study"}
 #: Pages that take more than two seconds of processor time, and pages that need a package.
 SLOW = {"composites", "study"}
-NEEDS = {"torch-tensorflow": ("torch", "onnxscript")}
+NEEDS = {"torch-tensorflow": ("torch", "onnxscript"), "torch-compile": ("torch",)}
 #: Pages that need a C compiler.
 COMPILED = {"c-target"}
 

@@ -1,0 +1,11 @@
+"""PyTorch: the backend of ``torch.compile``, and what it did.
+
+``torch.compile(model, backend="workbench")`` needs no import: torch finds the backend by its entry point.
+"""
+
+from __future__ import annotations
+
+from workbench.torch.dynamo import backend
+from workbench.torch.reports import report
+
+__all__ = ["backend", "report"]

@@ -1,0 +1,419 @@
+"""What torch's operators are: each aten operator that is modelled, as operators of a graph.
+
+The operators are those of torch's graph before dispatch: ``linear``, ``conv2d`` and ``upsample_bilinear2d`` are
+whole there, and nothing is decomposed yet. An operator that is not in the table is kept as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import torch
+from torch import fx
+
+from workbench.graph import GraphBuilder
+from workbench.ops import TensorType
+
+aten: Final = torch.ops.aten
+
+#: The value of a torch node: a value of the graph, or several for a tuple of tensors.
+Value: TypeAlias = "int | tuple[int, ...]"
+
+
+class NotModelled(ValueError):
+    """Raised when an application of an operator has no equal in the graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An application of a torch operator, with its arguments by name.
+
+    ``kind`` is the type of the result, or of each result; ``training`` tells whether gradients will be asked for.
+    """
+
+    builder: GraphBuilder
+    arguments: Mapping[str, Any]
+    values: Mapping[fx.Node, Value]
+    kinds: tuple[TensorType, ...]
+    training: bool
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arguments[name]
+
+    def op(self, op: str, *inputs: int, **attrs: Any) -> int:
+        """Apply an operator of the graph."""
+        return self.builder.op(op, *inputs, **attrs)
+
+    def value(self, argument: object) -> int:
+        """Return the graph's value of a tensor argument, or a constant for a number."""
+        if isinstance(argument, fx.Node):
+            found = self.values.get(argument)
+            if not isinstance(found, int):
+                raise NotModelled("an operand is not a tensor")
+            return found
+        if isinstance(argument, bool) or not isinstance(argument, int | float):
+            raise NotModelled(f"an operand of type {type(argument).__name__}")
+        return self.op("scalar", value=float(argument), dtype=self.kinds[0].dtype)
+
+    def operand(self, name: str) -> int:
+        """Return the value of the argument of this name."""
+        return self.value(self.arguments[name])
+
+    def type(self, value: int) -> TensorType:
+        """Return the type of a value."""
+        return self.builder.type(value)
+
+    def axis(self, name: str, rank: int) -> int:
+        """Return an axis, counted from the last."""
+        axis = self.arguments[name]
+        return axis if axis < 0 else axis - rank
+
+    def need(self, fits: bool, reason: str) -> None:
+        """Raise :class:`NotModelled` unless the condition is met."""
+        if not fits:
+            raise NotModelled(reason)
+
+    def reshaped(self, value: int, shape: Sequence[int] | None = None) -> int:
+        """Return the value in another shape; by default in that of the result."""
+        wanted = tuple(self.kinds[0].shape if shape is None else shape)
+        return value if self.type(value).shape == wanted else self.op("reshape", value, shape=wanted)
+
+
+Reads = Callable[[Call], Value]
+
+#: The meaning of each operator that is modelled.
+TABLE: Final[dict[Any, Reads]] = {}
+
+#: Operators whose derivative at single points is a convention: they are modelled if no gradient is asked for.
+KINKED: Final = frozenset({"abs", "max", "min", "clip"})
+
+
+def reads(*overloads: torch._ops.OpOverload) -> Callable[[Reads], Reads]:
+    """Register a function as the meaning of operators."""
+
+    def registered(function: Reads) -> Reads:
+        TABLE.update(dict.fromkeys(overloads, function))
+        return function
+
+    return registered
+
+
+_UNARY: Final = {
+    "relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh", "erf": "erf", "exp": "exp", "log": "log", "cos": "cos",
+    "sin": "sin", "sqrt": "sqrt", "neg": "neg", "reciprocal": "reciprocal", "abs": "abs", "hardswish": "hardswish",
+}  # fmt: skip
+_BINARY: Final = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "max", "minimum": "min"}
+
+
+def _unary(op: str) -> Reads:
+    def read(c: Call) -> int:
+        c.need(not (c.training and op in KINKED), "its gradient at single points is a convention")
+        return c.op(op, c.operand("self"))
+
+    return read
+
+
+def _binary(op: str) -> Reads:
+    def read(c: Call) -> int:
+        c.need(not (c.training and op in KINKED), "its gradient at single points is a convention")
+        c.need(c.kinds[0].dtype != "bool", "arithmetic on truth values")
+        x, y = c.operand("self"), c.operand("other")
+        if (alpha := c.arguments.get("alpha", 1)) != 1:
+            y = c.op("mul", y, c.value(alpha))
+        return c.op(op, x, y)
+
+    return read
+
+
+TABLE.update({getattr(aten, name).default: _unary(op) for name, op in _UNARY.items()})
+for _name, _op in _BINARY.items():
+    for _overload in ("Tensor", "Scalar") if _name == _op else ("default",):
+        if _overload in getattr(aten, _name).overloads():
+            TABLE[getattr(getattr(aten, _name), _overload)] = _binary(_op)
+
+
+@reads(aten.square.default)
+def _square(c: Call) -> int:
+    x = c.operand("self")
+    return c.op("mul", x, x)
+
+
+@reads(aten.rsqrt.default)
+def _rsqrt(c: Call) -> int:
+    return c.op("reciprocal", c.op("sqrt", c.operand("self")))
+
+
+@reads(aten.gelu.default)
+def _gelu(c: Call) -> int:
+    return c.op("gelu", c.operand("self"), tanh=int(c["approximate"] == "tanh"))
+
+
+@reads(aten.silu.default)
+def _silu(c: Call) -> int:
+    return c.op("swish", c.operand("self"), alpha=1.0)
+
+
+@reads(aten.leaky_relu.default)
+def _leaky(c: Call) -> int:
+    return c.op("leakyrelu", c.operand("self"), alpha=float(c["negative_slope"]))
+
+
+@reads(aten.contiguous.default, aten.clone.default, aten.alias.default)
+def _same(c: Call) -> int:
+    return c.operand("self")
+
+
+@reads(aten.dropout.default, aten.feature_dropout.default)
+def _dropout(c: Call) -> int:
+    c.need(not c["train"] or c["p"] == 0, "it is random")
+    return c.operand("input")
+
+
+@reads(aten.softmax.int)
+def _softmax(c: Call) -> int:
+    x = c.operand("self")
+    return c.op("softmax", x, axis=c.axis("dim", c.type(x).rank))
+
+
+@reads(aten.matmul.default)
+def _matmul(c: Call) -> int:
+    x, y = c.operand("self"), c.operand("other")
+    c.need(min(c.type(x).rank, c.type(y).rank) >= 2, "the product of a vector")
+    return c.op("matmul", x, y)
+
+
+@reads(aten.mm.default, aten.bmm.default)
+def _mm(c: Call) -> int:
+    return c.op("matmul", c.operand("self"), c.operand("mat2"))
+
+
+@reads(aten.addmm.default)
+def _addmm(c: Call) -> int:
+    c.need(c["beta"] == 1 and c["alpha"] == 1, "scaled addends")
+    return c.op("add", c.op("matmul", c.operand("mat1"), c.operand("mat2")), c.operand("self"))
+
+
+@reads(aten.linear.default)
+def _linear(c: Call) -> int:
+    x, w = c.operand("input"), c.operand("weight")
+    c.need(c.type(x).rank >= 2 and c.type(w).rank == 2, "the product of a vector")
+    product = c.op("matmul", x, c.op("transpose", w, perm=(1, 0)))
+    return product if c["bias"] is None else c.op("add", product, c.operand("bias"))
+
+
+@reads(aten.conv2d.default)
+def _conv2d(c: Call) -> int:
+    x, w = c.operand("input"), c.operand("weight")
+    c.need(c.type(x).rank == 4, "an image without a batch")
+    operands = [x, w]
+    if c["bias"] is not None:
+        operands.append(c.op("reshape", c.operand("bias"), shape=(1, c.type(w).shape[0], 1, 1)))
+    down, across = _two(c["padding"])
+    return c.op(
+        "conv2d",
+        *operands,
+        strides=_two(c["stride"]),
+        pads=(down, across, down, across),
+        dilations=_two(c["dilation"]),
+        groups=c["groups"],
+        act="none",
+    )
+
+
+def _two(given: Any) -> tuple[int, int]:
+    """Return the two numbers of a list of one or two, or of one number."""
+    both = (given,) if isinstance(given, int) else tuple(given)
+    return both[0], both[-1]
+
+
+@reads(aten.batch_norm.default)
+def _batch_norm(c: Call) -> int:
+    c.need(not c["training"], "it uses the statistics of the batch")
+    names = ("input", "weight", "bias", "running_mean", "running_var")
+    c.need(all(c[name] is not None for name in names), "it has no scale or no statistics")
+    x, *vectors = map(c.operand, names)
+    c.need(c.type(x).rank == 4, "an image with other axes")
+    return c.op("batchnorm", x, *vectors, eps=float(c["eps"]))
+
+
+@reads(aten.layer_norm.default)
+def _layer_norm(c: Call) -> int:
+    c.need(c["weight"] is not None, "it has no scale")
+    affine = [c.operand(name) for name in ("weight", "bias") if c[name] is not None]
+    return c.op(
+        "layernorm", c.operand("input"), *affine, axis=-len(c["normalized_shape"]), eps=float(c["eps"])
+    )
+
+
+@reads(
+    aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.flatten.using_ints,
+    aten.unflatten.int, aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims,
+)  # fmt: skip
+def _reshape(c: Call) -> int:
+    return c.reshaped(c.operand("self"))
+
+
+@reads(aten.transpose.int)
+def _transpose(c: Call) -> int:
+    x = c.operand("self")
+    perm = list(range(c.type(x).rank))
+    perm[c["dim0"]], perm[c["dim1"]] = perm[c["dim1"]], perm[c["dim0"]]
+    return c.op("transpose", x, perm=tuple(perm))
+
+
+@reads(aten.t.default)
+def _t(c: Call) -> int:
+    x = c.operand("self")
+    return x if c.type(x).rank < 2 else c.op("transpose", x, perm=(1, 0))
+
+
+@reads(aten.permute.default)
+def _permute(c: Call) -> int:
+    x = c.operand("self")
+    return c.op("transpose", x, perm=tuple(d % c.type(x).rank for d in c["dims"]))
+
+
+@reads(aten.slice.Tensor)
+def _slice(c: Call) -> int:
+    x = c.operand("self")
+    axis = c.axis("dim", c.type(x).rank)
+    start, stop, step = slice(c["start"], c["end"], c["step"]).indices(c.type(x).shape[axis])
+    return _cut(c, x, axis, start, stop, step)
+
+
+@reads(aten.select.int)
+def _select(c: Call) -> int:
+    x = c.operand("self")
+    axis = c.axis("dim", c.type(x).rank)
+    at = c["index"] % c.type(x).shape[axis]
+    return c.reshaped(_cut(c, x, axis, at, at + 1))
+
+
+@reads(aten.narrow.default)
+def _narrow(c: Call) -> int:
+    x = c.operand("self")
+    axis = c.axis("dim", c.type(x).rank)
+    start = c["start"] % c.type(x).shape[axis]
+    return _cut(c, x, axis, start, start + c["length"])
+
+
+def _cut(c: Call, x: int, axis: int, start: int, stop: int, step: int = 1) -> int:
+    c.need(start < stop, "an empty slice")
+    if (start, stop, step) == (0, c.type(x).shape[axis], 1):
+        return x
+    return c.op("slice", x, axis=axis, start=start, stop=stop, step=step)
+
+
+@reads(aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes, aten.chunk.default)
+def _split(c: Call) -> tuple[int, ...]:
+    x = c.operand("self")
+    axis = c.axis("dim", c.type(x).rank)
+    return tuple(c.builder.split(x, axis, [kind.shape[axis] for kind in c.kinds]))
+
+
+@reads(aten.unbind.int)
+def _unbind(c: Call) -> tuple[int, ...]:
+    x = c.operand("self")
+    axis = c.axis("dim", c.type(x).rank)
+    return tuple(c.reshaped(_cut(c, x, axis, i, i + 1), kind.shape) for i, kind in enumerate(c.kinds))
+
+
+@reads(aten.cat.default)
+def _cat(c: Call) -> int:
+    parts = [c.value(part) for part in c["tensors"]]
+    return c.op("concat", *parts, axis=c.axis("dim", c.kinds[0].rank))
+
+
+@reads(aten.stack.default)
+def _stack(c: Call) -> int:
+    axis = c.axis("dim", c.kinds[0].rank)
+    shape = list(c.kinds[0].shape)
+    shape[axis] = 1
+    return c.op("concat", *(c.reshaped(c.value(part), shape) for part in c["tensors"]), axis=axis)
+
+
+@reads(aten.expand.default)
+def _expand(c: Call) -> int:
+    return c.op("expand", c.operand("self"), shape=c.kinds[0].shape)
+
+
+def _reduced(op: str) -> Reads:
+    def read(c: Call) -> int:
+        c.need(not (c.training and op == "reduce_max"), "its gradient at equal elements is a convention")
+        x = c.operand("self")
+        rank = c.type(x).rank
+        axes = c["dim"] if c["dim"] not in (None, []) else range(rank)
+        axes = (axes,) if isinstance(axes, int) else axes
+        return c.op(op, x, axes=tuple(sorted(a % rank - rank for a in axes)), keepdims=int(c["keepdim"]))
+
+    return read
+
+
+TABLE.update(
+    {
+        aten.mean.dim: _reduced("reduce_mean"),
+        aten.sum.dim_IntList: _reduced("reduce_sum"),
+        aten.amax.default: _reduced("reduce_max"),
+    }
+)
+
+
+@reads(aten.adaptive_avg_pool2d.default)
+def _global_pool(c: Call) -> int:
+    c.need(tuple(c["output_size"]) == (1, 1), "windows of unequal extents")
+    return c.op("reduce_mean", c.operand("self"), axes=(-2, -1), keepdims=1)
+
+
+@reads(aten.max_pool2d.default)
+def _max_pool(c: Call) -> int:
+    c.need(not c.training, "its gradient at equal elements is a convention")
+    kernel, (down, across) = _two(c["kernel_size"]), _two(c["padding"])
+    return c.op(
+        "maxpool",
+        c.operand("self"),
+        kernel=kernel,
+        strides=_two(c["stride"] or kernel),
+        pads=(down, across, down, across),
+        dilations=_two(c["dilation"]),
+        ceil=int(c["ceil_mode"]),
+    )
+
+
+@reads(aten.avg_pool2d.default)
+def _avg_pool(c: Call) -> int:
+    c.need(c["divisor_override"] is None and not c["ceil_mode"], "another divisor")
+    kernel, (down, across) = _two(c["kernel_size"]), _two(c["padding"])
+    return c.op(
+        "avgpool",
+        c.operand("self"),
+        kernel=kernel,
+        strides=_two(c["stride"] or kernel),
+        pads=(down, across, down, across),
+        ceil=0,
+        include_pad=int(c["count_include_pad"]),
+    )
+
+
+@reads(aten.upsample_bilinear2d.vec)
+def _bilinear(c: Call) -> int:
+    c.need(c["scale_factors"] is None or _whole(c), "scales that are not those of the sizes")
+    coords = "align_corners" if c["align_corners"] else "half_pixel"
+    return c.op("resize", c.operand("input"), size=c.kinds[0].shape[-2:], mode="linear", coords=coords)
+
+
+@reads(aten.upsample_nearest2d.vec)
+def _nearest(c: Call) -> int:
+    x = c.operand("input")
+    ratios = [a % b for a, b in zip(c.kinds[0].shape[-2:], c.type(x).shape[-2:], strict=True)]
+    c.need(not any(ratios), "scales that are no whole numbers")
+    return c.op(
+        "resize", x, size=c.kinds[0].shape[-2:], mode="nearest", coords="asymmetric", rounding="floor"
+    )
+
+
+def _whole(c: Call) -> bool:
+    """Return whether the extents are exactly those times the scales."""
+    before = c.type(c.operand("input")).shape[-2:]
+    return all(a * s == b for a, s, b in zip(before, c["scale_factors"], c.kinds[0].shape[-2:], strict=True))

@@ -1,0 +1,151 @@
+"""Compare a rewritten and compiled torch graph with the original: results, updates and every gradient.
+
+Both run on copies of the same arguments, with the same seed; the gradients are those of a random linear function of
+the results. The arithmetic of the original in float64 tells how far apart two right answers may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+#: How much further from float64 than the original the rewritten graph may be, and the least distance that counts.
+REWRITTEN: Final = (3.0, 2e-5)
+#: The same for what a compiler made of it: it fuses and reorders sums, and where a gradient nearly cancels, that
+#: alone is 8e-4.
+COMPILED: Final = (10.0, 2e-3)
+#: The distance that is allowed if the original does not run in float64.
+ALONE: Final = 2e-3
+#: Tensors of less than this part of the largest norm are compared with that norm.
+SMALL: Final = 1e-4
+#: Ratio of norms that two random streams may give.
+RANDOM: Final = 4.0
+
+Callee = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run: results, arguments afterwards and gradients; None for a value that is not a float tensor."""
+
+    results: tuple[torch.Tensor | None, ...]
+    updated: tuple[torch.Tensor | None, ...]
+    gradients: tuple[torch.Tensor | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether two runs agree: the largest distance, of what, and the reason if they do not."""
+
+    passed: bool
+    distance: float = 0.0
+    reason: str = ""
+
+
+def outcome(function: Callee, arguments: Sequence[Any], seed: int, *, precise: bool = False) -> Outcome:
+    """Run a function on copies of its arguments, with gradients of those that ask for one.
+
+    Args:
+        function: A torch graph or what was compiled from it.
+        arguments: The arguments, which are left as they are.
+        seed: The seed of random operators and of the linear function of the results.
+        precise: Whether to run in float64.
+    """
+    given = [_copied(a, precise) for a in arguments]
+    devices = sorted({a.device.index for a in given if isinstance(a, torch.Tensor) and a.is_cuda})
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        ended = function(*given)
+        results = tuple(ended) if isinstance(ended, tuple | list) else (ended,)
+        asked = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad]
+        ends = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
+        found: Sequence[torch.Tensor | None] = ()
+        if asked and ends:
+            torch.manual_seed(seed)
+            drawn = [torch.randn(r.shape, dtype=torch.float32).to(r) for r in ends]
+            found = torch.autograd.grad(ends, asked, drawn, allow_unused=True)
+    return Outcome(tuple(map(_float, results)), tuple(map(_float, given)), tuple(map(_float, found)))
+
+
+def _copied(value: Any, precise: bool) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    copy = value.detach().clone()
+    if precise and copy.is_floating_point():
+        copy = copy.double()
+    return copy.requires_grad_(value.requires_grad)
+
+
+def _float(value: Any) -> torch.Tensor | None:
+    """Return a float tensor for comparison, and None for anything else."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return None
+    return value.detach()
+
+
+def compared(
+    found: Outcome,
+    original: Outcome,
+    exact: Outcome | None,
+    *,
+    limits: tuple[float, float] = REWRITTEN,
+    is_random: bool = False,
+) -> Verdict:
+    """Compare a run with that of the original.
+
+    Args:
+        found: The run of the rewritten graph.
+        original: The run of the original.
+        exact: The run of the original in float64, or None.
+        limits: :data:`REWRITTEN` or :data:`COMPILED`.
+        is_random: Whether the two had different random numbers: then only norms are compared.
+    """
+    worst = 0.0
+    for what in ("results", "updated", "gradients"):
+        ours, theirs = getattr(found, what), getattr(original, what)
+        if len(ours) != len(theirs):
+            return Verdict(False, reason=f"{len(ours)} {what} instead of {len(theirs)}")
+        precise = getattr(exact, what) if exact is not None else theirs
+        top = max((float(t.norm()) for t in theirs if t is not None), default=0.0)
+        for i, (a, b, c) in enumerate(zip(ours, theirs, precise, strict=True)):
+            if (a is None) != (b is None):
+                return Verdict(False, reason=f"of {what}, number {i} is missing on one side")
+            if a is None or b is None or c is None:
+                continue
+            if a.shape != b.shape:
+                return Verdict(False, reason=f"of {what}, number {i} has shape {tuple(a.shape)}")
+            near, far, allowed = (
+                _by_norm(a, b, top)
+                if is_random
+                else _by_distance(a, b, c, top, limits if exact is not None else None)
+            )
+            worst = max(worst, near)
+            if not far <= allowed:
+                reason = f"of {what}, number {i} is {far:.1e} away, at most {allowed:.1e} allowed"
+                return Verdict(False, worst, reason)
+    return Verdict(True, worst)
+
+
+def _by_distance(
+    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, top: float, limits: tuple[float, float] | None
+) -> tuple[float, float, float]:
+    """Return the distance of two tensors, that of the first from the exact one, and what is allowed."""
+    a, b, c = a.double(), b.double(), c.double()
+    scale = max(float(c.norm()), SMALL * top, 1e-30)
+    if limits is None:
+        far = float((a - b).norm()) / scale
+        return far, far, ALONE
+    own = float((b - c).norm()) / scale
+    return float((a - b).norm()) / scale, float((a - c).norm()) / scale, max(limits[0] * own, limits[1])
+
+
+def _by_norm(a: torch.Tensor, b: torch.Tensor, top: float) -> tuple[float, float, float]:
+    """Return how far the norms of two tensors are apart: 0 for nothing or small tensors, infinity for zeros."""
+    ours, theirs = float(a.double().norm()), float(b.double().norm())
+    if theirs <= SMALL * top:
+        return 0.0, 0.0, RANDOM
+    ratio = max(ours / theirs, theirs / ours if ours else float("inf"))
+    return 0.0, ratio, RANDOM

@@ -1,0 +1,310 @@
+"""The backend of ``torch.compile``: rewrite the forward graph by laws, check the first step, go on to Inductor.
+
+A law that holds for all tensors keeps the gradients, because equal functions have equal gradients. Parameters are
+inputs here, so that only such laws apply. What cannot be gained, and what fails, is handed on as it came.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+from torch import fx
+
+from workbench.costs import CostModel
+from workbench.graph import Graph, GraphBuilder
+from workbench.rules import RuleSet
+from workbench.support.disk_cache import remembered
+from workbench.torch.checks import COMPILED, Verdict, compared, outcome
+from workbench.torch.prices import cost_of
+from workbench.torch.reader import NotRead, TorchGraph, read
+from workbench.torch.reader import is_random as is_random_node
+from workbench.torch.reports import Part, note
+from workbench.torch.writer import write
+
+_log: Final = logging.getLogger("workbench.torch")
+
+#: What follows the rewriting.
+THENS: Final = ("inductor", "eager")
+
+#: A rewritten graph must be cheaper than the original by this part of its price.
+GAIN: Final = 0.05
+
+#: The limit on e-nodes of a small graph.
+LEAST_E_NODES: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the backend, given as ``torch.compile(..., options={...})``.
+
+    Attributes:
+        then: What compiles the rewritten graph: ``inductor``, or ``eager`` for nothing.
+        strict: Whether an error of the rewriting, or a failed check, is raised instead of handed on.
+        check: Whether the first call is compared with the original.
+        rules: The rules, as :func:`workbench.optimize` takes them.
+        device: The device whose roofline prices the operators.
+        seconds: The limit on the search for a better graph.
+        growth: The limit on its e-nodes, as a multiple of the graph's nodes.
+        seed: The seed of the check.
+    """
+
+    then: str = "inductor"
+    strict: bool = False
+    check: bool = True
+    rules: Any = "default"
+    device: str = "cpu"
+    seconds: float = 30.0
+    growth: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.then not in THENS:
+            raise ValueError(f"then must be one of {', '.join(THENS)}, got {self.then!r}")
+
+
+class CheckFailed(ArithmeticError):
+    """Raised with ``strict`` when the first step of a compiled graph differs from the original's."""
+
+
+def backend(
+    module: fx.GraphModule,
+    arguments: Sequence[Any],
+    *,
+    options: dict[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """Compile Dynamo's graph: the function behind ``torch.compile(model, backend="workbench")``.
+
+    Args:
+        module: Dynamo's graph.
+        arguments: Its example arguments.
+        options: See :class:`Options`.
+        mode: Accepted, and not used.
+
+    Raises:
+        TypeError: If an option is unknown.
+        ValueError: If an option is out of its bounds.
+    """
+    chosen = Options(**(options or {}))
+    began = time.perf_counter()
+    training = torch.is_grad_enabled() and any(
+        isinstance(a, torch.Tensor) and a.requires_grad for a in arguments
+    )
+    part = Part.of(module, arguments, training)
+    rewritten = None
+    try:
+        source = read(traced(module, arguments), training=training)
+        part = replace(part, operators=len(source.values), unknown=source.unknown)
+        found = improved(source, chosen, training)
+        part = replace(part, before=found.before, after=found.after, laws=found.laws)
+        cheaper = found.graph(source.graph)
+        if cheaper is None:
+            part = replace(part, handed_on="nothing cheaper was found")
+        else:
+            rewritten = write(source, cheaper)
+    except NotRead as error:
+        part = replace(part, handed_on=str(error))
+        if chosen.strict and part.laws:
+            raise
+    except Exception as error:
+        if chosen.strict:
+            raise
+        part = replace(part, handed_on=f"{type(error).__name__}: {error}")
+        _log.warning("the graph is handed on as it is: %s", error)
+    part = replace(part, seconds=time.perf_counter() - began)
+    number = note(part)
+    if rewritten is None:
+        return _then(module, arguments, chosen)
+    compiled = _then(rewritten, arguments, chosen)
+    return _Checked(module, rewritten, compiled, chosen, number) if chosen.check else compiled
+
+
+def _then(module: fx.GraphModule, arguments: Sequence[Any], options: Options) -> Callable[..., Any]:
+    """Compile a torch graph by what follows."""
+    if options.then == "eager":
+        return module.forward
+    from torch._inductor.compile_fx import compile_fx
+
+    compiled: Callable[..., Any] = compile_fx(module, list(arguments))
+    return compiled
+
+
+def traced(module: fx.GraphModule, arguments: Sequence[Any]) -> fx.GraphModule:
+    """Return Dynamo's graph as aten operators before dispatch, with the metadata that Inductor reads.
+
+    Raises:
+        NotRead: If it has operators of higher order, whose bodies would lose their backward.
+    """
+    from torch._guards import TracingContext, tracing
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    for node in module.graph.nodes:
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            raise NotRead(f"the operator of higher order {node.target}")
+    context = TracingContext.try_get()
+    shapes = None if context is None or context.fake_mode is None else context.fake_mode.shape_env
+    # Not the mode of the caller: tracing may change its tensors.
+    mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
+
+    def fake(given: Any) -> Any:
+        if not isinstance(given, torch.Tensor):
+            raise NotRead("symbolic sizes")
+        known = None if context is None else context.tensor_to_context.get(given)
+        if known is None:
+            return mode.from_tensor(given, static_shapes=True)
+        return mode.from_tensor(given, symbolic_context=known, source=known.tensor_source)
+
+    with tracing(TracingContext(mode)), mode:
+        made: fx.GraphModule = make_fx(module, pre_dispatch=True)(*map(fake, arguments))
+    places = [[n for n in m.graph.nodes if n.op == "placeholder"] for m in (module, made)]
+    for ours, theirs in zip(*places, strict=True):
+        theirs.meta = {**ours.meta, **theirs.meta}
+        if hasattr(ours, "_dynamo_source"):
+            theirs._dynamo_source = ours._dynamo_source
+    made.meta.update(module.meta)
+    if hasattr(module, "_param_name_to_source"):
+        made._param_name_to_source = module._param_name_to_source
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found: prices in microseconds, the laws, and the operators of a cheaper graph if there is one.
+
+    An operator is its name, its operands and its attributes; ``outputs`` are the results by name.
+    """
+
+    before: float
+    after: float
+    laws: tuple[str, ...] = ()
+    operators: tuple[tuple[str, tuple[int, ...], tuple[Any, ...]], ...] = ()
+    outputs: tuple[tuple[str, int], ...] = ()
+
+    def graph(self, source: Graph) -> Graph | None:
+        """Return the cheaper graph of the one that was searched, or None."""
+        if not self.operators:
+            return None
+        builder = GraphBuilder.of(source)
+        places: list[int] = []
+        for op, operands, attrs in self.operators:
+            places.append(builder.apply(op, [places[j] for j in operands], attrs))
+        return builder.graph([(name, places[i]) for name, i in self.outputs])
+
+
+def improved(source: TorchGraph, options: Options, training: bool) -> Found:
+    """Search for a cheaper graph that is equal for all parameters.
+
+    The same search of another process is read from disk.
+    """
+    from workbench.optimizer.rule_selection import rules_of
+
+    cost = cost_of(training, options.device)
+    rules = rules_of(options.rules)
+    graph = source.graph
+    given = (graph.text(), repr(graph.outputs), cost.source, *map(repr, rules), repr(options.growth))
+    found = remembered("torch", given, lambda: _searched(source.graph, rules, cost, options))
+    return Found(*found)
+
+
+def _searched(graph: Graph, rules: RuleSet, cost: CostModel, options: Options) -> tuple[Any, ...]:
+    """Return the parts of what a search found."""
+    from workbench.optimizer.pipeline import optimize
+
+    result = optimize(
+        graph,
+        rules=rules,
+        cost=cost,
+        certify=False,
+        time=False,
+        seconds=options.seconds,
+        e_nodes=max(LEAST_E_NODES, options.growth * len(graph)),
+        seed=options.seed,
+    )
+    before, after = result.cost_before, result.cost_after
+    if after > before * (1 - GAIN):
+        return before, before
+    operators = tuple((n.op, n.inputs, n.attrs) for n in result.graph.nodes)
+    return before, after, result.rules, operators, result.graph.outputs
+
+
+class _Checked:
+    """What was compiled, compared with the original at its first call.
+
+    If it differs, the next way is taken and compared in turn: the rewritten graph without a compiler, the original
+    compiled, the original.
+    """
+
+    def __init__(
+        self,
+        original: fx.GraphModule,
+        rewritten: fx.GraphModule,
+        compiled: Callable[..., Any],
+        options: Options,
+        number: int,
+    ) -> None:
+        self._original, self._rewritten, self._compiled = original, rewritten, compiled
+        self._options, self._number = options, number
+        self._chosen: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run what was chosen; the first call chooses."""
+        if self._chosen is None:
+            self._chosen = self._choose(arguments)
+        return self._chosen(*arguments)
+
+    def _choose(self, arguments: Sequence[Any]) -> Callable[..., Any]:
+        began, seed, original = time.perf_counter(), self._options.seed, self._original
+        reference = outcome(original, arguments, seed)
+        try:
+            exact = outcome(original, arguments, seed, precise=True)
+        except Exception:  # a type is written into the graph
+            exact = None
+        is_random = any(map(is_random_node, self._rewritten.graph.nodes))
+        if is_random:  # random numbers in float64 are others
+            exact = None
+        rewritten = compared(outcome(self._rewritten, arguments, seed), reference, exact)
+        ways: list[tuple[str, Callable[..., Any], bool]] = []
+        if rewritten.passed:
+            ways.append(("rewritten, compiled", self._compiled, is_random))
+            if self._options.then != "eager":
+                ways.append(("rewritten, eager", self._rewritten.forward, False))
+        failures = [] if rewritten.passed else [f"rewritten: {rewritten.reason}"]
+        for name, way, streams_differ in ways:
+            verdict = self._tried(way, arguments, reference, exact, streams_differ)
+            if verdict.passed:
+                self._told(name, failures, verdict, began)
+                return way
+            failures.append(f"{name}: {verdict.reason}")
+        self._told("original, eager", failures, Verdict(True), began)
+        if self._options.strict:
+            raise CheckFailed("; ".join(failures))
+        return original.forward
+
+    def _tried(
+        self, way: Callable[..., Any], arguments: Sequence[Any], reference: Any, exact: Any, random: bool
+    ) -> Verdict:
+        try:
+            found = outcome(way, arguments, self._options.seed)
+            return compared(found, reference, exact, limits=COMPILED, is_random=random)
+        except Exception as error:
+            return Verdict(False, reason=f"{type(error).__name__}: {error}")
+
+    def _told(self, way: str, failures: list[str], verdict: Verdict, began: float) -> None:
+        for failure in failures:
+            _log.warning("the first step differs from the original's: %s", failure)
+        note(
+            number=self._number,
+            way=way,
+            failures=tuple(failures),
+            distance=verdict.distance,
+            check_seconds=time.perf_counter() - began,
+        )
+
+
+__all__ = ["CheckFailed", "Options", "backend"]

@@ -1,0 +1,256 @@
+"""Read torch's graph before dispatch as a graph of tensors, with everything unknown kept as it is.
+
+Parameters, buffers and arguments are inputs. An operator that is not modelled is opaque, and what is random, writes
+to a tensor or is not deterministic is an *effect* as well: it is neither dropped, doubled, merged nor moved before
+another effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_leaves
+
+from workbench.graph import Graph, GraphBuilder, GraphError, Opaque
+from workbench.ops import TensorType, TypeMismatch
+from workbench.torch.aten import TABLE, Call, NotModelled, Value
+
+#: Element types that a graph has.
+_DTYPES: Final = frozenset(
+    {"float16", "bfloat16", "float32", "float64", "bool", "int8", "uint8", "int16", "int32", "int64"}
+)
+
+#: Calls that change how what follows them is computed.
+_REGIONS: Final = frozenset({"_set_grad_enabled", "_enter_autocast", "_exit_autocast"})
+
+#: Operators that update a buffer in training, though their declaration does not say so.
+_UPDATES: Final = frozenset({"aten::batch_norm", "aten::instance_norm", "aten::_batch_norm_with_update"})
+
+
+class NotRead(ValueError):
+    """Raised when a torch graph cannot be rewritten as a whole, with the reason."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TorchGraph:
+    """A torch graph that was read.
+
+    Attributes:
+        module: The torch graph.
+        graph: Its meaning; ``place_N`` are its inputs, ``opaque_N`` the operators that are kept.
+        builder: What the graph was built in; it has the values of all torch nodes.
+        values: The value of every torch node that has one, in the builder.
+        results: The torch nodes that are the graph's outputs, by the outputs' names.
+        kept: The torch node of every opaque operator, by key.
+        effects: The torch nodes whose order is kept.
+        unknown: How often each operator was kept because it is not modelled, with the reason.
+    """
+
+    module: fx.GraphModule
+    graph: Graph
+    builder: GraphBuilder
+    values: dict[fx.Node, Value]
+    results: dict[str, fx.Node]
+    kept: dict[str, fx.Node]
+    effects: tuple[fx.Node, ...]
+    unknown: dict[str, str]
+
+
+def kind_of(value: object) -> TensorType:
+    """Return the type of a tensor of fixed extents; raise :class:`NotRead` for another value."""
+    if not isinstance(value, torch.Tensor):
+        raise NotRead(f"a value of type {type(value).__name__}")
+    if not all(isinstance(d, int) for d in value.shape):
+        raise NotRead("symbolic sizes")
+    dtype = str(value.dtype).removeprefix("torch.")
+    if dtype not in _DTYPES or value.layout is not torch.strided:
+        raise NotRead(f"a tensor of {value.dtype}, {value.layout}")
+    return TensorType(dtype, tuple(value.shape))
+
+
+def arguments_of(node: fx.Node) -> dict[str, Any]:
+    """Return the arguments of a call of an operator by name, defaults included."""
+    declared = node.target._schema.arguments
+    given = dict(zip((a.name for a in declared), node.args, strict=False)) | node.kwargs
+    return {a.name: given.get(a.name, a.default_value) for a in declared}
+
+
+def is_random(node: fx.Node) -> bool:
+    """Return whether a node draws random numbers: a dropout of nothing, or in evaluation, does not."""
+    target: Any = node.target
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    given = arguments_of(node)
+    return given.get("train") is not False and given.get("p", given.get("dropout_p")) != 0
+
+
+def is_effect(node: fx.Node) -> bool:
+    """Return whether a node is random or writes to a tensor, so that it must run once and in order."""
+    target: Any = node.target
+    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+        return node.op == "call_function" and target.__module__ != "_operator"
+    if is_random(node) or target._schema.is_mutable:
+        return True
+    if target._schema.name in _UPDATES:
+        given = arguments_of(node)
+        return bool(given.get("training", given.get("use_input_stats", True)))
+    return False
+
+
+def storage_of(node: fx.Node) -> int | None:
+    """Return the identity of the memory of a node's tensor, or None."""
+    value = node.meta.get("val")
+    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
+
+
+def functionalised(module: fx.GraphModule) -> None:
+    """Replace every in-place operator on a value that nothing else shares by the operator that makes a new one.
+
+    An update of an argument, such as a counter of batches, stays as it is if nothing else reads that tensor.
+
+    Raises:
+        NotRead: If a tensor that is updated is shared.
+    """
+    order = {node: i for i, node in enumerate(module.graph.nodes)}
+    sharing: dict[int, list[fx.Node]] = {}
+    for node in order:
+        if (storage := storage_of(node)) is not None:
+            sharing.setdefault(storage, []).append(node)
+    for node in list(order):
+        target: Any = node.target
+        if not isinstance(target, torch._ops.OpOverload) or not target._schema.is_mutable:
+            continue
+        written = [
+            given
+            for a in target._schema.arguments
+            if a.alias_info is not None and a.alias_info.is_write
+            for given in tree_leaves(arguments_of(node)[a.name])
+            if isinstance(given, fx.Node)
+        ]
+        for given in written:
+            others = [n for n in sharing.get(storage_of(given) or 0, ()) if n not in (given, node)]
+            outside = given.op in ("placeholder", "get_attr") or any(n.op != "call_function" for n in others)
+            earlier = [n for n in others if order[n] < order[node]]
+            read = [n for n in earlier if any(order.get(u, -1) > order[node] for u in n.users)]
+            if outside:
+                alone = not others and set(given.users) == {node} and not node.users
+                if not alone:
+                    raise NotRead(f"{target} updates an argument that is read")
+            elif read or len(written) > 1 or given is not node.args[0]:
+                raise NotRead(f"{target} updates a tensor that is shared")
+            else:
+                _make_new(module, node, given, order)
+
+
+def _make_new(module: fx.GraphModule, node: fx.Node, given: fx.Node, order: dict[fx.Node, int]) -> None:
+    """Replace an in-place operator by the one that makes a new tensor, and later reads of the old one.
+
+    An operator without such a form, such as one that draws into an empty tensor, stays if it alone reads it.
+    """
+    target: Any = node.target
+    name = target._schema.name.removeprefix("aten::")
+    packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
+    if name.endswith("_") and packet is not None and target._overloadname in packet.overloads():
+        node.target = getattr(packet, target._overloadname)
+    elif any(order.get(user, len(order)) < order[node] for user in given.users):
+        raise NotRead(f"{target} has no form that makes a new tensor")
+    for user in list(given.users):
+        if user is not node and order.get(user, len(order)) > order[node]:
+            user.replace_input_with(given, node)
+
+
+def read(module: fx.GraphModule, *, training: bool) -> TorchGraph:
+    """Read a torch graph before dispatch; in-place operators are replaced in it.
+
+    Args:
+        module: The graph, with the tensors of its values in ``meta["val"]``.
+        training: Whether gradients will be asked for.
+
+    Raises:
+        NotRead: If the graph has symbolic sizes, regions of another mode, or updates of shared tensors.
+    """
+    functionalised(module)
+    builder = GraphBuilder("torch")
+    values: dict[fx.Node, Value] = {}
+    kept: dict[str, fx.Node] = {}
+    unknown: dict[str, str] = {}
+    effects: list[fx.Node] = []
+    results: dict[str, fx.Node] = {}
+    for node in module.graph.nodes:
+        if node.op == "output":
+            for i, leaf in enumerate(tree_leaves(node.args)):
+                if isinstance(leaf, fx.Node) and isinstance(values[leaf], int):
+                    results[f"result_{i}"] = leaf
+        elif node.op == "placeholder":
+            kind = kind_of(node.meta.get("val"))
+            values[node] = builder.input(f"place_{len(builder.inputs)}", kind.shape, kind.dtype)
+        elif node.op not in ("get_attr", "call_function"):
+            raise NotRead(f"a node {node.op}")
+        elif getattr(node.target, "__name__", "") in _REGIONS:
+            raise NotRead(f"a region of {node.target}")
+        elif getattr(node.target, "__name__", "") == "getitem":
+            parts = values[node.args[0]]
+            assert isinstance(parts, tuple)
+            values[node] = parts[node.args[1]]
+        else:
+            effect = is_effect(node)
+            if effect:
+                effects.append(node)
+            values[node] = _read(node, builder, values, kept, unknown, training, effect)
+    if not results:
+        raise NotRead("no result is a tensor")
+    graph = builder.graph([(name, _single(values[node])) for name, node in results.items()])
+    return TorchGraph(module, graph, builder, values, results, kept, tuple(effects), unknown)
+
+
+def _single(value: Value) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def operands_of(node: fx.Node) -> list[fx.Node]:
+    """Return the nodes that a kept operator reads."""
+    return list(node.all_input_nodes)
+
+
+def _read(
+    node: fx.Node,
+    builder: GraphBuilder,
+    values: dict[fx.Node, Value],
+    kept: dict[str, fx.Node],
+    unknown: dict[str, str],
+    training: bool,
+    effect: bool,
+) -> Value:
+    """Return the value of an operator: as what it means, or opaque."""
+    if node.op == "get_attr":
+        found: Any = getattr(node.graph.owning_module, str(node.target), None)
+    else:
+        found = node.meta.get("val")
+    kinds = tuple(map(kind_of, tree_leaves(found)))
+    if not effect and node.target in TABLE:
+        call = Call(builder, arguments_of(node), values, kinds, training)
+        try:
+            value = TABLE[node.target](call)
+            made = [builder.type(v) for v in ((value,) if isinstance(value, int) else value)]
+            if made == list(kinds):
+                return value
+            unknown[str(node.target)] = "its types are promoted"
+        except (NotModelled, TypeMismatch, GraphError, KeyError) as error:
+            unknown[str(node.target)] = str(error)
+    elif not effect and node.op == "call_function":
+        unknown[str(node.target)] = "not modelled"
+    operands = []
+    for given in operands_of(node):
+        place = values[given]
+        if not isinstance(place, int):
+            raise NotRead(f"{node.target} reads several values at once")
+        operands.append(place)
+    key = f"opaque_{len(kept)}"
+    kept[key] = node
+    record = Opaque(str(node.target), "torch", kinds, key.encode(), deterministic=not effect)
+    parts = builder.opaque(record, operands, key)
+    return parts[0] if isinstance(found, torch.Tensor) else tuple(parts)

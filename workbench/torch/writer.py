@@ -1,0 +1,156 @@
+"""Write a rewritten graph as a torch graph: what is as it was is copied, the rest is built by torch forms."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_map
+
+from workbench.graph import Graph
+from workbench.ops import spec_of
+from workbench.torch.reader import NotRead, TorchGraph, operands_of, storage_of
+
+#: Depth of calls that a graph of many layers needs.
+_DEPTH: Final = 100_000
+
+
+def apply(*operands: torch.Tensor, op: str, attrs: tuple[tuple[str, Any], ...]) -> torch.Tensor:
+    """Run an operator of a graph in torch."""
+    form = spec_of(op).torch
+    assert form is not None, op
+    return form(torch, operands, dict(attrs))
+
+
+def constant(*, op: str, attrs: tuple[tuple[str, Any], ...], like: torch.device) -> torch.Tensor:
+    """Return a constant of a graph as a tensor."""
+    run = spec_of(op).evaluate
+    assert run is not None, op
+    return torch.as_tensor(run([], dict(attrs)), device=like)
+
+
+class _Writer:
+    """The state of one writing: the new torch graph and what is in it already."""
+
+    def __init__(self, source: TorchGraph, graph: Graph) -> None:
+        self.source, self.graph = source, graph
+        self.new = fx.Graph()
+        self.copies: dict[fx.Node, fx.Node] = {}
+        self.made: dict[int, fx.Node] = {}
+        self.pending = list(source.effects)
+        self.producers: dict[int, fx.Node] = {}
+        for node in source.module.graph.nodes:
+            value = source.values.get(node)
+            if isinstance(value, int):
+                self.producers.setdefault(value, node)
+        self.keys = {node: key for key, node in source.kept.items()}
+        #: The number of each node of the rewritten graph in the builder: equal terms have equal numbers.
+        self.places = self._placed()
+        #: The operands of kept operators, as they are rewritten.
+        self.operands: dict[str, tuple[int, ...]] = {
+            node.attr("key"): tuple(self.places[j] for j in node.inputs)
+            for node in graph.nodes
+            if node.op == "opaque"
+        }
+        self.device = next(
+            (v.device for n in source.module.graph.nodes if isinstance(v := n.meta.get("val"), torch.Tensor)),
+            torch.device("cpu"),
+        )
+
+    def _placed(self) -> list[int]:
+        builder = self.source.builder
+        opaque = {n.attrs[0]: i for i, n in enumerate(builder.nodes) if n.op == "opaque"}
+        builder.weights.update(self.graph.weights)
+        places: list[int] = []
+        for node in self.graph.nodes:
+            if node.op == "opaque":
+                places.append(opaque[node.attrs[0]])
+            else:
+                places.append(builder.apply(node.op, [places[j] for j in node.inputs], node.attrs))
+        return places
+
+    def value(self, place: int) -> fx.Node:
+        """Return the node of a value of the builder, with everything that it needs."""
+        if place in self.producers:
+            return self.copy(self.producers[place])
+        if place not in self.made:
+            self.made[place] = self._built(place)
+        return self.made[place]
+
+    def _built(self, place: int) -> fx.Node:
+        node = self.source.builder.nodes[place]
+        attrs = tuple(node.named_attrs().items())
+        if node.op == "project":
+            return self.new.call_function(operator.getitem, (self.value(node.inputs[0]), node.attrs[0]))
+        if node.op in ("opaque", "weight", "input"):
+            raise NotRead(f"the result has a new value {node.op}")
+        if not node.inputs:
+            return self.new.call_function(constant, (), {"op": node.op, "attrs": attrs, "like": self.device})
+        operands = tuple(self.value(j) for j in node.inputs)
+        if spec_of(node.op).torch is None:
+            raise NotRead(f"{node.op} has no form in torch")
+        return self.new.call_function(apply, operands, {"op": node.op, "attrs": attrs})
+
+    def copy(self, node: fx.Node) -> fx.Node:
+        """Return the copy of a node, with everything that it needs; effects are copied in their order."""
+        if node in self.copies:
+            return self.copies[node]
+        if node in self.pending and node is not self.pending[0]:
+            raise NotRead("effects would change their order")
+        operands = self.operands.get(self.keys.get(node, ""))
+        if operands is None:
+            known: Mapping[fx.Node, fx.Node] = {n: self.copy(n) for n in node.all_input_nodes}
+        else:
+            known = {n: self._operand(n, p) for n, p in zip(operands_of(node), operands, strict=True)}
+        copied = self.new.node_copy(node, known.__getitem__)
+        if node in self.pending:
+            self.pending.pop(0)
+        self.copies[node] = copied
+        return copied
+
+    def _operand(self, node: fx.Node, place: int) -> fx.Node:
+        return self.copy(node) if self.source.values[node] == place else self.value(place)
+
+    def written(self) -> fx.GraphModule:
+        """Return the torch graph."""
+        module = self.source.module
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                self.copies[node] = self.new.node_copy(node)
+        for node in self.source.effects:
+            self.copy(node)
+        results = {name: self.places[i] for name, i in self.graph.outputs}
+        given = {storage_of(n) for n in module.graph.nodes if n.op == "placeholder"}
+        final = {  # a result that is a view of an argument stays one
+            node: self.copy(node) if storage_of(node) in given else self._operand(node, results[name])
+            for name, node in self.source.results.items()
+        }
+        output = next(n for n in module.graph.nodes if n.op == "output")
+        self.new.output(
+            tree_map(
+                lambda leaf: final.get(leaf, leaf) if isinstance(leaf, fx.Node) else leaf, output.args[0]
+            )
+        )
+        self.new.lint()
+        return fx.GraphModule(module, self.new)
+
+
+def write(source: TorchGraph, graph: Graph) -> fx.GraphModule:
+    """Return a torch graph that computes a graph which was found for one that was read.
+
+    What is computed as before is copied, so that it stays the same bit for bit.
+
+    Raises:
+        NotRead: If the result cannot be written: effects would change their order, or an operator has no form.
+    """
+    import sys
+
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEPTH))
+    try:
+        return _Writer(source, graph).written()
+    finally:
+        sys.setrecursionlimit(before)

@@ -11,7 +11,7 @@ from workbench.extraction import extract
 from workbench.ops import TensorType
 
 
-def resized(channels=32, after=16):
+def resized(channels=32, after=16, mode="linear"):
     """Return an e-graph that resizes an image, which a convolution or a reshape makes, and its costs."""
     nodes = [(0, [1]), (1, [2]), (1, [3]), (2, []), (3, [])]
     small, large = (
@@ -21,6 +21,7 @@ def resized(channels=32, after=16):
     egraph = replace(
         egraph_of(nodes),
         ops=("resize", "conv2d", "reshape", "input", "matmul"),
+        attrs=(((after, after), mode), *egraph_of(nodes).attrs[1:]),
         types=(large, small, small, small),
     )
     return egraph, np.array([100.0, 10, 0, 0, 8])
@@ -39,9 +40,11 @@ def test_the_choice_is_the_convolution():
     assert extract(egraph, blocked(egraph, costs)).choice[1] == 1
 
 
-@pytest.mark.parametrize(("channels", "after"), [(20, 16), (32, 12)])
-def test_other_images_are_resized_by_the_other_kernel(channels, after):
-    egraph, costs = resized(channels, after)
+@pytest.mark.parametrize(
+    ("channels", "after", "mode"), [(20, 16, "linear"), (32, 12, "linear"), (32, 16, "cubic")]
+)
+def test_other_images_are_resized_by_the_other_kernel(channels, after, mode):
+    egraph, costs = resized(channels, after, mode)
     assert blocked(egraph, costs).tolist() == costs.tolist()
 
 

@@ -70,7 +70,7 @@ INSTANCES = [
         ("resize", {"size": size, "mode": mode, "coords": coords, "rounding": rounding}, [(2, 3, 5, 4)])
         for size in ((10, 8), (7, 6), (2, 3), (1, 9))
         for coords in COORDINATES
-        for mode, rounding in (("linear", "floor"), *(("nearest", r) for r in ROUNDINGS))
+        for mode, rounding in (("linear", "floor"), ("cubic", "floor"), *(("nearest", r) for r in ROUNDINGS))
     ),
     ("conv_transpose", {"strides": (2, 3), "pads": (1, 0, 1, 2)}, [(2, 4, 3, 2), (4, 3, 4, 3)]),
     ("conv_transpose", {"strides": (2, 2), "pads": (1, 1, 1, 1)}, [(1, 4, 3, 2), (4, 3, 4, 4), (1, 3, 1, 1)]),
@@ -113,6 +113,7 @@ INSTANCES = [
     ("cast", {"to": "int64"}, [(2, 3)]),
     ("identity", {}, [(2, 3)]),
     ("eye", {"size": 3}, []),
+    ("interpolation", {"extent": 5, "size": 3, "mode": "cubic"}, []),
     ("eye", {"size": 9, "dtype": "int64"}, []),
     ("scalar", {"value": 0.5}, []),
     ("pi", {}, []),

@@ -8,7 +8,8 @@ from onnx import TensorProto, helper, numpy_helper
 import workbench
 from workbench.frontends import import_onnx, opaque_runner, run_model, to_onnx
 from workbench.graph import GraphBuilder, evaluate
-from workbench.ops.resampling import COORDINATES, nearest, neighbours, places
+from workbench.ops import spec_of
+from workbench.ops.resampling import COORDINATES, nearest, neighbours, places, taps
 
 SCALES = {"scales": np.array([1, 1, 2, 3], np.float32)}
 SIZES = {"sizes": np.array([1, 2, 7, 9])}
@@ -51,7 +52,7 @@ def agrees(given):
 @pytest.mark.parametrize("opset", [11, 13, 18, 19])
 @pytest.mark.parametrize("given", [SCALES, SIZES], ids=["scales", "sizes"])
 @pytest.mark.parametrize("coords", COORDINATES)
-@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 def test_resizing_is_modelled_in_every_operator_set(opset, given, coords, mode):
     imported = agrees(model(opset=opset, given=given, mode=mode, coordinate_transformation_mode=coords))
     assert imported.graph.operators() == {"resize": 1}
@@ -92,7 +93,7 @@ def test_some_axes_may_be_named():
 @pytest.mark.parametrize(
     ("reason", "given"),
     [
-        ("mode=cubic", {"mode": "cubic"}),
+        ("mode=cubic", {"mode": "cubic", "opset": 10, "given": SCALES}),
         ("tf_crop_and_resize", {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}),
         ("half_pixel_symmetric", {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric",
                                   "opset": 19}),
@@ -155,6 +156,33 @@ def test_the_weights_of_an_interpolation_sum_to_one(extents, coords):
     above, below = places(*extents, coords)
     middle = np.clip(above / below, 0, extents[0] - 1)
     np.testing.assert_allclose(first + np.array(shares, dtype=float), middle)
+
+
+@pytest.mark.parametrize("coefficient", [-0.75, -0.5])
+@pytest.mark.parametrize("coords", COORDINATES)
+@pytest.mark.parametrize("extent", range(1, 6))
+def test_a_cubic_is_that_of_the_runtime_between_all_small_extents(extent, coords, coefficient):
+    how = {"mode": "cubic", "coordinate_transformation_mode": coords, "cubic_coeff_a": coefficient}
+    for out in range(1, 7):
+        given = {"sizes": np.array([1, 1, out, 3])}
+        imported = agrees(model(shape=(1, 1, extent, 3), given=given, **how))
+        assert imported.graph.operators() == {"resize": 1}
+
+
+@pytest.mark.parametrize("extents", [(2, 5), (5, 2), (1, 3), (3, 1), (7, 7)])
+@pytest.mark.parametrize("coords", COORDINATES)
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_an_interpolation_is_a_product_by_its_matrix_along_each_axis(extents, coords, mode):
+    extent, out = extents
+    how = {"mode": mode, "coords": coords, "cubic": -0.5}
+    read = taps(extent, out, how)
+    assert all(sum(weights) == 1 for weights in zip(*(weights for _, weights in read), strict=True))
+    spec, resize = spec_of("interpolation"), spec_of("resize")
+    given = {"extent": extent, "size": out, **how, "dtype": "float64"}
+    matrix = spec.evaluate([], spec.unpack(spec.pack(given)))
+    x = np.random.default_rng(1).standard_normal((2, 3, extent, 4))
+    wanted = resize.evaluate([x], resize.unpack(resize.pack({"size": (out, 4), **how})))
+    np.testing.assert_allclose(matrix @ x, wanted, atol=1e-12)
 
 
 def test_halves_are_rounded_as_asked():

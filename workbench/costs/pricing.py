@@ -151,7 +151,7 @@ def blocked(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
     for i, op in enumerate(egraph.ops):
         if op in MAKE and np.isfinite(costs[i]):
             made.setdefault(int(egraph.eclass[i]), []).append(i)
-        elif op in KEEP:
+        elif op in KEEP and "cubic" not in egraph.attrs[i]:
             readers.append(i)
     moved = costs.copy()
     more: dict[int, float] = {}

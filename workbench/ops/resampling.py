@@ -12,8 +12,9 @@ asymmetric           i n/m
 align_corners        i (n - 1)/(m - 1), and 0 if m = 1
 ==================== ==========================
 
-``nearest`` rounds it, and ``linear`` interpolates between its neighbours; beyond the border the outermost
-place counts. The scale is always the ratio of the extents.
+``nearest`` rounds it, ``linear`` interpolates between its two neighbours, and ``cubic`` between four; beyond
+the border the outermost place counts. The scale is always the ratio of the extents. Interpolation is linear in
+the image, so it is a product with a matrix along each axis, whose rows sum to 1.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from workbench.ops.constants import LARGEST
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports, only_result
 from workbench.ops.registry import register
@@ -36,12 +38,24 @@ from workbench.ops.typing import Attrs, N, T, Typing
 if TYPE_CHECKING:
     from torch import Tensor
 
-MODES: Final = ("nearest", "linear")
+MODES: Final = ("nearest", "linear", "cubic")
 COORDINATES: Final = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
 ROUNDINGS: Final = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
-#: Arithmetic operations for one element of an interpolation between four places.
-_PER_ELEMENT: Final = 7.0
+#: The coefficient of a cubic unless another is given.
+CUBIC: Final = -0.75
+
+#: Arithmetic operations for one element of an interpolation between four or sixteen places.
+_PER_ELEMENT: Final = {"nearest": 0.0, "linear": 7.0, "cubic": 31.0}
+
+
+def _matrix_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    for extent in (attrs["extent"], attrs["size"]):
+        t.require(extent >= 1, "the extents must be positive")
+    out = t.constant(attrs["dtype"], attrs["size"], attrs["extent"])
+    t.require_float(out)
+    t.require(t.elements(out) <= LARGEST, f"a constant must have at most {LARGEST} elements")
+    return out
 
 
 def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
@@ -118,33 +132,78 @@ def neighbours(extent: int, out: int, coordinates: str) -> tuple[np.ndarray, np.
     return first, np.minimum(first + 1, extent - 1), shares
 
 
+def taps(extent: int, out: int, attrs: ExactAttrs) -> list[tuple[np.ndarray, list[Fraction]]]:
+    """Return the places that each place of an axis reads, with their weights, which sum to 1.
+
+    Args:
+        extent: The extent of the axis in the operand.
+        out: Its extent in the result.
+        attrs: The mode, ``linear`` or ``cubic``, the coordinates and the coefficient of a cubic.
+    """
+    if attrs["mode"] == "linear":
+        first, second, shares = neighbours(extent, out, attrs["coords"])
+        return [(first, [1 - s for s in shares]), (second, shares)]
+    above, below = places(extent, out, attrs["coords"])
+    first, a = above // below, Fraction(repr(float(attrs["cubic"])))
+    found = []
+    for k in (-1, 0, 1, 2):
+        distances = [abs(Fraction(int(d), below)) for d in above - (first + k) * below]
+        weights = [
+            ((a + 2) * d - (a + 3)) * d * d + 1 if d <= 1 else ((d - 5) * d + 8) * d * a - 4 * a
+            for d in distances
+        ]
+        found.append((np.clip(first + k, 0, extent - 1), weights))
+    return found
+
+
 # -- semantics -------------------------------------------------------------------------------------
 def _resize(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     (x,) = xs
-    if attrs["mode"] == "linear":
-        return _linear(x, attrs, lambda shares: np.array([float(s) for s in shares]).astype(x.dtype))
+    if attrs["mode"] != "nearest":
+        return _interpolated(x, attrs, lambda weights: np.array(weights, dtype=float).astype(x.dtype))
     for axis, out in zip((-2, -1), attrs["size"], strict=True):
         x = np.take(x, nearest(x.shape[axis], out, attrs["coords"], attrs["rounding"]), axis=axis)
     return x
 
 
-def _linear(x: np.ndarray, attrs: Attrs, numbers: Any) -> np.ndarray:
+def _interpolated(x: np.ndarray, attrs: ExactAttrs, numbers: Any) -> np.ndarray:
     for axis, out in zip((-2, -1), attrs["size"], strict=True):
-        first, second, shares = neighbours(x.shape[axis], out, attrs["coords"])
-        share = numbers(shares)
-        share = share[:, None] if axis == -2 else share
-        x = np.take(x, first, axis=axis) * (1 - share) + np.take(x, second, axis=axis) * share
+        read = [(at, numbers(weights)) for at, weights in taps(x.shape[axis], out, attrs)]
+        x = sum(np.take(x, at, axis=axis) * (w[:, None] if axis == -2 else w) for at, w in read)
     return x
+
+
+def _in_numbers(numbers: Numbers, values: Any) -> np.ndarray:
+    return np.array([numbers.number(v) for v in values], dtype=object)
 
 
 def _exact_resize(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     if attrs["mode"] == "nearest":
         return _resize(xs, attrs)
-    return _linear(xs[0], attrs, lambda shares: np.array([numbers.number(s) for s in shares], dtype=object))
+    return _interpolated(xs[0], attrs, lambda weights: _in_numbers(numbers, weights))
 
 
 def _resize_needs(attrs: ExactAttrs) -> Arithmetic:
-    return Arithmetic.RATIONAL if attrs["mode"] == "linear" else Arithmetic.POLYNOMIAL
+    return Arithmetic.POLYNOMIAL if attrs["mode"] == "nearest" else Arithmetic.RATIONAL
+
+
+def _spread(made: np.ndarray, attrs: ExactAttrs, numbers: Any) -> np.ndarray:
+    """Return zeros to which the weights of an interpolation along one axis are added."""
+    for at, weights in taps(attrs["extent"], attrs["size"], attrs):
+        made[np.arange(attrs["size"]), at] += numbers(weights)
+    return made
+
+
+def _matrix(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    made = _spread(
+        np.zeros((attrs["size"], attrs["extent"])), attrs, lambda weights: np.array(weights, dtype=float)
+    )
+    return made.astype(TensorType(attrs["dtype"], ()).numpy_dtype())
+
+
+def _exact_matrix(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+    made = np.full((attrs["size"], attrs["extent"]), numbers.number(0), dtype=object)
+    return _spread(made, attrs, lambda weights: _in_numbers(numbers, weights))
 
 
 def _resize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
@@ -159,30 +218,33 @@ def _resize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tens
             at = nearest(extent, out, attrs["coords"], attrs["rounding"])
             x = x.index_select(axis, torch.as_tensor(at, device=x.device))
             continue
-        first, second, shares = neighbours(extent, out, attrs["coords"])
-        share = torch.tensor([float(s) for s in shares], dtype=x.dtype, device=x.device)
-        share = share[:, None] if axis == -2 else share
-        lower = x.index_select(axis, torch.as_tensor(first, device=x.device))
-        upper = x.index_select(axis, torch.as_tensor(second, device=x.device))
-        x = lower * (1 - share) + upper * share
+        read = [
+            (torch.as_tensor(at, device=x.device), torch.tensor([float(w) for w in weights], dtype=x.dtype))
+            for at, weights in taps(extent, out, attrs)
+        ]
+        shape = (-1, 1) if axis == -2 else (-1,)
+        x = sum(x.index_select(axis, at) * w.to(x.device).reshape(shape) for at, w in read)
     return x
 
 
 def _named_in_torch(attrs: Attrs, shape: Sequence[int]) -> dict[str, Any] | None:
     """Return the arguments of torch's interpolation that give the same result, or None if there are none."""
     coords, size = attrs["coords"], attrs["size"]
-    if attrs["mode"] == "linear":
+    if attrs["mode"] != "nearest":
+        mode = "bilinear" if attrs["mode"] == "linear" else "bicubic"
+        if mode == "bicubic" and attrs["cubic"] != CUBIC:
+            return None
         if coords == "align_corners":
-            return {"mode": "bilinear", "align_corners": True}
+            return {"mode": mode, "align_corners": True}
         same = coords == "half_pixel" or (coords == "pytorch_half_pixel" and 1 not in size)
-        return {"mode": "bilinear", "align_corners": False} if same else None
+        return {"mode": mode, "align_corners": False} if same else None
     # torch multiplies by a rounded ratio, so that places may differ unless it is a whole number.
     whole = all(out % extent == 0 for out, extent in zip(size, shape[-2:], strict=True))
     return {"mode": "nearest"} if whole and (coords, attrs["rounding"]) == ("asymmetric", "floor") else None
 
 
 def _resize_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
-    return _PER_ELEMENT * out.elements if attrs["mode"] == "linear" else 0.0
+    return _PER_ELEMENT[attrs["mode"]] * out.elements
 
 
 def _export_resize(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -201,12 +263,14 @@ def _export_resize(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Tenso
         mode=attrs["mode"],
         coordinate_transformation_mode=attrs["coords"],
         nearest_mode=attrs["rounding"] if attrs["mode"] == "nearest" else None,
+        cubic_coeff_a=attrs["cubic"] if attrs["mode"] == "cubic" else None,
     )
 
 
 def _export_upsample(e: Emitter, xs: Sequence[str], attrs: Attrs, ratios: Sequence[Fraction]) -> str:
     """Write the form of the older operator sets, which has asymmetric places and rounded scales."""
-    plain = attrs["coords"] == "asymmetric" and (attrs["mode"] == "linear" or attrs["rounding"] == "floor")
+    known = {"linear": True, "nearest": attrs["rounding"] == "floor"}
+    plain = attrs["coords"] == "asymmetric" and known.get(attrs["mode"], False)
     exact = all(Fraction(float(np.float32(float(r)))) == r for r in ratios)
     if not plain or not exact:
         raise OpsetTooOld(f"operator set must be 11 or newer to resize in this way, got {e.opset}")
@@ -308,6 +372,7 @@ def _export_to_depth(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Ten
     return e.reshape(e.node("Transpose", [wide], perm=[order.index(i) for i in range(6)]), out.shape)
 
 
+_CUBIC: Final = Attr("cubic", "float", CUBIC)
 _BLOCK: Final = (Attr("block", "int"), Attr("order", "word", "DCR", words=("DCR", "CRD")))
 _MOVES: Final = Trait.SELECTS | Trait.MOVES | Trait.UNROUNDED | Trait.LINEAR | Trait.FOUR_AXES
 
@@ -323,13 +388,34 @@ register(
             Attr("mode", "word", "nearest", words=MODES),
             Attr("coords", "word", "asymmetric", words=COORDINATES),
             Attr("rounding", "word", "floor", words=ROUNDINGS),
+            _CUBIC,
         ),
         _resize_flops,
         Trait.LINEAR | Trait.FOUR_AXES,
         exact=ExactForm(_resize_needs, _exact_resize),
         export=_export_resize,
         torch=_resize_torch,
-        doc="the last two axes resampled to other extents: the nearest place, or between four of them",
+        doc="the last two axes resampled to other extents: the nearest place, or between 4 or 16 of them",
+    ),
+    OpSpec(
+        "interpolation",
+        0,
+        0,
+        _matrix_type,
+        _matrix,
+        (
+            Attr("extent", "int"),
+            Attr("size", "int"),
+            Attr("mode", "word", "linear", words=MODES[1:]),
+            Attr("coords", "word", "half_pixel", words=COORDINATES),
+            _CUBIC,
+            Attr("dtype", "dtype", "float32"),
+        ),
+        no_flops,
+        Trait.CONSTANT,
+        exact=ExactForm(Arithmetic.RATIONAL, _exact_matrix),
+        export=lambda e, xs, attrs, types, out: e.constant(_matrix([], attrs)),
+        doc="the matrix whose product with a column is that column, resized",
     ),
     OpSpec(
         "depth_to_space",
@@ -395,8 +481,8 @@ def _import_old(n: OnnxNode) -> int:
         raise NotModelled("the scales are computed at run time")
     _check_scales(n, scales)
     mode = n.attr("mode", "nearest")
-    if mode not in MODES:
-        raise NotModelled(f"resizing with mode={mode}")
+    if mode not in MODES[:2]:
+        raise NotModelled(f"resizing with mode={mode} before operator set 11")
     if any(out < extent for out, extent in zip(size, n.type(0).shape[-2:], strict=True)):
         raise NotModelled("resizing to smaller extents before operator set 11")
     return n.op("resize", n.operand(0), size=size, mode=mode, coords="asymmetric", rounding="floor")
@@ -422,16 +508,17 @@ def _import_resize(n: OnnxNode) -> int:
             raise NotModelled("the scales are computed at run time")
         if scales.size:
             _check_scales(n, scales)
-    rounding = n.attr("nearest_mode", "round_prefer_floor")
-    if mode == "linear":
+    rounding, cubic = n.attr("nearest_mode", "round_prefer_floor"), CUBIC
+    if mode != "nearest":
         rounding = "floor"
+        cubic = n.attr("cubic_coeff_a", CUBIC) if mode == "cubic" else CUBIC
     elif rounding not in ROUNDINGS:
         raise NotModelled(f"resizing with nearest_mode={rounding}")
     else:
         coords, rounding = _usual(n.type(0).shape[-2:], size, coords, rounding)
         for extent, out in zip(n.type(0).shape[-2:], size, strict=True):
             _check_rounding(extent, out, coords, rounding)
-    return n.op("resize", n.operand(0), size=size, mode=mode, coords=coords, rounding=rounding)
+    return n.op("resize", n.operand(0), size=size, mode=mode, coords=coords, rounding=rounding, cubic=cubic)
 
 
 def _usual(shape: Sequence[int], size: Sequence[int], coords: str, rounding: str) -> tuple[str, str]:

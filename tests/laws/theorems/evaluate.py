@@ -66,7 +66,8 @@ def _factor(
     f: Factor, by: Mapping[str, Int], reads: Reads, more: Mapping[str, Callable[..., float]]
 ) -> float:
     if f.head == "read":
-        return reads(f.args[0], [_place(replaced(i, by), reads) for i in f.args[1:]])
+        index = [_place(replaced(i, by), reads) for i in f.args[1:]]
+        return more[f.args[0]](*index) if f.args[0] in more else reads(f.args[0], index)
     if f.head in ("int", "over"):
         n = _number(replaced(f.args[0], by))
         return float(n) if f.head == "int" else 1 / n

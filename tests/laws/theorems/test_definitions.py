@@ -8,6 +8,7 @@ import pytest
 from tests.laws.theorems.evaluate import elements
 from workbench.laws.theorems.goals import DEFINITIONS
 from workbench.ops import spec_of
+from workbench.ops.resampling import taps
 from workbench.ops.spec import ACTIVATIONS
 
 X4, W4 = (2, 4, 5, 6), (6, 2, 3, 2)
@@ -60,6 +61,12 @@ INSTANCES = {
         ([(1, 2, 3, 4)], {"size": (6, 8), "mode": "nearest", "coords": "asymmetric", "rounding": "floor"}),
         ([(1, 2, 3, 4)], {"size": (2, 5), "mode": "nearest", "coords": "asymmetric", "rounding": "floor"}),
         ([(1, 2, 3, 4)], {"size": (3, 4), "mode": "linear", "coords": "half_pixel"}),
+        ([(1, 2, 3, 4)], {"size": (6, 3), "mode": "linear", "coords": "asymmetric"}),
+        ([(1, 2, 3, 4)], {"size": (2, 5), "mode": "cubic", "coords": "half_pixel"}),
+    ],
+    "interpolation": [
+        ([], {"extent": 3, "size": 5, "mode": "cubic", "coords": "align_corners", "cubic": -0.5}),
+        ([], {"extent": 3, "size": 3}),
     ],
     "depth_to_space": [([(1, 12, 2, 3)], {"block": 2, "order": o}) for o in ("DCR", "CRD")],
     "ones": [([], {"shape": (2, 3)})],
@@ -98,11 +105,24 @@ def test_a_definition_is_what_the_operator_computes(op, number):
         "quantize to int8": lambda x, z: min(max(np.rint(x) + z, -128), 127),
     }
     wanted = np.asarray(spec.evaluate(operands, attrs), dtype=float)
+    if "coords" in attrs:
+        open_functions |= {share_name(attrs): lambda i, k, extent, size: share(attrs, i, k, extent, size)}
     every = list(np.ndindex(wanted.shape))
     places = [every[k] for k in random.choice(len(every), size=min(4, len(every)), replace=False)]
     shape, found = elements(spec, operands, attrs, places, open_functions)
     assert shape == wanted.shape
     np.testing.assert_allclose(found, [wanted[p] for p in places], rtol=1e-9, atol=1e-12)
+
+
+def share_name(attrs):
+    """Return the name of the weights of an interpolation in its definition."""
+    return " ".join(["share", *(str(attrs[n]) for n in ("mode", "coords", "cubic"))])
+
+
+def share(attrs, i, k, extent, size):
+    """Return the weight of place ``k`` of an axis in place ``i`` of the resized one."""
+    read = taps(extent, size, attrs)
+    return float(sum(weights[i] for at, weights in read if at[i] == k))
 
 
 def test_interpolation_is_between_two_places_whose_shares_sum_to_one():

@@ -272,20 +272,39 @@ def _softmax(c: Call, i: Index) -> Value:
 # -- resampling ----------------------------------------------------------------------------------------
 @defines("resize")
 def _resize(c: Call, i: Index) -> Value:
+    """Define resizing by weights that sum to 1: the first place, and weighted differences from it."""
     (x,), size = c.xs, c.numbers("size")
-    how = " ".join(str(c.attrs[n]) for n in ("mode", "coords", "rounding"))
     if c.attrs["mode"] == "nearest":
         return x.at(put(i, {k: _nearest(c, i(k), x.dim(k), s) for k, s in zip((-2, -1), size, strict=True)}))
 
-    def between(key: Key, size: Int, value: Callable[[Index], Value], j: Index) -> Value:
+    def resized(key: Key, size: Int, value: Callable[[Index], Value], j: Index) -> Value:
         extent = x.dim(key)
         if extent == size:
             return value(j)
-        near, far = (put(j, {key: call(f"{n} {how}", j(key), extent, size)}) for n in ("first", "second"))
-        share = one(factor("read", f"share {how}", j(key), extent, size))
-        return plus(times(plus(number(1), negative(share)), value(near)), times(share, value(far)))
+        first = value(put(j, {key: num(0)}))
 
-    return between(-2, size[0], lambda j: between(-1, size[1], x.at, j), i)
+        def difference(at: list[Int]) -> Value:
+            share = _share(c, j(key), at[0], extent, size)
+            return times(share, plus(value(put(j, {key: at[0]})), negative(first)))
+
+        return plus(first, summed([extent], difference))
+
+    return resized(-2, size[0], lambda j: resized(-1, size[1], x.at, j), i)
+
+
+def _share(c: Call, *places: Int) -> Value:
+    how = " ".join(str(c.attrs[n]) for n in ("mode", "coords", "cubic"))
+    return one(factor("read", f"share {how}", *places))
+
+
+@defines("interpolation")
+def _interpolation(c: Call, i: Index) -> Value:
+    extent, size = c.int("extent"), c.int("size")
+    if extent == size:
+        return guarded(equal(i(-2), i(-1)), number(1))
+    others = summed([extent], lambda at: _share(c, i(-2), at[0], extent, size))
+    own = _share(c, i(-2), i(-1), extent, size)
+    return plus(own, guarded(equal(i(-1), num(0)), plus(number(1), negative(others))))
 
 
 def _nearest(c: Call, i: Int, extent: Int, size: Int) -> Int:

@@ -170,7 +170,7 @@ def test_every_operator_has_the_least_arithmetic_that_computes_it():
         "select",
     }
     quotients = {"div", "reciprocal", "avgpool", "reduce_mean", "mean_kernel", "leakyrelu", "clip"}
-    quotients |= {"hardswish", "quantize"}
+    quotients |= {"hardswish", "quantize", "interpolation"}
     assert operators_in(Arithmetic.RATIONAL) == quotients | {"batchnorm", "bn_scale", "bn_shift"}
     rest = {s.name for s in operators() if not s.leaf and s.name != "cast"}
     assert rest == set().union(*map(operators_in, Arithmetic))

@@ -14,9 +14,8 @@ import platform
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -42,19 +41,11 @@ MAX_TEST_SECONDS: Final = 600.0
 MAX_LIBRARY_SECONDS: Final = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class LawTest:
-    """The test of a law without a proof: how many instances agreed, and the counterexample if there is one."""
-
-    rule: Rule
-    instances: int
-    counterexample: str = ""
-
-
-def draw_many(rule: Rule) -> LawTest:
-    """Evaluate a rule that is no theorem on many random instances in exact arithmetic."""
+def draw_many(rule: Rule) -> dict[str, Any]:
+    """Return the record of a rule that is no theorem, from many random instances in exact arithmetic."""
     found = search(rule, UNPROVED_DRAWS, seconds=MAX_TEST_SECONDS)
-    return LawTest(rule, len(found.passed), "" if found.counterexample is None else str(found.counterexample))
+    refuted = {"status": "refuted", "summary": str(found.counterexample)}
+    return {"draws": len(found.passed)} | ({} if found.counterexample is None else refuted)
 
 
 def judge_library(*, new: bool = False) -> Verification:
@@ -114,24 +105,24 @@ def write_ranges(ranges: dict[str, Any], folder: Path) -> None:
 
 
 def write_status(
-    verification: Verification, tests: Sequence[LawTest], folder: Path, ranges: dict[str, Any] | None = None
+    verification: Verification,
+    tests: Mapping[str, Mapping[str, Any]],
+    folder: Path,
+    ranges: dict[str, Any] | None = None,
 ) -> None:
     """Write the record and the table; each file is written completely or not at all.
 
     Args:
         verification: The verdicts on rules.
-        tests: The tests of rules that are no theorems.
+        tests: The records of rules that are no theorems, by name.
         folder: The folder of the library.
         ranges: The effects on the range of 16-bit floats, by rule name.
     """
     judged = {v.name: record(v) for v in verification.verdicts}
     kept = {r.name: statuses()[r.name] for r in _library_rules() if _is_recorded(r)}
     rules = kept | judged
-    for test in tests:
-        known = rules[test.rule.name] | {"draws": test.instances}
-        if test.counterexample:
-            known |= {"status": "refuted", "summary": test.counterexample}
-        rules[test.rule.name] = known
+    for name, test in tests.items():
+        rules[name] = {**rules[name], **test}
     for name, found in (ranges or {}).items():
         rules[name]["ranges"] = found
     data = {
@@ -201,14 +192,14 @@ def main() -> None:
         with processes() as pool:
             tested = [v.rule for v in verification.verdicts if v.verdict == "tested" and v.rule is not None]
             unproved = [rule for rule in tested if not is_theorem(rule)]
-            tests = list(pool.map(draw_many, unproved))
+            tests = dict(zip([r.name for r in unproved], pool.map(draw_many, unproved), strict=True))
             ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
         write_status(verification, tests, library(), ranges)
         for verdict in verification.verdicts:
             if verdict.verdict != "tested":
                 print(verdict)
-        refuted = [t for t in tests if t.counterexample]
-        print(f"{verification!r}\ntests refuted {len(refuted)}")
+        refuted = sum("status" in test for test in tests.values())
+        print(f"{verification!r}\ntests refuted {refuted}")
     print(f"{time.perf_counter() - began:.1f} s")
 
 

@@ -19,7 +19,7 @@ CORE = (
 #: The wings above it, each package on a floor of its own.
 WINGS = (
     "torch", "laws", "laws.explain", "laws.foreign", "laws.theorems", "laws.verification", "laws.synthesis",
-    "kernels", "kernels.composites", "kernels.codegen", "kernels.accelerators",
+    "kernels", "kernels.composites", "kernels.fast", "kernels.codegen", "kernels.accelerators",
     "studies", "studies.guided", "studies.search", "studies.analysis", "studies.taso", "taso", "studies.devices",
     "studies.benchmarks", "studies.experiments", "results",
     "faces", "faces.plots", "faces.views", "faces.cli",

@@ -88,7 +88,7 @@ def spec_of(name: str) -> OpSpec:
 
 def known(name: str) -> OpSpec | None:
     """Return a registered operator, or one of a wing, or None."""
-    if name in OPERATORS and name not in _TABLE:
+    if name not in _TABLE:
         register_operator(name)
     return _TABLE.get(name)
 

@@ -38,6 +38,8 @@ _OFFERS: Final = {
 
 #: The module that registers each operator of a wing.
 OPERATORS: Final = {"blocked": "kernels.accelerators.blocked", "unfold": "kernels.accelerators.im2col"}
+#: The module that registers the operators of a family, whose names begin so; no list of operators has them.
+FAMILIES: Final = {"winograd_": "kernels.fast.winograd"}
 
 
 def offered(name: str) -> Callable[..., Any]:
@@ -52,5 +54,7 @@ def offered(name: str) -> Callable[..., Any]:
 
 
 def register_operator(name: str) -> None:
-    """Import the wing's module that registers an operator."""
-    import_module(f"workbench.{OPERATORS[name]}")
+    """Import the wing's module that registers an operator, of a list or of a family, if there is one."""
+    module = OPERATORS.get(name) or next((m for start, m in FAMILIES.items() if name.startswith(start)), None)
+    if module is not None:
+        import_module(f"workbench.{module}")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.laws.theorems.evaluate import elements
 from workbench.laws.theorems.goals import DEFINITIONS
-from workbench.ops import spec_of
+from workbench.ops import Trait, spec_of
 from workbench.ops.resampling import taps
 from workbench.ops.spec import ACTIVATIONS
 
@@ -79,7 +79,10 @@ INSTANCES = {
 
 
 def test_every_definition_has_instances():
-    assert set(INSTANCES) == set(DEFINITIONS)
+    declared = {
+        op for op in DEFINITIONS if Trait.CARRIED in spec_of(op).traits
+    }  # their equations define them
+    assert set(INSTANCES) == set(DEFINITIONS) - declared
 
 
 @pytest.mark.slow

@@ -22,7 +22,17 @@ from workbench.kernels.composites.index import (
     index_names,
     interval,
 )
-from workbench.kernels.composites.scalar import Apply, Bound, Read, Reduce, Scalar, children, walk
+from workbench.kernels.composites.scalar import (
+    Apply,
+    Bound,
+    IndexValue,
+    Number,
+    Read,
+    Reduce,
+    Scalar,
+    children,
+    walk,
+)
 from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
 from workbench.ops.typing import Attrs, ConcreteTyping, N, T, Typing
 from workbench.support.messages import nearest
@@ -392,8 +402,9 @@ def guarded(value: Scalar) -> frozenset[Read]:
 class CompositeRule:
     """The type rule that a declaration is.
 
-    On numbers it is :func:`~workbench.kernels.composites.binding.bind`. The other readings have the conditions of a
-    plain composite only: all reads are at indices of the tensor's own extents.
+    On numbers it is :func:`~workbench.kernels.composites.binding.bind`. The other readings also require that every
+    read lies inside its tensor, if it is not at indices of the tensor's own extents: by the least and the largest
+    place, or by a ``where`` around the read that says so.
     """
 
     composite: Composite
@@ -404,8 +415,6 @@ class CompositeRule:
         reading: object = t
         if isinstance(reading, ConcreteTyping):
             return cast(T, bind(c, cast(Any, xs), attrs).outputs()[0])
-        if not plain(c):
-            t.concrete(c.name, *xs)
         return _Reading(t, c, attrs).result(xs)
 
 
@@ -425,6 +434,13 @@ def plain(composite: Composite) -> bool:
             if len(names) < len(dims) or any(sizes[n] != d for n, d in zip(names, dims, strict=True)):
                 return False
     return True
+
+
+def _conjuncts(condition: Scalar) -> frozenset[Scalar]:
+    """Return the conditions that hold if one holds."""
+    if isinstance(condition, Apply) and condition.function == "and":
+        return frozenset().union(*map(_conjuncts, condition.operands))
+    return frozenset([condition])
 
 
 class _Reading:
@@ -459,7 +475,77 @@ class _Reading:
             t.require(self.whole(d) == n, f"an axis of {why} must be {d}")
         for w in c.conditions:
             t.require(self.whole(w.left) == self.whole(w.right), f"{w} must hold")
+        if not plain(c):
+            for e in c.equations:
+                self.require_reads(e.value, {b.name: b.extent for b in e.indices}, frozenset())
         return cast(T, self.typed(xs))
+
+    def require_reads(self, e: Scalar, sizes: Mapping[str, IndexExpr], known: frozenset[Scalar]) -> None:
+        """Require that reads lie inside their tensors.
+
+        Args:
+            e: The expression.
+            sizes: The extents of indices.
+            known: Conditions of a ``where`` that hold at the expression.
+        """
+        match e:
+            case Read():
+                dims = self.composite.tensor(e.tensor).dims
+                for place, extent in zip(e.indices, dims, strict=True):
+                    self.require_place(e, place, extent, sizes, known)
+            case Reduce(_, over, body):
+                self.require_reads(body, {**sizes, **{b.name: b.extent for b in over}}, known)
+            case Apply("where", (condition, yes, no)):
+                self.require_reads(condition, sizes, known)
+                self.require_reads(yes, sizes, known | _conjuncts(condition))
+                self.require_reads(no, sizes, known)
+            case _:
+                for child in children(e):
+                    self.require_reads(child, sizes, known)
+
+    def require_place(
+        self,
+        read: Read,
+        place: IndexExpr,
+        extent: IndexExpr,
+        sizes: Mapping[str, IndexExpr],
+        known: frozenset[Scalar],
+    ) -> None:
+        if isinstance(place, IndexName) and sizes[place.name] == extent:
+            return
+        value = IndexValue(place)
+        found = self.ends(place, sizes)
+        above, below = Apply("atmost", (Number(0), value)), Apply("less", (value, IndexValue(extent)))
+        if found is None and not {above, below} <= known:
+            self.t.concrete(f"{read} in {self.composite.name}")
+        low, high = found or (0, 0)
+        if above not in known:
+            self.t.require(low >= 0, f"{read} must lie inside {read.tensor}")
+        if below not in known:
+            self.t.require(high < self.whole(extent), f"{read} must lie inside {read.tensor}")
+
+    def ends(self, e: IndexExpr, sizes: Mapping[str, IndexExpr]) -> tuple[Any, Any] | None:
+        """Return the least and the largest value of an expression, or None if its form does not show them."""
+        if not index_names(e) and not isinstance(e, Read):
+            return (self.whole(e),) * 2
+        if isinstance(e, IndexName):
+            return 0, self.whole(sizes[e.name]) - 1
+        if not isinstance(e, IndexArith):
+            return None
+        a, b = self.ends(e.left, sizes), self.ends(e.right, sizes)
+        if a is None or b is None:
+            return None
+        if e.op in "+-":
+            x, y = (b[0], b[1]) if e.op == "+" else (b[1], b[0])
+            return ARITHMETIC[e.op](a[0], x), ARITHMETIC[e.op](a[1], y)
+        if e.op == "%" and not index_names(e.right):
+            return 0, b[0] - 1  # a type rule divides by positive numbers only
+        right = e.right
+        if e.op == "*" and isinstance(e.left, Whole):
+            a, b, right = b, a, e.left
+        if isinstance(right, Whole) and right.value > 0 and e.op in ("*", "//"):
+            return ARITHMETIC[e.op](a[0], b[0]), ARITHMETIC[e.op](a[1], b[0])
+        return None
 
     def whole(self, e: IndexExpr) -> Any:
         match e:

@@ -15,11 +15,13 @@ import numpy as np
 
 from workbench.kernels.composites.binding import Binding, CompositeRule, bind
 from workbench.kernels.composites.composite import Composite, NotationError
+from workbench.kernels.composites.elements import element_of
 from workbench.kernels.composites.equations import parse
 from workbench.kernels.composites.evaluate import evaluate, exact_form, in_torch, operations, semantics
 from workbench.kernels.composites.files import library, load
 from workbench.kernels.composites.lowering import NoLaw, laws
 from workbench.kernels.composites.onnx_function import DOMAIN, call, function_text
+from workbench.laws.theorems.applications import DEFINITIONS
 from workbench.laws.verification.admission import judged
 from workbench.ops import registry
 from workbench.ops.spec import Attr, OpSpec
@@ -125,6 +127,7 @@ def register(made: Composite) -> CompositeOperator:
         )
     registry.replace(specification(made))
     _DECLARED[made.name] = made
+    DEFINITIONS[made.name] = element_of(made)
     return CompositeOperator(made)
 
 

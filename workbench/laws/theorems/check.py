@@ -10,6 +10,7 @@ A proof is one *node* for every pair of values of every case:
 * ``["split", condition, node, node]``: one proof if a condition holds and one if it does not.
 * ``["parts", k, condition, node]``: term ``k`` is its sum over the places where a condition holds, plus that over
   the others.
+* ``["collect", node]``: terms of one side that differ in the names of their variables alone are one.
 * ``["sum", empty, points, classes]``: the terms of both sides are divided into classes of equal terms, and
   the coefficients of each class agree. ``empty`` lists the terms whose guards contradict each other, and
   ``points`` those with variables that can have one value only, or on which the product does not depend.
@@ -32,6 +33,7 @@ from workbench.laws.theorems.terms import (
     Factor,
     Term,
     Value,
+    collected,
     free_symbols,
     guarded,
     in_factor,
@@ -96,6 +98,8 @@ def check_equal(left: Value, right: Value, node: object, facts: Facts, depth: in
     elif law == "parts" and len(node) == 4:
         left, right = by_parts(left, right, node[1], read_condition(node[2]))
         check_equal(left, right, node[3], facts, depth + 1)
+    elif law == "collect" and len(node) == 2:
+        check_equal(collected(left), collected(right), node[1], facts, depth + 1)
     elif law == "sum" and len(node) == 4:
         _check_sum(left, right, node, facts, depth)
     else:

@@ -27,7 +27,7 @@ from workbench.laws.theorems.check import (
 from workbench.laws.theorems.entailment import Facts, Unavailable
 from workbench.laws.theorems.goals import Statement, statements
 from workbench.laws.theorems.steps import Rejected
-from workbench.laws.theorems.terms import Factor, Term, Value, free_symbols, in_factor, in_value
+from workbench.laws.theorems.terms import Factor, Term, Value, collected, free_symbols, in_factor, in_value
 from workbench.laws.theorems.unify import pairings, solve, unknowns, write_condition, write_int
 from workbench.rules.pattern import Rule
 from workbench.support.deadline import OutOfTime
@@ -48,7 +48,9 @@ from workbench.symbolic.integers import (
 )
 
 #: Sums over at most this many known places are taken apart.
-MOST_PLACES = 4
+MOST_PLACES = 8
+#: Terms are collected if they are so many times as many as without.
+MANY: Final = 2
 #: How often a proof may be split along one branch, and how many pairings of factors are tried.
 SPLITS: Final = 7
 PAIRINGS: Final = 200
@@ -83,6 +85,13 @@ class Search:
         """Raise OutOfTime if the time is spent."""
         if time.perf_counter() - self.started > self.seconds:
             raise OutOfTime(self.stuck)
+
+    def whole(self, left: Value, right: Value, facts: Facts) -> Node:
+        """Return a proof that two values are equal, of which equal terms are collected first if they are many."""
+        fewer = collected(left), collected(right)
+        if MANY * sum(map(len, fewer)) > len(left) + len(right):
+            return self.equal(left, right, facts)
+        return ["collect", self.equal(*fewer, facts)]
 
     def equal(
         self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
@@ -149,9 +158,13 @@ class Search:
 
     def candidates(self, rest: Sequence[Term]) -> Iterator[Cond]:
         """Yield the guards of terms and the extents that decide broadcasting in them."""
-        for t in rest:
-            for g in t.guards:
-                yield from (g.args if g.head == "or" else (g,))
+        guards = [g for t in rest for g in t.guards]
+        # A remainder divides the places into few cases, which decide most else.
+        for g in guards:
+            if g.head == "eq" and any(a.head == "div" for a in atoms(g)):
+                yield g
+        for g in guards:
+            yield from (g.args if g.head == "or" else (g,))
         for t in rest:
             for f in t.factors:
                 yield from self._inside(f)
@@ -474,7 +487,7 @@ def prove_case(statement: Statement, search: Search) -> list[Node]:
     facts = Facts(statement.facts)
     found = []
     for left, right in statement.pairs:
-        node = search.equal(left, right, facts)
+        node = search.whole(left, right, facts)
         check_equal(left, right, node, facts)
         found.append(node)
     return found

@@ -33,7 +33,24 @@ from workbench.symbolic.integers import add as plus_int
 
 #: The names of steps and of operations on integers and conditions.
 HEADS: Final = frozenset(
-    ("absurd", "split", "parts", "sum", "ge", "eq", "and", "or", "not", "ite", "+", "*", "div", "bc", "max")
+    (
+        "absurd",
+        "split",
+        "parts",
+        "collect",
+        "sum",
+        "ge",
+        "eq",
+        "and",
+        "or",
+        "not",
+        "ite",
+        "+",
+        "*",
+        "div",
+        "bc",
+        "max",
+    )
 )
 #: The word of the step that counts the values of a variable.
 COUNT: Final = "count"

@@ -328,6 +328,24 @@ def plus(*values: Value) -> Value:
     return tuple(sorted((t for t in found.values() if t.coef), key=lambda t: t.text))
 
 
+def collected(value: Value) -> Value:
+    """Return a value in which terms are one that differ in the names of their variables alone.
+
+    A variable that only 0 is left for is 0, and the others get the names ``#0``, ``#1`` in their order.
+    """
+    made: list[Term] = []
+    for t in value:
+        texts = {g.text for g in t.guards}
+        zero = {n: num(0) for n in t.variables if {f"ge(1*{n})", f"ge(-1*{n})"} <= texts}
+        left = [n for n in t.variables if n not in zero]
+        for one_term in in_term(Term(t.coef, (), t.guards, t.factors), zero):
+            apart = {n: sym(variable()) for n in left}
+            renamed = rename_term(Term(one_term.coef, tuple(left), one_term.guards, one_term.factors), apart)
+            names = {str(apart[n].symbol): sym(f"#{k}") for k, n in enumerate(left)}
+            made.append(rename_term(renamed, names))
+    return plus(tuple(made))
+
+
 def negative(value: Value) -> Value:
     """Return the opposite value."""
     return tuple(

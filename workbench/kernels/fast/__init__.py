@@ -1,0 +1,1 @@
+"""Algorithms with fewer multiplications: their matrices, and the operators that laws are about."""

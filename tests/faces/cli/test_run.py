@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.studies.experiments.studies import write_optimisation, write_study
-from workbench.studies.experiments import reports
+from workbench.faces.plots import reports
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from workbench.faces.plots import reports
 from workbench.faces.plots.reports import (
     ReportError,
     RunReport,
@@ -13,7 +14,6 @@ from workbench.faces.plots.reports import (
     render_run,
     render_study,
 )
-from workbench.studies.experiments import reports
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.tables import write_tables

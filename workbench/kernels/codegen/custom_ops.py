@@ -18,12 +18,14 @@ import onnx
 from onnx.inliner import inline_local_functions
 
 from workbench.graph import Opaque
+from workbench.kernels.codegen import winograd
 from workbench.kernels.codegen.c_expressions import c_type, entry, literal
 from workbench.kernels.codegen.c_printer import c_function, prelude
 from workbench.kernels.codegen.clusters import Cluster, as_graph
 from workbench.kernels.codegen.compiler import Build, compiled
 from workbench.kernels.codegen.kernel import THREADED, form_of
 from workbench.kernels.codegen.schedule import Schedule, usual
+from workbench.kernels.codegen.winograd import Winograd
 from workbench.kernels.composites.binding import bind
 from workbench.ops.types import DTYPE_CODES
 
@@ -35,10 +37,13 @@ _RUNTIME: Final = Path(__file__).with_name("runtime.c")
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A cluster as an operator: its kernel's schedule, the number of parts in which it runs, and its build."""
+    """A cluster as an operator: its kernel's schedule, the number of parts in which it runs, and its build.
+
+    A convolution may have an algorithm in the place of a schedule.
+    """
 
     cluster: Cluster
-    schedule: Schedule
+    schedule: Schedule | Winograd
     parts: int = 1
     build: Build = field(default_factory=Build)
 
@@ -51,7 +56,7 @@ class Operator:
         return f"fused_{hashlib.blake2b(about.encode(), digest_size=6).hexdigest()}"
 
 
-def operator(cluster: Cluster, threads: int = 1, schedule: Schedule | None = None) -> Operator:
+def operator(cluster: Cluster, threads: int = 1, schedule: Schedule | Winograd | None = None) -> Operator:
     """Return a cluster as an operator.
 
     Args:
@@ -59,6 +64,10 @@ def operator(cluster: Cluster, threads: int = 1, schedule: Schedule | None = Non
         threads: The number of threads of the session that runs it.
         schedule: The choices in making loops; by default the usual ones.
     """
+    if cluster.members[0].op == "conv2d":
+        chosen_by = schedule if isinstance(schedule, Winograd) else Winograd(winograd.CHOICES[0])
+        return Operator(cluster, chosen_by, threads)
+    assert not isinstance(schedule, Winograd), "only convolutions have algorithms"
     form, leading = form_of(bind(cluster.composite, cluster.types))
     chosen = usual(form.program()) if schedule is None else schedule
     elements = sum(math.prod(s) for s in (*cluster.shapes, cluster.type.shape))
@@ -116,6 +125,8 @@ def library_text(operators: Sequence[Operator]) -> str:
         text, row = _written(op)
         kernels.append(text)
         table.append(row)
+    if any(isinstance(op.schedule, Winograd) for op in distinct):
+        kernels.insert(0, winograd.SHARED)
     body = "\n".join(kernels)
     head = f'#define DOMAIN "{DOMAIN}"\n#define OPERATORS {len(distinct)}\n'
     rows = ",\n".join(table)
@@ -126,6 +137,9 @@ def library_text(operators: Sequence[Operator]) -> str:
 def _written(op: Operator) -> tuple[str, str]:
     """Return the kernel of an operator with the function that the runtime calls, and its row of the table."""
     cluster, name = op.cluster, op.name
+    if isinstance(op.schedule, Winograd):
+        text, blocks = winograd.written(name, cluster, op.schedule)
+        return _called(op, text, f"{name}_run", blocks, f", .prepare = {name}_prepare")
     binding = bind(replace(cluster.composite, name=name), cluster.types)
     form, leading = form_of(binding)
     program = form.program()
@@ -148,18 +162,31 @@ def _written(op: Operator) -> tuple[str, str]:
         arrays.append(f"({kind}){'output' if made else f'inputs[{place}]'} + first * {step}")
     call = f"{entry(program)}(1, {', '.join([*numbers, *arrays])})"
     text = c_function(program, op.schedule).replace("\nvoid ", "\nstatic void ", 1)
-    dims = ", ".join(map(str, cluster.type.shape)) or "0"
     text += (
-        f"\nstatic const int64_t {name}_dims[] = {{{dims}}};\n\n"
-        f"static void {name}(const void *const *inputs, void *output, int64_t first, int64_t count) {{\n"
+        f"\nstatic void {name}(const void *const *inputs, void *output, int64_t first, int64_t count) {{\n"
         f"  (void)first; (void)count;\n  {call};\n}}\n"
     )
+    return _called(op, text, name, parted)
+
+
+def _called(op: Operator, text: str, function: str, length: int, more: str = "") -> tuple[str, str]:
+    """Return a kernel's text with the shape of its result, and its row of the table.
+
+    Args:
+        op: The operator.
+        text: The text of the kernel.
+        function: The function that the runtime calls.
+        length: The number of pieces that may run apart.
+        more: Further members of the row.
+    """
+    kind = op.cluster.type
+    dims = ", ".join(map(str, kind.shape)) or "0"
     row = (
-        f'  {{.name = "{name}", .type = {DTYPE_CODES[cluster.type.dtype]}, .inputs = {len(cluster.inputs)}, '
-        f".rank = {len(cluster.type.shape)}, .parts = {op.parts}, .length = {parted}, "
-        f".dims = {name}_dims, .run = {name}}}"
+        f'  {{.name = "{op.name}", .type = {DTYPE_CODES[kind.dtype]}, .inputs = {len(op.cluster.inputs)}, '
+        f".rank = {len(kind.shape)}, .parts = {op.parts}, .length = {length}, "
+        f".dims = {op.name}_dims, .run = {function}{more}}}"
     )
-    return text, row
+    return f"{text}\nstatic const int64_t {op.name}_dims[] = {{{dims}}};\n", row
 
 
 def _parted(name: str, present: dict[str, tuple[bool, ...]], sizes: Sequence[int]) -> bool:

@@ -25,8 +25,9 @@ from workbench.extraction.extract import extract
 from workbench.graph import Graph, GraphBuilder
 from workbench.kernels.codegen.clusters import MOST, Cluster, Member, as_graph, cluster_of, fusible
 from workbench.kernels.codegen.compiler import Build
-from workbench.kernels.codegen.custom_ops import Operator, library_of, operator, payload
+from workbench.kernels.codegen.custom_ops import Operator, library_of, library_text, operator, payload
 from workbench.kernels.codegen.tuning import kept_times, measured_schedules
+from workbench.kernels.codegen.winograd import CHOICES, Winograd, convolution, suits
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
@@ -137,7 +138,7 @@ def fused(
     began = time.monotonic()
     cheapest = _cheapest(egraph, costs)
     kinds: dict[str, list[Cluster]] = {}
-    for cluster in _candidates(egraph, numbers):
+    for cluster in (*convolutions(egraph), *_candidates(egraph, numbers)):
         kinds.setdefault(kind_of(cluster), []).append(cluster)
     whole = {k: sum(cheapest[m.place] for m in found[0].members) for k, found in kinds.items()}
     chosen: list[tuple[str, Cluster, float]] = []
@@ -220,6 +221,58 @@ def _candidates(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
     return list(clusters.values())
 
 
+def convolutions(egraph: EGraph) -> list[Cluster]:
+    """Return convolutions that kernels can compute by fewer products, each with what follows it.
+
+    That is a sum with another value and a relu, if nothing else reads what is before them.
+    """
+    constant = egraph.constant_classes().tolist()
+    types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
+    made = [_any_member(egraph, node) for node in range(len(egraph))]
+    readers: dict[int, list[Member | None]] = {}
+    for node, member in enumerate(made):
+        for j in set(egraph.operands(node).tolist()):
+            readers.setdefault(j, []).append(member)
+    found: dict[tuple[int, tuple[int, ...]], Cluster] = {}
+    for conv in made:
+        if conv is None or constant[conv.place] or not suits(conv, types, constant):
+            continue
+        members = [conv]
+        while (more := _after(members, readers, egraph.roots, constant)) is not None:
+            members.append(more)
+        cluster = convolution(members, types)
+        if cluster.result not in cluster.inputs:
+            found.setdefault((cluster.result, cluster.inputs), cluster)
+    return list(found.values())
+
+
+def _after(
+    members: Sequence[Member],
+    readers: Mapping[int, Sequence[Member | None]],
+    roots: Sequence[int],
+    constant: Sequence[bool],
+) -> Member | None:
+    """Return the sum or the relu that alone reads the last of some operators, and may join its kernel."""
+    last, conv = members[-1], members[0]
+    following = [r for r in readers.get(last.place, ()) if r is not None]
+    alone = last.place not in roots and len({r.place for r in following}) == 1
+    if (
+        not alone
+        or len(following) < len(readers[last.place])
+        or last.op == "relu"
+        or conv.named["act"] != "none"
+    ):
+        return None
+    for r in following:
+        if r.op == "relu" and r.type == last.type:
+            return r
+        others = [j for j in r.operands if j != last.place]
+        sums = r.op == "add" and last.op == "conv2d" and len(others) == 1 and r.type == last.type
+        if sums and not constant[others[0]] and others[0] not in conv.operands:
+            return r
+    return None
+
+
 def _readers(egraph: EGraph) -> np.ndarray:
     """Return for every operand the e-class that reads it."""
     counts = np.diff(egraph.child_start)
@@ -274,13 +327,20 @@ def _sorted(root: Member, members: Sequence[Member]) -> list[Member] | None:
         return None
 
 
-def _member(egraph: EGraph, node: int) -> Member | None:
+def _any_member(egraph: EGraph, node: int) -> Member | None:
     eclass = int(egraph.eclass[node])
     kind, operands = egraph.types[eclass], tuple(egraph.operands(node).tolist())
-    op, attrs = egraph.ops[node], egraph.attrs[node]
-    if not isinstance(kind, TensorType) or not fusible(op, len(operands), attrs, kind):
-        return None
-    return Member(eclass, op, attrs, operands, kind)
+    return (
+        Member(eclass, egraph.ops[node], egraph.attrs[node], operands, kind)
+        if isinstance(kind, TensorType)
+        else None
+    )
+
+
+def _member(egraph: EGraph, node: int) -> Member | None:
+    member = _any_member(egraph, node)
+    fits = member is not None and fusible(member.op, len(member.operands), member.attrs, member.type)
+    return member if fits else None
 
 
 def _rides_along(egraph: EGraph, member: Member, constant: np.ndarray, shared: np.ndarray) -> bool:
@@ -378,14 +438,74 @@ def measured(build: Build, threads: int = 1, seconds: float = 0.1) -> Measure:
 
 def fastest(cluster: Cluster, build: Build, threads: int = 1) -> Operator:
     """Return a cluster as an operator with the fastest of its schedules, measured or known from before."""
+    if by_fewer_products(cluster):
+        _, *times = _convolution_times(build, threads, 0.1, cluster)
+        return replace(operator(cluster, threads, Winograd(CHOICES[int(np.argmin(times))])), build=build)
     binding = bind(cluster.composite, cluster.types)
     schedule = measured_schedules(binding, build, seconds=0.05)[0].schedule
     return replace(operator(cluster, threads, schedule), build=build)
 
 
+def by_fewer_products(cluster: Cluster) -> bool:
+    """Return whether a cluster is a convolution, which has an algorithm instead of a schedule."""
+    return cluster.members[0].op == "conv2d"
+
+
+def _convolution_times(build: Build, threads: int, seconds: float, cluster: Cluster) -> list[float]:
+    """Return the microseconds of a convolution's operators and of its kernels, with weights that the runtime knows."""
+    import onnxruntime as ort
+
+    made = [replace(operator(cluster, threads, Winograd(name)), build=build) for name in CHOICES]
+    shapes = " ".join(map(str, cluster.read))
+    digests = [
+        hashlib.blake2b(f"{library_text([op])} {shapes}".encode(), digest_size=12).hexdigest() for op in made
+    ]
+    keys = [
+        f"cluster {digests[0]} as operators threads={threads}",
+        *(f"cluster {d} as kernel threads={threads}" for d in digests),
+    ]
+    stored = cluster.members[0].operands[1:]
+
+    def graph(write: Callable[[GraphBuilder, list[int]], int]) -> Graph:
+        builder = GraphBuilder("convolution")
+        inputs = [
+            builder.weight(t.shape) if j in stored else builder.input(f"x{k}", t.shape, t.dtype)
+            for k, (j, t) in enumerate(zip(cluster.inputs, cluster.read, strict=True))
+        ]
+        return builder.graph({"y": write(builder, inputs)})
+
+    def apart(builder: GraphBuilder, inputs: list[int]) -> int:
+        place = dict(zip(cluster.inputs, inputs, strict=True))
+        for m in cluster.members:
+            place[m.place] = builder.apply(m.op, [place[j] for j in m.operands], m.attrs)
+        return place[cluster.result]
+
+    def kernel(op: Operator, builder: GraphBuilder, inputs: list[int]) -> int:
+        return builder.opaque(payload(op), inputs)[0]
+
+    def runs() -> list[Callable[[], object]]:
+        random = np.random.default_rng(0)
+        kinds = [t for j, t in zip(cluster.inputs, cluster.read, strict=True) if j not in stored]
+        inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in kinds]
+        kernels = [graph(partial(kernel, op)) for op in made]
+        return [
+            bound(graph(apart), inputs, threads),
+            *(
+                bound(g, inputs, threads, library_of([op], build))
+                for g, op in zip(kernels, made, strict=True)
+            ),
+        ]
+
+    runtime = f"ONNX Runtime {ort.__version__}"
+    return kept_times(build, keys, runs, threads, seconds=seconds, least=9, most=200, runtime=runtime)
+
+
 def _beside(build: Build, threads: int, seconds: float, cluster: Cluster) -> Beside:
     import onnxruntime as ort
 
+    if by_fewer_products(cluster):
+        operators, *kernels = _convolution_times(build, threads, seconds, cluster)
+        return Beside(operators, min(kernels))
     op = fastest(cluster, build, threads)
     shapes = " ".join(map(str, cluster.read))
     digest = hashlib.blake2b(f"{op.name} {shapes}".encode(), digest_size=12).hexdigest()

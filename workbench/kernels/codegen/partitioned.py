@@ -39,6 +39,7 @@ from workbench.kernels.codegen.fusion import (
     written,
 )
 from workbench.kernels.codegen.kernel import kernel_at
+from workbench.kernels.codegen.schedule import Schedule
 from workbench.kernels.composites.binding import bind
 from workbench.ops import spec_of
 from workbench.support.files import write_atomic
@@ -191,7 +192,8 @@ class Mixed:
         self.build = build_from() if build is None else build
         self.library: Path | None = library_of(plan.operators, self.build) if plan.operators else None
         self._feeds: dict[str, np.ndarray] = {}
-        alone = direct and bool(plan.operators) and not plan.others
+        loops = all(isinstance(op.schedule, Schedule) for op in plan.operators)
+        alone = direct and loops and bool(plan.operators) and not plan.others
         self._kernels = _Kernels(plan, threads, self.build) if alone else None
         self._names = [name for name, _ in plan.graph.outputs]
         if self._kernels is None:
@@ -283,6 +285,7 @@ class _Kernels:
 
     def _call(self, op: Operator, place: int, threads: int, build: Build) -> Callable[[], None]:
         cluster = op.cluster
+        assert isinstance(op.schedule, Schedule), "algorithms run in ONNX Runtime"
         schedule = replace(op.schedule, threaded=True)
         kernel = kernel_at(bind(cluster.composite, cluster.types), schedule=schedule, build=build)
         read = zip(self._graph.nodes[place].inputs, cluster.shapes, strict=True)

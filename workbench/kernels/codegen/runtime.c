@@ -73,7 +73,11 @@ typedef struct Operator {
   int64_t length;
   const int64_t *dims;
   Run run;
+  void *(*prepare)(const void *const *inputs); /* NULL, or what is made of weights once; a kernel's last input. */
 } Operator;
+
+/* A node of an operator, and what it has prepared: it is 0 while nobody, and 1 while somebody prepares it. */
+typedef struct { const Operator *op; void *prepared; int state; } Node;
 
 static const char *name_of(const Operator *op) { return op->name; }
 
@@ -91,12 +95,29 @@ static int one(const Operator *op) { (void)op; return 1; }
 
 static int latest(const Operator *op) { (void)op; return INT32_MAX; }
 
-static void keep(void *kernel) { (void)kernel; }
+static void destroyed(void *kernel) {
+  free(((Node *)kernel)->prepared);
+  free(kernel);
+}
 
 static Status created(const Operator *op, const void *api, const void *info, void **kernel) {
   (void)api; (void)info;
-  *kernel = (void *)op;
+  Node *node = calloc(1, sizeof *node);
+  if (node == NULL) abort();
+  node->op = op;
+  *kernel = node;
   return NULL;
+}
+
+static const void *prepared(Node *node, const void *const *inputs) {
+  int none = 0;
+  if (__atomic_compare_exchange_n(&node->state, &none, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    node->prepared = node->op->prepare(inputs);
+    if (node->prepared == NULL) abort();
+    __atomic_store_n(&node->state, 2, __ATOMIC_RELEASE);
+  }
+  while (__atomic_load_n(&node->state, __ATOMIC_ACQUIRE) != 2) {}
+  return node->prepared;
 }
 
 typedef struct { const Operator *op; const void *inputs[INPUTS]; void *output; } Call;
@@ -110,7 +131,7 @@ static void part(void *given, size_t number) {
 }
 
 static Status computed(void *kernel, void *context) {
-  const Operator *op = kernel;
+  const Operator *op = ((Node *)kernel)->op;
   Call call = {.op = op};
   void *value;
   Status wrong;
@@ -118,6 +139,7 @@ static Status computed(void *kernel, void *context) {
     if ((wrong = input_of(context, i, &value))) return wrong;
     if ((wrong = data_of(value, (void **)&call.inputs[i]))) return wrong;
   }
+  if (op->prepare != NULL) call.inputs[op->inputs] = prepared(kernel, call.inputs);
   if ((wrong = output_of(context, 0, op->dims, (size_t)op->rank, &value))) return wrong;
   if ((wrong = data_of(value, &call.output))) return wrong;
   if (op->parts > 1) return in_parallel(context, part, (size_t)op->parts, &call);
@@ -179,7 +201,7 @@ Status RegisterCustomOps(void *options, const Base *base) {
       op->get_inputs = inputs_of, op->get_outputs = one_output;
       op->get_input_kind = op->get_output_kind = op->get_memory = required;
       op->least_inputs = op->like_inputs = op->least_outputs = op->like_outputs = one;
-      op->create_2 = created, op->compute_2 = computed, op->destroy = keep;
+      op->create_2 = created, op->compute_2 = computed, op->destroy = destroyed;
       op->first_version = one, op->last_version = latest;
       if ((wrong = add_operator(domain, op))) return wrong;
     }

@@ -1,0 +1,185 @@
+/* A convolution by fewer products. The text before this has the sizes, and the transforms of one line of a tile:
+   TILE values to products (input_line), products to OUTPUTS values (output_line), TAPS weights to products. */
+
+#define LANES (WIDE ? 16 : 8)
+#define COLUMNS (2 * LANES)
+#define PRODUCTS (TILE * TILE)
+
+static inline Lanes NAME(load)(const float *p) { Lanes v; memcpy(&v, p, sizeof v); return v; }
+
+static inline void NAME(store)(float *p, Lanes v) { memcpy(p, &v, sizeof v); }
+
+/* Rows of lanes become columns, by log2(LANES) interleavings of the first half of the rows with the second. */
+static inline void NAME(turn)(Lanes *rows) {
+  Lanes other[LANES];
+  for (int s = 1; s < LANES; s *= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES / 2; i++) {
+      other[2 * i] = NAME(low)(rows[i], rows[i + LANES / 2]);
+      other[2 * i + 1] = NAME(high)(rows[i], rows[i + LANES / 2]);
+    }
+    memcpy(rows, other, sizeof other);
+  }
+}
+
+/* Rows of an image, channels first, become places whose channels lie next to each other; outside there are zeros. */
+static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int64_t height, int64_t width) {
+  for (int64_t r = 0; r < height; r++) {
+    int64_t h = top + r;
+    float *line = to + r * width * DEEP;
+    int64_t from = left < 0 ? -left : 0, until = left + width > WIDTH ? WIDTH - left : width;
+    if (h < 0 || h >= HEIGHT || until <= from) {
+      memset(line, 0, sizeof(float) * (size_t)(width * DEEP));
+      continue;
+    }
+    memset(line, 0, sizeof(float) * (size_t)(from * DEEP));
+    memset(line + until * DEEP, 0, sizeof(float) * (size_t)((width - until) * DEEP));
+    const float *row = x + h * WIDTH + left;
+    for (int64_t c = 0; c < DEEP; c += LANES)
+      for (int64_t w = from; w < until; w += LANES) {
+        Lanes rows[LANES];
+        int64_t count = until - w < LANES ? until - w : LANES;
+        for (int i = 0; i < LANES; i++) {
+          if (c + i >= CHANNELS) rows[i] = (Lanes){0};
+          else if (count == LANES) rows[i] = NAME(load)(row + (c + i) * HEIGHT * WIDTH + w);
+          else {
+            rows[i] = (Lanes){0};
+            memcpy(&rows[i], row + (c + i) * HEIGHT * WIDTH + w, sizeof(float) * (size_t)count);
+          }
+        }
+        NAME(turn)(rows);
+        for (int64_t i = 0; i < count; i++) NAME(store)(line + (w + i) * DEEP + c, rows[i]);
+      }
+  }
+}
+
+/* Places whose channels lie next to each other become rows of the result, with what is done to single elements. */
+static void NAME(give)(const float *from, const void *const *inputs, float *y, int64_t n, int64_t top, int64_t left,
+                       int64_t height, int64_t width, int64_t pitch) {
+  const float *bias = BIAS ? inputs[2] : NULL, *more = RESIDUAL ? inputs[RESIDUAL] : NULL;
+  for (int64_t k = 0; k < OUT_CHANNELS; k += LANES)
+    for (int64_t r = 0; r < height; r++)
+      for (int64_t w = 0; w < width; w += LANES) {
+        Lanes rows[LANES];
+        int64_t count = width - w < LANES ? width - w : LANES;
+        for (int64_t i = 0; i < LANES; i++)
+          rows[i] = i < count ? NAME(load)(from + (r * pitch + w + i) * OUT_DEEP + k) : (Lanes){0};
+        NAME(turn)(rows);
+        for (int64_t i = 0; i < LANES && k + i < OUT_CHANNELS; i++) {
+          int64_t place = ((n * OUT_CHANNELS + k + i) * OUT_HEIGHT + top + r) * OUT_WIDTH + left + w;
+          Lanes v = rows[i];
+          if (BIAS) v += bias[k + i];
+          if (RESIDUAL) {
+            Lanes other = {0};
+            if (count == LANES) other = NAME(load)(more + place);
+            else memcpy(&other, more + place, sizeof(float) * (size_t)count);
+            v += other;
+          }
+          if (RELU) v = (Lanes)((__typeof__(v < 0.0f))v & ~(v < 0.0f)); /* no number stays no number */
+          if (count == LANES) NAME(store)(y + place, v);
+          else memcpy(y + place, &v, sizeof(float) * (size_t)count);
+        }
+      }
+}
+
+/* Sums of products of tiles and weights, for a fixed number of tiles, so that all sums stay in registers. */
+static inline __attribute__((always_inline)) void NAME(block)(const int tiles, const float *v, const float *u, float *m) {
+  Lanes a[TILES], b[TILES];
+#pragma GCC unroll 12
+  for (int i = 0; i < tiles; i++) a[i] = b[i] = (Lanes){0};
+  for (int64_t c = 0; c < CHANNELS; c++) {
+    Lanes first = NAME(load)(u + c * COLUMNS), second = NAME(load)(u + c * COLUMNS + LANES);
+#pragma GCC unroll 12
+    for (int i = 0; i < tiles; i++) {
+      a[i] += v[i * PITCH + c] * first;
+      b[i] += v[i * PITCH + c] * second;
+    }
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < tiles; i++) {
+    NAME(store)(m + i * OUT_PITCH, a[i]);
+    NAME(store)(m + i * OUT_PITCH + LANES, b[i]);
+  }
+}
+
+static void NAME(multiply)(int64_t tiles, const float *v, const float *u, float *m) {
+  for (; tiles >= TILES; tiles -= TILES, v += TILES * PITCH, m += TILES * OUT_PITCH) NAME(block)(TILES, v, u, m);
+  switch (tiles) {
+    case 11: NAME(block)(11 < TILES ? 11 : 1, v, u, m); break;
+    case 10: NAME(block)(10 < TILES ? 10 : 1, v, u, m); break;
+    case 9: NAME(block)(9 < TILES ? 9 : 1, v, u, m); break;
+    case 8: NAME(block)(8 < TILES ? 8 : 1, v, u, m); break;
+    case 7: NAME(block)(7 < TILES ? 7 : 1, v, u, m); break;
+    case 6: NAME(block)(6 < TILES ? 6 : 1, v, u, m); break;
+    case 5: NAME(block)(5, v, u, m); break;
+    case 4: NAME(block)(4, v, u, m); break;
+    case 3: NAME(block)(3, v, u, m); break;
+    case 2: NAME(block)(2, v, u, m); break;
+    case 1: NAME(block)(1, v, u, m); break;
+  }
+}
+
+/* The weights of all products, once: packed in columns of registers' size. */
+static void *NAME(prepare)(const void *const *inputs) {
+  const float *w = inputs[1];
+  float *made = aligned_alloc(64, sizeof(float) * PRODUCTS * (size_t)CHANNELS * OUT_COLUMNS);
+  if (made == NULL) return NULL;
+  memset(made, 0, sizeof(float) * PRODUCTS * (size_t)CHANNELS * OUT_COLUMNS);
+  for (int64_t k = 0; k < OUT_CHANNELS; k++)
+    for (int64_t c = 0; c < CHANNELS; c++) {
+      double tap[TAPS * TAPS], half[TILE * TAPS], whole[PRODUCTS];
+      for (int i = 0; i < TAPS * TAPS; i++) tap[i] = w[(k * CHANNELS + c) * TAPS * TAPS + i];
+      for (int j = 0; j < TAPS; j++) NAME(weight_line)(tap + j, half + j, TAPS, TAPS);
+      for (int i = 0; i < TILE; i++) NAME(weight_line)(half + i * TAPS, whole + i * TILE, 1, 1);
+      float *at = made + (k / COLUMNS * CHANNELS + c) * COLUMNS + k % COLUMNS;
+      for (int p = 0; p < PRODUCTS; p++) at[(int64_t)p * CHANNELS * OUT_COLUMNS] = (float)whole[p];
+    }
+  return made;
+}
+
+/* Blocks of tiles first to first + count: each is transformed, multiplied and transformed back in the nearer caches. */
+static void NAME(run)(const void *const *inputs, void *output, int64_t first, int64_t count) {
+  const float *x = inputs[0], *weights = inputs[INPUTS_HERE];
+  float *image = scratch(sizeof(float) * SCRATCH), *v = image + IMAGE_SIZE, *m = v + V_SIZE, *result = m + M_SIZE;
+  for (int64_t b = first; b < first + count; b++) {
+    int64_t n = b / (DOWN * ACROSS), i = b / ACROSS % DOWN * TILES_DOWN, j = b % ACROSS * TILES_ACROSS;
+    int64_t down = ROWS_OF_TILES - i < TILES_DOWN ? ROWS_OF_TILES - i : TILES_DOWN;
+    int64_t across = COLUMNS_OF_TILES - j < TILES_ACROSS ? COLUMNS_OF_TILES - j : TILES_ACROSS;
+    int64_t tiles = down * across, width = across * OUTPUTS + TAPS - 1;
+    NAME(take)(x + n * CHANNELS * HEIGHT * WIDTH, image, i * OUTPUTS - TOP, j * OUTPUTS - LEFT,
+               down * OUTPUTS + TAPS - 1, width);
+    for (int64_t t = 0; t < tiles; t++) {
+      const float *corner = image + (t / across * OUTPUTS * width + t % across * OUTPUTS) * DEEP;
+      for (int64_t c = 0; c < DEEP; c += LANES) {
+        Lanes d[PRODUCTS], e[PRODUCTS];
+        for (int a = 0; a < TILE; a++) {
+          Lanes line[TILE];
+          for (int k = 0; k < TILE; k++) line[k] = NAME(load)(corner + (a * width + k) * DEEP + c);
+          NAME(input_line)(line, d + a * TILE, 1, 1);
+        }
+        for (int k = 0; k < TILE; k++) NAME(input_line)(d + k, e + k, TILE, TILE);
+        for (int p = 0; p < PRODUCTS; p++) NAME(store)(v + (p * MOST_TILES + t) * PITCH + c, e[p]);
+      }
+    }
+    for (int p = 0; p < PRODUCTS; p++)
+      for (int64_t k = 0; k < OUT_COLUMNS; k += COLUMNS)
+        NAME(multiply)(tiles, v + (int64_t)p * MOST_TILES * PITCH, weights + (p * OUT_COLUMNS + k) * CHANNELS,
+                       m + (int64_t)p * MOST_TILES * OUT_PITCH + k);
+    for (int64_t t = 0; t < tiles; t++) {
+      float *corner = result + (t / across * OUTPUTS * across * OUTPUTS + t % across * OUTPUTS) * OUT_DEEP;
+      for (int64_t k = 0; k < OUT_DEEP; k += LANES) {
+        Lanes d[PRODUCTS], e[OUTPUTS * TILE];
+        for (int p = 0; p < PRODUCTS; p++) d[p] = NAME(load)(m + (p * MOST_TILES + t) * OUT_PITCH + k);
+        for (int a = 0; a < TILE; a++) NAME(output_line)(d + a, e + a, TILE, TILE);
+        for (int a = 0; a < OUTPUTS; a++) {
+          Lanes line[OUTPUTS];
+          NAME(output_line)(e + a * TILE, line, 1, 1);
+          for (int q = 0; q < OUTPUTS; q++) NAME(store)(corner + (a * across * OUTPUTS + q) * OUT_DEEP + k, line[q]);
+        }
+      }
+    }
+    int64_t top = i * OUTPUTS, left = j * OUTPUTS;
+    NAME(give)(result, inputs, output, n, top, left, OUT_HEIGHT - top < down * OUTPUTS ? OUT_HEIGHT - top : down * OUTPUTS,
+               OUT_WIDTH - left < across * OUTPUTS ? OUT_WIDTH - left : across * OUTPUTS, across * OUTPUTS);
+  }
+}

@@ -1,0 +1,302 @@
+"""Kernels of convolutions by fewer products: Winograd's algorithm as the schedule of a convolution.
+
+The kernel computes what the laws of ``rules/fast.rules`` say along both axes, one after the other, for a block of
+tiles at a time: overlapping squares of the image are transformed, multiplied by transformed weights, product by
+product, and transformed back. The transforms are straight lines of C made from the matrices, in which zeros and ones
+do not occur, and rows that differ in signs share their sums. A bias, a sum with another value and a relu join the last
+step. Images are read and written channels first. The weights are transformed once, when a kernel first runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from workbench.kernels.codegen.clusters import Cluster, Member
+from workbench.kernels.fast.toom_cook import Algorithm, Row
+from workbench.kernels.fast.winograd import ALGORITHMS
+from workbench.ops.types import TensorType
+
+_TEXT: Final = Path(__file__).with_name("winograd.c")
+
+#: Bytes of transformed tiles and of their products that a block may have: they stay in the second-level cache.
+BLOCK: Final = 640 * 1024
+#: The least number of channels for which transforms may pay.
+LEAST_CHANNELS: Final = 16
+#: The algorithms that kernels are made with, by the end of their operators' names.
+CHOICES: Final = ("4_3", "2_3")
+
+
+@dataclass(frozen=True, slots=True)
+class Winograd:
+    """The choice of an algorithm for a convolution, in the place of a schedule of loops."""
+
+    algorithm: str
+
+    @property
+    def by(self) -> Algorithm:
+        """Return the algorithm."""
+        return ALGORITHMS[self.algorithm]
+
+    def __str__(self) -> str:
+        return f"Winograd F({self.by.outputs}, {self.by.taps})"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The sizes of a convolution with what is done to its elements, read from a cluster."""
+
+    x: tuple[int, ...]
+    y: tuple[int, ...]
+    taps: int
+    top: int
+    left: int
+    bias: bool
+    residual: int
+    relu: bool
+
+
+def suits(m: Member, types: dict[int, TensorType], constant: Sequence[bool]) -> bool:
+    """Return whether an operator is a convolution that a kernel can compute by fewer products.
+
+    Args:
+        m: The operator.
+        types: The types of all values.
+        constant: For each value, whether it depends on weights alone.
+    """
+    if m.op != "conv2d" or m.type.dtype != "float32" or not all(constant[j] for j in m.operands[1:]):
+        return False
+    named, w = m.named, types[m.operands[1]].shape
+    return (
+        named["strides"] == (1, 1)
+        and named["dilations"] == (1, 1)
+        and named["groups"] == 1
+        and named["act"] in ("none", "relu")
+        and w[2:] == (3, 3)
+        and min(w[:2]) >= LEAST_CHANNELS
+        and (len(m.operands) < 3 or types[m.operands[2]].shape == (1, w[0], 1, 1))
+    )
+
+
+def layer_of(cluster: Cluster) -> Layer:
+    """Return the sizes of the convolution of a cluster, whose first operands are the image and the weight."""
+    conv, *after = cluster.members
+    top, left, _, _ = conv.named["pads"]
+    bias = len(conv.operands) > 2
+    residual = 2 + bias if any(m.op == "add" for m in after) else 0
+    relu = cluster.members[-1].op == "relu" or conv.named["act"] == "relu"
+    x, w = cluster.read[:2]
+    return Layer(x.shape, cluster.type.shape, w.shape[2], top, left, bias, residual, relu)
+
+
+def convolution(members: Sequence[Member], types: dict[int, TensorType]) -> Cluster:
+    """Return a convolution, and what follows it, as a cluster.
+
+    Args:
+        members: The convolution, then a sum with another value or a relu or both.
+        types: The types of all values.
+    """
+    from workbench.kernels.composites.equations import parse
+
+    conv, made = members[0], {m.place for m in members}
+    inputs = tuple(dict.fromkeys(j for m in members for j in m.operands if j not in made))
+    top, left, bottom, right = conv.named["pads"]
+    bias = len(conv.operands) > 2
+    row, column = f"h+u-{top}", f"v+j-{left}"
+    image = f"where(0 <= {row} and {row} < H and 0 <= {column} and {column} < W, x[n c {row} {column}], 0)"
+    value = f"(sum(c u j) w[k c u j] * {image})" + (" + b[0 k 0 0]" if bias else "")
+    names = ["x{T}[N C H W]", "w{T}[K C R Q]", *(["b{T}[1 K 1 1]"] if bias else [])]
+    out = f"N K H+{top + bottom + 1}-R W+{left + right + 1}-Q"
+    if any(m.op == "add" for m in members):
+        names.append("z{T}[N K P S]")
+        value += " + z[n k h v]"
+    relu = members[-1].op == "relu" or conv.named["act"] == "relu"
+    body = f"y[n k h v] = {f'max({value}, 0)' if relu else value}"
+    where = f" where P = H+{top + bottom + 1}-R, S = W+{left + right + 1}-Q" if "z[" in value else ""
+    composite = parse(
+        "convolution", f"{', '.join(names)} -> y{{T}}[{out}]{where}", body, composites=None, doc=""
+    )
+    root, read = members[-1], tuple(types[j] for j in inputs)
+    shapes = tuple(t.shape for t in read)
+    return Cluster(tuple(members), composite, inputs, shapes, root.place, root.type, read)
+
+
+# -- text ----------------------------------------------------------------------------------------------
+def written(name: str, cluster: Cluster, how: Winograd, cache: int = BLOCK) -> tuple[str, int]:
+    """Return the C text of a convolution, and the number of blocks in which it runs.
+
+    Args:
+        name: The beginning of all names.
+        cluster: The convolution.
+        how: The algorithm.
+        cache: The bytes of a block.
+    """
+    layer, by = layer_of(cluster), how.by
+    (count, channels, height, width), (_, outs, out_height, out_width) = layer.x, layer.y
+    m, tile = by.outputs, by.products
+    deep, out_deep = (-(-n // 16) * 16 for n in (channels, outs))
+    out_columns = -(-outs // 32) * 32
+    # A power of two between rows would put them all in few places of the nearest cache.
+    pitch, out_pitch = deep + 16, out_columns + 16
+    down, across = -(-out_height // m), -(-out_width // m)
+    most = max(12, cache // (4 * tile * tile * (pitch + out_pitch)) // 12 * 12)
+    tiles_across = min(across, most)
+    tiles_down = max(1, min(down, most // tiles_across))
+    # Blocks of nearly equal height.
+    tiles_down = -(-down // -(-down // tiles_down))
+    most = tiles_down * tiles_across
+    image = (tiles_down * m + layer.taps - 1) * (tiles_across * m + layer.taps - 1) * deep
+    sizes = {
+        "TILE": tile, "OUTPUTS": m, "TAPS": layer.taps, "CHANNELS": channels, "HEIGHT": height, "WIDTH": width,
+        "OUT_CHANNELS": outs, "OUT_HEIGHT": out_height, "OUT_WIDTH": out_width, "DEEP": deep, "OUT_DEEP": out_deep,
+        "OUT_COLUMNS": out_columns, "PITCH": pitch, "OUT_PITCH": out_pitch, "TOP": layer.top, "LEFT": layer.left,
+        "BIAS": int(layer.bias), "RESIDUAL": layer.residual, "RELU": int(layer.relu),
+        "INPUTS_HERE": len(cluster.inputs), "ROWS_OF_TILES": down, "COLUMNS_OF_TILES": across,
+        "TILES_DOWN": tiles_down, "TILES_ACROSS": tiles_across, "MOST_TILES": most,
+        "DOWN": -(-down // tiles_down), "ACROSS": -(-across // tiles_across), "IMAGE_SIZE": image,
+        "V_SIZE": tile * tile * most * pitch, "M_SIZE": tile * tile * most * out_pitch,
+        "RESULT_SIZE": most * m * m * out_deep,
+    }  # fmt: skip
+    head = "".join(f"#define {key} {value}\n" for key, value in sizes.items())
+    head += "#define SCRATCH ((int64_t)IMAGE_SIZE + V_SIZE + M_SIZE + RESULT_SIZE)\n"
+    head += f"#define NAME(part) {name}_##part\n"
+    parts = [head, _lanes(name), *transforms(name, by), _TEXT.read_text()]
+    names = [*sizes, "SCRATCH", "NAME", "LANES", "COLUMNS", "PRODUCTS", "TILES"]
+    parts.append("".join(f"#undef {key}\n" for key in names))
+    return "\n".join(parts), count * sizes["DOWN"] * sizes["ACROSS"]
+
+
+def _lanes(name: str) -> str:
+    """Return the functions that interleave two vectors, for vectors of 16 and of 8 numbers."""
+    made = []
+    for lanes in (16, 8):
+        low = ", ".join(f"{k}, {k + lanes}" for k in range(lanes // 2))
+        high = ", ".join(f"{k}, {k + lanes}" for k in range(lanes // 2, lanes))
+        made.append(
+            f"static inline Lanes {name}_low(Lanes a, Lanes b) {{ return INTERLEAVED(a, b, {low}); }}\n"
+            f"static inline Lanes {name}_high(Lanes a, Lanes b) {{ return INTERLEAVED(a, b, {high}); }}\n"
+        )
+    return f"#if WIDE\n#define TILES 12\n{made[0]}#else\n#define TILES 6\n{made[1]}#endif\n"
+
+
+#: What all kernels of a library share.
+SHARED: Final = """\
+#include <stdlib.h>
+#include <string.h>
+
+/* As many numbers as two registers of a kernel's columns have each. */
+#ifdef __AVX512F__
+#define WIDE 1
+typedef float Lanes __attribute__((vector_size(64)));
+#else
+#define WIDE 0
+typedef float Lanes __attribute__((vector_size(32)));
+#endif
+#define INTERLEAVED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+
+/* Memory of the thread for one kernel, kept for the next. */
+static float *scratch(int64_t bytes) {
+  static _Thread_local float *kept;
+  static _Thread_local int64_t size;
+  if (bytes > size) {
+    free(kept);
+    size = (bytes + 4095) / 4096 * 4096;
+    kept = aligned_alloc(4096, (size_t)size);
+    if (kept == NULL) abort();
+  }
+  return kept;
+}
+"""
+
+
+def transforms(name: str, by: Algorithm) -> tuple[str, str, str]:
+    """Return the transforms of one line as C functions, of vectors of numbers and of a line of weights."""
+    return (
+        _function(f"{name}_input_line", "Lanes", "f", _by_rows(by.input)),
+        _function(f"{name}_output_line", "Lanes", "f", _by_columns(by.output)),
+        _function(f"{name}_weight_line", "double", "", _plain(by.weight)),
+    )
+
+
+def _function(
+    name: str, kind: str, suffix: str, lines: tuple[int, list[tuple[str, list[tuple[Fraction, str]]]]]
+) -> str:
+    count, values = lines
+    body = [f"  const {kind} d{k} = d[{k} * from];" for k in range(count)]
+    for target, terms in values:
+        text = _sum(terms, suffix)
+        body.append(
+            f"  {target} = {text};" if target.startswith("o[") else f"  const {kind} {target} = {text};"
+        )
+    return (
+        f"static inline void {name}(const {kind} *d, {kind} *o, int64_t from, int64_t to) {{\n"
+        + "\n".join(body)
+        + "\n}\n"
+    )
+
+
+def _sum(terms: Sequence[tuple[Fraction, str]], suffix: str) -> str:
+    text = ""
+    for factor, value in terms:
+        if not factor:
+            continue
+        size = abs(factor)
+        number = f"{size.numerator}.0{suffix}" + (
+            f" / {size.denominator}.0{suffix}" if size.denominator > 1 else ""
+        )
+        sign = (" - " if factor < 0 else " + ") if text else ("-" if factor < 0 else "")
+        text += sign + (value if size == 1 else f"({number}) * {value}")
+    return text or f"0.0{suffix}"
+
+
+def _plain(rows: Sequence[Row]) -> tuple[int, list[tuple[str, list[tuple[Fraction, str]]]]]:
+    return len(rows[0]), [
+        (f"o[{i} * to]", [(x, f"d{k}") for k, x in enumerate(row)]) for i, row in enumerate(rows)
+    ]
+
+
+def _by_rows(rows: Sequence[Row]) -> tuple[int, list[tuple[str, list[tuple[Fraction, str]]]]]:
+    """Return lines in which two rows share their even and odd parts if they differ in the signs of the odd ones."""
+    made: list[tuple[str, list[tuple[Fraction, str]]]] = []
+    done: set[int] = set()
+    one = Fraction(1)
+    for i, row in enumerate(rows):
+        if i in done:
+            continue
+        turned = tuple(-x if k % 2 else x for k, x in enumerate(row))
+        other = next((j for j in range(i + 1, len(rows)) if rows[j] == turned and j not in done), None)
+        if other is None:
+            made.append((f"o[{i} * to]", [(x, f"d{k}") for k, x in enumerate(row)]))
+            continue
+        done.add(other)
+        made.append((f"even{i}", [(x, f"d{k}") for k, x in enumerate(row) if not k % 2]))
+        made.append((f"odd{i}", [(x, f"d{k}") for k, x in enumerate(row) if k % 2]))
+        made.append((f"o[{i} * to]", [(one, f"even{i}"), (one, f"odd{i}")]))
+        made.append((f"o[{other} * to]", [(one, f"even{i}"), (-one, f"odd{i}")]))
+    return len(rows[0]), made
+
+
+def _by_columns(rows: Sequence[Row]) -> tuple[int, list[tuple[str, list[tuple[Fraction, str]]]]]:
+    """Return lines in which two columns are added and subtracted once if they differ in the signs of odd rows."""
+    columns, one = list(zip(*rows, strict=True)), Fraction(1)
+    made: list[tuple[str, list[tuple[Fraction, str]]]] = []
+    terms: list[list[tuple[Fraction, str]]] = [[] for _ in rows]
+    done: set[int] = set()
+    for k, column in enumerate(columns):
+        if k in done:
+            continue
+        turned = tuple(-x if i % 2 else x for i, x in enumerate(column))
+        other = next((j for j in range(k + 1, len(columns)) if columns[j] == turned), None)
+        if other is None:
+            for i, x in enumerate(column):
+                terms[i].append((x, f"d{k}"))
+            continue
+        done.add(other)
+        made.append((f"even{k}", [(one, f"d{k}"), (one, f"d{other}")]))
+        made.append((f"odd{k}", [(one, f"d{k}"), (-one, f"d{other}")]))
+        for i, x in enumerate(column):
+            terms[i].append((x, f"odd{k}" if i % 2 else f"even{k}"))
+    return len(columns), [*made, *((f"o[{i} * to]", row) for i, row in enumerate(terms))]

@@ -1,7 +1,11 @@
 """The laws of resizing: what they say, and the tempting wrong versions of them."""
 
+import numpy as np
 import pytest
 
+import workbench
+from workbench.costs.analytic import AnalyticCost
+from workbench.graph import GraphBuilder
 from workbench.laws.verification.refuting.refute import search
 from workbench.ops.resampling import COORDINATES
 from workbench.rules import load_rules, parse_rule, rule_set
@@ -31,3 +35,35 @@ def test_each_is_judged_and_in_the_default_set():
     assert {r.name for r in RULES} <= {r.name for r in rule_set("default")}
     assert all(rule.provenance for rule in RULES)
     assert all(compile_rule(rule, 1, Encoding(4)) for rule in RULES)
+
+
+class Priced(AnalyticCost):
+    """A machine on which interpolation and transposition are slow."""
+
+    def price(self, instances):
+        slow = [i.op == "transpose" or (i.op == "resize" and "nearest" not in i.attrs) for i in instances]
+        return np.where(slow, 100.0, super().price(instances))
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_a_slow_interpolation_is_two_products(mode):
+    b = GraphBuilder()
+    y = b.op("resize", b.input("x", (2, 3, 5, 4)), size=(7, 3), mode=mode, coords="half_pixel")
+    graph = b.graph({"y": y})
+    result = workbench.optimize(graph, cost=Priced(), time=False)
+    running = {op: n for op, n in result.graph.operators().items() if op in ("resize", "matmul")}
+    assert running == {"matmul": 2}
+
+
+def test_a_linear_layer_between_transpositions_is_a_product_from_the_left():
+    b = GraphBuilder()
+    last = b.op("transpose", b.input("x", (2, 4, 6, 5)), perm=(0, 2, 3, 1))
+    random = np.random.default_rng(0)
+    weight = b.weight("w", random.standard_normal((4, 3), dtype=np.float32))
+    bias = b.weight("b", random.standard_normal(3, dtype=np.float32))
+    layer = b.op("add", b.op("matmul", last, weight), bias)
+    graph = b.graph({"y": b.op("transpose", layer, perm=(0, 3, 1, 2))})
+    result = workbench.optimize(graph, cost=Priced(), time=False)
+    images = [n for n in result.graph.nodes if n.op == "transpose" and n.type.rank == 4]
+    assert not images
+    assert "product-between-turns-shifted" in result.rules

@@ -118,7 +118,7 @@ def _combination(row: Sequence[Fraction], values: Sequence[str]) -> str:
         scaled += f"/{size.denominator}" if size.denominator > 1 else ""
         sign = " - " if factor < 0 else " + "
         text += sign + scaled if text else ("-" if factor < 0 else "") + scaled
-    return text
+    return text or "0"
 
 
 def _chosen(place: str, rows: Sequence[str]) -> str:

@@ -392,6 +392,16 @@ def test_a_search_is_read_from_disk_by_the_next_process(monkeypatch):
     assert second.laws == first.laws != ()
 
 
+def test_a_search_whose_time_was_up_is_not_kept():
+    model, x = LastPosition(), torch.randn(2, 22, 32)
+    eager(model, seconds=0.05)(x)
+    torch._dynamo.reset()
+    eager(model)(x)
+    first, second = report(model).parts
+    assert first.gain == 1
+    assert second.gain > 1
+
+
 def test_options_are_checked():
     with pytest.raises(ValueError, match="then must be one of inductor, eager"):
         Options(then="tvm")

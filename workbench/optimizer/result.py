@@ -17,6 +17,8 @@ from workbench.run.trace import StopReason, Trace
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from workbench.certification.certificate import Certificate
     from workbench.devices.ranking import Ranking
     from workbench.egraph import EGraph
@@ -164,6 +166,11 @@ class Optimized(Result):
         if self.accelerator is None:
             return None
         found: Placement = offered("accelerator_placement")(self.graph, self.accelerator)
+        return found
+
+    def to_torch(self) -> Module:
+        """Return the result as a torch module; see :func:`workbench.torch.to_module`."""
+        found: Module = offered("to_torch")(self.graph)
         return found
 
     def compare(self) -> Comparison:

@@ -33,6 +33,7 @@ _OFFERS: Final = {
     "tensat_rules": "laws.foreign.tensat_file:read_tensat",
     "save_taso_model": "studies.taso.model_writer:save_taso_model",
     "solve_tensat": "studies.tensat:solve_tensat",
+    "to_torch": "torch.module:to_module",
     "tensat_problem": "studies.tensat:tensat_problem",
 }
 

@@ -18,6 +18,7 @@ from torch import fx
 from workbench.costs import CostModel
 from workbench.graph import Graph, GraphBuilder
 from workbench.rules import RuleSet
+from workbench.run.trace import StopReason
 from workbench.support.disk_cache import remembered
 from workbench.torch.checks import COMPILED, Verdict, compared, outcome
 from workbench.torch.prices import cost_of
@@ -58,7 +59,7 @@ class Options:
     check: bool = True
     rules: Any = "default"
     device: str = "cpu"
-    seconds: float = 30.0
+    seconds: float = 60.0
     growth: int = 5
     seed: int = 0
 
@@ -200,7 +201,7 @@ class Found:
 def improved(source: TorchGraph, options: Options, training: bool) -> Found:
     """Search for a cheaper graph that is equal for all parameters.
 
-    The same search of another process is read from disk.
+    The same search of another process is read from disk, unless its time was up.
     """
     from workbench.optimizer.rule_selection import rules_of
 
@@ -208,8 +209,14 @@ def improved(source: TorchGraph, options: Options, training: bool) -> Found:
     rules = rules_of(options.rules)
     graph = source.graph
     given = (graph.text(), repr(graph.outputs), cost.source, *map(repr, rules), repr(options.growth))
-    found = remembered("torch", given, lambda: _searched(source.graph, rules, cost, options))
-    return Found(*found)
+    try:
+        return Found(*remembered("torch", given, lambda: _searched(source.graph, rules, cost, options)))
+    except _Unfinished as unfinished:
+        return Found(*unfinished.args)
+
+
+class _Unfinished(Exception):
+    """Raised with what a search found whose time was up: the next process may find more."""
 
 
 def _searched(graph: Graph, rules: RuleSet, cost: CostModel, options: Options) -> tuple[Any, ...]:
@@ -227,10 +234,13 @@ def _searched(graph: Graph, rules: RuleSet, cost: CostModel, options: Options) -
         seed=options.seed,
     )
     before, after = result.cost_before, result.cost_after
-    if after > before * (1 - GAIN):
-        return before, before
-    operators = tuple((n.op, n.inputs, n.attrs) for n in result.graph.nodes)
-    return before, after, result.rules, operators, result.graph.outputs
+    found: tuple[Any, ...] = before, before
+    if after <= before * (1 - GAIN):
+        operators = tuple((n.op, n.inputs, n.attrs) for n in result.graph.nodes)
+        found = before, after, result.rules, operators, result.graph.outputs
+    if result.stop_reason in (StopReason.TIME_LIMIT, StopReason.INTERRUPTED):
+        raise _Unfinished(*found)
+    return found
 
 
 class _Checked:

@@ -23,8 +23,10 @@ from workbench.graph.evaluate import Memo, OpaqueRunner
 from workbench.ops import TensorType
 from workbench.support.messages import one_line
 
-#: Rounding is measured against the original in float64 if evaluating it takes at most this many operations.
+#: Rounding is measured against the original in float64 if evaluating it takes at most this many operations, and its
+#: weights have at most this many elements: each is held in float64.
 MEASURED: Final = 4e9
+MOST_WEIGHTS: Final = 1 << 27
 _NUMBERS: Final = ", numbers within their rounding"
 #: The errors of a graph that does not run: an opaque operator refuses its operands, an index is beyond its axis.
 _NO_RUN: Final = (RuntimeError, ValueError, IndexError)
@@ -266,7 +268,13 @@ class _Certifier:
 
     def _measure_rounding(self, run: WholeRun) -> None:
         """Measure the distance of both models' outputs, as they ran, from the original in float64."""
-        if not run.outputs or self.original.opaques or work(self.original) > MEASURED:
+        weights = sum(w.type.elements for w in self.original.weights.values())
+        if (
+            not run.outputs
+            or self.original.opaques
+            or work(self.original) > MEASURED
+            or weights > MOST_WEIGHTS
+        ):
             return
         if self.early is not None and self.early.run.inputs is run.inputs:
             exact = self.early.exact

@@ -124,6 +124,26 @@ def _unchanged(graph: Graph, node: Node, numbers: Mapping[int, float]) -> int | 
 #: Element types of the products that can read a matrix either way.
 _DTYPES: Final = ("float16", "float32", "float64")
 
+#: Bytes from which a matrix that is read both ways is stored once.
+TIED: Final = 1 << 26
+
+
+def kept_transposed(graph: Graph) -> frozenset[int]:
+    """Return the transposes of stored matrices that are not stored too: see :func:`read_transposed`.
+
+    A large matrix that is read untransposed as well, as an embedding that is also a head, would take twice the file
+    and the memory. A runtime transposes it once.
+    """
+    live, constant = graph.reachable(), graph.constant()
+    read = {j for i, n in enumerate(graph.nodes) if live[i] and not constant[i] for j in n.inputs}
+    tied = {
+        i
+        for i in read - set(graph.output_ids)
+        if graph.nodes[i].op == "transpose" and graph.nodes[i].tensor.nbytes >= TIED
+        if graph.nodes[i].inputs[0] in read and graph.nodes[graph.nodes[i].inputs[0]].op == "weight"
+    }
+    return read_transposed(graph) | tied
+
 
 def read_transposed(graph: Graph) -> frozenset[int]:
     """Return the transposes of stored matrices that only products of two matrices read.

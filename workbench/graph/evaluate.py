@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from workbench.graph.dataflow import read_transposed
+from workbench.graph.dataflow import kept_transposed
 from workbench.graph.graph import Graph, GraphBuilder, GraphError, Node, Opaque
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, Trait, spec_of, with_trait
@@ -367,7 +367,7 @@ def fold_constants(
     known = _FOLDED.setdefault(graph, {})
     at = keep_overflow, keep_transposed, replacements()
     if at not in known:
-        kept = read_transposed(graph) if keep_transposed else frozenset()
+        kept = kept_transposed(graph) if keep_transposed else frozenset()
         known[at] = _folded(graph, graph.constant(), keep_overflow, memo, kept)
     return known[at]
 
@@ -381,7 +381,7 @@ def fold_moves(graph: Graph, *, memo: Memo | None = None) -> Graph:
     for node in graph.nodes:
         moves = node.op == "weight" or (node.op in _MOVES and bool(node.inputs))
         moved.append(moves and all(moved[j] for j in node.inputs))
-    return _folded(graph, moved, False, memo, read_transposed(graph))
+    return _folded(graph, moved, False, memo, kept_transposed(graph))
 
 
 def _folded(

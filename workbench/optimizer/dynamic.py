@@ -237,12 +237,12 @@ class Files:
             self._note = "graphs compared"
             return
         try:
-            self._first = session(given, optimise=False, prepack=False)
+            self._first = session(given, optimise=False, prepack=False, arena=False)
         except (RuntimeFailure, ModelError):
             self._note = "graphs compared; ONNX Runtime does not load the original"
             return
         try:
-            self._second = session(apart, optimise=False, prepack=False)
+            self._second = session(apart, optimise=False, prepack=False, arena=False)
         except (RuntimeFailure, ModelError) as error:
             if lacking := without_kernels(term):
                 self._first = None

@@ -109,7 +109,7 @@ def algorithm(outputs: int, taps: int, *, whole: bool = False) -> Algorithm:
     Few points are 0, 1 and -1 in any case.
 
     >>> str(algorithm(4, 3).input[1][1]), str(algorithm(4, 3).output[3][1])
-    ('-54', '8')
+    ('-18', '8')
     """
     count = outputs + taps - 2
     points = WHOLE_POINTS if whole or count <= 3 else POINTS

@@ -64,17 +64,20 @@ def _registered(root: nn.Module, name: str, array: np.ndarray) -> str:
         open_device("cpu"), array
     ).clone()  # a parameter may be trained, the graph's weight may not
     *path, last = [part or "_" for part in name.split(".")]
-    owner = root
+    owner, taken = root, []
     for part in path:
+        part = part if part in owner._modules or not hasattr(owner, part) else f"{part}_"
         if part not in owner._modules:
-            owner.add_module(part if not hasattr(owner, part) else f"{part}_", nn.Module())
-        owner = getattr(owner, part if part in owner._modules else f"{part}_")
-    free = next(n for n in (last, *(f"{last}_{k}" for k in itertools.count())) if not hasattr(owner, n))
+            owner.add_module(part, nn.Module())
+        owner = getattr(owner, part)
+        taken.append(part)
+    others = (f"{last}_{k}" for k in itertools.count())
+    free = next(n for n in itertools.chain([last], others) if not hasattr(owner, n))
     if tensor.is_floating_point():
         owner.register_parameter(free, nn.Parameter(tensor))
     else:
         owner.register_buffer(free, tensor)
-    return ".".join([*path, free])
+    return ".".join([*taken, free])
 
 
 def _identifier(name: str, place: int) -> str:

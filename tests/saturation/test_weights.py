@@ -7,7 +7,7 @@ import pytest
 
 from workbench.egraph.rebuild import rebuild
 from workbench.graph import GraphBuilder, evaluate
-from workbench.rules import parse_rules
+from workbench.rules import parse_rules, rule_set
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation
 
@@ -175,3 +175,75 @@ def test_a_chain_of_weights_has_one_form_for_each_of_its_beginnings(op):
     rules = f"joined: {op}({op}(x, a), b) => {op}(x, {op}(a, b)) where constant(a), constant(b)"
     egraph = grown(b.graph({"y": x}), rules, weights=False)
     assert len(egraph) < 120  # 597 with one for each way to cut it
+
+
+def stream(blocks):
+    """Return a stream of residual blocks, each of whose sums is scaled and shifted instead of normalised."""
+    b = GraphBuilder()
+    x = b.input("x", (8, 16))
+    for _ in range(blocks):
+        y = b.op("relu", b.op("matmul", x, b.weight((16, 16))))
+        y = b.op("add", b.op("matmul", y, b.weight((16, 16))), b.weight((16,)))
+        x = b.op("add", b.op("mul", b.op("add", y, x), b.weight((16,))), b.weight((16,)))
+    return b.graph({"y": x})
+
+
+def gated(blocks):
+    """Return a chain of convolutions beside scaled and shifted inputs, whose sums are scaled by gates."""
+    b = GraphBuilder()
+    x = b.input("x", (1, 8, 7, 7))
+    for _ in range(blocks):
+        gate = b.op("sigmoid", b.op("reduce_mean", x, axes=(-2, -1), keepdims=1))
+        y = b.op("conv2d", x, b.weight((8, 8, 3, 3)), b.weight((1, 8, 1, 1)), pads=(1, 1, 1, 1))
+        z = b.op("add", b.op("mul", x, b.weight((1, 8, 1, 1))), b.weight((1, 8, 1, 1)))
+        x = b.op("mul", b.op("add", y, z), gate)
+    return b.graph({"y": x})
+
+
+def branches(count):
+    """Return the scaled sum of scaled and shifted branches, as networks are trained."""
+    b = GraphBuilder()
+    x = b.input("x", (1, 8, 7, 7))
+    total = x
+    for _ in range(count):
+        y = b.op("conv2d", x, b.weight((8, 8, 3, 3)), pads=(1, 1, 1, 1))
+        y = b.op("add", b.op("mul", y, b.weight((1, 8, 1, 1))), b.weight((1, 8, 1, 1)))
+        total = b.op("add", total, y)
+    return b.graph({"y": b.op("relu", b.op("mul", total, b.weight((1, 8, 1, 1))))})
+
+
+@pytest.mark.parametrize(("chain", "length"), [(stream, 8), (gated, 4), (branches, 6)])
+def test_chains_of_scales_shifts_and_sums_do_not_explode(chain, length):
+    # Sums of computed values are not distributed: forms would multiply from block to block.
+    sizes = []
+    for n in (length // 2, length):
+        graph = chain(n)
+        with Saturation(graph, rule_set("default"), Limits(e_nodes=5_000), keep=0) as run:
+            assert run.run() is StopReason.SATURATED
+            sizes.append(run.e_nodes)
+    assert sizes[1] < 25 * len(graph)
+    assert sizes[1] < 6 * sizes[0]
+
+
+@pytest.mark.parametrize(
+    ("parts", "shifted"),
+    [
+        (("product", "product"), True),
+        (("product", "scaled"), False),
+        (("product", "scaled"), True),
+        (("scaled", "scaled"), False),
+    ],
+)
+def test_a_scale_of_a_sum_vanishes_if_both_parts_take_it(parts, shifted):
+    b = GraphBuilder()
+    made = []
+    for name, part in zip("xy", parts, strict=True):
+        x = b.input(name, (4, 8))
+        y = b.op("matmul", x, b.weight((8, 8))) if part == "product" else b.op("mul", x, b.weight((8,)))
+        made.append(b.op("add", y, b.weight((8,))) if shifted else y)
+    graph = b.graph({"y": b.op("mul", b.op("add", *made), b.weight((8,)))})
+    with Saturation(graph, rule_set("default"), keep=0) as run:
+        assert run.run() is StopReason.SATURATED
+        egraph = run.egraph()
+    forms = [egraph.ops[i] for i in range(len(egraph)) if egraph.eclass[i] == egraph.roots[0]]
+    assert "add" in forms

@@ -4,6 +4,7 @@ import time
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import workbench
 from workbench.extraction import Status
@@ -16,7 +17,7 @@ from workbench.optimizer.search_loop import ROUNDS, explore, prices
 from workbench.optimizer.settings import Settings
 from workbench.rules import rule_set
 from workbench.run.progress import Stages
-from workbench.run.trace import StepKind
+from workbench.run.trace import StepKind, StopReason
 from workbench.saturation import Limits, Saturation
 from workbench.studies.benchmarks import benchmark
 from workbench.symbolic import Generic
@@ -144,3 +145,61 @@ def test_a_product_of_weights_beyond_the_limits_is_too_expensive_unless_it_is_th
     for limits in ({"seconds": 1e-5}, {"memory": 90_000}):
         assert (w, v) in forbidden(**limits)
         assert (w, u) not in forbidden(**limits)
+
+
+def unchanged(b, x, neutral):
+    """Return a value, behind operators that leave it as it is if ``neutral``, as exporters write them."""
+    if not neutral:
+        return x
+    width = b.type(x).shape[-1]
+    x = b.op("add", x, b.weight(data=np.zeros(width, np.float32)))
+    x = b.op("mul", x, b.weight(data=np.ones(width, np.float32)))
+    x = b.op("div", x, b.weight(data=np.array(1.0, np.float32)))
+    x = b.op("transpose", x, perm=tuple(range(len(b.type(x).shape))))
+    return b.op("slice", x, axis=-2, start=0, stop=b.type(x).shape[-2])
+
+
+def attention(b, x, neutral, heads=2):
+    """Return attention of a value to itself."""
+    batch, rows, width = b.type(x).shape
+    parts = []
+    for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)):
+        y = unchanged(b, b.op("matmul", x, b.weight((width, width))), neutral)
+        y = b.op("reshape", y, shape=(batch, rows, heads, width // heads))
+        parts.append(b.op("transpose", y, perm=perm))
+    scores = b.op("mul", b.op("matmul", parts[0], parts[1]), b.weight(data=np.array(0.25, np.float32)))
+    y = b.op("matmul", b.op("softmax", unchanged(b, scores, neutral), axis=-1), parts[2])
+    y = b.op("reshape", b.op("transpose", y, perm=(0, 2, 1, 3)), shape=(batch, rows, width))
+    return unchanged(b, b.op("matmul", y, b.weight((width, width))), neutral)
+
+
+def bert_and_vit(neutral):
+    """Return a block normed after its sums and one normed before them."""
+    graphs = []
+    for norm_first in (False, True):
+        b = GraphBuilder("vit" if norm_first else "bert")
+        x = b.input("x", (1, 8, 32))
+
+        def normed(y, b=b):
+            return b.op("layernorm", unchanged(b, y, neutral), b.weight((32,)), b.weight((32,)), axis=-1)
+
+        def fed_forward(y, b=b):
+            y = b.op("gelu", unchanged(b, b.op("matmul", y, b.weight((32, 64))), neutral))
+            return unchanged(b, b.op("matmul", y, b.weight((64, 32))), neutral)
+
+        for part in (lambda y, b=b: attention(b, y, neutral), fed_forward):
+            x = b.op("add", x, part(normed(x))) if norm_first else normed(b.op("add", x, part(x)))
+        graphs.append(b.graph({"y": x}))
+    return graphs
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["bert", "vit"])
+def test_neutral_operators_of_a_graph_cost_nothing_and_do_not_grow(which):
+    plain, padded = (bert_and_vit(neutral)[which] for neutral in (False, True))
+    assert len(padded) > 2 * len(plain)
+    first, second = (
+        workbench.optimize(graph, extraction_seconds=20, certify=False) for graph in (plain, padded)
+    )
+    assert first.stop_reason is second.stop_reason is StopReason.SATURATED
+    assert second.e_nodes <= 1.2 * first.e_nodes
+    assert second.cost_after == pytest.approx(first.cost_after)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from workbench.frontends.model import Dims, Model, ModelError, ModelLike, check_names
 from workbench.graph import Graph
+from workbench.graph.dataflow import without_neutral
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def open_model(
     *,
     keep_inputs: bool = False,
 ) -> Model:
-    """Read a model with its symbolic dimensions kept as far as they can be.
+    """Read a model with its symbolic dimensions kept as far as they can be, and without neutral operators.
 
     Args:
         model: A graph or a model file.
@@ -39,6 +40,7 @@ def open_model(
     if isinstance(model, Graph):  # nothing that reads files is imported for it
         check_names(dims or {}, (), "dims")
         check_names(sizes or {}, ())
+        model = without_neutral(model)  # as an import does
         return Model(model, model)
     if is_taso_model(model):
         check_names(sizes or {}, ())

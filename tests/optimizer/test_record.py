@@ -90,7 +90,7 @@ def test_the_json_of_both_ways_keeps_its_keys(saturated, searched):
     found = to_json(saturated.record())
     assert set(found) == common | {
         "saturation", "extraction", "nodes", "classes", "iterations", "extractor", "bound", "status", "scope",
-        "measured", "dynamic",
+        "measured", "dynamic", "blocks",
     }  # fmt: skip
     assert (found["status"], found["stop_reason"]) == ("optimal", "saturated")
     assert found["certificate"] == saturated.certificate.summary()

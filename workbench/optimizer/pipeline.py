@@ -22,7 +22,7 @@ from workbench.optimizer.job import Job, check_timing, default_cost, job_of
 from workbench.optimizer.record import trace_meta
 from workbench.optimizer.result import Optimized
 from workbench.optimizer.rule_selection import Rules, rules_of
-from workbench.optimizer.search_loop import Run, explore, saturate
+from workbench.optimizer.search_loop import Run, saturate, search
 from workbench.optimizer.settings import Settings, recorded
 from workbench.rules import RuleSet
 from workbench.run.progress import Progress, Stages, seen_in_notebooks
@@ -169,14 +169,12 @@ def blame(job: Job, run: Run) -> tuple[str, ...]:
     """Return the rules whose removal makes the result right, by repeating the run with fewer rules."""
     from workbench.certification.bisect import find_offending
     from workbench.egraph import rebuild
-    from workbench.saturation import Saturation
 
     searched, seed = job.model.searched, job.settings.seed
     quiet = replace(job, stages=Stages())
 
     def reproduce(names: Sequence[str]) -> Graph:
-        with Saturation(searched, job.only(names), job.settings.limits(), keep=0) as saturation:
-            again = explore(quiet, saturation, _BLAME_SECONDS)
+        again = search(replace(quiet, rules=job.only(names)), job.settings.limits(), _BLAME_SECONDS)
         return rebuild(searched, again.egraph, again.solution.choice)
 
     # Every rule that matched: a wrong one may unite e-classes without making an e-node.
@@ -228,6 +226,7 @@ def _result(
         given=given,
         accelerator=job.cost_model.accelerator,
         ended=choice.ended,
+        blocks="" if run.blocks is None else str(run.blocks),
     )
     run.trace.meta |= trace_meta(result, job.cost_model)
     if len(run.egraph) <= HISTORY_E_NODES:  # computed when the steps are first read

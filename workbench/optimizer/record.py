@@ -50,6 +50,7 @@ class SaturationFigures:
         measured: end-to-end times of the best extractions, or None.
         dynamic: report on the symbolic dimensions, or None for a model without any.
         placement: products on the accelerator and next to it, or None without one.
+        blocks: equal blocks that were saturated once and what that may have missed; empty if there were none.
 
     """
 
@@ -66,6 +67,7 @@ class SaturationFigures:
     measured: Ranking | None
     dynamic: Dynamic | None
     placement: Placement | None = None
+    blocks: str = ""
 
     #: Stages that make up the time of the optimiser, as other systems report it.
     STAGES: ClassVar = ("saturation", "snapshot", "extraction")
@@ -205,6 +207,7 @@ SATURATION_NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "scope": ("scope", ""),
     "measured": ("measured", ""),
     "dynamic": ("dynamic", ""),
+    "blocks": ("blocks", ""),
 }
 SEARCH_NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "expanded": ("expanded", "iter"),

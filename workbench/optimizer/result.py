@@ -131,7 +131,8 @@ class Optimized(Result):
     operators in microseconds by ``cost_source``; ``costs`` are those of the e-graph's e-nodes.
     ``seconds`` has the time of each stage, and its sum is the time of the call: ``engine`` is the compiling of
     rules, the start of the engine and the loading of the solver, ``pricing`` the cost model. ``ended`` says what ended
-    the call before a result was certified; it is empty if nothing did.
+    the call before a result was certified; it is empty if nothing did. ``blocks`` says which equal blocks were
+    saturated once and what that may have missed; it is empty if the graph was saturated as a whole.
     """
 
     original: Graph
@@ -159,6 +160,7 @@ class Optimized(Result):
     given: Model | None = None
     accelerator: Any = None
     ended: str = ""
+    blocks: str = ""
 
     @property
     def placement(self) -> Placement | None:
@@ -194,5 +196,6 @@ class Optimized(Result):
             measured=self.measured,
             dynamic=self.dynamic,
             placement=self.placement,
+            blocks=self.blocks,
         )
         return min(self.cost_before, self.solution.cost), figures

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,14 +20,17 @@ from workbench.egraph import EGraph
 from workbench.egraph.at_sizes import unusable_nodes
 from workbench.extraction import Solution
 from workbench.extraction.exact.types import Effort
+from workbench.extraction.problem import below, dag_cost
 from workbench.extraction.tie_breaking import gathered
 from workbench.ops import TensorType, spec_of
 from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.optimizer.job import LEAST
 from workbench.run.trace import StepKind, StopReason, Trace
 from workbench.support.deadline import INTERRUPTS, TimeUp, deadline
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
+    from workbench.graph import Graph
     from workbench.optimizer.job import Job
     from workbench.saturation import Limits, Saturation
 
@@ -52,7 +55,7 @@ class Run:
     """A saturation that ended, with the best extraction from its e-graph.
 
     ``costs`` are those of the e-graph's e-nodes, ``before`` is the cost of the original, in microseconds.
-    ``e_nodes`` and ``e_classes`` count those of the engine.
+    ``e_nodes`` and ``e_classes`` count those of the engine, and of a union if ``blocks`` were saturated once.
     """
 
     egraph: EGraph
@@ -63,6 +66,7 @@ class Run:
     stop: StopReason | None
     e_nodes: int
     e_classes: int
+    blocks: Any = None
 
     @property
     def gains(self) -> bool:
@@ -71,34 +75,89 @@ class Run:
 
 
 def saturate(job: Job) -> Run:
-    """Saturate, price and extract in turn, as :func:`explore`; if the call ends before, the original is the result."""
+    """Saturate, price and extract in turn, as :func:`search`; if the call ends before, the original is the result."""
     stages = job.stages
     stages.tell("saturation")
-    saturation: Saturation | None = None
+    begun: list[Saturation] = []
     with stages("engine", quiet=True):
         try:
             with deadline(job.until):
-                from workbench.extraction.exact.solve import begin_loading
-                from workbench.saturation import Saturation
-
-                with Saturation(
-                    job.model.searched,
-                    job.rules,
-                    job.limits(),
-                    profile=job.settings.profile,
-                    keep=0,
-                    background=[begin_loading],
-                ) as saturation:
-                    return explore(job, saturation)
+                return search(job, job.limits(), begun=begun)
         except INTERRUPTS as error:
             stop = StopReason.TIME_LIMIT if isinstance(error, TimeUp) else StopReason.INTERRUPTED
         finally:
-            if saturation is not None:
-                stages.add("saturation", saturation.seconds)
+            stages.add("saturation", sum(saturation.seconds for saturation in begun))
         run = replace(_original(job), stop=stop)
-    if saturation is None:
+    if not begun:
         return run
-    return replace(run, trace=saturation.trace, e_nodes=saturation.e_nodes, e_classes=saturation.e_classes)
+    last = begun[-1]
+    return replace(run, trace=last.trace, e_nodes=last.e_nodes, e_classes=last.e_classes)
+
+
+def search(job: Job, limits: Limits, seconds: float = math.inf, begun: list[Saturation] | None = None) -> Run:
+    """Saturate a graph, or each of its distinct blocks once, and extract as :func:`explore`.
+
+    Args:
+        job: The optimisation.
+        limits: The limits of the saturation; blocks have their share of the e-nodes.
+        seconds: The most that all extractions together take.
+        begun: A list to which the saturations are added.
+    """
+    from workbench.extraction.exact.solve import begin_loading
+    from workbench.saturation import Saturation
+
+    begun = [] if begun is None else begun
+
+    def saturation(graph: Graph, share: float) -> Saturation:
+        left = max(LEAST, limits.seconds - sum(saturation.seconds for saturation in begun))
+        own = replace(limits, e_nodes=math.ceil(limits.e_nodes * share), seconds=left)
+        profile = job.settings.profile
+        made = Saturation(graph, job.rules, own, profile=profile, keep=0, background=[begin_loading])
+        begun.append(made)
+        return made
+
+    graph = job.model.searched
+    blocks = offered("blocks_of")(graph) if job.settings.blocks else None
+    if blocks is not None:
+        with saturation(blocks.graph, len(blocks.graph) / len(graph)) as running:
+            run = _of_blocks(job, running, blocks, seconds)
+        if run is not None and run.e_nodes <= limits.e_nodes:
+            return run
+    with saturation(graph, 1) as running:
+        return explore(job, running, seconds)
+
+
+def _of_blocks(job: Job, saturation: Saturation, blocks: Any, seconds: float) -> Run | None:
+    """Explore a saturation of distinct blocks, and extract from the e-graph of all their copies.
+
+    Return None if blocks in a row cost less together than by windows.
+    """
+    stages, cheapest = job.stages, extraction_of(job)
+    began = stages.seconds.get("extraction", 0.0)
+    seconds = min(seconds, job.extraction_seconds())
+    run = explore(job, saturation, seconds / 2)
+    numbers = saturation.classes()
+
+    def left() -> float:
+        return seconds - (stages.seconds.get("extraction", 0.0) - began)
+
+    if blocks.trial is not None and run.stop not in (StopReason.INTERRUPTED, StopReason.TIME_LIMIT):
+        with stages("snapshot", quiet=True):
+            roots = tuple(run.egraph.roots[k] for k in blocks.outputs)
+            together = below(replace(run.egraph, roots=roots), run.solution.choice)
+            apart = blocks.trial.union(run.egraph, numbers)
+            apart = replace(apart, roots=tuple(apart.roots[k] for k in blocks.outputs))
+        with stages("pricing", quiet=True):
+            costs = prices(job, apart)
+        with stages("extraction", quiet=True):
+            best = cheapest(apart, costs, seconds=max(LEAST, left() / 2))
+        gap = QUICK.gap if job.cost_model.measured else 1e-9
+        if together is not None and best.cost > dag_cost(together, run.costs) * (1 + gap):
+            return None
+    with stages("snapshot", quiet=True):
+        egraph = blocks.union(run.egraph, numbers)
+    found = _extracted(job, saturation, egraph, left, cheapest)
+    return replace(found, stop=run.stop, e_nodes=len(egraph), e_classes=egraph.n_classes, blocks=blocks)
 
 
 def _original(job: Job) -> Run:

@@ -56,6 +56,9 @@ class Settings(Limits):
     extraction_memory: int = setting(
         SOLVER_MEMORY, "Memory of each solver's process in bytes.", metavar="BYTES", least=1
     )
+    blocks: bool = setting(
+        True, "Saturate equal blocks of a deep model once instead of every copy.", metavar="BOOL"
+    )
     seed: int = setting(0, "Seed of the certificate's inputs.", least=0)
     certify: bool = setting(True, "Compare the result with the original.", metavar="BOOL")
     keep_refuted: bool = setting(

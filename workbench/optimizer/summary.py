@@ -65,6 +65,7 @@ def _saturation_rows(record: RunRecord, way: SaturationFigures) -> list[Row]:
             f"{thousands(way.e_nodes)} e-nodes, {thousands(way.e_classes)} e-classes after "
             f"{way.iterations} iterations: {record.stop_reason.value}",
         ),
+        *([Row("blocks", None, way.blocks)] if way.blocks else []),
         Row("pricing", seconds.get("pricing"), f"{thousands(way.priced)} e-nodes priced"),
         Row(
             "extraction",
@@ -160,6 +161,7 @@ def text_of(record: RunRecord) -> str:
             f"Optimized {record.network!r}: {record.predicted()}",
             f"  e-graph: {way.e_nodes} e-nodes, {way.e_classes} e-classes, "
             f"{way.iterations} iterations, {reason}",
+            *([f"  blocks: {way.blocks}"] if way.blocks else []),
             f"  extraction: {way.extractor}, {_strength(record, way)}, bound {way.bound:.1f} µs",
             f"  rules: {', '.join(record.rules) or 'none'}",
             *([f"  {line}" for line in way.placement.lines()] if way.placement is not None else []),

@@ -16,6 +16,7 @@ _OFFERS: Final = {
     "accelerator_cost": "kernels.accelerators:AcceleratorCost",
     "accelerator_rules": "kernels.accelerators:unit_rules",
     "accelerator_placement": "kernels.accelerators:placement",
+    "blocks_of": "studies.guided.blocks:blocks_of",
     "c_target": "kernels.codegen.partitioned:CTarget",
     "compare": "studies.analysis.comparison:compare",
     "rule_table": "studies.analysis.rule_activity:rule_table",

@@ -9,9 +9,11 @@ from workbench.ops.spec import OpSpec
 from workbench.ops.traits import Trait
 from workbench.support.messages import UnknownName
 from workbench.support.plugins import Named
-from workbench.support.wings import OPERATORS, register_operator
+from workbench.support.wings import FAMILIES, OPERATORS, register_operator
 
 _TABLE: dict[str, OpSpec] = {}
+#: Operators of families: known by name, and in no list.
+_FAMILY: dict[str, OpSpec] = {}
 _WITH: dict[Trait, set[str]] = {trait: set() for trait in Trait}
 #: The operators that are not built in, by the domain and type of the ONNX operator that stands for each.
 _FORMS: dict[tuple[str, str], OpSpec] = {}
@@ -28,8 +30,11 @@ PLUGINS: Final = Named[object](
 def register(*specs: OpSpec) -> None:
     """Add operators to the table; raise ValueError if a name is registered already."""
     for spec in specs:
-        if spec.name in _TABLE:
+        if spec.name in _TABLE or spec.name in _FAMILY:
             raise ValueError(f"operator names must be unique, got {spec.name}, which is registered already")
+        if spec.name.startswith(tuple(FAMILIES)):
+            _FAMILY[spec.name] = spec
+            continue
         _TABLE[spec.name] = spec
         for trait in spec.traits:
             _WITH[trait].add(spec.name)
@@ -51,7 +56,7 @@ def replace(spec: OpSpec) -> None:
             raise ValueError(f"the name must not be that of a built-in operator, got {spec.name}")
         for trait in earlier.traits:
             _WITH[trait].discard(spec.name)
-        del _TABLE[spec.name]
+        del (_FAMILY if spec.name in _FAMILY else _TABLE)[spec.name]
         if earlier.onnx_form is not None:
             del _FORMS[earlier.onnx_form]
         _replaced += 1
@@ -88,9 +93,9 @@ def spec_of(name: str) -> OpSpec:
 
 def known(name: str) -> OpSpec | None:
     """Return a registered operator, or one of a wing, or None."""
-    if name not in _TABLE:
+    if name not in _TABLE and name not in _FAMILY:
         register_operator(name)
-    return _TABLE.get(name)
+    return _TABLE.get(name) or _FAMILY.get(name)
 
 
 def operators() -> Iterator[OpSpec]:

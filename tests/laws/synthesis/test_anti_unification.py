@@ -115,7 +115,7 @@ def test_attributes_of_a_row_can_keep_their_values():
     resize = "resize[size=(6, 4), mode=nearest]"
     equation = Equation(parse_term(f"relu({resize}(i))"), parse_term(f"{resize}(relu(i))"), 4)
     found = variants_of(equation, SHAPES, SIZES)
-    assert found.pins == ("size", "mode", "coords", "rounding")
+    assert found.pins == ("size", "mode", "coords", "rounding", "cubic")
     law = found.pinned(frozenset(("mode",)))
     assert format_rule(law).partition(": ")[2] == (
         "relu(resize[mode=nearest, c](i)) => resize[mode=nearest, c](relu(i))"

@@ -107,10 +107,11 @@ def not_accepted(variant, rule):
 
 @pytest.mark.slow
 @pytest.mark.skipif(solver() is None, reason="no z3")
+@pytest.mark.parametrize("times", [1, pytest.param(13, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("axis", AXES)
-def test_wrong_numbers_in_the_matrices_are_refuted(axis):
-    choose = random.Random(axis)
-    for name in ["2_3"] * 26 + ["4_3"] * 14:
+def test_wrong_numbers_in_the_matrices_are_refuted(axis, times):
+    choose = random.Random(f"{axis} {times}")
+    for name in ["2_3", "2_3", "4_3"] * times:
         rule = RULES[f"winograd-{axis}-{name.replace('_', '-')}"]
         for made in operators(axis, f"{name}_wrong", wrong_matrices(ALGORITHMS[name], choose)):
             register(made)

@@ -203,3 +203,17 @@ def test_neutral_operators_of_a_graph_cost_nothing_and_do_not_grow(which):
     assert first.stop_reason is second.stop_reason is StopReason.SATURATED
     assert second.e_nodes <= 1.2 * first.e_nodes
     assert second.cost_after == pytest.approx(first.cost_after)
+
+
+def test_a_graph_is_certified_against_what_was_given(monkeypatch):
+    from workbench.frontends import model_file
+
+    b = GraphBuilder()
+    x = b.input("x", (4, 8))
+    y = b.op("mul", x, b.weight(data=np.full(8, 1.0, np.float32)))
+    graph = b.graph({"y": b.op("relu", b.op("add", y, b.weight((8,))))})
+    assert workbench.optimize(graph).certificate.passed
+    # Cleaning that also drops an operator with an effect is seen.
+    dropped = graph.copied(lambda b, i, node, inputs: inputs[0] if node.op == "add" else None)
+    monkeypatch.setattr(model_file, "without_neutral", lambda given: dropped)
+    assert not workbench.optimize(graph).certificate.passed

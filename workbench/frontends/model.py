@@ -198,6 +198,7 @@ class Model:
         source: the ONNX model as it was given, a path or a message, or None for another source.
         dims: dimensions that were fixed on purpose.
         keep_inputs: whether initialisers that are also inputs stay inputs.
+        cleaned_from: the graph as it was given, if neutral operators were dropped from it.
 
     """
 
@@ -212,6 +213,7 @@ class Model:
     source: Any = field(default=None, repr=False)
     dims: Mapping[str, Any] | None = None
     keep_inputs: bool = False
+    cleaned_from: Graph | None = field(default=None, repr=False)
 
     @property
     def kept(self) -> tuple[str, ...]:

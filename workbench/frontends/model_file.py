@@ -40,8 +40,8 @@ def open_model(
     if isinstance(model, Graph):  # nothing that reads files is imported for it
         check_names(dims or {}, (), "dims")
         check_names(sizes or {}, ())
-        model = without_neutral(model)  # as an import does
-        return Model(model, model)
+        cleaned = without_neutral(model)  # as an import does
+        return Model(cleaned, cleaned, cleaned_from=None if cleaned is model else model)
     if is_taso_model(model):
         check_names(sizes or {}, ())
         return _import_taso(model, dims).model(dims=dims)

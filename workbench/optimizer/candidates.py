@@ -323,16 +323,20 @@ def first_certified(
 def _certificate(
     job: Job, candidate: Candidate, trace: Trace, egraph: EGraph | None, rules: RuleSet
 ) -> tuple[Certificate, tuple[Checked, ...]]:
-    """Compare a candidate with the original, at the sizes of the prices and at others."""
+    """Compare a candidate with the original, at the sizes of the prices and at others.
+
+    A graph from which neutral operators were dropped is compared as it was given.
+    """
     from workbench.certification import certify
 
     model, seed = job.model, job.settings.seed
+    original = model.cleaned_from or model.graph
     with job.stages("certificate"):
-        known = None
-        if egraph is not None and candidate.solution is not None:
+        known = None  # an e-graph numbers the nodes of the graph that was searched
+        if egraph is not None and candidate.solution is not None and model.cleaned_from is None:
             known = correspondence(model.searched, candidate.term, egraph, candidate.solution.choice)
         found = certify(
-            model.graph, candidate.graph, seed=seed, known=known, given=job.reference, early=job.early
+            original, candidate.graph, seed=seed, known=known, given=job.reference, early=job.early
         )
         found = replace(found, rules=verdicts(trace, rules, candidate.made_by))
         if not found.passed:

@@ -193,6 +193,8 @@ def job_of(
     elif whole and settings.certify and cost_model.analytic and model.source is None:
         from workbench.certification.graphs import begin_early
 
-        early = begin_early(model.graph, settings.seed)  # nothing is timed while the original runs
+        early = begin_early(
+            model.cleaned_from or model.graph, settings.seed
+        )  # nothing is timed while the original runs
     reference = model.source if whole else None
     return Job(model, chosen, cost_model, settings, stages, trial, left_out, reference, early, until=until)

@@ -342,7 +342,7 @@ def test_a_wrong_result_is_replaced_by_the_original(caplog):
         _Checked(right, wrong, wrong.forward, Options(then="eager", strict=True), number)(x)
 
 
-def test_zero_gradients_are_noticed():
+def test_zero_gradients_are_noticed(monkeypatch):
     """A right loss with gradients of zero, as a compiler once gave without a word."""
     from workbench.torch.reports import Part, note
 
@@ -352,13 +352,56 @@ def test_zero_gradients_are_noticed():
         found = right(*arguments)
         return found.detach() + 0 * found
 
-    x = torch.randn(3, 4, requires_grad=True)
-    number = note(Part())
-    checked = _Checked(right, right, without, Options(), number)
-    checked(x).sum().backward()
-    assert x.grad.abs().sum() > 0
-    assert "gradients" in report().parts[number].failures[0]
-    assert report().parts[number].way == "rewritten, eager"
+    from workbench.torch import dynamo
+
+    for compiled, expected in ((right.forward, "original, compiled"), (without, "rewritten, eager")):
+        monkeypatch.setattr(dynamo, "_then", lambda *_, compiled=compiled: compiled)
+        x = torch.randn(3, 4, requires_grad=True)
+        number = note(Part())
+        checked = _Checked(right, right, without, Options(), number)
+        checked(x).sum().backward()
+        assert x.grad.abs().sum() > 0
+        assert "gradients" in report().parts[number].failures[0]
+        assert report().parts[number].way == expected
+
+
+def test_a_rewritten_graph_that_does_not_compile_or_run_is_replaced(monkeypatch):
+    from workbench.torch import dynamo
+
+    model, x = LastPosition(), torch.randn(2, 23, 32)
+    then = dynamo._then
+
+    def fails(module, *rest):
+        if any(getattr(n.target, "__name__", "") == "apply" for n in module.graph.nodes):
+            raise RuntimeError("no compiler today")
+        return then(module, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dynamo, "_then", fails)
+        call = torch.compile(model, backend=backend, options={"then": "eager"})
+        torch.testing.assert_close(call(x), model(x))
+    assert "no compiler today" in report(model).parts[-1].handed_on
+
+    def broken(*_, **__):
+        raise RuntimeError("no form today")
+
+    torch._dynamo.reset()
+    other = copy.deepcopy(model)
+    from workbench.torch import writer
+
+    monkeypatch.setattr(writer, "spec_of", broken)
+    wrong = torch.fx.symbolic_trace(other.wide)
+    output = next(n for n in wrong.graph.nodes if n.op == "output")
+    with wrong.graph.inserting_before(output):
+        attrs = {"op": "relu", "attrs": ()}
+        output.args = (wrong.graph.call_function(writer.apply, (output.args[0],), attrs),)
+    wrong.recompile()
+    from workbench.torch.reports import Part, note
+
+    right, number = torch.fx.symbolic_trace(other.wide), note(Part())
+    checked = _Checked(right, wrong, wrong.forward, Options(then="eager"), number)
+    assert torch.equal(checked(x), right(x))
+    assert "no form today" in report().parts[number].failures[0]
 
 
 def test_an_error_is_handed_on_and_told(monkeypatch, caplog):

@@ -68,6 +68,13 @@ def test_constants_are_made_where_the_arguments_are():
     torch.testing.assert_close(written(*arguments), 2 * arguments[0].cos())
 
 
+def test_constants_of_sixteen_bits_keep_their_type():
+    from workbench.torch.writer import constant
+
+    found = constant(op="scalar", attrs=(("value", 0.5), ("dtype", "bfloat16")), like=torch.device("cpu"))
+    assert (found.dtype, found.item()) == (torch.bfloat16, 0.5)
+
+
 def test_effects_keep_their_order_or_nothing_is_written():
     def two(x):
         return functional.dropout(x, 0.5), functional.dropout(x * 2, 0.25)

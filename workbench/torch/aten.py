@@ -366,34 +366,25 @@ def _global_pool(c: Call) -> int:
     return c.op("reduce_mean", c.operand("self"), axes=(-2, -1), keepdims=1)
 
 
+def _windows(c: Call, **attrs: Any) -> dict[str, Any]:
+    """Return the attributes of a pool, with those that it alone has."""
+    kernel, (down, across) = _two(c["kernel_size"]), _two(c["padding"])
+    pads = (down, across, down, across)
+    return {"kernel": kernel, "strides": _two(c["stride"] or kernel), "pads": pads, **attrs}
+
+
 @reads(aten.max_pool2d.default)
 def _max_pool(c: Call) -> int:
     c.need(not c.training, "its gradient at equal elements is a convention")
-    kernel, (down, across) = _two(c["kernel_size"]), _two(c["padding"])
-    return c.op(
-        "maxpool",
-        c.operand("self"),
-        kernel=kernel,
-        strides=_two(c["stride"] or kernel),
-        pads=(down, across, down, across),
-        dilations=_two(c["dilation"]),
-        ceil=int(c["ceil_mode"]),
-    )
+    attrs = _windows(c, dilations=_two(c["dilation"]), ceil=int(c["ceil_mode"]))
+    return c.op("maxpool", c.operand("self"), **attrs)
 
 
 @reads(aten.avg_pool2d.default)
 def _avg_pool(c: Call) -> int:
     c.need(c["divisor_override"] is None and not c["ceil_mode"], "another divisor")
-    kernel, (down, across) = _two(c["kernel_size"]), _two(c["padding"])
-    return c.op(
-        "avgpool",
-        c.operand("self"),
-        kernel=kernel,
-        strides=_two(c["stride"] or kernel),
-        pads=(down, across, down, across),
-        ceil=0,
-        include_pad=int(c["count_include_pad"]),
-    )
+    attrs = _windows(c, ceil=0, include_pad=int(c["count_include_pad"]))
+    return c.op("avgpool", c.operand("self"), **attrs)
 
 
 @reads(aten.upsample_bilinear2d.vec)
@@ -407,7 +398,7 @@ def _bilinear(c: Call) -> int:
 def _nearest(c: Call) -> int:
     x = c.operand("input")
     ratios = [a % b for a, b in zip(c.kinds[0].shape[-2:], c.type(x).shape[-2:], strict=True)]
-    c.need(not any(ratios), "scales that are no whole numbers")
+    c.need(not any(ratios), "scales that are not whole numbers")
     return c.op(
         "resize", x, size=c.kinds[0].shape[-2:], mode="nearest", coords="asymmetric", rounding="floor"
     )

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -20,7 +21,7 @@ from workbench.graph import Graph, GraphBuilder
 from workbench.rules import RuleSet
 from workbench.run.trace import StopReason
 from workbench.support.disk_cache import remembered
-from workbench.torch.checks import COMPILED, Verdict, compared, outcome
+from workbench.torch.checks import COMPILED, REWRITTEN, Outcome, Verdict, compared, outcome
 from workbench.torch.prices import cost_of
 from workbench.torch.reader import NotRead, TorchGraph, read
 from workbench.torch.reader import is_random as is_random_node
@@ -121,7 +122,14 @@ def backend(
     number = note(part)
     if rewritten is None:
         return _then(module, arguments, chosen)
-    compiled = _then(rewritten, arguments, chosen)
+    try:
+        compiled = _then(rewritten, arguments, chosen)
+    except Exception as error:
+        if chosen.strict:
+            raise
+        note(number=number, handed_on=f"the rewritten graph does not compile: {error}")
+        _log.warning("the graph is handed on as it is: %s", error)
+        return _then(module, arguments, chosen)
     return _Checked(module, rewritten, compiled, chosen, number) if chosen.check else compiled
 
 
@@ -246,8 +254,8 @@ def _searched(graph: Graph, rules: RuleSet, cost: CostModel, options: Options) -
 class _Checked:
     """What was compiled, compared with the original at its first call.
 
-    If it differs, the next way is taken and compared in turn: the rewritten graph without a compiler, the original
-    compiled, the original.
+    If it differs, the next way is taken and compared in turn: the original compiled, the rewritten graph without a
+    compiler, the original.
     """
 
     def __init__(
@@ -278,16 +286,20 @@ class _Checked:
         is_random = any(map(is_random_node, self._rewritten.graph.nodes))
         if is_random:  # random numbers in float64 are others
             exact = None
-        rewritten = compared(outcome(self._rewritten, arguments, seed), reference, exact)
-        ways: list[tuple[str, Callable[..., Any], bool]] = []
-        if rewritten.passed:
-            ways.append(("rewritten, compiled", self._compiled, is_random))
-            if self._options.then != "eager":
-                ways.append(("rewritten, eager", self._rewritten.forward, False))
-        failures = [] if rewritten.passed else [f"rewritten: {rewritten.reason}"]
-        for name, way, streams_differ in ways:
-            verdict = self._tried(way, arguments, reference, exact, streams_differ)
-            if verdict.passed:
+        tried = partial(self._tried, arguments=arguments, reference=reference, exact=exact)
+        verdict, _ = tried(lambda: self._rewritten.forward, limits=REWRITTEN)
+        failures = [] if verdict.passed else [f"rewritten: {verdict.reason}"]
+        compiles = self._options.then != "eager"
+        ways: tuple[tuple[str, Callable[[], Callable[..., Any]], bool], ...] = (
+            ("rewritten, compiled", lambda: self._compiled, verdict.passed),
+            ("original, compiled", lambda: _then(original, arguments, self._options), compiles),
+            ("rewritten, eager", lambda: self._rewritten.forward, verdict.passed),
+        )
+        for name, make, possible in ways:
+            if not possible:
+                continue
+            verdict, way = tried(make, limits=COMPILED, random=is_random)
+            if verdict.passed and way is not None:
                 self._told(name, failures, verdict, began)
                 return way
             failures.append(f"{name}: {verdict.reason}")
@@ -297,13 +309,21 @@ class _Checked:
         return original.forward
 
     def _tried(
-        self, way: Callable[..., Any], arguments: Sequence[Any], reference: Any, exact: Any, random: bool
-    ) -> Verdict:
+        self,
+        make: Callable[[], Callable[..., Any]],
+        arguments: Sequence[Any],
+        reference: Outcome,
+        exact: Outcome | None,
+        limits: tuple[float, float],
+        random: bool = False,
+    ) -> tuple[Verdict, Callable[..., Any] | None]:
+        """Make a way, run it on copies of the arguments and compare it; an error of it is a difference."""
         try:
+            way = make()
             found = outcome(way, arguments, self._options.seed)
-            return compared(found, reference, exact, limits=COMPILED, is_random=random)
+            return compared(found, reference, exact, limits=limits, is_random=random), way
         except Exception as error:
-            return Verdict(False, reason=f"{type(error).__name__}: {error}")
+            return Verdict(False, reason=f"{type(error).__name__}: {error}"), None
 
     def _told(self, way: str, failures: list[str], verdict: Verdict, began: float) -> None:
         for failure in failures:

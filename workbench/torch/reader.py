@@ -211,11 +211,6 @@ def _single(value: Value) -> int:
     return value
 
 
-def operands_of(node: fx.Node) -> list[fx.Node]:
-    """Return the nodes that a kept operator reads."""
-    return list(node.all_input_nodes)
-
-
 def _read(
     node: fx.Node,
     builder: GraphBuilder,
@@ -244,7 +239,7 @@ def _read(
     elif not effect and node.op == "call_function":
         unknown[str(node.target)] = "not modelled"
     operands = []
-    for given in operands_of(node):
+    for given in node.all_input_nodes:
         place = values[given]
         if not isinstance(place, int):
             raise NotRead(f"{node.target} reads several values at once")

@@ -10,9 +10,11 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_map
 
+from workbench.devices.device import open_device
+from workbench.devices.executor import to_tensor
 from workbench.graph import Graph
 from workbench.ops import spec_of
-from workbench.torch.reader import NotRead, TorchGraph, operands_of, storage_of
+from workbench.torch.reader import NotRead, TorchGraph, storage_of
 
 #: Depth of calls that a graph of many layers needs.
 _DEPTH: Final = 100_000
@@ -29,7 +31,7 @@ def constant(*, op: str, attrs: tuple[tuple[str, Any], ...], like: torch.device)
     """Return a constant of a graph as a tensor."""
     run = spec_of(op).evaluate
     assert run is not None, op
-    return torch.as_tensor(run([], dict(attrs)), device=like)
+    return to_tensor(open_device("cpu"), run([], dict(attrs))).to(like)
 
 
 class _Writer:
@@ -104,7 +106,7 @@ class _Writer:
         if operands is None:
             known: Mapping[fx.Node, fx.Node] = {n: self.copy(n) for n in node.all_input_nodes}
         else:
-            known = {n: self._operand(n, p) for n, p in zip(operands_of(node), operands, strict=True)}
+            known = {n: self._operand(n, p) for n, p in zip(node.all_input_nodes, operands, strict=True)}
         copied = self.new.node_copy(node, known.__getitem__)
         if node in self.pending:
             self.pending.pop(0)

@@ -49,7 +49,7 @@ from workbench.symbolic.integers import (
 
 #: Sums over at most this many known places are taken apart.
 MOST_PLACES = 8
-#: Terms are collected if they are so many times as many as without.
+#: Terms are collected if at most one in this number is left.
 MANY: Final = 2
 #: How often a proof may be split along one branch, and how many pairings of factors are tried.
 SPLITS: Final = 7

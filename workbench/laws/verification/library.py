@@ -34,7 +34,7 @@ from workbench.rules.verdicts import VERDICTS, as_verdict, combined, is_theorem,
 from workbench.run.trace import StopReason
 from workbench.support.files import write_atomic
 
-#: Random instances of a rule that is no theorem, and seconds for them.
+#: Random instances of a rule that is not a theorem, and seconds for them.
 UNPROVED_DRAWS: Final = 2000
 MAX_TEST_SECONDS: Final = 600.0
 #: Seconds in which every rule of the library must be judged.
@@ -42,7 +42,7 @@ MAX_LIBRARY_SECONDS: Final = 3600.0
 
 
 def draw_many(rule: Rule) -> dict[str, Any]:
-    """Return the record of a rule that is no theorem, from many random instances in exact arithmetic."""
+    """Return the record of a rule that is not a theorem, from many random instances in exact arithmetic."""
     found = search(rule, UNPROVED_DRAWS, seconds=MAX_TEST_SECONDS)
     refuted = {"status": "refuted", "summary": str(found.counterexample)}
     return {"draws": len(found.passed)} | ({} if found.counterexample is None else refuted)

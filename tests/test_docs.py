@@ -96,6 +96,8 @@ def test_every_page_and_notebook_is_in_a_table_of_contents():
         assert re.search(rf"^{page}$", index, re.MULTILINE), page
     for notebook in (ROOT / "notebooks").glob("*.ipynb"):
         assert f"../notebooks/{notebook.stem}\n" in index
+    for wing in (ROOT / "workbench").glob("*/README.md"):
+        assert f"../workbench/{wing.parent.name}/README\n" in index
 
 
 def test_the_site_loads_nothing_from_elsewhere():

@@ -285,15 +285,6 @@ def test_a_condition_on_data_is_handed_on():
         torch.testing.assert_close(eager(model)(x), model(x))
 
 
-def test_symbolic_sizes_are_handed_on():
-    model = LastPosition()
-    call = torch.compile(model, backend=backend, options={"then": "eager", "strict": True}, dynamic=True)
-    for length in (5, 9, 20):
-        x = torch.randn(2, length, 32)
-        torch.testing.assert_close(call(x), model(x))
-    assert "symbolic" in report(model).parts[-1].handed_on
-
-
 def test_nothing_to_gain_is_handed_on_bit_for_bit():
     model = nn.Sequential(nn.Linear(8, 8), nn.Tanh())
     x = torch.randn(3, 8)

@@ -45,7 +45,7 @@ MAX_VALUE_ELEMENTS: Final = 1 << 28
 ELEMENTS_VARIABLE: Final = "WORKBENCH_MAX_ELEMENTS"
 
 #: What :func:`workbench.optimize` takes for a model.
-ModelLike: TypeAlias = "Graph | str | os.PathLike[str] | bytes | ModelProto"
+ModelLike: TypeAlias = "Graph | Model | str | os.PathLike[str] | bytes | ModelProto"
 
 #: Extents by the name of a dimension, and whole shapes by the name of an input.
 Dims: TypeAlias = Mapping[str, int | Sequence[int]]

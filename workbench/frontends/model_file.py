@@ -27,7 +27,7 @@ def open_model(
     """Read a model with its symbolic dimensions kept as far as they can be, and without neutral operators.
 
     Args:
-        model: A graph or a model file.
+        model: A graph, a model file, or a model that was read.
         dims: Sizes at which dimensions are fixed on purpose.
         sizes: Sizes to price at.
         keep_inputs: Whether initialisers that are also inputs stay inputs.
@@ -37,6 +37,8 @@ def open_model(
             size (see :func:`~workbench.frontends.import_onnx`).
         OSError: The file cannot be read.
     """
+    if isinstance(model, Model):
+        return model.priced_at(sizes or {})
     if isinstance(model, Graph):  # nothing that reads files is imported for it
         check_names(dims or {}, (), "dims")
         check_names(sizes or {}, ())

@@ -15,6 +15,7 @@ from torch import fx
 
 from workbench.graph import GraphBuilder
 from workbench.ops import TensorType
+from workbench.torch.sizes import Sizes, is_number
 
 aten: Final = torch.ops.aten
 
@@ -30,7 +31,8 @@ class NotModelled(ValueError):
 class Call:
     """An application of a torch operator, with its arguments by name.
 
-    ``kind`` is the type of the result, or of each result; ``training`` tells whether gradients will be asked for.
+    ``kinds`` are the types of the results; ``training`` tells whether gradients will be asked for; an extent of
+    ``sizes`` stands for a symbolic one.
     """
 
     builder: GraphBuilder
@@ -38,9 +40,10 @@ class Call:
     values: Mapping[fx.Node, Value]
     kinds: tuple[TensorType, ...]
     training: bool
+    sizes: Sizes
 
     def __getitem__(self, name: str) -> Any:
-        return self.arguments[name]
+        return _numbered(self.arguments[name], self.sizes)
 
     def op(self, op: str, *inputs: int, **attrs: Any) -> int:
         """Apply an operator of the graph."""
@@ -48,6 +51,13 @@ class Call:
 
     def value(self, argument: object) -> int:
         """Return the graph's value of a tensor argument, or a constant for a number."""
+        if isinstance(argument, fx.Node) and is_number(size := argument.meta.get("val")):
+            # A number that is known at each call: an input, of which no law knows the value.
+            name = f"number_{argument.name}:{self.kinds[0].dtype}"
+            known = (i for i in self.builder.inputs if self.builder.nodes[i].attr("name") == name)
+            self.need(isinstance(size, torch.SymInt), "a number that depends on data")
+            place = next(known, None)
+            return self.builder.input(name, (), self.kinds[0].dtype) if place is None else place
         if isinstance(argument, fx.Node):
             found = self.values.get(argument)
             if not isinstance(found, int):
@@ -67,7 +77,7 @@ class Call:
 
     def axis(self, name: str, rank: int) -> int:
         """Return an axis, counted from the last."""
-        axis = self.arguments[name]
+        axis = self[name]
         return axis if axis < 0 else axis - rank
 
     def need(self, fits: bool, reason: str) -> None:
@@ -75,10 +85,22 @@ class Call:
         if not fits:
             raise NotModelled(reason)
 
+    def fixed(self, *numbers: int) -> None:
+        """Raise :class:`NotModelled` if a number depends on a symbolic size."""
+        self.need(not self.sizes.depends(*numbers), "it depends on a symbolic size")
+
     def reshaped(self, value: int, shape: Sequence[int] | None = None) -> int:
         """Return the value in another shape; by default in that of the result."""
         wanted = tuple(self.kinds[0].shape if shape is None else shape)
         return value if self.type(value).shape == wanted else self.op("reshape", value, shape=wanted)
+
+
+def _numbered(argument: Any, sizes: Sizes) -> Any:
+    """Return an argument with the extents that stand for symbolic sizes."""
+    if isinstance(argument, list | tuple):
+        return type(argument)(_numbered(a, sizes) for a in argument)
+    value = argument.meta.get("val") if isinstance(argument, fx.Node) else None
+    return sizes.number(value) if isinstance(value, torch.SymInt) else argument
 
 
 Reads = Callable[[Call], Value]
@@ -279,7 +301,13 @@ def _permute(c: Call) -> int:
 def _slice(c: Call) -> int:
     x = c.operand("self")
     axis = c.axis("dim", c.type(x).rank)
-    start, stop, step = slice(c["start"], c["end"], c["step"]).indices(c.type(x).shape[axis])
+    extent, start, stop, step = c.type(x).shape[axis], c["start"] or 0, c["end"], c["step"]
+    if c.sizes.depends(extent, start) or (stop is not None and c.sizes.depends(stop)):
+        c.need(step == 1, "a step along a symbolic size")
+        # Torch has decided what is inside, and guards it: the extent of the result says where the slice ends.
+        start = c.sizes.sum(extent, start) if start < 0 else start
+        return _cut(c, x, axis, start, c.sizes.sum(start, c.kinds[0].shape[axis]))
+    start, stop, step = slice(start, stop, step).indices(extent)
     return _cut(c, x, axis, start, stop, step)
 
 
@@ -287,16 +315,18 @@ def _slice(c: Call) -> int:
 def _select(c: Call) -> int:
     x = c.operand("self")
     axis = c.axis("dim", c.type(x).rank)
-    at = c["index"] % c.type(x).shape[axis]
-    return c.reshaped(_cut(c, x, axis, at, at + 1))
+    at, extent = c["index"], c.type(x).shape[axis]
+    at = c.sizes.sum(extent, at) if at < 0 else at
+    return c.reshaped(_cut(c, x, axis, at, c.sizes.sum(at, 1)))
 
 
 @reads(aten.narrow.default)
 def _narrow(c: Call) -> int:
     x = c.operand("self")
     axis = c.axis("dim", c.type(x).rank)
-    start = c["start"] % c.type(x).shape[axis]
-    return _cut(c, x, axis, start, start + c["length"])
+    start, extent = c["start"], c.type(x).shape[axis]
+    start = c.sizes.sum(extent, start) if start < 0 else start
+    return _cut(c, x, axis, start, c.sizes.sum(start, c["length"]))
 
 
 def _cut(c: Call, x: int, axis: int, start: int, stop: int, step: int = 1) -> int:
@@ -310,6 +340,7 @@ def _cut(c: Call, x: int, axis: int, start: int, stop: int, step: int = 1) -> in
 def _split(c: Call) -> tuple[int, ...]:
     x = c.operand("self")
     axis = c.axis("dim", c.type(x).rank)
+    c.fixed(*(kind.shape[axis] for kind in c.kinds))
     return tuple(c.builder.split(x, axis, [kind.shape[axis] for kind in c.kinds]))
 
 
@@ -397,6 +428,7 @@ def _bilinear(c: Call) -> int:
 @reads(aten.upsample_nearest2d.vec)
 def _nearest(c: Call) -> int:
     x = c.operand("input")
+    c.fixed(*c.kinds[0].shape[-2:], *c.type(x).shape[-2:])
     ratios = [a % b for a, b in zip(c.kinds[0].shape[-2:], c.type(x).shape[-2:], strict=True)]
     c.need(not any(ratios), "scales that are not whole numbers")
     return c.op(
@@ -406,5 +438,6 @@ def _nearest(c: Call) -> int:
 
 def _whole(c: Call) -> bool:
     """Return whether the extents are exactly those times the scales."""
+    c.fixed(*c.kinds[0].shape[-2:])
     before = c.type(c.operand("input")).shape[-2:]
     return all(a * s == b for a, s, b in zip(before, c["scale_factors"], c.kinds[0].shape[-2:], strict=True))

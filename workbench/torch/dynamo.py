@@ -17,6 +17,7 @@ import torch
 from torch import fx
 
 from workbench.costs import CostModel
+from workbench.egraph.at_sizes import unproved
 from workbench.graph import Graph, GraphBuilder
 from workbench.rules import RuleSet
 from workbench.run.trace import StopReason
@@ -26,6 +27,7 @@ from workbench.torch.prices import cost_of
 from workbench.torch.reader import NotRead, TorchGraph, read
 from workbench.torch.reader import is_random as is_random_node
 from workbench.torch.reports import Part, note
+from workbench.torch.sizes import Sizes, arguments_at
 from workbench.torch.writer import write
 
 _log: Final = logging.getLogger("workbench.torch")
@@ -104,7 +106,7 @@ def backend(
         part = replace(part, operators=len(source.values), unknown=source.unknown)
         found = improved(source, chosen, training)
         part = replace(part, before=found.before, after=found.after, laws=found.laws)
-        cheaper = found.graph(source.graph)
+        cheaper = found.graph(source)
         if cheaper is None:
             part = replace(part, handed_on="nothing cheaper was found")
         else:
@@ -130,7 +132,9 @@ def backend(
         note(number=number, handed_on=f"the rewritten graph does not compile: {error}")
         _log.warning("the graph is handed on as it is: %s", error)
         return _then(module, arguments, chosen)
-    return _Checked(module, rewritten, compiled, chosen, number) if chosen.check else compiled
+    if not chosen.check:
+        return compiled
+    return _Checked(module, rewritten, compiled, chosen, number, source.sizes)
 
 
 def _then(module: fx.GraphModule, arguments: Sequence[Any], options: Options) -> Callable[..., Any]:
@@ -163,7 +167,7 @@ def traced(module: fx.GraphModule, arguments: Sequence[Any]) -> fx.GraphModule:
 
     def fake(given: Any) -> Any:
         if not isinstance(given, torch.Tensor):
-            raise NotRead("symbolic sizes")
+            return given
         known = None if context is None else context.tensor_to_context.get(given)
         if known is None:
             return mode.from_tensor(given, static_shapes=True)
@@ -195,15 +199,22 @@ class Found:
     operators: tuple[tuple[str, tuple[int, ...], tuple[Any, ...]], ...] = ()
     outputs: tuple[tuple[str, int], ...] = ()
 
-    def graph(self, source: Graph) -> Graph | None:
-        """Return the cheaper graph of the one that was searched, or None."""
+    def graph(self, source: TorchGraph) -> Graph | None:
+        """Return the cheaper graph of the one that was searched, or None.
+
+        Raises:
+            NotRead: If it is not proved to fit at every size.
+        """
         if not self.operators:
             return None
-        builder = GraphBuilder.of(source)
+        builder = GraphBuilder.of(source.graph)
         places: list[int] = []
         for op, operands, attrs in self.operators:
             places.append(builder.apply(op, [places[j] for j in operands], attrs))
-        return builder.graph([(name, places[i]) for name, i in self.outputs])
+        graph = builder.graph([(name, places[i]) for name, i in self.outputs])
+        if why := unproved(graph, source.sizes.generic) if source.sizes.hints else "":
+            raise NotRead(f"the result is not proved for every size: {why}")
+        return graph
 
 
 def improved(source: TorchGraph, options: Options, training: bool) -> Found:
@@ -216,9 +227,19 @@ def improved(source: TorchGraph, options: Options, training: bool) -> Found:
     cost = cost_of(training, options.device)
     rules = rules_of(options.rules)
     graph = source.graph
-    given = (graph.text(), repr(graph.outputs), cost.source, *map(repr, rules), repr(options.growth))
+    sizes = source.sizes
+    facts = sorted(f"{x.text} >= 0" for x in sizes.generic.facts.known)
+    symbols = (repr(sizes.hints), repr(sizes.generic.primes), *facts) if sizes.hints else ()
+    given = (
+        graph.text(),
+        repr(graph.outputs),
+        cost.source,
+        *map(repr, rules),
+        repr(options.growth),
+        *symbols,
+    )
     try:
-        return Found(*remembered("torch", given, lambda: _searched(source.graph, rules, cost, options)))
+        return Found(*remembered("torch", given, lambda: _searched(source, rules, cost, options)))
     except _Unfinished as unfinished:
         return Found(*unfinished.args)
 
@@ -227,12 +248,14 @@ class _Unfinished(Exception):
     """Raised with what a search found whose time was up: the next process may find more."""
 
 
-def _searched(graph: Graph, rules: RuleSet, cost: CostModel, options: Options) -> tuple[Any, ...]:
+def _searched(source: TorchGraph, rules: RuleSet, cost: CostModel, options: Options) -> tuple[Any, ...]:
     """Return the parts of what a search found."""
     from workbench.optimizer.pipeline import optimize
 
+    graph, sizes = source.graph, source.sizes
     result = optimize(
-        graph,
+        sizes.model(graph) if sizes.hints else graph,
+        sizes=sizes.hints or None,
         rules=rules,
         cost=cost,
         certify=False,
@@ -244,8 +267,10 @@ def _searched(graph: Graph, rules: RuleSet, cost: CostModel, options: Options) -
     before, after = result.cost_before, result.cost_after
     found: tuple[Any, ...] = before, before
     if after <= before * (1 - GAIN):
-        operators = tuple((n.op, n.inputs, n.attrs) for n in result.graph.nodes)
-        found = before, after, result.rules, operators, result.graph.outputs
+        term = result.graph if result.dynamic is None else result.dynamic.graph
+        assert term is not None
+        operators = tuple((n.op, n.inputs, n.attrs) for n in term.nodes)
+        found = before, after, result.rules, operators, term.outputs
     if result.stop_reason in (StopReason.TIME_LIMIT, StopReason.INTERRUPTED):
         raise _Unfinished(*found)
     return found
@@ -265,9 +290,10 @@ class _Checked:
         compiled: Callable[..., Any],
         options: Options,
         number: int,
+        sizes: Sizes | None = None,
     ) -> None:
         self._original, self._rewritten, self._compiled = original, rewritten, compiled
-        self._options, self._number = options, number
+        self._options, self._number, self._sizes = options, number, sizes
         self._chosen: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -288,6 +314,8 @@ class _Checked:
             exact = None
         tried = partial(self._tried, arguments=arguments, reference=reference, exact=exact)
         verdict, _ = tried(lambda: self._rewritten.forward, limits=REWRITTEN)
+        if verdict.passed and self._sizes is not None:
+            verdict = self._at_other_sizes(self._sizes, arguments, verdict)
         failures = [] if verdict.passed else [f"rewritten: {verdict.reason}"]
         compiles = self._options.then != "eager"
         ways: tuple[tuple[str, Callable[[], Callable[..., Any]], bool], ...] = (
@@ -307,6 +335,20 @@ class _Checked:
         if self._options.strict:
             raise CheckFailed("; ".join(failures))
         return original.forward
+
+    def _at_other_sizes(self, sizes: Sizes, arguments: Sequence[Any], verdict: Verdict) -> Verdict:
+        """Compare the rewritten graph with the original at other sizes that torch's guards accept."""
+        for binding in sizes.others() if sizes.hints else ():
+            others = arguments_at(self._rewritten, arguments, binding)
+            try:
+                reference = outcome(self._original, others, self._options.seed)
+            except Exception:  # the original does not run there, or not in this memory
+                continue
+            verdict, _ = self._tried(lambda: self._rewritten.forward, others, reference, None, REWRITTEN)
+            if not verdict.passed:
+                at = ", ".join(f"{name} = {size}" for name, size in binding.items())
+                return replace(verdict, reason=f"at {at}: {verdict.reason}")
+        return verdict
 
     def _tried(
         self,

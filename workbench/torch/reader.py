@@ -14,9 +14,12 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
+from workbench.egraph.at_sizes import GIVEN, typed
 from workbench.graph import Graph, GraphBuilder, GraphError, Opaque
 from workbench.ops import TensorType, TypeMismatch
+from workbench.symbolic import Undecodable
 from workbench.torch.aten import TABLE, Call, NotModelled, Value
+from workbench.torch.sizes import BEGINNINGS, NotSized, Sizes, is_number
 
 #: Element types that a graph has.
 _DTYPES: Final = frozenset(
@@ -40,7 +43,9 @@ class TorchGraph:
 
     Attributes:
         module: The torch graph.
-        graph: Its meaning; ``place_N`` are its inputs, ``opaque_N`` the operators that are kept.
+        graph: Its meaning; ``place_N`` are its inputs, ``opaque_N`` the operators that are kept, ``number_N`` are
+            numbers computed from symbolic sizes.
+        sizes: The symbolic sizes.
         builder: What the graph was built in; it has the values of all torch nodes.
         values: The value of every torch node that has one, in the builder.
         results: The torch nodes that are the graph's outputs, by the outputs' names.
@@ -51,6 +56,7 @@ class TorchGraph:
 
     module: fx.GraphModule
     graph: Graph
+    sizes: Sizes
     builder: GraphBuilder
     values: dict[fx.Node, Value]
     results: dict[str, fx.Node]
@@ -59,16 +65,14 @@ class TorchGraph:
     unknown: dict[str, str]
 
 
-def kind_of(value: object) -> TensorType:
-    """Return the type of a tensor of fixed extents; raise :class:`NotRead` for another value."""
+def kind_of(value: object, sizes: Sizes) -> TensorType:
+    """Return the type of a tensor; raise :class:`NotRead` for another value."""
     if not isinstance(value, torch.Tensor):
         raise NotRead(f"a value of type {type(value).__name__}")
-    if not all(isinstance(d, int) for d in value.shape):
-        raise NotRead("symbolic sizes")
     dtype = str(value.dtype).removeprefix("torch.")
     if dtype not in _DTYPES or value.layout is not torch.strided:
         raise NotRead(f"a tensor of {value.dtype}, {value.layout}")
-    return TensorType(dtype, tuple(value.shape))
+    return TensorType(dtype, tuple(map(sizes.number, value.shape)))
 
 
 def arguments_of(node: fx.Node) -> dict[str, Any]:
@@ -170,9 +174,21 @@ def read(module: fx.GraphModule, *, training: bool) -> TorchGraph:
         training: Whether gradients will be asked for.
 
     Raises:
-        NotRead: If the graph has symbolic sizes, regions of another mode, or updates of shared tensors.
+        NotRead: If the graph has regions of another mode, updates of shared tensors, or sizes that have no form.
     """
     functionalised(module)
+    why: Exception | None = None
+    for beginning in BEGINNINGS:
+        try:
+            return _read_at(module, Sizes.of(module, beginning), training)
+        except NotSized as error:
+            raise NotRead(f"symbolic sizes: {error}") from error
+        except (Undecodable, TypeMismatch) as error:  # generic extents that collide or are too large
+            why = why or error
+    raise NotRead(f"symbolic sizes: {why}") from why
+
+
+def _read_at(module: fx.GraphModule, sizes: Sizes, training: bool) -> TorchGraph:
     builder = GraphBuilder("torch")
     values: dict[fx.Node, Value] = {}
     kept: dict[str, fx.Node] = {}
@@ -182,10 +198,12 @@ def read(module: fx.GraphModule, *, training: bool) -> TorchGraph:
     for node in module.graph.nodes:
         if node.op == "output":
             for i, leaf in enumerate(tree_leaves(node.args)):
-                if isinstance(leaf, fx.Node) and isinstance(values[leaf], int):
+                if isinstance(leaf, fx.Node) and isinstance(values.get(leaf), int):
                     results[f"result_{i}"] = leaf
+        elif is_number(node.meta.get("val")):
+            continue  # computed anew from the symbols if something reads it
         elif node.op == "placeholder":
-            kind = kind_of(node.meta.get("val"))
+            kind = kind_of(node.meta.get("val"), sizes)
             values[node] = builder.input(f"place_{len(builder.inputs)}", kind.shape, kind.dtype)
         elif node.op not in ("get_attr", "call_function"):
             raise NotRead(f"a node {node.op}")
@@ -199,11 +217,11 @@ def read(module: fx.GraphModule, *, training: bool) -> TorchGraph:
             effect = is_effect(node)
             if effect:
                 effects.append(node)
-            values[node] = _read(node, builder, values, kept, unknown, training, effect)
+            values[node] = _read(node, builder, values, kept, unknown, training, effect, sizes)
     if not results:
         raise NotRead("no result is a tensor")
     graph = builder.graph([(name, _single(values[node])) for name, node in results.items()])
-    return TorchGraph(module, graph, builder, values, results, kept, tuple(effects), unknown)
+    return TorchGraph(module, graph, sizes, builder, values, results, kept, tuple(effects), unknown)
 
 
 def _single(value: Value) -> int:
@@ -219,27 +237,30 @@ def _read(
     unknown: dict[str, str],
     training: bool,
     effect: bool,
+    sizes: Sizes,
 ) -> Value:
     """Return the value of an operator: as what it means, or opaque."""
     if node.op == "get_attr":
         found: Any = getattr(node.graph.owning_module, str(node.target), None)
     else:
         found = node.meta.get("val")
-    kinds = tuple(map(kind_of, tree_leaves(found)))
+    kinds = tuple(kind_of(leaf, sizes) for leaf in tree_leaves(found))
     if not effect and node.target in TABLE:
-        call = Call(builder, arguments_of(node), values, kinds, training)
+        call = Call(builder, arguments_of(node), values, kinds, training, sizes)
+        before = len(builder.nodes)
         try:
             value = TABLE[node.target](call)
             made = [builder.type(v) for v in ((value,) if isinstance(value, int) else value)]
-            if made == list(kinds):
+            why = _open(builder, before, sizes)
+            if made == list(kinds) and not why:
                 return value
-            unknown[str(node.target)] = "its types are promoted"
+            unknown[str(node.target)] = why or "its types are promoted"
         except (NotModelled, TypeMismatch, GraphError, KeyError) as error:
             unknown[str(node.target)] = str(error)
     elif not effect and node.op == "call_function":
         unknown[str(node.target)] = "not modelled"
     operands = []
-    for given in node.all_input_nodes:
+    for given in tensors_of(node):
         place = values[given]
         if not isinstance(place, int):
             raise NotRead(f"{node.target} reads several values at once")
@@ -249,3 +270,23 @@ def _read(
     record = Opaque(str(node.target), "torch", kinds, key.encode(), deterministic=not effect)
     parts = builder.opaque(record, operands, key)
     return parts[0] if isinstance(found, torch.Tensor) else tuple(parts)
+
+
+def tensors_of(node: fx.Node) -> list[fx.Node]:
+    """Return the operands of a torch node that are not numbers."""
+    return [n for n in node.all_input_nodes if not is_number(n.meta.get("val"))]
+
+
+def _open(builder: GraphBuilder, before: int, sizes: Sizes) -> str:
+    """Return why new nodes of a builder may not have their types at every size; empty if they have."""
+    if not sizes.hints:
+        return ""
+    for node in builder.nodes[before:]:
+        if node.op in GIVEN:
+            continue
+        operands = [builder.type(j) for j in node.inputs]
+        try:
+            typed(node.op, node.attrs, operands, node.tensor, sizes.generic)
+        except TypeMismatch as error:
+            return str(error)
+    return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,9 +13,12 @@ from torch.utils._pytree import tree_map
 
 from workbench.devices.device import open_device
 from workbench.devices.executor import to_tensor
+from workbench.egraph.at_sizes import attrs_at
 from workbench.graph import Graph
 from workbench.ops import spec_of
-from workbench.torch.reader import NotRead, TorchGraph, storage_of
+from workbench.symbolic.integers import Int
+from workbench.torch.reader import NotRead, TorchGraph, storage_of, tensors_of
+from workbench.torch.sizes import NotSized, integer, is_number, symbol_nodes, write_integer
 
 #: Depth of calls that a graph of many layers needs.
 _DEPTH: Final = 100_000
@@ -44,6 +48,7 @@ class _Writer:
         self.made: dict[int, fx.Node] = {}
         self.pending = list(source.effects)
         self.producers: dict[int, fx.Node] = {}
+        self.symbols, self.numbers = symbol_nodes(source.module), dict[str, Any]()
         for node in source.module.graph.nodes:
             value = source.values.get(node)
             if isinstance(value, int):
@@ -61,6 +66,23 @@ class _Writer:
             (v.device for n in source.module.graph.nodes if isinstance(v := n.meta.get("val"), torch.Tensor)),
             torch.device("cpu"),
         )
+
+    def _symbol(self, name: str) -> fx.Node:
+        node, axis = self.symbols[name]
+        if axis is None:
+            return self.copies[node]
+        return self.new.call_function(torch.ops.aten.sym_size.int, (self.copies[node], axis))
+
+    def number(self, extent: int) -> Any:
+        """Return what an extent stands for: itself, or the node of a computation from the symbols."""
+        if not self.source.sizes.depends(extent):
+            return extent
+        return self._integer(self.source.sizes.generic.expression(extent))
+
+    def _integer(self, x: Int) -> Any:
+        if x.text not in self.numbers:
+            self.numbers[x.text] = write_integer(self.new, x, self._symbol)
+        return self.numbers[x.text]
 
     def _placed(self) -> list[int]:
         builder = self.source.builder
@@ -84,15 +106,24 @@ class _Writer:
 
     def _built(self, place: int) -> fx.Node:
         node = self.source.builder.nodes[place]
-        attrs = tuple(node.named_attrs().items())
+        if node.op == "input":  # a number that is computed from sizes
+            size = next(
+                n
+                for n in self.source.module.graph.nodes
+                if node.attr("name").partition(":")[0] == f"number_{n.name}"
+            )
+            like = {"dtype": getattr(torch, node.tensor.dtype), "device": self.device}
+            return self.new.call_function(torch.ops.aten.scalar_tensor.default, (self.copy(size),), like)
+        spec = spec_of(node.op)
+        attrs = tuple(zip(spec.attr_names, attrs_at(node.op, node.attrs, self.number), strict=True))
         if node.op == "project":
             return self.new.call_function(operator.getitem, (self.value(node.inputs[0]), node.attrs[0]))
-        if node.op in ("opaque", "weight", "input"):
+        if node.op in ("opaque", "weight"):
             raise NotRead(f"the result has a new value {node.op}")
         if not node.inputs:
             return self.new.call_function(constant, (), {"op": node.op, "attrs": attrs, "like": self.device})
         operands = tuple(self.value(j) for j in node.inputs)
-        if spec_of(node.op).torch is None:
+        if spec.torch is None:
             raise NotRead(f"{node.op} has no form in torch")
         return self.new.call_function(apply, operands, {"op": node.op, "attrs": attrs})
 
@@ -102,11 +133,16 @@ class _Writer:
             return self.copies[node]
         if node in self.pending and node is not self.pending[0]:
             raise NotRead("effects would change their order")
+        if isinstance(value := node.meta.get("val"), torch.SymInt) and node.op != "placeholder":
+            with contextlib.suppress(NotSized):
+                self.copies[node] = self._integer(integer(value))
+                return self.copies[node]
         operands = self.operands.get(self.keys.get(node, ""))
         if operands is None:
             known: Mapping[fx.Node, fx.Node] = {n: self.copy(n) for n in node.all_input_nodes}
         else:
-            known = {n: self._operand(n, p) for n, p in zip(node.all_input_nodes, operands, strict=True)}
+            known = {n: self._operand(n, p) for n, p in zip(tensors_of(node), operands, strict=True)}
+            known |= {n: self.copy(n) for n in node.all_input_nodes if n not in known}
         copied = self.new.node_copy(node, known.__getitem__)
         if node in self.pending:
             self.pending.pop(0)
@@ -133,11 +169,14 @@ class _Writer:
         output = next(n for n in module.graph.nodes if n.op == "output")
         self.new.output(
             tree_map(
-                lambda leaf: final.get(leaf, leaf) if isinstance(leaf, fx.Node) else leaf, output.args[0]
+                lambda leaf: self._result(leaf, final) if isinstance(leaf, fx.Node) else leaf, output.args[0]
             )
         )
         self.new.lint()
         return fx.GraphModule(module, self.new)
+
+    def _result(self, node: fx.Node, final: Mapping[fx.Node, fx.Node]) -> fx.Node:
+        return self.copy(node) if is_number(node.meta.get("val")) else final[node]
 
 
 def write(source: TorchGraph, graph: Graph) -> fx.GraphModule:
@@ -154,5 +193,7 @@ def write(source: TorchGraph, graph: Graph) -> fx.GraphModule:
     sys.setrecursionlimit(max(before, _DEPTH))
     try:
         return _Writer(source, graph).written()
+    except NotSized as error:
+        raise NotRead(str(error)) from error
     finally:
         sys.setrecursionlimit(before)

@@ -1,5 +1,8 @@
 """Kernels of convolutions by fewer products: what they compute, at all sizes, and where they are chosen."""
 
+import subprocess
+import sys
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -10,7 +13,9 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
 from workbench.frontends.runtime import session
 from workbench.graph import GraphBuilder
+from workbench.kernels.codegen.c_printer import prelude
 from workbench.kernels.codegen.compiler import Build
+from workbench.kernels.codegen.compiler import compiler as compiler_of
 from workbench.kernels.codegen.custom_ops import Operator, library_of, library_text, payload
 from workbench.kernels.codegen.deployment import deploy
 from workbench.kernels.codegen.fusion import Beside, convolutions, egraph_of
@@ -115,11 +120,151 @@ def test_the_composite_of_a_layer_is_what_its_operators_compute():
 
 def test_transforms_have_no_zeros_and_no_ones():
     (cluster,) = kernels(next(every_layer()))
-    text, _ = written("layer", cluster, Winograd("2_3"))
+    text = written("layer", cluster, Winograd("2_3")).text
     lines = [line for line in text.splitlines() if "d[" not in line and ("o[" in line or "even" in line)]
     transforms = [line for line in lines if "weight" not in line and " = " in line]
     assert not any("(1.0f)" in line or "(0.0f)" in line for line in transforms)
     assert library_text([Operator(cluster, Winograd("4_3"))]).count("97.0f") >= 2
+
+
+def drawn(random):
+    """Return the graph of a random convolution, with what follows it."""
+    groups = int(random.choice([1, 1, 1, 1, 2]))
+    channels, outs = (int(n) * groups for n in random.integers(16, 70 // groups, 2))
+    pads = tuple(map(int, random.integers(0, 3, 4)))
+    height, width = (max(int(n), 3 - pads[k] - pads[k + 2]) for k, n in enumerate(random.integers(1, 41, 2)))
+    b = GraphBuilder("drawn", seed=int(random.integers(1 << 30)))
+    x = b.input("x", (int(random.choice([1, 1, 2, 3])), channels, height, width))
+    weights = [b.weight((outs, channels // groups, 3, 3))]
+    weights += [b.weight((1, outs, 1, 1))] if random.random() < 0.5 else []
+    y = b.op(
+        "conv2d", x, *weights, pads=pads, groups=groups, act=str(random.choice(["none", "none", "relu"]))
+    )
+    if random.random() < 0.4:
+        y = b.op("add", *random.permutation([y, b.input("z", b.type(y).shape)]).tolist())
+    return b.graph({"y": b.op("relu", y) if random.random() < 0.5 else y})
+
+
+def draws(count, seed):
+    random = np.random.default_rng(seed)
+    return [drawn(random) for _ in range(count)]
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.sweep])])
+def test_random_convolutions_are_those_of_float64(count):
+    build, random = Build(opt=1), np.random.default_rng(count)
+    for start in range(0, count, 100):
+        graphs = draws(min(100, count - start), seed=start)
+        b, feeds, wanted, made = GraphBuilder("all"), {}, {}, []
+        for k, graph in enumerate(graphs):
+            found = kernels(graph)
+            grouped = any(n.op == "conv2d" and n.attr("groups") > 1 for n in graph.nodes)
+            assert len(found) == (not grouped)
+            if grouped:
+                continue
+            how = Winograd(CHOICES[k % 2])
+            made.append(Operator(found[0], how, int(random.integers(1, 5)), build))
+            values, inputs = [], []
+            for i, kind in zip(found[0].inputs, found[0].read, strict=True):
+                if graph.nodes[i].op == "weight":
+                    values.append(graph.weights[graph.nodes[i].attr("name")].value())
+                    inputs.append(b.weight(data=values[-1]))
+                else:
+                    values.append(random.standard_normal(kind.shape).astype(np.float32))
+                    inputs.append(b.input(f"x{k}_{i}", kind.shape))
+                    feeds[f"x{k}_{i}"] = values[-1]
+            wanted[f"y{k}"] = evaluate(found[0].composite, [v.astype(np.float64) for v in values])
+            wanted[f"y{k}"] = wanted[f"y{k}"], b.opaque(payload(made[-1]), inputs)[0]
+        graph = b.graph({name: place for name, (_, place) in wanted.items()})
+        program = session(to_onnx(graph), threads=2, spin=False, operators=library_of(made, build))
+        for (name, (exact, _)), found in zip(wanted.items(), program.run(list(wanted), feeds), strict=True):
+            assert np.abs(found - exact).max() < 2e-5 * max(np.abs(exact).max(), 1e-6), name
+
+
+HARNESS = """
+int main(void) {
+  const int64_t sizes[] = {SIZES};
+  const void *inputs[INPUTS + 1];
+  for (int i = 0; i < INPUTS; i++) {
+    float *made = malloc(sizeof(float) * sizes[i]);
+    for (int64_t k = 0; k < sizes[i]; k++) made[k] = (float)(k % 13 - 6);
+    inputs[i] = made;
+  }
+  void *weights = layer_prepare(inputs);
+  float *scratch = aligned_alloc(64, (SCRATCH + 63) / 64 * 64), *y = malloc(sizeof(float) * RESULTS);
+  inputs[INPUTS] = weights;
+  for (int64_t piece = 0; piece < PIECES; piece++) layer_run(inputs, y, piece, 1, scratch);
+  for (int i = 0; i < INPUTS; i++) free((void *)inputs[i]);
+  free(weights), free(scratch), free(y);
+  return 0;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
+def test_kernels_touch_no_memory_but_their_own(tmp_path):
+    for k, graph in enumerate([*every_layer(), *draws(40, seed=5)]):
+        for cluster in kernels(graph):
+            made = written("layer", cluster, Winograd(CHOICES[k % 2]))
+            sizes = ", ".join(str(t.elements) for t in cluster.read)
+            numbers = {
+                "SIZES": sizes,
+                "INPUTS": len(cluster.inputs),
+                "SCRATCH": made.scratch,
+                "PIECES": made.pieces * cluster.type.shape[0],
+                "RESULTS": cluster.type.elements,
+            }
+            head = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
+            (tmp_path / "layer.c").write_text(f"{prelude(made.text)}\n{made.text}\n{head}{HARNESS}")
+            flags = ["-O1", "-march=native", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+            command = [
+                str(compiler_of(Build())),
+                *flags,
+                str(tmp_path / "layer.c"),
+                "-o",
+                str(tmp_path / "layer"),
+                "-lm",
+            ]
+            subprocess.run(command, check=True, capture_output=True)
+            done = subprocess.run([tmp_path / "layer"], check=False, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+
+
+SCARCE = """
+import resource, sys
+import numpy as np, onnxruntime as ort
+options = ort.SessionOptions()
+options.intra_op_num_threads = 1
+options.register_custom_ops_library(sys.argv[2])
+loaded = ort.InferenceSession(sys.argv[1], options)
+feeds = {"x": np.ones((1, 256, 3, 3), np.float32)}
+pages = int(open("/proc/self/statm").read().split()[0])
+limits = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (3 << 20), limits[1]))
+try:
+    loaded.run(None, feeds)
+except Exception as error:
+    print("refused:", error)
+resource.setrlimit(resource.RLIMIT_AS, limits)
+print(loaded.run(None, feeds)[0].shape)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
+def test_without_memory_for_weights_a_call_fails_and_the_next_one_may_not(tmp_path):
+    b = GraphBuilder("scarce")
+    graph = b.graph({"y": b.op("conv2d", b.input("x", (1, 256, 3, 3)), b.weight((256, 256, 3, 3)))})
+    (cluster,) = kernels(graph)
+    op = Operator(cluster, Winograd("4_3"), 1)
+    b = GraphBuilder("scarce")
+    y = b.opaque(payload(op), [b.input("x", (1, 256, 3, 3)), b.weight((256, 256, 3, 3))])[0]
+    workbench.save_onnx(b.graph({"y": y}), tmp_path / "scarce.onnx")
+    command = [sys.executable, "-c", SCARCE, tmp_path / "scarce.onnx", library_of([op], Build())]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "memory for the transformed weights" in done.stdout
+    assert done.stdout.strip().endswith("(1, 256, 1, 1)")
 
 
 def network(channels=16):

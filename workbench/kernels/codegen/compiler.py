@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -150,25 +150,42 @@ def library(text: str, build: Build) -> ctypes.CDLL:
     return _loaded[name]
 
 
-def place_of(text: str, build: Build) -> Path:
-    """Return the file in the cache that the library of a text has or will have."""
-    return _folder() / f"{_name(text, build, compiler(build))}.so"
+def place_of(text: str, build: Build, parts: Sequence[Path] = (), ending: str = "so") -> Path:
+    """Return the file in the cache that a text has or will have.
+
+    Args:
+        text: The text.
+        build: The options of the compiler.
+        parts: Object files that become a part of the library.
+        ending: ``so`` for a library, ``o`` for an object file.
+    """
+    names = "".join(f"/* with {part.stem} */" for part in parts)
+    return _folder() / f"{_name(text + names, build, compiler(build))}.{ending}"
 
 
-def compiled(text: str, build: Build) -> Path:
-    """Return the file of the library of a C text: found in the cache, or compiled now; it is not loaded.
+def compiled(text: str, build: Build, parts: Sequence[Path] = (), ending: str = "so") -> Path:
+    """Return the file of a C text: found in the cache, or compiled now; a library is not loaded.
+
+    Args:
+        text: The text.
+        build: The options of the compiler.
+        parts: Object files that become a part of the library.
+        ending: ``so`` for a library, ``o`` for an object file.
 
     Raises:
         CompilerMissing: There is no compiler.
         CompilationFailed: The compiler refuses the text.
         PermissionError: The cache cannot be written.
     """
-    place = place_of(text, build)
+    place = place_of(text, build, parts, ending)
     try:
-        check_library(place)
+        if ending == "so":
+            check_library(place)
+        elif not place.stat().st_size:
+            raise FileNotFoundError(place)
     except OSError:  # it is not there, or broken
         place.parent.mkdir(parents=True, exist_ok=True)
-        _compile(text, build, compiler(build), place)
+        _compile(text, build, compiler(build), place, parts)
     return place
 
 
@@ -184,7 +201,7 @@ def _opened(text: str, build: Build, chosen: Path, name: str) -> ctypes.CDLL:
             return ctypes.CDLL(str(place))
 
 
-def _compile(text: str, build: Build, chosen: Path, place: Path) -> None:
+def _compile(text: str, build: Build, chosen: Path, place: Path, parts: Sequence[Path] = ()) -> None:
     """Compile a text to a file that appears whole or not at all; the text is kept next to it."""
     with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as folder:
         source, part, made = (Path(folder) / f"kernel.{ending}" for ending in ("c", "o", "so"))
@@ -192,7 +209,10 @@ def _compile(text: str, build: Build, chosen: Path, place: Path) -> None:
         # Linking with -ffast-math would make the whole process round the smallest numbers to zero.
         linking = [flag for flag in build.flags if flag != "-ffast-math"]
         steps = [[*build.flags, "-fPIC", "-c", str(source), "-o", str(part)]]
-        steps += [[*linking, "-shared", str(part), "-o", str(made), "-lm"]]
+        if place.suffix == ".so":
+            steps += [[*linking, "-shared", str(part), *map(str, parts), "-o", str(made), "-lm"]]
+        else:
+            made = part
         for step in steps:
             done = subprocess.run([str(chosen), *step], capture_output=True, text=True, check=False)
             if done.returncode:

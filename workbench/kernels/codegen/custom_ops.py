@@ -1,15 +1,17 @@
 """Kernels as operators of ONNX Runtime: a library that it loads, and nodes that call its kernels.
 
 A node of such an operator reads and writes the runtime's own tensors, and runs on the runtime's own threads:
-the first axis is cut into as many parts as there are threads. So a border between a kernel and the runtime's
-operators costs no more than any other node.
+the first axis, or a convolution's tiles, are cut into parts. So a border between a kernel and the runtime's
+operators costs no more than any other node. Each operator is compiled to an object file, which all libraries share.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -32,12 +34,15 @@ from workbench.ops.types import DTYPE_CODES
 #: The domain of the operators.
 DOMAIN: Final = "workbench.kernels"
 
+#: The parts of a kernel that is worth threads: a session runs them on its threads, of which there may be any number.
+PARTS: Final = 16
+
 _RUNTIME: Final = Path(__file__).with_name("runtime.c")
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A cluster as an operator: its kernel's schedule, the number of parts in which it runs, and its build.
+    """A cluster as an operator: its kernel's schedule, the most parts in which it runs, and its build.
 
     A convolution may have an algorithm in the place of a schedule.
     """
@@ -56,22 +61,21 @@ class Operator:
         return f"fused_{hashlib.blake2b(about.encode(), digest_size=6).hexdigest()}"
 
 
-def operator(cluster: Cluster, threads: int = 1, schedule: Schedule | Winograd | None = None) -> Operator:
+def operator(cluster: Cluster, schedule: Schedule | Winograd | None = None) -> Operator:
     """Return a cluster as an operator.
 
     Args:
         cluster: The cluster.
-        threads: The number of threads of the session that runs it.
         schedule: The choices in making loops; by default the usual ones.
     """
     if cluster.members[0].op == "conv2d":
         chosen_by = schedule if isinstance(schedule, Winograd) else Winograd(winograd.CHOICES[0])
-        return Operator(cluster, chosen_by, threads)
+        return Operator(cluster, chosen_by, PARTS)
     assert not isinstance(schedule, Winograd), "only convolutions have algorithms"
     form, leading = form_of(bind(cluster.composite, cluster.types))
     chosen = usual(form.program()) if schedule is None else schedule
     elements = sum(math.prod(s) for s in (*cluster.shapes, cluster.type.shape))
-    parts = threads if leading.sizes and elements >= THREADED else 1
+    parts = PARTS if leading.sizes and elements >= THREADED and not chosen.packed else 1
     return Operator(cluster, replace(chosen, threaded=False), parts)
 
 
@@ -107,39 +111,62 @@ def payload(op: Operator, opset: int | None = None) -> Opaque:
 
 
 def library_of(operators: Sequence[Operator], build: Build) -> Path:
-    """Return the library of operators, compiled once per content.
+    """Return the library of operators. Each is compiled once per content, for all libraries that have it.
 
     Raises:
         CompilerMissing: There is no C compiler.
         CompilationFailed: The compiler refuses the text.
     """
-    return compiled(library_text(operators), replace(build, omp=False))
+    alone, written = replace(build, omp=False), _distinct(operators)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        parts = list(pool.map(lambda w: compiled(w.text, alone, ending="o"), written))
+    return compiled(_table(written), alone, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An operator's kernel as C text, what the table declares of it, and its row there."""
+
+    text: str
+    declared: str
+    row: str
+
+
+def kernel_text(op: Operator) -> str:
+    """Return the C text of an operator's kernel."""
+    return _written(op).text
 
 
 def library_text(operators: Sequence[Operator]) -> str:
-    """Return the C text of a library of operators."""
-    distinct = list({op.name: op for op in operators}.values())
-    kernels: list[str] = []
-    table: list[str] = []
-    for op in distinct:
-        text, row = _written(op)
-        kernels.append(text)
-        table.append(row)
-    if any(isinstance(op.schedule, Winograd) for op in distinct):
-        kernels.insert(0, winograd.SHARED)
-    body = "\n".join(kernels)
-    head = f'#define DOMAIN "{DOMAIN}"\n#define OPERATORS {len(distinct)}\n'
-    rows = ",\n".join(table)
+    """Return the C text of a library of operators, as it is compiled: kernels first, then their table."""
+    written = _distinct(operators)
+    return "\n".join([*(w.text for w in written), _table(written)])
+
+
+def _distinct(operators: Sequence[Operator]) -> list[Written]:
+    return [_written(op) for op in {op.name: op for op in operators}.values()]
+
+
+def _table(written: Sequence[Written]) -> str:
+    """Return the text of the functions that the runtime calls, with the table of operators."""
+    rows = ",\n".join(w.row for w in written)
+    head = f'#define DOMAIN "{DOMAIN}"\n#define OPERATORS {len(written)}\n'
     end = f"static Operator operators[OPERATORS] = {{\n{rows}\n}};\n"
-    return "\n".join([prelude(body), head, _RUNTIME.read_text(), body, end])
+    return "\n".join([prelude(""), head, _RUNTIME.read_text(), *(w.declared for w in written), end])
 
 
-def _written(op: Operator) -> tuple[str, str]:
+#: What the runtime calls: a kernel, of which other libraries do not see the name.
+_HIDDEN: Final = '__attribute__((visibility("hidden")))'
+_ARGUMENTS: Final = "(const void *const *inputs, void *output, int64_t first, int64_t count, float *scratch)"
+
+
+def _written(op: Operator) -> Written:
     """Return the kernel of an operator with the function that the runtime calls, and its row of the table."""
     cluster, name = op.cluster, op.name
     if isinstance(op.schedule, Winograd):
-        text, blocks = winograd.written(name, cluster, op.schedule)
-        return _called(op, text, f"{name}_run", blocks, f", .prepare = {name}_prepare")
+        made = winograd.written(name, cluster, op.schedule)
+        members = f", .prepare = {name}_prepare, .scratch = {made.scratch}"
+        return _called(op, f"{prelude(made.text)}\n{made.text}", made.pieces, members)
     binding = bind(replace(cluster.composite, name=name), cluster.types)
     form, leading = form_of(binding)
     program = form.program()
@@ -154,39 +181,39 @@ def _written(op: Operator) -> tuple[str, str]:
     present = dict(form.present)
     arrays = []
     for place, array in enumerate((*program.inputs, *program.outputs)):
-        made = place == len(program.inputs)
+        made_here = place == len(program.inputs)
         step = (
             binding.types[array.name].elements // parted if _parted(array.name, present, leading.sizes) else 0
         )
-        kind = f"{'' if made else 'const '}{c_type(array.dtype)} *"
-        arrays.append(f"({kind}){'output' if made else f'inputs[{place}]'} + first * {step}")
+        kind = f"{'' if made_here else 'const '}{c_type(array.dtype)} *"
+        arrays.append(f"({kind}){'output' if made_here else f'inputs[{place}]'} + first * {step}")
     call = f"{entry(program)}(1, {', '.join([*numbers, *arrays])})"
     text = c_function(program, op.schedule).replace("\nvoid ", "\nstatic void ", 1)
-    text += (
-        f"\nstatic void {name}(const void *const *inputs, void *output, int64_t first, int64_t count) {{\n"
-        f"  (void)first; (void)count;\n  {call};\n}}\n"
-    )
-    return _called(op, text, name, parted)
+    text += f"\n{_HIDDEN} void {name}_run{_ARGUMENTS} {{\n  (void)first; (void)count; (void)scratch;\n  {call};\n}}\n"
+    return _called(op, f"{prelude(text)}\n{text}", parted)
 
 
-def _called(op: Operator, text: str, function: str, length: int, more: str = "") -> tuple[str, str]:
-    """Return a kernel's text with the shape of its result, and its row of the table.
+def _called(op: Operator, text: str, length: int, more: str = "") -> Written:
+    """Return a kernel's text with its row of the table.
 
     Args:
         op: The operator.
         text: The text of the kernel.
-        function: The function that the runtime calls.
         length: The number of pieces that may run apart.
         more: Further members of the row.
     """
-    kind = op.cluster.type
+    kind, name = op.cluster.type, op.name
     dims = ", ".join(map(str, kind.shape)) or "0"
+    declared = f"{_HIDDEN} void {name}_run{_ARGUMENTS};\n"
+    if ".prepare" in more:
+        declared += f"{_HIDDEN} void *{name}_prepare(const void *const *inputs);\n"
+    declared += f"static const int64_t {name}_dims[] = {{{dims}}};\n"
     row = (
-        f'  {{.name = "{op.name}", .type = {DTYPE_CODES[kind.dtype]}, .inputs = {len(op.cluster.inputs)}, '
-        f".rank = {len(kind.shape)}, .parts = {op.parts}, .length = {length}, "
-        f".dims = {op.name}_dims, .run = {function}{more}}}"
+        f'  {{.name = "{name}", .type = {DTYPE_CODES[kind.dtype]}, .inputs = {len(op.cluster.inputs)}, '
+        f".rank = {len(kind.shape)}, .parts = {min(op.parts, length)}, .length = {length}, "
+        f".dims = {name}_dims, .run = {name}_run{more}}}"
     )
-    return f"{text}\nstatic const int64_t {op.name}_dims[] = {{{dims}}};\n", row
+    return Written(text, declared, row)
 
 
 def _parted(name: str, present: dict[str, tuple[bool, ...]], sizes: Sequence[int]) -> bool:

@@ -8,6 +8,7 @@ cheaper; an operator that is also needed elsewhere is paid for there.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -25,9 +26,9 @@ from workbench.extraction.extract import extract
 from workbench.graph import Graph, GraphBuilder
 from workbench.kernels.codegen.clusters import MOST, Cluster, Member, as_graph, cluster_of, fusible
 from workbench.kernels.codegen.compiler import Build
-from workbench.kernels.codegen.custom_ops import Operator, library_of, library_text, operator, payload
+from workbench.kernels.codegen.custom_ops import Operator, kernel_text, library_of, operator, payload
 from workbench.kernels.codegen.tuning import kept_times, measured_schedules
-from workbench.kernels.codegen.winograd import CHOICES, Winograd, convolution, suits
+from workbench.kernels.codegen.winograd import CHOICES, Winograd, candidates, convolution, suits
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
@@ -55,8 +56,14 @@ LEAST: Final = 1 << 8
 #: The most kinds of kernels that are measured for one e-graph.
 KERNELS: Final = 24
 
+#: A kind whose operators take less than this part of the time of the most expensive kind's is not measured.
+SHARE: Final = 0.01
+
 #: The most operators of an e-class that clusters are grown with, and the most clusters grown from a result.
 ALTERNATIVES, GROWN = 4, 8
+
+#: The bytes that are read before a convolution is timed: in a network, its weights are far when their turn comes.
+FAR: Final = 1 << 26
 
 #: How much less time than its operators a kernel must take: less may be an error of measurement.
 MARGIN: Final = 0.9
@@ -143,8 +150,10 @@ def fused(
     whole = {k: sum(cheapest[m.place] for m in found[0].members) for k, found in kinds.items()}
     chosen: list[tuple[str, Cluster, float]] = []
     tried = left = 0
-    for kind in sorted(kinds, key=lambda k: (-whole[k] * len(kinds[k]), k)):
-        if tried >= KERNELS or time.monotonic() - began > seconds:
+    worth = {k: whole[k] * len(found) for k, found in kinds.items()}
+    least = max(worth.values(), default=0.0) * SHARE
+    for kind in sorted(kinds, key=lambda k: (-worth[k], k)):
+        if tried >= KERNELS or worth[kind] < least or time.monotonic() - began > seconds:
             left += len(kinds[kind])
             continue
         tried += 1
@@ -423,7 +432,9 @@ def written(graph: Graph, fusion: Fusion, choice: np.ndarray, cluster: Writing) 
     return rebuild(graph, fusion.egraph, choice, writing)
 
 
-def measured(build: Build, threads: int = 1, seconds: float = 0.1) -> Measure:
+def measured(
+    build: Build, threads: int = 1, seconds: float = 0.1, algorithms: Sequence[str] = CHOICES
+) -> Measure:
     """Return a function that measures a cluster's operators and its kernel.
 
     Times are kept in the user's cache.
@@ -432,18 +443,31 @@ def measured(build: Build, threads: int = 1, seconds: float = 0.1) -> Measure:
         build: The options of the compiler.
         threads: The number of threads of a session.
         seconds: The time limit on measuring one cluster.
+        algorithms: The algorithms that kernels of convolutions may have.
     """
-    return partial(_beside, build, threads, seconds)
+    return partial(_beside, build, threads, seconds, algorithms)
 
 
-def fastest(cluster: Cluster, build: Build, threads: int = 1) -> Operator:
-    """Return a cluster as an operator with the fastest of its schedules, measured or known from before."""
+def fastest(
+    cluster: Cluster, build: Build, threads: int = 1, algorithms: Sequence[str] = CHOICES
+) -> Operator:
+    """Return a cluster as an operator with the fastest of its schedules, measured or known from before.
+
+    Args:
+        cluster: The cluster.
+        build: The options of the compiler.
+        threads: The number of threads to measure with.
+        algorithms: The algorithms that kernels of convolutions may have.
+    """
     if by_fewer_products(cluster):
-        _, *times = _convolution_times(build, threads, 0.1, cluster)
-        return replace(operator(cluster, threads, Winograd(CHOICES[int(np.argmin(times))])), build=build)
+        made = candidates(cluster, algorithms)
+        if len(made) > 1:
+            _, *times = _convolution_times(build, threads, 0.1, cluster, made)
+            made = (made[int(np.argmin(times))],)
+        return replace(operator(cluster, made[0]), build=build)
     binding = bind(cluster.composite, cluster.types)
     schedule = measured_schedules(binding, build, seconds=0.05)[0].schedule
-    return replace(operator(cluster, threads, schedule), build=build)
+    return replace(operator(cluster, schedule), build=build)
 
 
 def by_fewer_products(cluster: Cluster) -> bool:
@@ -451,19 +475,11 @@ def by_fewer_products(cluster: Cluster) -> bool:
     return cluster.members[0].op == "conv2d"
 
 
-def _convolution_times(build: Build, threads: int, seconds: float, cluster: Cluster) -> list[float]:
+def _convolution_times(
+    build: Build, threads: int, seconds: float, cluster: Cluster, algorithms: Sequence[Winograd]
+) -> list[float]:
     """Return the microseconds of a convolution's operators and of its kernels, with weights that the runtime knows."""
-    import onnxruntime as ort
-
-    made = [replace(operator(cluster, threads, Winograd(name)), build=build) for name in CHOICES]
-    shapes = " ".join(map(str, cluster.read))
-    digests = [
-        hashlib.blake2b(f"{library_text([op])} {shapes}".encode(), digest_size=12).hexdigest() for op in made
-    ]
-    keys = [
-        f"cluster {digests[0]} as operators threads={threads}",
-        *(f"cluster {d} as kernel threads={threads}" for d in digests),
-    ]
+    made = [replace(operator(cluster, how), build=build) for how in algorithms]
     stored = cluster.members[0].operands[1:]
 
     def graph(write: Callable[[GraphBuilder, list[int]], int]) -> Graph:
@@ -483,33 +499,59 @@ def _convolution_times(build: Build, threads: int, seconds: float, cluster: Clus
     def kernel(op: Operator, builder: GraphBuilder, inputs: list[int]) -> int:
         return builder.opaque(payload(op), inputs)[0]
 
+    random, far = np.random.default_rng(0), np.ones(FAR // 4, np.float32)
+    kinds = [t for j, t in zip(cluster.inputs, cluster.read, strict=True) if j not in stored]
+    inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in kinds]
+
+    def before() -> None:
+        for array in (far, *inputs):
+            array.sum()
+
     def runs() -> list[Callable[[], object]]:
-        random = np.random.default_rng(0)
-        kinds = [t for j, t in zip(cluster.inputs, cluster.read, strict=True) if j not in stored]
-        inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in kinds]
+        library = library_of(made, build)
         kernels = [graph(partial(kernel, op)) for op in made]
-        return [
-            bound(graph(apart), inputs, threads),
-            *(
-                bound(g, inputs, threads, library_of([op], build))
-                for g, op in zip(kernels, made, strict=True)
-            ),
-        ]
+        return [bound(graph(apart), inputs, threads), *(bound(g, inputs, threads, library) for g in kernels)]
 
-    runtime = f"ONNX Runtime {ort.__version__}"
-    return kept_times(build, keys, runs, threads, seconds=seconds, least=9, most=200, runtime=runtime)
+    return _kept(build, cluster, made, runs, threads, seconds, least=7, before=before)
 
 
-def _beside(build: Build, threads: int, seconds: float, cluster: Cluster) -> Beside:
+def _kept(
+    build: Build,
+    cluster: Cluster,
+    made: Sequence[Operator],
+    runs: Callable[[], Sequence[Callable[[], object]]],
+    threads: int,
+    seconds: float,
+    least: int,
+    before: Callable[[], object] | None = None,
+) -> list[float]:
+    """Return the microseconds of a cluster's operators and of its kernels, from the user's cache if they are there."""
     import onnxruntime as ort
 
+    shapes = " ".join(map(str, cluster.read))
+    digests = [
+        hashlib.blake2b(f"{kernel_text(op)} {shapes}".encode(), digest_size=12).hexdigest() for op in made
+    ]
+    keys = [
+        f"cluster {digests[0]} as operators threads={threads}",
+        *(f"cluster {d} as kernel threads={threads}" for d in digests),
+    ]
+    runtime = f"ONNX Runtime {ort.__version__}"
+    return kept_times(
+        build, keys, runs, threads, seconds=seconds, least=least, most=200, runtime=runtime, before=before
+    )
+
+
+def _beside(
+    build: Build, threads: int, seconds: float, algorithms: Sequence[str], cluster: Cluster
+) -> Beside:
     if by_fewer_products(cluster):
-        operators, *kernels = _convolution_times(build, threads, seconds, cluster)
+        made = candidates(cluster, algorithms)
+        if not made:
+            return Beside(0.0, math.inf)
+        operators, *kernels = _convolution_times(build, threads, seconds, cluster, made)
         return Beside(operators, min(kernels))
     op = fastest(cluster, build, threads)
-    shapes = " ".join(map(str, cluster.read))
-    digest = hashlib.blake2b(f"{op.name} {shapes}".encode(), digest_size=12).hexdigest()
-    keys = [f"cluster {digest} as {form} threads={threads}" for form in ("operators", "kernel")]
 
     def runs() -> list[Callable[[], object]]:
         random = np.random.default_rng(0)
@@ -520,9 +562,7 @@ def _beside(build: Build, threads: int, seconds: float, cluster: Cluster) -> Bes
             bound(_as_kernel(op), inputs, threads, library),
         ]
 
-    runtime = f"ONNX Runtime {ort.__version__}"
-    times = kept_times(build, keys, runs, threads, seconds=seconds, least=5, most=200, runtime=runtime)
-    return Beside(*times)
+    return Beside(*_kept(build, cluster, [op], runs, threads, seconds, least=5))
 
 
 def _as_kernel(op: Operator) -> Graph:

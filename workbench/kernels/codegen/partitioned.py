@@ -40,6 +40,7 @@ from workbench.kernels.codegen.fusion import (
 )
 from workbench.kernels.codegen.kernel import kernel_at
 from workbench.kernels.codegen.schedule import Schedule
+from workbench.kernels.codegen.winograd import CHOICES
 from workbench.kernels.composites.binding import bind
 from workbench.ops import spec_of
 from workbench.support.files import write_atomic
@@ -117,6 +118,7 @@ def plan_of(
     seconds: float = 60.0,
     measure: Measure | None = None,
     schedules: Build | None = None,
+    algorithms: Sequence[str] = CHOICES,
 ) -> Plan:
     """Return a graph with the kernels that exact extraction chooses by what they save.
 
@@ -129,18 +131,19 @@ def plan_of(
         measure: Returns the times of a cluster; by default they are measured.
         schedules: The options with which schedules are measured; by default those of kernels, and the usual
             schedules if ``measure`` is given.
+        algorithms: The algorithms that kernels of convolutions may have.
 
     Raises:
         CompilerMissing: There is no C compiler.
     """
     options = build_from() if build is None else build
     basis = graph if isinstance(graph, Basis) else basis_of(graph, cost)
-    times = measured(options, threads) if measure is None else measure
+    times = measured(options, threads, algorithms=algorithms) if measure is None else measure
     found = fused(basis.egraph, basis.costs, basis.numbers, times, seconds=seconds)
     timed = options if measure is None else schedules
 
     def choose(cluster: Cluster) -> Operator:
-        made = operator(cluster, threads) if timed is None else fastest(cluster, timed, threads)
+        made = operator(cluster) if timed is None else fastest(cluster, timed, threads, algorithms)
         return replace(made, build=options)
 
     plan = planned(basis.graph, found, found.solve().choice, choose)

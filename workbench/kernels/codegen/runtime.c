@@ -1,11 +1,16 @@
 /* The part of ONNX Runtime's C interface that operators of a library need. The runtime hands out a table of
    functions that is only ever extended at its end: a function's place in it is the same in all later versions. */
 
+#include <pthread.h>
+
 enum { VERSION = 17 };
 
-enum { STATUS = 0, NEW_DOMAIN = 26, ADD_OPERATOR = 27, ADD_DOMAIN = 28, DATA = 51, INPUT = 90, OUTPUT = 91, PARALLEL = 274 };
+enum {
+  STATUS = 0, NEW_DOMAIN = 26, ADD_OPERATOR = 27, ADD_DOMAIN = 28, DATA = 51, RANK = 61, DIMS = 62, INFO = 65,
+  INPUT = 90, OUTPUT = 91, FREE_INFO = 99, PARALLEL = 274
+};
 
-enum { INPUTS = 64, REQUIRED = 0, INVALID = 2 };
+enum { INPUTS = 64, AXES = 16, REQUIRED = 0, FAILED = 1, INVALID = 2 };
 
 typedef void *Status; /* NULL if all is well. */
 
@@ -41,8 +46,8 @@ static Status in_parallel(void *context, void (*part)(void *, size_t), size_t pa
   return ((Status(*)(void *, void (*)(void *, size_t), size_t, size_t, void *))ort[PARALLEL])(context, part, parts, 0, call);
 }
 
-/* A kernel on a part of its first axis: elements first to first + count. */
-typedef void (*Run)(const void *const *inputs, void *output, int64_t first, int64_t count);
+/* A kernel on a part of its pieces: first to first + count. */
+typedef void (*Run)(const void *const *inputs, void *output, int64_t first, int64_t count, float *scratch);
 
 /* The runtime reads the members up to last_version, in this order; the others are the library's own. */
 typedef struct Operator {
@@ -74,6 +79,7 @@ typedef struct Operator {
   const int64_t *dims;
   Run run;
   void *(*prepare)(const void *const *inputs); /* NULL, or what is made of weights once; a kernel's last input. */
+  int64_t scratch; /* The bytes of memory that a thread needs. */
 } Operator;
 
 /* A node of an operator, and what it has prepared: it is 0 while nobody, and 1 while somebody prepares it. */
@@ -100,51 +106,98 @@ static void destroyed(void *kernel) {
   free(kernel);
 }
 
+static Status failed(const char *why) { return ((Status(*)(int, const char *))ort[STATUS])(FAILED, why); }
+
 static Status created(const Operator *op, const void *api, const void *info, void **kernel) {
   (void)api; (void)info;
   Node *node = calloc(1, sizeof *node);
-  if (node == NULL) abort();
+  if (node == NULL) return failed("there must be memory for a kernel");
   node->op = op;
   *kernel = node;
   return NULL;
 }
 
+/* What is made of weights once, or NULL if there is no memory for it; the next call tries again. */
 static const void *prepared(Node *node, const void *const *inputs) {
-  int none = 0;
-  if (__atomic_compare_exchange_n(&node->state, &none, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-    node->prepared = node->op->prepare(inputs);
-    if (node->prepared == NULL) abort();
-    __atomic_store_n(&node->state, 2, __ATOMIC_RELEASE);
+  for (;;) {
+    int state = 0;
+    if (__atomic_compare_exchange_n(&node->state, &state, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+      node->prepared = node->op->prepare(inputs);
+      __atomic_store_n(&node->state, node->prepared == NULL ? 0 : 2, __ATOMIC_RELEASE);
+      return node->prepared;
+    }
+    if (state == 2) return node->prepared;
   }
-  while (__atomic_load_n(&node->state, __ATOMIC_ACQUIRE) != 2) {}
-  return node->prepared;
 }
 
-typedef struct { const Operator *op; const void *inputs[INPUTS]; void *output; } Call;
+static pthread_key_t own;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* One of op->parts parts of a call. */
+static void with_key(void) { pthread_key_create(&own, free); }
+
+/* Memory of the thread, kept for the next kernel until the thread ends: its size lies before it. NULL if there is none. */
+static float *scratch(int64_t bytes) {
+  enum { PAGE = 4096 };
+  pthread_once(&once, with_key);
+  int64_t *kept = pthread_getspecific(own);
+  if (kept == NULL || *kept < bytes) {
+    free(kept);
+    int64_t size = (bytes + PAGE - 1) / PAGE * PAGE;
+    kept = aligned_alloc(PAGE, (size_t)size + PAGE);
+    if (pthread_setspecific(own, kept) || kept == NULL) return NULL;
+    *kept = size;
+  }
+  return (float *)((char *)kept + PAGE);
+}
+
+typedef struct { const Operator *op; const void *inputs[INPUTS]; void *output; int64_t length; int parts, failed; } Call;
+
+/* One of the parts of a call. */
 static void part(void *given, size_t number) {
-  const Call *call = given;
+  Call *call = given;
   const Operator *op = call->op;
-  int64_t first = op->length * (int64_t)number / op->parts, next = op->length * ((int64_t)number + 1) / op->parts;
-  if (next > first) op->run(call->inputs, call->output, first, next - first);
+  int64_t first = call->length * (int64_t)number / call->parts, next = call->length * ((int64_t)number + 1) / call->parts;
+  float *memory = op->scratch ? scratch(op->scratch) : NULL;
+  if (op->scratch && memory == NULL) __atomic_store_n(&call->failed, 1, __ATOMIC_RELAXED);
+  else if (next > first) op->run(call->inputs, call->output, first, next - first, memory);
+}
+
+/* The number of images, which the first axis of the first input has. */
+static Status images_of(void *value, int64_t *count) {
+  void *info;
+  size_t rank;
+  int64_t dims[AXES];
+  Status wrong;
+  if ((wrong = ((Status(*)(void *, void **))ort[INFO])(value, &info))) return wrong;
+  if (!(wrong = ((Status(*)(void *, size_t *))ort[RANK])(info, &rank)) && rank <= AXES)
+    wrong = ((Status(*)(void *, int64_t *, size_t))ort[DIMS])(info, dims, rank);
+  *count = rank <= AXES ? dims[0] : 0;
+  ((void (*)(void *))ort[FREE_INFO])(info);
+  return wrong;
 }
 
 static Status computed(void *kernel, void *context) {
   const Operator *op = ((Node *)kernel)->op;
-  Call call = {.op = op};
+  Call call = {.op = op, .length = op->length, .parts = op->parts};
   void *value;
+  int64_t dims[AXES];
+  memcpy(dims, op->dims, sizeof(int64_t) * (size_t)op->rank);
   Status wrong;
   for (size_t i = 0; i < (size_t)op->inputs; i++) {
     if ((wrong = input_of(context, i, &value))) return wrong;
     if ((wrong = data_of(value, (void **)&call.inputs[i]))) return wrong;
+    if (i == 0 && op->prepare != NULL && (wrong = images_of(value, dims))) return wrong;
   }
-  if (op->prepare != NULL) call.inputs[op->inputs] = prepared(kernel, call.inputs);
-  if ((wrong = output_of(context, 0, op->dims, (size_t)op->rank, &value))) return wrong;
+  if (op->prepare != NULL) {
+    call.length *= dims[0];
+    if ((call.inputs[op->inputs] = prepared(kernel, call.inputs)) == NULL)
+      return failed("there must be memory for the transformed weights of a kernel (try a bound on it)");
+  }
+  if ((wrong = output_of(context, 0, dims, (size_t)op->rank, &value))) return wrong;
   if ((wrong = data_of(value, &call.output))) return wrong;
-  if (op->parts > 1) return in_parallel(context, part, (size_t)op->parts, &call);
-  op->run(call.inputs, call.output, 0, op->length);
-  return NULL;
+  if (call.parts > 1) wrong = in_parallel(context, part, (size_t)call.parts, &call);
+  else part(&call, 0);
+  return wrong || !call.failed ? wrong : failed("there must be memory for the tiles of a kernel");
 }
 
 static Operator operators[OPERATORS];

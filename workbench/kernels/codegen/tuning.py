@@ -92,6 +92,7 @@ def kept_times(
     least: int,
     most: int,
     runtime: str = "",
+    before: Callable[[], object] | None = None,
 ) -> list[float]:
     """Return the median microseconds of runs: kept in the user's cache, or measured now in alternation.
 
@@ -104,14 +105,20 @@ def kept_times(
         least: The least number of rounds.
         most: The largest number of rounds.
         runtime: The runtime and its version on which the times depend, if there is one.
+        before: What is done before each run, outside its time.
     """
+
+    def timed(run: Callable[[], object]) -> float:
+        if before is not None:
+            before()
+        return microseconds(run, threads)
+
     about = f"{machine()}, {compiler(build).resolve()} {' '.join(build.flags)}"
     store = Store(cache_folder(), f"{about}, {runtime}" if runtime else about)
     known = store.read()
     if not all(key in known for key in keys):
-        taken = rounds(
-            [partial(microseconds, run, threads) for run in runs()], seconds=seconds, least=least, most=most
-        )
+        timers = [partial(timed, run) for run in runs()]
+        taken = rounds(timers, seconds=seconds, least=least, most=most)
         known = {
             key: Measurement(median(t), float(np.subtract(*np.percentile(t, [75, 25]))), len(t))
             for key, t in zip(keys, taken, strict=True)

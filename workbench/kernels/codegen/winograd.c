@@ -4,6 +4,7 @@
 #define LANES (WIDE ? 16 : 8)
 #define COLUMNS (2 * LANES)
 #define PRODUCTS (TILE * TILE)
+#define AHEAD 16
 
 static inline Lanes NAME(load)(const float *p) { Lanes v; memcpy(&v, p, sizeof v); return v; }
 
@@ -55,9 +56,9 @@ static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int
 
 /* Places whose channels lie next to each other become rows of the result, with what is done to single elements. */
 static void NAME(give)(const float *from, const void *const *inputs, float *y, int64_t n, int64_t top, int64_t left,
-                       int64_t height, int64_t width, int64_t pitch) {
+                       int64_t height, int64_t width, int64_t pitch, int64_t from_k, int64_t end) {
   const float *bias = BIAS ? inputs[2] : NULL, *more = RESIDUAL ? inputs[RESIDUAL] : NULL;
-  for (int64_t k = 0; k < OUT_CHANNELS; k += LANES)
+  for (int64_t k = from_k; k < end; k += LANES)
     for (int64_t r = 0; r < height; r++)
       for (int64_t w = 0; w < width; w += LANES) {
         Lanes rows[LANES];
@@ -88,6 +89,9 @@ static inline __attribute__((always_inline)) void NAME(block)(const int tiles, c
 #pragma GCC unroll 12
   for (int i = 0; i < tiles; i++) a[i] = b[i] = (Lanes){0};
   for (int64_t c = 0; c < CHANNELS; c++) {
+    /* Weights are read in the order in which they lie, from a farther cache or from memory. */
+    __builtin_prefetch(u + (c + AHEAD) * COLUMNS);
+    __builtin_prefetch(u + (c + AHEAD) * COLUMNS + LANES);
     Lanes first = NAME(load)(u + c * COLUMNS), second = NAME(load)(u + c * COLUMNS + LANES);
 #pragma GCC unroll 12
     for (int i = 0; i < tiles; i++) {
@@ -102,29 +106,29 @@ static inline __attribute__((always_inline)) void NAME(block)(const int tiles, c
   }
 }
 
+/* Tiles in groups of nearly equal size. CASES has the sizes that occur. */
 static void NAME(multiply)(int64_t tiles, const float *v, const float *u, float *m) {
-  for (; tiles >= TILES; tiles -= TILES, v += TILES * PITCH, m += TILES * OUT_PITCH) NAME(block)(TILES, v, u, m);
-  switch (tiles) {
-    case 11: NAME(block)(11 < TILES ? 11 : 1, v, u, m); break;
-    case 10: NAME(block)(10 < TILES ? 10 : 1, v, u, m); break;
-    case 9: NAME(block)(9 < TILES ? 9 : 1, v, u, m); break;
-    case 8: NAME(block)(8 < TILES ? 8 : 1, v, u, m); break;
-    case 7: NAME(block)(7 < TILES ? 7 : 1, v, u, m); break;
-    case 6: NAME(block)(6 < TILES ? 6 : 1, v, u, m); break;
-    case 5: NAME(block)(5, v, u, m); break;
-    case 4: NAME(block)(4, v, u, m); break;
-    case 3: NAME(block)(3, v, u, m); break;
-    case 2: NAME(block)(2, v, u, m); break;
-    case 1: NAME(block)(1, v, u, m); break;
+  for (int64_t groups = (tiles + TILES - 1) / TILES; groups > 0; groups--) {
+    int64_t now = (tiles + groups - 1) / groups;
+    switch (now) {
+#define CASE(n) case n: NAME(block)(n, v, u, m); break;
+      CASES
+#undef CASE
+    }
+    tiles -= now, v += now * PITCH, m += now * OUT_PITCH;
   }
 }
 
 /* The weights of all products, once: packed in columns of registers' size. */
-static void *NAME(prepare)(const void *const *inputs) {
+__attribute__((visibility("hidden"))) void *NAME(prepare)(const void *const *inputs) {
   const float *w = inputs[1];
-  float *made = aligned_alloc(64, sizeof(float) * PRODUCTS * (size_t)CHANNELS * OUT_COLUMNS);
+  size_t page = 1 << 21, size = sizeof(float) * PRODUCTS * (size_t)CHANNELS * OUT_COLUMNS;
+  float *made = aligned_alloc(size < page ? 64 : page, size < page ? size : (size + page - 1) / page * page);
   if (made == NULL) return NULL;
-  memset(made, 0, sizeof(float) * PRODUCTS * (size_t)CHANNELS * OUT_COLUMNS);
+#ifdef MADV_HUGEPAGE
+  if (size >= page) madvise(made, size, MADV_HUGEPAGE);
+#endif
+  memset(made, 0, size);
   for (int64_t k = 0; k < OUT_CHANNELS; k++)
     for (int64_t c = 0; c < CHANNELS; c++) {
       double tap[TAPS * TAPS], half[TILE * TAPS], whole[PRODUCTS];
@@ -137,49 +141,65 @@ static void *NAME(prepare)(const void *const *inputs) {
   return made;
 }
 
-/* Blocks of tiles first to first + count: each is transformed, multiplied and transformed back in the nearer caches. */
-static void NAME(run)(const void *const *inputs, void *output, int64_t first, int64_t count) {
+/* The transformed tiles of a block, from the places that it reads. */
+static void NAME(forward)(const float *image, float *v, int64_t tiles, int64_t across, int64_t width) {
+  for (int64_t t = 0; t < tiles; t++) {
+    const float *corner = image + (t / across * OUTPUTS * width + t % across * OUTPUTS) * DEEP;
+    for (int64_t c = 0; c < DEEP; c += LANES) {
+      Lanes d[PRODUCTS], e[PRODUCTS];
+      for (int a = 0; a < TILE; a++) {
+        Lanes line[TILE];
+        for (int k = 0; k < TILE; k++) line[k] = NAME(load)(corner + (a * width + k) * DEEP + c);
+        NAME(input_line)(line, d + a * TILE, 1, 1);
+      }
+      for (int k = 0; k < TILE; k++) NAME(input_line)(d + k, e + k, TILE, TILE);
+      for (int p = 0; p < PRODUCTS; p++) NAME(store)(v + (p * MOST_TILES + t) * PITCH + c, e[p]);
+    }
+  }
+}
+
+/* The results of a block in columns k to end, from the products of its tiles. */
+static void NAME(back)(const float *m, float *result, int64_t tiles, int64_t across, int64_t k, int64_t end) {
+  for (int64_t t = 0; t < tiles; t++) {
+    float *corner = result + (t / across * OUTPUTS * across * OUTPUTS + t % across * OUTPUTS) * OUT_DEEP;
+    for (int64_t c = k; c < end; c += LANES) {
+      Lanes d[PRODUCTS], e[OUTPUTS * TILE];
+      for (int p = 0; p < PRODUCTS; p++) d[p] = NAME(load)(m + (p * MOST_TILES + t) * OUT_PITCH + c);
+      for (int a = 0; a < TILE; a++) NAME(output_line)(d + a, e + a, TILE, TILE);
+      for (int a = 0; a < OUTPUTS; a++) {
+        Lanes line[OUTPUTS];
+        NAME(output_line)(e + a * TILE, line, 1, 1);
+        for (int q = 0; q < OUTPUTS; q++) NAME(store)(corner + (a * across * OUTPUTS + q) * OUT_DEEP + c, line[q]);
+      }
+    }
+  }
+}
+
+/* Pieces first to first + count: blocks of tiles, and of each the columns of a share. Each is transformed, multiplied
+   and transformed back in the nearer caches. */
+__attribute__((visibility("hidden"))) void NAME(run)(const void *const *inputs, void *output, int64_t first, int64_t count, float *image) {
   const float *x = inputs[0], *weights = inputs[INPUTS_HERE];
-  float *image = scratch(sizeof(float) * SCRATCH), *v = image + IMAGE_SIZE, *m = v + V_SIZE, *result = m + M_SIZE;
-  for (int64_t b = first; b < first + count; b++) {
+  float *v = image + IMAGE_SIZE, *m = v + V_SIZE, *result = m + M_SIZE;
+  for (int64_t piece = first; piece < first + count; piece++) {
+    int64_t b = piece / SHARES, share = piece % SHARES;
     int64_t n = b / (DOWN * ACROSS), i = b / ACROSS % DOWN * TILES_DOWN, j = b % ACROSS * TILES_ACROSS;
     int64_t down = ROWS_OF_TILES - i < TILES_DOWN ? ROWS_OF_TILES - i : TILES_DOWN;
     int64_t across = COLUMNS_OF_TILES - j < TILES_ACROSS ? COLUMNS_OF_TILES - j : TILES_ACROSS;
     int64_t tiles = down * across, width = across * OUTPUTS + TAPS - 1;
-    NAME(take)(x + n * CHANNELS * HEIGHT * WIDTH, image, i * OUTPUTS - TOP, j * OUTPUTS - LEFT,
-               down * OUTPUTS + TAPS - 1, width);
-    for (int64_t t = 0; t < tiles; t++) {
-      const float *corner = image + (t / across * OUTPUTS * width + t % across * OUTPUTS) * DEEP;
-      for (int64_t c = 0; c < DEEP; c += LANES) {
-        Lanes d[PRODUCTS], e[PRODUCTS];
-        for (int a = 0; a < TILE; a++) {
-          Lanes line[TILE];
-          for (int k = 0; k < TILE; k++) line[k] = NAME(load)(corner + (a * width + k) * DEEP + c);
-          NAME(input_line)(line, d + a * TILE, 1, 1);
-        }
-        for (int k = 0; k < TILE; k++) NAME(input_line)(d + k, e + k, TILE, TILE);
-        for (int p = 0; p < PRODUCTS; p++) NAME(store)(v + (p * MOST_TILES + t) * PITCH + c, e[p]);
-      }
+    int64_t from = OUT_COLUMNS / 32 * share / SHARES * 32, next = OUT_COLUMNS / 32 * (share + 1) / SHARES * 32;
+    int64_t end = next < OUT_DEEP ? next : OUT_DEEP;
+    if (piece == first || share == 0) {
+      NAME(take)(x + n * CHANNELS * HEIGHT * WIDTH, image, i * OUTPUTS - TOP, j * OUTPUTS - LEFT,
+                 down * OUTPUTS + TAPS - 1, width);
+      NAME(forward)(image, v, tiles, across, width);
     }
     for (int p = 0; p < PRODUCTS; p++)
-      for (int64_t k = 0; k < OUT_COLUMNS; k += COLUMNS)
+      for (int64_t k = from; k < next; k += COLUMNS)
         NAME(multiply)(tiles, v + (int64_t)p * MOST_TILES * PITCH, weights + (p * OUT_COLUMNS + k) * CHANNELS,
                        m + (int64_t)p * MOST_TILES * OUT_PITCH + k);
-    for (int64_t t = 0; t < tiles; t++) {
-      float *corner = result + (t / across * OUTPUTS * across * OUTPUTS + t % across * OUTPUTS) * OUT_DEEP;
-      for (int64_t k = 0; k < OUT_DEEP; k += LANES) {
-        Lanes d[PRODUCTS], e[OUTPUTS * TILE];
-        for (int p = 0; p < PRODUCTS; p++) d[p] = NAME(load)(m + (p * MOST_TILES + t) * OUT_PITCH + k);
-        for (int a = 0; a < TILE; a++) NAME(output_line)(d + a, e + a, TILE, TILE);
-        for (int a = 0; a < OUTPUTS; a++) {
-          Lanes line[OUTPUTS];
-          NAME(output_line)(e + a * TILE, line, 1, 1);
-          for (int q = 0; q < OUTPUTS; q++) NAME(store)(corner + (a * across * OUTPUTS + q) * OUT_DEEP + k, line[q]);
-        }
-      }
-    }
+    NAME(back)(m, result, tiles, across, from, end);
     int64_t top = i * OUTPUTS, left = j * OUTPUTS;
     NAME(give)(result, inputs, output, n, top, left, OUT_HEIGHT - top < down * OUTPUTS ? OUT_HEIGHT - top : down * OUTPUTS,
-               OUT_WIDTH - left < across * OUTPUTS ? OUT_WIDTH - left : across * OUTPUTS, across * OUTPUTS);
+               OUT_WIDTH - left < across * OUTPUTS ? OUT_WIDTH - left : across * OUTPUTS, across * OUTPUTS, from, end);
   }
 }

@@ -9,7 +9,7 @@ step. Images are read and written channels first. The weights are transformed on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -22,8 +22,18 @@ from workbench.ops.types import TensorType
 
 _TEXT: Final = Path(__file__).with_name("winograd.c")
 
-#: Bytes of transformed tiles and of their products that a block may have: they stay in the second-level cache.
-BLOCK: Final = 640 * 1024
+#: The part of the second-level cache that transformed tiles and their products may fill: if the weights do not stay
+#: there, and if they do.
+PART: Final = 5 / 8
+LESS: Final = 5 / 16
+#: The bytes of that cache if the processor does not tell.
+CACHE: Final = 1 << 20
+#: How much more work than the best one an algorithm may need by the model if it is to be measured.
+SLOWER: Final = 1.5
+#: The least number of pieces into which a convolution is cut, for threads, if a piece keeps columns enough.
+PIECES: Final = 4
+#: The most tiles that a kernel multiplies at once, in registers of 16 and of 8 numbers.
+TILES: Final = {"WIDE": 12, "NARROW": 6}
 #: The least number of channels for which transforms may pay.
 LEAST_CHANNELS: Final = 16
 #: The algorithms that kernels are made with, by the end of their operators' names.
@@ -125,29 +135,76 @@ def convolution(members: Sequence[Member], types: dict[int, TensorType]) -> Clus
 
 
 # -- text ----------------------------------------------------------------------------------------------
-def written(name: str, cluster: Cluster, how: Winograd, cache: int = BLOCK) -> tuple[str, int]:
-    """Return the C text of a convolution, and the number of blocks in which it runs.
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The C text of a convolution, the number of pieces of one image that may run apart, and its scratch memory."""
+
+    text: str
+    pieces: int
+    scratch: int
+
+
+def second_level() -> int:
+    """Return the bytes of the second-level cache of this machine, or :data:`CACHE` if it does not tell."""
+    try:
+        told = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
+    except OSError:
+        return CACHE
+    return int(told[:-1]) << 10 if told.endswith("K") and told[:-1].isdecimal() else CACHE
+
+
+def candidates(cluster: Cluster, names: Sequence[str] = CHOICES) -> tuple[Winograd, ...]:
+    """Return the algorithms of a convolution that may be the fastest, by the work that a model says.
+
+    Work is counted in products of numbers. Transforms cost as much as products with 26 channels. Weights that do not
+    stay in the nearer caches are read again for each block; a byte takes as long as four products.
+    """
+    layer = layer_of(cluster)
+    (_, channels, _, _), (_, outs, height, width) = layer.x, layer.y
+    work = {}
+    for name in names:
+        by, how = ALGORITHMS[name], Winograd(name)
+        products = by.products**2 * -(-height // by.outputs) * -(-width // by.outputs)
+        memory = memory_of(cluster, how)
+        read = 4 * memory * (memory > second_level() // 2)
+        work[how] = products * (channels * outs + 26 * (channels + outs)) + read
+    most = 2 * min([layer.taps**2 * height * width * channels * outs, *work.values()])
+    return tuple(how for how, needed in work.items() if needed <= min(most, SLOWER * min(work.values())))
+
+
+def memory_of(cluster: Cluster, how: Winograd) -> int:
+    """Return the bytes of the transformed weights of a convolution."""
+    layer = layer_of(cluster)
+    return 4 * how.by.products**2 * layer.x[1] * -(-layer.y[1] // 32) * 32
+
+
+def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
+    """Return the C text of a convolution.
 
     Args:
         name: The beginning of all names.
         cluster: The convolution.
         how: The algorithm.
-        cache: The bytes of a block.
+        cache: The bytes of a block; by default a part of the second-level cache.
     """
     layer, by = layer_of(cluster), how.by
-    (count, channels, height, width), (_, outs, out_height, out_width) = layer.x, layer.y
+    (_, channels, height, width), (_, outs, out_height, out_width) = layer.x, layer.y
     m, tile = by.outputs, by.products
     deep, out_deep = (-(-n // 16) * 16 for n in (channels, outs))
     out_columns = -(-outs // 32) * 32
     # A power of two between rows would put them all in few places of the nearest cache.
     pitch, out_pitch = deep + 16, out_columns + 16
     down, across = -(-out_height // m), -(-out_width // m)
-    most = max(12, cache // (4 * tile * tile * (pitch + out_pitch)) // 12 * 12)
-    tiles_across = min(across, most)
+    stay = memory_of(cluster, how) <= second_level() // 2
+    bytes_of_block = cache or int((LESS if stay else PART) * second_level())
+    most = max(12, bytes_of_block // (4 * tile * tile * (pitch + out_pitch)))
+    # Blocks of nearly equal height and width.
+    tiles_across = -(-across // -(-across // most))
     tiles_down = max(1, min(down, most // tiles_across))
-    # Blocks of nearly equal height.
     tiles_down = -(-down // -(-down // tiles_down))
     most = tiles_down * tiles_across
+    blocks = -(-down // tiles_down) * -(-across // tiles_across)
+    shares = max(1, min(-(-PIECES // blocks), out_columns // 64))
     image = (tiles_down * m + layer.taps - 1) * (tiles_across * m + layer.taps - 1) * deep
     sizes = {
         "TILE": tile, "OUTPUTS": m, "TAPS": layer.taps, "CHANNELS": channels, "HEIGHT": height, "WIDTH": width,
@@ -156,36 +213,61 @@ def written(name: str, cluster: Cluster, how: Winograd, cache: int = BLOCK) -> t
         "BIAS": int(layer.bias), "RESIDUAL": layer.residual, "RELU": int(layer.relu),
         "INPUTS_HERE": len(cluster.inputs), "ROWS_OF_TILES": down, "COLUMNS_OF_TILES": across,
         "TILES_DOWN": tiles_down, "TILES_ACROSS": tiles_across, "MOST_TILES": most,
-        "DOWN": -(-down // tiles_down), "ACROSS": -(-across // tiles_across), "IMAGE_SIZE": image,
-        "V_SIZE": tile * tile * most * pitch, "M_SIZE": tile * tile * most * out_pitch,
-        "RESULT_SIZE": most * m * m * out_deep,
+        "DOWN": -(-down // tiles_down), "ACROSS": -(-across // tiles_across), "SHARES": shares,
+        "IMAGE_SIZE": image, "V_SIZE": tile * tile * most * pitch, "M_SIZE": tile * tile * most * out_pitch,
     }  # fmt: skip
-    head = "".join(f"#define {key} {value}\n" for key, value in sizes.items())
-    head += "#define SCRATCH ((int64_t)IMAGE_SIZE + V_SIZE + M_SIZE + RESULT_SIZE)\n"
+    head = "".join(
+        f"#define {key} (int64_t){value}\n" for key, value in sizes.items() if key.endswith("_SIZE")
+    )
+    head += "".join(f"#define {key} {value}\n" for key, value in sizes.items() if not key.endswith("_SIZE"))
     head += f"#define NAME(part) {name}_##part\n"
-    parts = [head, _lanes(name), *transforms(name, by), _TEXT.read_text()]
-    names = [*sizes, "SCRATCH", "NAME", "LANES", "COLUMNS", "PRODUCTS", "TILES"]
-    parts.append("".join(f"#undef {key}\n" for key in names))
-    return "\n".join(parts), count * sizes["DOWN"] * sizes["ACROSS"]
+    counts = {
+        min(tiles_down, down - i) * min(tiles_across, across - j)
+        for i in range(0, down, tiles_down)
+        for j in range(0, across, tiles_across)
+    }
+    body = "\n".join([_VECTORS, head, _lanes(name, counts), *transforms(name, by), _TEXT.read_text()])
+    floats = sizes["IMAGE_SIZE"] + sizes["V_SIZE"] + sizes["M_SIZE"] + most * m * m * out_deep
+    return Text(body, blocks * shares, 4 * floats)
 
 
-def _lanes(name: str) -> str:
-    """Return the functions that interleave two vectors, for vectors of 16 and of 8 numbers."""
+def _lanes(name: str, counts: Set[int]) -> str:
+    """Return what depends on the width of vectors: how two interleave, and the numbers of tiles in registers.
+
+    Args:
+        name: The beginning of all names.
+        counts: The numbers of tiles that blocks have.
+    """
     made = []
-    for lanes in (16, 8):
+    for lanes, most in ((16, TILES["WIDE"]), (8, TILES["NARROW"])):
         low = ", ".join(f"{k}, {k + lanes}" for k in range(lanes // 2))
         high = ", ".join(f"{k}, {k + lanes}" for k in range(lanes // 2, lanes))
+        sizes = {part for count in counts for part in _groups(count, most)}
         made.append(
+            f"#define TILES {most}\n#define CASES {' '.join(f'CASE({n})' for n in sorted(sizes))}\n"
             f"static inline Lanes {name}_low(Lanes a, Lanes b) {{ return INTERLEAVED(a, b, {low}); }}\n"
             f"static inline Lanes {name}_high(Lanes a, Lanes b) {{ return INTERLEAVED(a, b, {high}); }}\n"
         )
-    return f"#if WIDE\n#define TILES 12\n{made[0]}#else\n#define TILES 6\n{made[1]}#endif\n"
+    return f"#if WIDE\n{made[0]}#else\n{made[1]}#endif\n"
 
 
-#: What all kernels of a library share.
-SHARED: Final = """\
+def _groups(count: int, most: int) -> set[int]:
+    """Return the sizes of the fewest groups of nearly equal size.
+
+    >>> _groups(14, 12), _groups(25, 12)
+    ({7}, {8, 9})
+    """
+    groups = -(-count // most)
+    return {count // groups, -(-count // groups)}
+
+
+#: Vectors of as many numbers as a register has.
+_VECTORS: Final = """\
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 /* As many numbers as two registers of a kernel's columns have each. */
 #ifdef __AVX512F__
@@ -196,19 +278,6 @@ typedef float Lanes __attribute__((vector_size(64)));
 typedef float Lanes __attribute__((vector_size(32)));
 #endif
 #define INTERLEAVED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-
-/* Memory of the thread for one kernel, kept for the next. */
-static float *scratch(int64_t bytes) {
-  static _Thread_local float *kept;
-  static _Thread_local int64_t size;
-  if (bytes > size) {
-    free(kept);
-    size = (bytes + 4095) / 4096 * 4096;
-    kept = aligned_alloc(4096, (size_t)size);
-    if (kept == NULL) abort();
-  }
-  return kept;
-}
 """
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from workbench.frontends import (
         load_model,
         load_onnx,
-        load_torch,
         save_model,
         save_onnx,
     )
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from workbench.run.trace import Trace
     from workbench.saturation import Limits, Saturation
     from workbench.studies.benchmarks import benchmark
+    from workbench.torch.exported import load_torch
 
 
 __all__ = [  # noqa: RUF022  (the order of the way through)
@@ -57,7 +57,7 @@ _NAMES = {
     "devices.targets": "target",
     "extraction.api": "extract Extracted extractor",
     "extraction.extract": "Extraction",
-    "frontends": "import_onnx load_model load_onnx load_torch save_model save_onnx to_onnx",
+    "frontends": "import_onnx load_model load_onnx save_model save_onnx to_onnx",
     "graph": "evaluate Graph GraphBuilder",
     "ops.user_ops": "operator",
     "optimizer.pipeline": "optimize",
@@ -66,6 +66,7 @@ _NAMES = {
     "run.trace": "StopReason Trace",
     "saturation": "Limits Saturation",
     "studies.benchmarks": "benchmark",
+    "torch.exported": "load_torch",
 }
 #: Names that are imported from their wing now.
 _IN_WINGS = {

@@ -30,17 +30,22 @@ __getattr__, __all__ = door(
 )
 
 
-def certify(original: object, optimised: object, **options: Any) -> Certificate:
+def certify(original: object, optimised: object, args: object = None, **options: Any) -> Certificate:
     """Compare a model with its original on random inputs and return the outcome.
 
     Two :class:`~workbench.Graph` objects are compared region by region (:func:`certify_graphs`). Any other
     arguments are treated as models (a path, bytes, a ``ModelProto``; a single graph is exported first), and
-    both are run (:func:`certify_files`). ``options`` are those of either function.
+    both are run (:func:`certify_files`). With ``args``, an example of the inputs, one or both are torch modules, and
+    the module itself is run (:func:`~workbench.torch.certifying.certify_torch`). ``options`` are those of the function.
 
     >>> workbench.certify("model.onnx", "optimised.onnx").passed  # doctest: +SKIP
     """
     from workbench.graph import Graph
+    from workbench.support.wings import offered
 
+    if args is not None:
+        found: Certificate = offered("certify_torch")(original, optimised, args, **options)
+        return found
     if isinstance(original, Graph) and isinstance(optimised, Graph):
         from workbench.certification.graphs import certify_graphs
 

@@ -1,4 +1,4 @@
-"""Import, export and execution of models: ONNX files and torch modules; a wing adds TASO's text format.
+"""Import, export and execution of models: ONNX files; wings add torch modules and TASO's text format.
 
 The names below are imported when they are first used, because one model needs only a few of them.
 """
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from workbench.frontends.onnx.importer import load_onnx as load_onnx
     from workbench.frontends.runtime import RuntimeFailure as RuntimeFailure
     from workbench.frontends.runtime import run_model as run_model
-    from workbench.frontends.torch_export import import_torch as import_torch
-    from workbench.frontends.torch_export import load_torch as load_torch
 
 __getattr__, __all__ = door(
     __name__,
@@ -36,10 +34,10 @@ __getattr__, __all__ = door(
         "onnx.exporter": "save_onnx to_onnx",
         "onnx.importer": "Imported import_onnx load_onnx",
         "runtime": "RuntimeFailure run_model",
-        "torch_export": "import_torch load_torch",
     },
     moved={
         "workbench.studies.taso.model_reader": "import_taso_model load_taso_model",
         "workbench.studies.taso.model_writer": "save_taso_model to_taso_model",
+        "workbench.torch": "load_torch",
     },
 )

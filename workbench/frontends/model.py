@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from workbench.frontends.coverage import Coverage
+    from workbench.frontends.onnx.file import Apart
 
 #: Thresholds of a dimension beside which a result is checked.
 _THRESHOLDS: Final = 4
@@ -45,7 +46,7 @@ MAX_VALUE_ELEMENTS: Final = 1 << 28
 ELEMENTS_VARIABLE: Final = "WORKBENCH_MAX_ELEMENTS"
 
 #: What :func:`workbench.optimize` takes for a model.
-ModelLike: TypeAlias = "Graph | Model | str | os.PathLike[str] | bytes | ModelProto"
+ModelLike: TypeAlias = "Graph | Model | str | os.PathLike[str] | bytes | ModelProto | Apart"
 
 #: Extents by the name of a dimension, and whole shapes by the name of an input.
 Dims: TypeAlias = Mapping[str, int | Sequence[int]]

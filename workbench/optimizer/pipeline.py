@@ -43,7 +43,8 @@ _BLAME_SECONDS: Final = 30.0
 @seen_in_notebooks
 @takes_settings(Settings)
 def optimize(
-    model: ModelLike,
+    model: ModelLike | object,
+    args: object = None,
     *,
     rules: Rules = "default",
     cost: str | os.PathLike[str] | CostModel | None = None,
@@ -73,7 +74,9 @@ def optimize(
 
     Args:
         model: a graph, the path of an ONNX file or of a TASO ``.model`` file, the bytes of an ONNX file,
-            or an ``onnx.ModelProto``.
+            an ``onnx.ModelProto``, or a torch module.
+        args: an example of a torch module's inputs, as for :func:`workbench.load_torch`. The module is optimised like
+            its file.
         rules: the name of a rule set, the path of a file, rules, or several of these together:
             ``["default", "mine.rules"]``. The rules of a ``.rules`` file are judged before they are used, and
             of a file of TASO or Tensat the sound ones are used.
@@ -108,6 +111,8 @@ def optimize(
         from workbench.saturation.process import warm
 
         warm()  # the engine's process starts while the rest is imported and model and rules are read
+        if args is not None:
+            model = offered("exported")(model, args)
         priced_by = default_cost(model) if cost is None else cost
         cost_model = economical(cost_model_of(priced_by), named=cost)
         ruleset = rules_of(rules, keep_refuted=settings.keep_refuted)

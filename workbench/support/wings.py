@@ -34,6 +34,8 @@ _OFFERS: Final = {
     "tensat_rules": "laws.foreign.tensat_file:read_tensat",
     "save_taso_model": "studies.taso.model_writer:save_taso_model",
     "solve_tensat": "studies.tensat:solve_tensat",
+    "certify_torch": "torch.certifying:certify_torch",
+    "exported": "torch.exported:exported",
     "to_torch": "torch.module:to_module",
     "tensat_problem": "studies.tensat:tensat_problem",
 }

@@ -1,12 +1,22 @@
-"""PyTorch: the backend of ``torch.compile``, what it did, and graphs as modules.
+"""PyTorch: the backend of ``torch.compile``, what it did, and modules as graphs and back.
 
-``torch.compile(model, backend="workbench")`` needs no import: torch finds the backend by its entry point.
+``torch.compile(model, backend="workbench")`` needs no import: torch finds the backend by its entry point. The names
+are imported when they are first used, so that what is said without torch is a sentence.
 """
 
 from __future__ import annotations
 
-from workbench.torch.dynamo import backend
-from workbench.torch.module import to_module
-from workbench.torch.reports import report
+from typing import TYPE_CHECKING
 
-__all__ = ["backend", "report", "to_module"]
+from workbench.support.lazy import door
+
+if TYPE_CHECKING:
+    from workbench.torch.dynamo import backend as backend
+    from workbench.torch.exported import load_torch as load_torch
+    from workbench.torch.module import to_module as to_module
+    from workbench.torch.reports import report as report
+
+__getattr__, __all__ = door(
+    __name__,
+    {"dynamo": "backend", "exported": "load_torch", "module": "to_module", "reports": "report"},
+)

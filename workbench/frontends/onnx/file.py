@@ -224,7 +224,7 @@ SMALL: Final = 16
 
 M = TypeVar("M", bound=Message)
 
-Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto
+Source: TypeAlias = str | os.PathLike[str] | bytes | ModelProto | Apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +251,8 @@ def read_model(source: Source) -> ModelFile:
     if isinstance(source, ModelProto):
         own = taken_apart(source)
         return ModelFile(own.model, None, "the model", own.arrays)
+    if isinstance(source, Apart):
+        return ModelFile(copied(source.model), None, source.model.graph.name, source.arrays)
     if isinstance(source, bytes):
         return ModelFile(_parse(source, "the bytes given"), None, "the bytes given")
     if not isinstance(source, str | os.PathLike):
@@ -279,7 +281,7 @@ def names_as_text() -> Iterator[None]:
         raise ModelError(f"the model contains a name that is not text ({error})") from None
 
 
-def as_given(source: Source) -> ModelProto | str | os.PathLike[str]:
+def as_given(source: Source) -> ModelProto | Apart | str | os.PathLike[str]:
     """Return a model for later, as it was given: its path, or a message that nobody else modifies."""
     if isinstance(source, bytes):
         return _parse(source, "the bytes given")

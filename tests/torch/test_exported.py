@@ -3,9 +3,15 @@ import builtins
 import numpy as np
 import pytest
 
-from workbench.frontends import ModelError, import_torch, load_torch, opaque_runner, run_graph
-from workbench.frontends.torch_export import TorchMissing
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("onnxscript", reason="torch's exporter is not installed")
+
+import workbench
+from workbench import load_torch
+from workbench.frontends import ModelError, opaque_runner, run_graph
+from workbench.frontends.model_file import open_model
 from workbench.graph import evaluate
+from workbench.torch.exported import TorchMissing, exported
 
 
 def test_without_torch_the_message_says_what_to_install(monkeypatch):
@@ -66,7 +72,7 @@ def residual(torch, width=8):
 def test_a_block_is_modelled_whole_and_computes_what_torch_does(block, torch, capsys):
     torch.manual_seed(0)
     module, x = block(torch)
-    imported = import_torch(module, x)
+    imported = open_model(exported(module, x))
     assert module.training  # the mode is restored
     assert imported.coverage.fraction == 1.0
     assert imported.graph.name == type(module).__name__
@@ -103,3 +109,51 @@ def test_what_is_not_a_module_or_cannot_be_exported_is_refused(torch):
 
     with pytest.raises(ModelError, match="torch cannot export Stubborn"):
         load_torch(Stubborn(), torch.ones(2))
+
+
+@pytest.mark.torch
+def test_weights_are_those_of_the_module_under_their_names(torch):
+    module = torch.nn.Linear(256, 256)
+    graph = load_torch(module, torch.ones(2, 256))
+    kept = graph.weights["weight"].data
+    assert kept.__array_interface__["data"][0] == module.weight.data_ptr()
+    assert {*graph.weights} == {"weight", "bias"}
+
+
+@pytest.mark.torch
+def test_keyword_inputs_and_exported_programs(torch, tmp_path):
+    class Scaled(torch.nn.Module):
+        def forward(self, x, *, scale=None):
+            return x if scale is None else x * scale
+
+    x, scale = torch.ones(2, 3), torch.ones(3)
+    graph = load_torch(Scaled(), {"x": x, "scale": scale})
+    assert [*graph.input_types] == ["x", "scale"]
+    program = torch.export.export(Scaled(), (x,), {"scale": scale})
+    torch.export.save(program, tmp_path / "scaled.pt2")
+    for given in (program, tmp_path / "scaled.pt2"):
+        assert load_torch(given).operators() == graph.operators()
+
+
+@pytest.mark.torch
+def test_dimensions_that_may_change_stay_symbolic(torch):
+    module = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+    model = load_torch(module, torch.ones(3, 8), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    assert model.kept == ("batch",)
+    result = workbench.optimize(model, cost="analytic")
+    assert result.certificate.passed
+    assert result.dynamic.kept == ("batch",)
+
+
+@pytest.mark.torch
+def test_a_module_is_optimised_like_its_file(torch):
+    module, x = residual(torch)
+    result = workbench.optimize(module.eval(), x, cost="analytic", time=False)
+    assert result.certificate.passed
+    assert result.coverage is not None
+    assert result.cost_after < result.cost_before
+    with torch.no_grad():
+        torch.testing.assert_close(result.to_torch()(x), module(x), rtol=1e-4, atol=1e-5)
+    # A node says in which module it is.
+    names = {node.name for node in exported(module, x).model.graph.node}
+    assert any(name.startswith("deep.3/") for name in names)

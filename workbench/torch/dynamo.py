@@ -23,6 +23,7 @@ from workbench.rules import RuleSet
 from workbench.run.trace import StopReason
 from workbench.support.disk_cache import remembered
 from workbench.torch.checks import COMPILED, REWRITTEN, Outcome, Verdict, compared, outcome
+from workbench.torch.freezing import Folded, is_frozen, stored_places
 from workbench.torch.prices import cost_of
 from workbench.torch.reader import NotRead, TorchGraph, read
 from workbench.torch.reader import is_random as is_random_node
@@ -50,6 +51,8 @@ class Options:
         then: What compiles the rewritten graph: ``inductor``, or ``eager`` for nothing.
         strict: Whether an error of the rewriting, or a failed check, is raised instead of handed on.
         check: Whether the first call is compared with the original.
+        freeze: Whether parameters and buffers are constants if no gradient is asked for; None is torch's own setting,
+            ``torch._inductor.config.freezing``.
         rules: The rules, as :func:`workbench.optimize` takes them.
         device: The device whose roofline prices the operators.
         seconds: The limit on the search for a better graph.
@@ -60,6 +63,7 @@ class Options:
     then: str = "inductor"
     strict: bool = False
     check: bool = True
+    freeze: bool | None = None
     rules: Any = "default"
     device: str = "cpu"
     seconds: float = 60.0
@@ -100,9 +104,11 @@ def backend(
         isinstance(a, torch.Tensor) and a.requires_grad for a in arguments
     )
     part = Part.of(module, arguments, training)
-    rewritten = None
+    rewritten, folded, frozen = None, None, frozenset[int]()
     try:
-        source = read(traced(module, arguments), training=training)
+        if not training and is_frozen(chosen.freeze):
+            frozen = stored_places(module, arguments)
+        source = read(traced(module, arguments), training=training, frozen=frozen)
         part = replace(part, operators=len(source.values), unknown=source.unknown)
         found = improved(source, chosen, training)
         part = replace(part, before=found.before, after=found.after, laws=found.laws)
@@ -111,6 +117,9 @@ def backend(
             part = replace(part, handed_on="nothing cheaper was found")
         else:
             rewritten = write(source, cheaper)
+            if frozen:
+                folded = Folded(rewritten, frozen, arguments)
+                rewritten = folded.module
     except NotRead as error:
         part = replace(part, handed_on=str(error))
         if chosen.strict and part.laws:
@@ -132,9 +141,9 @@ def backend(
         note(number=number, handed_on=f"the rewritten graph does not compile: {error}")
         _log.warning("the graph is handed on as it is: %s", error)
         return _then(module, arguments, chosen)
-    if not chosen.check:
-        return compiled
-    return _Checked(module, rewritten, compiled, chosen, number, source.sizes)
+    if chosen.check:
+        compiled = _Checked(module, rewritten, compiled, chosen, number, source.sizes)
+    return compiled if folded is None else folded.following(compiled)
 
 
 def _then(module: fx.GraphModule, arguments: Sequence[Any], options: Options) -> Callable[..., Any]:

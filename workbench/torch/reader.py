@@ -7,6 +7,7 @@ another effect.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -166,12 +167,13 @@ def _make_new(module: fx.GraphModule, node: fx.Node, given: fx.Node, order: dict
             user.replace_input_with(given, node)
 
 
-def read(module: fx.GraphModule, *, training: bool) -> TorchGraph:
+def read(module: fx.GraphModule, *, training: bool, frozen: Collection[int] = ()) -> TorchGraph:
     """Read a torch graph before dispatch; in-place operators are replaced in it.
 
     Args:
         module: The graph, with the tensors of its values in ``meta["val"]``.
         training: Whether gradients will be asked for.
+        frozen: The places of arguments that are constants, whatever their values are.
 
     Raises:
         NotRead: If the graph has regions of another mode, updates of shared tensors, or sizes that have no form.
@@ -180,7 +182,7 @@ def read(module: fx.GraphModule, *, training: bool) -> TorchGraph:
     why: Exception | None = None
     for beginning in BEGINNINGS:
         try:
-            return _read_at(module, Sizes.of(module, beginning), training)
+            return _read_at(module, Sizes.of(module, beginning), training, frozen)
         except NotSized as error:
             raise NotRead(f"symbolic sizes: {error}") from error
         except (Undecodable, TypeMismatch) as error:  # generic extents that collide or are too large
@@ -188,13 +190,14 @@ def read(module: fx.GraphModule, *, training: bool) -> TorchGraph:
     raise NotRead(f"symbolic sizes: {why}") from why
 
 
-def _read_at(module: fx.GraphModule, sizes: Sizes, training: bool) -> TorchGraph:
+def _read_at(module: fx.GraphModule, sizes: Sizes, training: bool, frozen: Collection[int]) -> TorchGraph:
     builder = GraphBuilder("torch")
     values: dict[fx.Node, Value] = {}
     kept: dict[str, fx.Node] = {}
     unknown: dict[str, str] = {}
     effects: list[fx.Node] = []
     results: dict[str, fx.Node] = {}
+    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     for node in module.graph.nodes:
         if node.op == "output":
             for i, leaf in enumerate(tree_leaves(node.args)):
@@ -204,7 +207,11 @@ def _read_at(module: fx.GraphModule, sizes: Sizes, training: bool) -> TorchGraph
             continue  # computed anew from the symbols if something reads it
         elif node.op == "placeholder":
             kind = kind_of(node.meta.get("val"), sizes)
-            values[node] = builder.input(f"place_{len(builder.inputs)}", kind.shape, kind.dtype)
+            place = placeholders.index(node)
+            if place in frozen:  # without data, so that no law is chosen for what they are now
+                values[node] = builder.weight(kind.shape, name=f"place_{place}", dtype=kind.dtype)
+            else:
+                values[node] = builder.input(f"place_{place}", kind.shape, kind.dtype)
         elif node.op not in ("get_attr", "call_function"):
             raise NotRead(f"a node {node.op}")
         elif getattr(node.target, "__name__", "") in _REGIONS:

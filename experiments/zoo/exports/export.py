@@ -88,7 +88,7 @@ def _dynamo(
 ) -> None:
     import torch
 
-    from workbench.frontends.torch_export import _quiet
+    from workbench.torch.exported import _quiet
 
     shapes = None
     if dynamic:

@@ -1,0 +1,84 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from torch import nn  # noqa: E402
+
+from workbench.torch import backend, report  # noqa: E402
+from workbench.torch.freezing import Folded, is_frozen, stored_places  # noqa: E402
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def two():
+    """Two layers without anything between them: one layer of the product of their weights."""
+    return nn.Sequential(nn.Linear(64, 64, bias=False), nn.Linear(64, 64)).eval()
+
+
+def compiled(model, **options):
+    return torch.compile(model, backend=backend, options={"then": "eager", "strict": True} | options)
+
+
+def close(call, model, x):
+    torch.testing.assert_close(call(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_products_of_frozen_parameters_are_computed_once_and_follow_a_change(monkeypatch):
+    model, x = two(), torch.randn(300, 64)
+    call = compiled(model, freeze=True)
+    with torch.no_grad():
+        close(call, model, x)
+        computed = []
+        values = Folded._values
+        monkeypatch.setattr(Folded, "_values", lambda self, given: computed.append(1) or values(self, given))
+        close(call, model, x)
+        assert not computed
+        model[0].weight.mul_(2)
+        close(call, model, x)
+        model.load_state_dict({name: value / 3 for name, value in model.state_dict().items()})
+        close(call, model, x)
+        model[1].weight = nn.Parameter(torch.randn(64, 64))
+        close(call, model, x)
+        assert len(computed) == 3
+    (part,) = report(model).parts
+    assert part.gain > 1.5
+    assert not part.training
+
+
+def test_parameters_are_frozen_if_asked_or_if_torch_says_so_and_never_in_training():
+    from torch._inductor import config
+
+    assert not is_frozen(None)
+    assert is_frozen(True)
+    with config.patch(freezing=True):
+        assert is_frozen(None)
+        assert not is_frozen(False)
+    model, x = two(), torch.randn(301, 64)
+    ours = torch.autograd.grad(compiled(model, freeze=True)(x).sum(), [*model.parameters()])
+    theirs = torch.autograd.grad(model(x).sum(), [*model.parameters()])
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+    (part,) = report(model).parts
+    assert part.training
+
+
+def test_parameters_and_buffers_are_stored_and_arguments_are_not():
+    seen = []
+
+    def look(module, arguments):
+        places = stored_places(module, arguments)
+        seen.append([tuple(arguments[i].shape) for i in sorted(places)])
+        return module.forward
+
+    model = nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5)).eval()
+    with torch.no_grad():
+        torch.compile(model, backend=look)(torch.ones(7, 4))
+    assert sorted(seen[0]) == [(5,), (5,), (5,), (5,), (5,), (5, 4)]

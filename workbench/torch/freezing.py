@@ -1,0 +1,102 @@
+"""Frozen parameters: what a rewritten torch graph computes from them alone is computed once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from workbench.torch.reader import is_effect
+
+
+def is_frozen(options: bool | None) -> bool:
+    """Return whether parameters are constants: as asked, or as torch's own setting ``freezing`` says."""
+    if options is not None:
+        return options
+    from torch._inductor import config
+
+    return bool(config.freezing)
+
+
+def stored_places(module: fx.GraphModule, arguments: Sequence[Any]) -> frozenset[int]:
+    """Return the places of a graph's arguments that are parameters or buffers of the model."""
+    nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
+    return frozenset(
+        i
+        for i, (node, given) in enumerate(zip(nodes, arguments, strict=True))
+        if isinstance(given, torch.nn.Parameter)
+        or (node.meta.get("tensor_dict") or {}).get("_dynamo_static_input_type")
+    )
+
+
+class Folded:
+    """A torch graph in two parts: what parameters alone give, kept in buffers, and the rest, ``module``.
+
+    The buffers follow: if a parameter is another tensor or its version has risen, they are computed anew in their
+    place. A write that raises no version (``.data``, a fused optimiser) is not noticed, as with torch's own freezing.
+    """
+
+    def __init__(self, module: fx.GraphModule, places: frozenset[int], arguments: Sequence[Any]) -> None:
+        nodes = list(module.graph.nodes)
+        given = [n for n in nodes if n.op == "placeholder"]
+        constant = {n for i, n in enumerate(given) if i in places}
+        for node in nodes:
+            inputs = node.all_input_nodes
+            if node.op == "call_function" and inputs and constant.issuperset(inputs) and not _stays(node):
+                constant.add(node)
+        kept = [
+            n
+            for n in nodes
+            if n in constant and n.op != "placeholder" and any(user not in constant for user in n.users)
+        ]
+        first, rest = fx.Graph(), fx.Graph()
+        ours: dict[fx.Node, fx.Node] = {}
+        theirs: dict[fx.Node, fx.Node] = {}
+        for node in nodes:
+            if node.op == "placeholder" or node in constant:
+                ours[node] = first.node_copy(node, ours.__getitem__)
+            if node in kept:
+                theirs[node] = rest.get_attr(f"folded_{kept.index(node)}")
+            elif node.op == "placeholder" or node not in constant:
+                theirs[node] = rest.node_copy(node, theirs.__getitem__)
+        first.output(tuple(ours[n] for n in kept))
+        self._compute = fx.GraphModule(module, first)
+        self._places = sorted(i for i, n in enumerate(given) if i in places and ours[n].users)
+        self._seen = self._state(arguments)
+        values = self._values(arguments)
+        for i, value in enumerate(values):
+            module.register_buffer(f"folded_{i}", value, persistent=False)
+        self.module = fx.GraphModule(module, rest)
+        self.module.meta.update(module.meta)
+        if hasattr(module, "_param_name_to_source"):
+            self.module._param_name_to_source = module._param_name_to_source
+        self._run: Callable[..., Any] = self.module.forward
+
+    def following(self, run: Callable[..., Any]) -> Folded:
+        """Return this with what runs the rest."""
+        self._run = run
+        return self
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Compute the kept values anew if a parameter has changed, then run the rest."""
+        state = self._state(arguments)
+        if state != self._seen:
+            for i, value in enumerate(self._values(arguments)):
+                getattr(self.module, f"folded_{i}").copy_(value)
+            self._seen = state
+        return self._run(*arguments)
+
+    def _state(self, arguments: Sequence[Any]) -> list[tuple[int, int]]:
+        return [(arguments[i].data_ptr(), arguments[i]._version) for i in self._places]
+
+    def _values(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        with torch.no_grad():
+            return [v.detach().clone() for v in self._compute(*arguments)]
+
+
+def _stays(node: fx.Node) -> bool:
+    """Return whether a node must run in each call: it has an effect, or is no tensor."""
+    target: Any = node.target
+    return isinstance(target, torch._ops.OpOverload) and is_effect(node)

@@ -24,6 +24,7 @@ SMALL = {
     "11-why-not": {"layers": 2, "e_nodes": 3000},
     "12-systolic-array": {"image": 32, "e_nodes": 1500},
     "13-composites": {"rows": 32, "width": 64, "seconds": 0.5},
+    "14-fewer-multiplications": {"layers": "16x8", "seconds": 0.2},
 }
 #: How many figures a notebook draws.
 FIGURES = {
@@ -40,6 +41,7 @@ FIGURES = {
     "11-why-not": 0,
     "12-systolic-array": 2,
     "13-composites": 1,
+    "14-fewer-multiplications": 2,
 }
 #: The file that a notebook writes, in the folder that git ignores.
 WRITTEN = {"01-optimise-a-model": "out/optimised.onnx", "05-compare-graphs": "out/comparison.html"}

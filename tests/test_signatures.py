@@ -23,7 +23,10 @@ OPEN = {
     "symbolic/symint.py": (3, "integers of one reading, or what it takes for one"),
     "laws/verification/instances/linear.py": (2, "the same: a relation is asked of any other object"),
     "laws/pool.py": (1, "arguments of the caller's function"),
-    "faces/cli/options.py": (2, "a default of typer's, which stands for a value of any type"),
+    "faces/cli/options.py": (
+        3,
+        "a default of typer's, which stands for a value of any type, and its formatter",
+    ),
     "support/processes.py": (2, "a message of another process, which a pickle holds"),
     "laws/theorems/terms.py": (1, "parts of a factor: its head says of which types"),
     "laws/verification/instances/typings.py": (1, "a coordinate's value: its name says of which type"),

@@ -84,6 +84,8 @@ _MOVED = {
     "cli": "faces.cli",
     "codegen": "kernels.codegen",
     "composites": "kernels.composites",
+    "devices.executor": "torch.executor",
+    "devices.kernels": "torch.kernels",
     "devices.measure": "studies.devices.measure",
     "experiments": "studies.experiments",
     "frontends.taso": "studies.taso",

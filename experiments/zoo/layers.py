@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from workbench.graph import GraphBuilder
+from workbench.graph import GraphBuilder, Value
 
 Pads = tuple[int, int, int, int]
 NOTHING: Pads = (0, 0, 0, 0)
@@ -89,7 +89,7 @@ class Weights:
 
 
 # -- the form that is trained -------------------------------------------------------------------------
-def separate(b: GraphBuilder, x: int, layers: Sequence[Layer]) -> int:
+def separate(b: GraphBuilder, x: Value, layers: Sequence[Layer]) -> Value:
     """Add a branch layer by layer and return its value; a branch without layers is its input."""
     for layer in layers:
         if isinstance(layer, Norm):
@@ -102,7 +102,7 @@ def separate(b: GraphBuilder, x: int, layers: Sequence[Layer]) -> int:
     return x
 
 
-def convolution(b: GraphBuilder, x: int, layer: Conv) -> int:
+def convolution(b: GraphBuilder, x: Value, layer: Conv) -> Value:
     """Add a convolution and return its value."""
     operands = [x, b.weight(data=layer.weight)]
     if layer.bias is not None:
@@ -120,7 +120,7 @@ def convolution(b: GraphBuilder, x: int, layer: Conv) -> int:
 ORDERS = ("left", "right", "reversed", "pairs")
 
 
-def summed(b: GraphBuilder, values: Sequence[int], order: str = "left") -> int:
+def summed(b: GraphBuilder, values: Sequence[Value], order: str = "left") -> Value:
     """Add values from the left, from the right, from the left in reversed order, or in pairs."""
     if order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
@@ -254,8 +254,8 @@ def same_pads(kernel: tuple[int, int], dilation: int = 1) -> Pads:
 
 
 def block(
-    b: GraphBuilder, x: int, branches: Branches, groups: int, order: str, by_hand: bool, relu: bool
-) -> int:
+    b: GraphBuilder, x: Value, branches: Branches, groups: int, order: str, by_hand: bool, relu: bool
+) -> Value:
     """Add a block to a network and return its value.
 
     Args:

@@ -7,9 +7,11 @@ import workbench
 from tests.packages import install
 from workbench.costs import CostModel
 from workbench.costs.analytic import AnalyticCost
+from workbench.costs.model import OpInstance
 from workbench.costs.recorded import RecordedCost, save_table
 from workbench.costs.registry import NAMES, cost_model
 from workbench.costs.store import Measurement
+from workbench.ops import TensorType
 from workbench.support.messages import UnknownName
 
 
@@ -28,13 +30,32 @@ def test_a_model_is_itself():
         cost_model("analytical")
 
 
-def test_what_is_not_a_model_is_refused_with_the_class_to_use():
+def test_what_is_not_a_model_is_refused_with_its_name():
     class Mine:
         def price(self, instances):
             return [1.0 for _ in instances]
 
-    with pytest.raises(TypeError, match=r"class Mine\(workbench.costs.CostModel\)"):
+    with pytest.raises(TypeError, match="'Mine' must be a CostModel, a class of them or a function"):
         cost_model(Mine())
+
+
+def test_a_function_is_a_model_and_its_errors_name_it():
+    instance = OpInstance("relu", (), (TensorType("float32", (2,)),), TensorType("float32", (2,)), (False,))
+
+    def two(instance):
+        return 2
+
+    def broken(instance):
+        return instance.nothing
+
+    assert cost_model(two).price([instance, instance]).tolist() == [2.0, 2.0]
+    assert cost_model(two).source == "the cost model two"
+    for wrong in (None, "3", True):
+        with pytest.raises(TypeError, match="must return microseconds"):
+            cost_model(lambda i, wrong=wrong: wrong).price([instance])
+    with pytest.raises(AttributeError) as failure:
+        cost_model(broken).price([instance])
+    assert failure.value.__notes__ == ["in the cost model broken, for the operator relu"]
 
 
 def test_devices():

@@ -8,12 +8,13 @@ import workbench
 from tests.devices.graphs import image, products
 from tests.packages import install
 from workbench.devices.device import DeviceMissing
-from workbench.devices.executor import NotExecutable, Skipped
-from workbench.devices.targets import OnnxRuntime, Torch, checked_target, target
+from workbench.devices.targets import OnnxRuntime, checked_target, target
 from workbench.frontends import to_onnx
 from workbench.graph import GraphBuilder, Opaque
 from workbench.ops import TensorType
 from workbench.support.messages import UnknownName
+from workbench.torch.executor import NotExecutable, Skipped
+from workbench.torch.target import Torch
 
 
 def opaque():
@@ -69,7 +70,7 @@ def test_graphs_are_compiled_without_patterns_if_the_compiler_fails_on_one(cpu, 
             raise Skipped("torch.compile: a pattern failed")
         return lambda: None
 
-    monkeypatch.setattr("workbench.devices.targets.compiled", compiled)
+    monkeypatch.setattr("workbench.torch.target.compiled", compiled)
     compiling = target("torch+compile", threads=1)
     with compiling.timers([products(), products()], 0) as timers:
         assert len(timers) == 2

@@ -4,11 +4,11 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import workbench  # noqa: E402
-from workbench.devices.executor import NotExecutable  # noqa: E402
 from workbench.frontends import run_graph  # noqa: E402
 from workbench.graph import GraphBuilder, Opaque  # noqa: E402
 from workbench.ops import TensorType  # noqa: E402
 from workbench.torch import to_module  # noqa: E402
+from workbench.torch.executor import NotExecutable  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

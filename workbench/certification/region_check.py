@@ -12,7 +12,7 @@ import numpy as np
 from workbench.certification.inputs import Range, random_inputs
 from workbench.certification.regions import Region
 from workbench.certification.tolerance import beyond, difference, most_explained, movement
-from workbench.graph import Graph, GraphBuilder, Node, evaluate
+from workbench.graph import Builder, Graph, Node, evaluate
 from workbench.graph.evaluate import Memo, OpaqueRunner
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, TypeMismatch, spec_of
@@ -178,7 +178,7 @@ def _retyped(region: Region, shape: Callable[[TensorType, bool], tuple[int, ...]
 def _resized(graph: Graph, shape: Callable[[TensorType, bool], tuple[int, ...]]) -> Graph:
     """Return a graph with inputs and weights of other shapes; weights keep their first entries."""
 
-    def resized(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+    def resized(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
         if node.op == "input":
             return builder.input(node.attr("name"), shape(node.tensor, False), node.tensor.dtype)
         if node.op == "weight":

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Builder, Graph
 from workbench.graph.evaluate import OpaqueRunner, values
 from workbench.graph.graph import Opaque, constant_nodes
 from workbench.graph.weights import Weight
@@ -91,7 +91,7 @@ class Merged:
 
     def __init__(self, original: Graph, optimised: Graph, known: Correspondence | None = None) -> None:
         self.original = original
-        self.builder = GraphBuilder(original.name)
+        self.builder = Builder(original.name)
         self.mismatch = ""
         self.rules: dict[int, str] = {}
         constant = original.constant()
@@ -290,7 +290,7 @@ class Merged:
         return sorted(postorder(new(o.new for o in task.obligations), lambda i: new(self._operands(i))))
 
     def _graph(self, roots: Sequence[int], leaves: Sequence[int]) -> Graph:
-        builder = GraphBuilder(self.builder.name)
+        builder = Builder(self.builder.name)
         builder.weights, builder.opaques = dict(self.builder.weights), dict(self.builder.opaques)
         place = {
             leaf: builder.input(f"v{k}", kind.shape, kind.dtype)
@@ -307,7 +307,7 @@ class Merged:
 class _Keys:
     """A builder with the nodes of several graphs; weights and opaque operators differ by content."""
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: Builder) -> None:
         self.builder = builder
         self._inputs: dict[str, int] = {}
 

@@ -22,7 +22,7 @@ from workbench.certification.model import Model
 from workbench.frontends.onnx.file import copied
 from workbench.frontends.onnx.prepare import read_by
 from workbench.frontends.onnx.traits import OnnxTrait, has
-from workbench.graph import Graph, GraphBuilder, Node
+from workbench.graph import Builder, Graph, Node
 from workbench.graph.weights import Weight
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType
 
@@ -557,7 +557,7 @@ def _may_be_rounded(number: float | None) -> bool:
 def _with(graph: Graph, name: str, value: float) -> Graph:
     """Return a graph in which one weight is a number, which need not be one of its element type."""
 
-    def number(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+    def number(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
         if node.op != "weight" or node.attr("name") != name:
             return None
         scalar = builder.op("scalar", value=value, dtype=node.tensor.dtype)

@@ -21,7 +21,7 @@ from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.pricing import instances_of
 from workbench.costs.store import PROTOCOL, Measurement, Store, cache_folder
 from workbench.frontends.runtime import may_not_end, ort_value, session
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Builder, Graph
 from workbench.ops import TensorType, spec_of
 from workbench.ops.onnx_form import without_kernel
 from workbench.support.machine import machine
@@ -270,7 +270,7 @@ class MeasuredCost(CostModel):
         if moved > LARGEST:
             raise ValueError(f"it must move at most {LARGEST:.3g} bytes, got {moved:.3g}")
         instance = same_kernel(instance)
-        builder = GraphBuilder("instance")
+        builder = Builder("instance")
         inputs: dict[str, TensorType] = {}
         operands: list[int] = []
         for k, (kind, constant) in enumerate(zip(instance.inputs, instance.constant, strict=True)):

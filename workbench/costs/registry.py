@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,7 +33,19 @@ class PriceOf(CostModel):
 
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds."""
-        return np.array([float(self.function(i)) for i in instances], dtype=float)
+        return np.array([self._of(instance) for instance in instances], dtype=float)
+
+    def _of(self, instance: OpInstance) -> float:
+        try:
+            found: object = self.function(instance)
+        except Exception as error:
+            error.add_note(f"in {self.source}, for the operator {instance.op}")
+            raise
+        if isinstance(found, bool) or not isinstance(found, numbers.Real):
+            raise TypeError(
+                f"{self.source} must return microseconds, got {found!r} for the operator {instance.op}"
+            )
+        return float(found)
 
 
 class _CostModels(Named[Given]):
@@ -42,21 +55,16 @@ class _CostModels(Named[Given]):
     instance to microseconds; ``cost=`` and ``--cost`` then know its name.
     """
 
-    def __call__(self, cost: str | os.PathLike[str] | CostModel) -> CostModel:
+    def __call__(self, cost: str | os.PathLike[str] | Given) -> CostModel:
         """Return a cost model: ``"analytic"``, ``"analytic:DEVICE"``, ``"cpu"``, or a registered name.
 
-        A recorded table is named by its path, and a cost model is returned as it is. Raise
+        A recorded table is named by its path. A cost model is returned as it is, its class or a function from an
+        operator instance to microseconds becomes one. Raise
         :class:`~workbench.support.messages.UnknownName`, with the nearest name, for any other name,
-        FileNotFoundError if a path does not exist, and TypeError for anything that is neither a name nor a
-        :class:`~workbench.costs.model.CostModel`.
+        FileNotFoundError if a path does not exist, and TypeError for anything else.
         """
-        if isinstance(cost, CostModel):
-            return cost
         if not isinstance(cost, str | os.PathLike):
-            raise TypeError(
-                f"a cost must be a name, a path or a CostModel, got {type(cost).__name__} "
-                f"(try class {type(cost).__name__}(workbench.costs.CostModel))"
-            )
+            return _model(cost, getattr(cost, "__name__", type(cost).__name__))
         text = os.fspath(cost)
         if text == "analytic":
             return AnalyticCost()
@@ -66,9 +74,9 @@ class _CostModels(Named[Given]):
             return MeasuredCost()
         if text.startswith("analytic:"):
             return AnalyticCost(text.partition(":")[2])
-        own = self._own_model(text)
+        own = self.find(text)
         if own is not None:
-            return own
+            return _model(own, text)
         if Path(text).is_file():
             from workbench.costs.recorded import RecordedCost
 
@@ -77,18 +85,18 @@ class _CostModels(Named[Given]):
             raise FileNotFoundError(f"no recorded cost table at {text}")
         raise self.unknown(text, ", or a path")
 
-    def _own_model(self, name: str) -> CostModel | None:
-        """Return the user's cost model of this name, or None; raise TypeError if it is something else."""
-        found = self.find(name)
-        if found is None or isinstance(found, CostModel):
-            return found
-        if isinstance(found, type) and issubclass(found, CostModel):
-            return found()
-        if callable(found) and not isinstance(found, type):
-            return PriceOf(name, found)
-        raise TypeError(
-            f"the cost model {name!r} must be a CostModel, a class of them or a function, got {found!r}"
-        )
+
+def _model(given: object, name: str) -> CostModel:
+    """Return what a user gave or registered as a cost model; raise TypeError if it is none."""
+    if isinstance(given, type) and issubclass(given, CostModel):
+        return given()
+    if isinstance(given, CostModel):
+        return given
+    if callable(given) and not isinstance(given, type):
+        return PriceOf(name, given)
+    raise TypeError(
+        f"the cost model {name!r} must be a CostModel, a class of them or a function, got {given!r}"
+    )
 
 
 #: Return a cost model by name: ``cost_model("cpu")``.

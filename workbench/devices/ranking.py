@@ -183,6 +183,9 @@ class Ranking:
             "the following is relative to the cleaned model"
         )
 
+    def __repr__(self) -> str:
+        return f"Ranking: {self}"
+
     def __str__(self) -> str:
         count = f"{len(self.candidates)} candidate{'s' if len(self.candidates) != 1 else ''}"
         within = f"{self.rounds} rounds in alternation, noise {self.noise:.1%}, {self.target}"

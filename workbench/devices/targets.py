@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from workbench.devices.device import open_device
-from workbench.devices.executor import Program, Skipped, check_executable, compiled, draw_inputs, run_graph
 from workbench.graph import Graph
 from workbench.support.machine import microseconds
 from workbench.support.plugins import Named
@@ -60,6 +58,10 @@ class Loading:
         inputs = random_inputs(models[0] if isinstance(models[0], Graph) else load_onnx(models[0]), seed, 0)
         runs = [self.load(to_onnx(m) if isinstance(m, Graph) else m, inputs) for m in models]
         for run in runs:
+            if not callable(run):
+                raise TypeError(
+                    f"the target {self.title!r} must return a function that runs the model, got {run!r}"
+                )
             run()
         yield [partial(microseconds, run) for run in runs]
 
@@ -83,11 +85,11 @@ class Target(Protocol):
         ...
 
 
-def checked_target(count: int, given: str | Target) -> Target:
+def checked_target(count: int, given: str | Target | Load) -> Target:
     """Return the target on which ``count`` candidates are timed; raise ValueError if ``count`` is below 1."""
     if count < 1:
         raise ValueError(f"measure, the number of candidates to time, must be 0 or more, got {count}")
-    return target(given) if isinstance(given, str) else given
+    return target(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,73 +145,6 @@ class OnnxRuntime:
                 timer.unload()
 
 
-class Torch:
-    """Torch on a device: graphs run call by call, as recorded CUDA graphs, or compiled by torch.compile.
-
-    Raise :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.
-
-    Args:
-        device: The name of the device, such as ``"cpu"`` or ``"cuda"``.
-        graph: Whether a graph runs as one recorded CUDA graph.
-        compile: Whether graphs are compiled by ``torch.compile``.
-        threads: The number of threads on the CPU; by default torch's own choice.
-    """
-
-    def __init__(
-        self, device: str = "cpu", *, graph: bool = False, compile: bool = False, threads: int | None = None
-    ) -> None:
-        self.device = open_device(device, threads=threads)
-        self.graph, self.compile, self.patterns = graph, compile, True
-        if graph and not self.device.cuda:
-            raise ValueError(f"CUDA graphs need a CUDA device, got {device}")
-
-    @property
-    def title(self) -> str:
-        """Return one line on the program and the device that run the models."""
-        how = ", as a CUDA graph" if self.graph else ", torch.compile" if self.compile else ""
-        return f"{self.device.title}{how}" + ("" if self.patterns else " without its patterns")
-
-    def check(self, graph: Graph) -> None:
-        """Raise :class:`~workbench.devices.executor.NotExecutable` if an operator has no torch form."""
-        check_executable(graph)
-
-    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the outputs for inputs by name; raise NotExecutable if an operator has no torch form."""
-        return run_graph(graph, feeds, self.device)
-
-    @contextlib.contextmanager
-    def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
-        """Load graphs; see :class:`Target`.
-
-        If torch's compiler fails on one, all are compiled without its patterns, which the title says then.
-        Raise :class:`~workbench.devices.executor.Skipped` if that fails too.
-        """
-        from workbench.frontends import load_onnx
-
-        graphs = [m if isinstance(m, Graph) else load_onnx(m) for m in models]
-        with self.device.settings():
-            inputs = draw_inputs(graphs[0], self.device, seed)
-            runs = self._all_loaded(graphs, inputs)
-            yield [self.device.timer(run) for run in runs]
-
-    def _all_loaded(self, graphs: Sequence[Graph], inputs: Sequence[Any]) -> list[Callable[[], object]]:
-        self.patterns = True
-        try:
-            return [self._loaded(g, inputs) for g in graphs]
-        except Skipped:  # one of the compiler's patterns may have matched what it cannot replace
-            self.patterns = False
-        try:
-            return [self._loaded(g, inputs) for g in graphs]
-        except Skipped:
-            self.patterns = True
-            raise
-
-    def _loaded(self, graph: Graph, inputs: Sequence[Any]) -> Callable[[], object]:
-        if self.compile:
-            return compiled(graph, inputs, self.device, patterns=self.patterns)
-        return Program(graph, self.device).bound(inputs, graph=self.graph)
-
-
 class _Targets(Named[Any]):
     """The targets by name.
 
@@ -218,8 +153,10 @@ class _Targets(Named[Any]):
     ``measure_on=`` and ``--measure-on`` then know its name.
     """
 
-    def __call__(self, name: str, *, threads: int | None = None) -> Target:
+    def __call__(self, name: str | Target | Load, *, threads: int | None = None) -> Target:
         """Return a target by name: ``onnxruntime``, ``torch`` with a device and a mode, or a registered one.
+
+        A target is returned as it is, and a function that loads models becomes one.
 
         ``torch:cuda+graph`` is torch on a CUDA device, as CUDA graphs. ``c`` runs clusters of operators as
         kernels in C and the rest in ONNX Runtime; it raises CompilerMissing if there is no compiler.
@@ -227,33 +164,39 @@ class _Targets(Named[Any]):
         :class:`~workbench.support.messages.UnknownName`, with the nearest name, for an unknown name, and
         :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.
         """
+        if not isinstance(name, str):
+            return _target(name, getattr(name, "__name__", type(name).__name__))
         if name == "onnxruntime":
             return OnnxRuntime(threads)
         where, _, way = name.partition("+")
         kind, _, device = where.partition(":")
         if kind == "torch" and (way in ("", "compile") or (way == "graph" and device)):
-            return Torch(device or "cpu", graph=way == "graph", compile=way == "compile", threads=threads)
+            run: Target = offered("torch_target")(
+                device or "cpu", graph=way == "graph", compile=way == "compile", threads=threads
+            )
+            return run
         if name == "c":
             made: Target = offered("c_target")(threads)
             return made
-        own = self._own_target(name)
-        if own is not None:
-            return own
-        raise self.unknown(name)
+        own = self.find(name)
+        if own is None:
+            raise self.unknown(name)
+        return _target(own, name)
 
-    def _own_target(self, name: str) -> Target | None:
-        """Return the user's target of this name, or None; raise TypeError if it is something else.
 
-        A class is called without arguments. An object with a method ``timers`` is a target
-        (:class:`workbench.devices.targets.Target`), any other function loads models (:data:`Load`).
-        """
-        found = self.find(name)
-        made = found() if isinstance(found, type) else found
-        if made is None or hasattr(made, "timers"):
-            return made
-        if callable(made):
-            return Loading(name, made)
-        raise TypeError(f"the target {name!r} must be a function or have a method timers, got {made!r}")
+def _target(given: Any, name: str) -> Target:
+    """Return what a user gave or registered as a target; raise TypeError if it is none.
+
+    A class is called without arguments. An object with a method ``timers`` is a target
+    (:class:`workbench.devices.targets.Target`), any other function loads models (:data:`Load`).
+    """
+    made = given() if isinstance(given, type) else given
+    if hasattr(made, "timers"):
+        found: Target = made
+        return found
+    if callable(made):
+        return Loading(name, made)
+    raise TypeError(f"the target {name!r} must be a function or have a method timers, got {made!r}")
 
 
 #: Return a target by name: ``target("onnxruntime")``.

@@ -16,6 +16,7 @@ from workbench.support.machine import collector_paused
 
 if TYPE_CHECKING:
     import graphviz
+    import networkx as nx
 
 #: E-nodes up to which a drawing can be read, and Graphviz places it in seconds.
 MOST_E_NODES: Final = 2000
@@ -86,6 +87,26 @@ class EGraph(Face):
             # An arrow ends at a frame: it is drawn to an e-node in it and clipped there.
             lines += [f"n{i} -> n{members[c][0]} [lhead=cluster_{c}]" for c in self.operands(i).tolist()]
         return dot_source("egraph", lines)
+
+    def to_networkx(self) -> nx.MultiDiGraph[tuple[str, int]]:
+        """Return the e-graph as a networkx graph of e-classes ``("class", c)`` and e-nodes ``("node", i)``.
+
+        An edge leads from an e-class to each of its e-nodes, and from an e-node to each operand's e-class, with the
+        operand's ``position``. An e-class has its ``type`` and whether it is a ``root``, an e-node its ``op`` and
+        ``attrs``.
+        """
+        import networkx as nx
+
+        found: nx.MultiDiGraph[tuple[str, int]] = nx.MultiDiGraph()
+        roots, kinds = set(self.roots), self.types or (None,) * self.n_classes
+        for c in range(self.n_classes):
+            found.add_node(("class", c), type=kinds[c], root=c in roots)
+        for i, (op, attrs) in enumerate(zip(self.ops, self.attrs, strict=True)):
+            found.add_node(("node", i), op=op, attrs=attrs)
+            found.add_edge(("class", int(self.eclass[i])), ("node", i))
+            for k, c in enumerate(self.operands(i).tolist()):
+                found.add_edge(("node", i), ("class", c), position=k)
+        return found
 
     def operands(self, node: int) -> np.ndarray:
         """Return the e-classes an e-node reads, in order, repeats included."""

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Builder, Graph
 from workbench.support.orders import topological
 
 #: Writes the result of an e-node in a graph that has its operands, or returns None for an operator of the graph:
 #: ``(builder, e-node, places by e-class) -> node``.
-Writing = Callable[[GraphBuilder, int, Mapping[int, int]], int | None]
+Writing = Callable[[Builder, int, Mapping[int, int]], int | None]
 
 
 def rebuild(
@@ -45,7 +45,7 @@ def rebuild(
     except graphlib.CycleError as error:
         c = error.args[1][0]
         raise ValueError(f"the selection must be acyclic, got a cycle through e-class {c}") from None
-    builder = GraphBuilder.of(graph)
+    builder = Builder.of(graph)
     place: dict[int, int] = {}
     for c in order:
         i = int(choice[c])

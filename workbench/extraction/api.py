@@ -16,7 +16,7 @@ from workbench.egraph.serialize import load_json
 from workbench.extraction.alternatives import k_best
 from workbench.extraction.egglog_python import s_expressions
 from workbench.extraction.extract import extract as extract_columns
-from workbench.extraction.registry import METHODS, OWN, Extractor, methods
+from workbench.extraction.registry import METHODS, OWN, Extractor
 from workbench.extraction.result import Solution, Status
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def extract(egraph: EGraph, costs: np.ndarray, method: str = ..., **options: Any
 def extract(
     egraph: egglog.EGraph,
     costs: T,
-    method: str = ...,
+    method: str | Extractor = ...,
     *,
     cost: Callable[[Any], float] | None = ...,
     k: int = ...,
@@ -71,7 +71,7 @@ def extract(
 def extract(
     egraph: str | os.PathLike[str],
     *,
-    method: str = ...,
+    method: str | Extractor = ...,
     cost: Callable[[str], float] | None = ...,
     k: int = ...,
     seconds: float = ...,
@@ -81,7 +81,7 @@ def extract(
 def extract(
     egraph: EGraph | egglog.EGraph | str | os.PathLike[str],
     costs: object = None,
-    method: str = "exact",
+    method: str | Extractor = "exact",
     *,
     cost: Callable[[Any], float] | None = None,
     k: int = 1,
@@ -101,7 +101,8 @@ def extract(
     Args:
         egraph: The e-graph, or the path of a file.
         costs: One cost per e-node, or the expression to extract.
-        method: A name of :data:`~workbench.extraction.METHODS`, such as ``"exact"``, ``"dag"`` or ``"tree"``.
+        method: A name of :data:`~workbench.extraction.METHODS`, such as ``"exact"``, ``"dag"`` or ``"tree"``, or a
+            user's own extractor.
         cost: A function from an e-node to its cost, 0 or more: a typed expression whose operands are values,
             or the operator's name of a file. By default the costs that the e-graph or the file has.
         k: Number of terms in ``best``; more than one are searched exactly.
@@ -139,7 +140,7 @@ def _extracted(
     egraph: EGraph,
     costs: np.ndarray,
     written: Callable[[np.ndarray], tuple[Any, ...]],
-    method: str,
+    method: str | Extractor,
     k: int,
     seconds: float,
 ) -> Extracted[Any]:
@@ -156,39 +157,26 @@ def _extracted(
     return Extracted(whole[0], terms[0], first.cost, first.bound, first.status, best, first)
 
 
-E = TypeVar("E", bound=Extractor)
-
-
 class _Extractors:
-    """The lookup of extractors, and the registration of the user's own."""
+    """The extractors by name.
 
-    def __call__(self, name: str) -> Callable[..., Solution]:
-        """Return an extraction ``(egraph, costs, seconds=…)`` by a method of this name.
+    A user's own is a function ``(egraph, costs, *, seconds)`` that returns an e-node for every e-class that the
+    roots need: a mapping, or an array with -1 for the other e-classes; ``extractor=`` and ``--extractor`` then know
+    its name. The result is checked (:class:`~workbench.extraction.registry.BadExtraction`).
+    """
+
+    register, forget, names = OWN.register, OWN.forget, OWN.names
+
+    def __call__(self, name: str | Extractor) -> Callable[..., Solution]:
+        """Return an extraction ``(egraph, costs, seconds=…)`` by a method of this name, or by a function.
 
         Raise :class:`~workbench.support.messages.UnknownName`, with the nearest name, for any other name.
         """
-        if name not in METHODS and OWN.find(name) is None:
-            raise OWN.unknown(name)
-        return partial(extract, method=name)
-
-    def register(self, name: str) -> Callable[[E], E]:
-        """Return a decorator that gives an extractor a name for ``extractor=`` and ``--extractor``.
-
-        The extractor is a function ``(egraph, costs, *, seconds)`` that returns an e-node for every e-class
-        that the roots need: a mapping, or an array with -1 for the other e-classes. The result is
-        checked (:class:`~workbench.extraction.registry.BadExtraction`). Raise ValueError if the name is built in.
-        """
-
-        def add(function: E) -> E:
-            OWN.register(name, function)
-            return function
-
-        return add
-
-    def names(self) -> list[str]:
-        """Return the names of all extractors."""
-        return methods()
+        method = OWN.named(name)
+        if method not in METHODS and OWN.find(method) is None:
+            raise OWN.unknown(method)
+        return partial(extract, method=method)
 
 
 #: Return an extractor by name: ``extractor("exact")``.
-extractor = _Extractors()
+extractor: Final = _Extractors()

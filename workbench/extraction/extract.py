@@ -21,7 +21,7 @@ from workbench.extraction.incumbent import Incumbent
 from workbench.extraction.methods import PREPARATION_TIME_SHARE, Search, stages
 from workbench.extraction.problem import BULK, Problem, Terms, check_costs, dag_cost, whole_table
 from workbench.extraction.reduce.dominators import chain_bound, must_sets
-from workbench.extraction.registry import METHODS, OWN, TENSAT, methods
+from workbench.extraction.registry import METHODS, OWN, TENSAT, Extractor, methods
 from workbench.extraction.result import Ending, Limit, Solution, Status
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import Step, StepKind, StopReason, Trace
@@ -126,7 +126,7 @@ class Extraction(Stepwise):
     Args:
         egraph: The e-graph, with at least one root.
         costs: One cost per e-node; an infinite cost excludes the e-node, a negative one is a gain.
-        method: A name of :data:`METHODS`, or of a registered extractor.
+        method: A name of :data:`METHODS`, or of a registered extractor, or an extractor.
         seconds: Time limit for all steps together.
         memory: Bytes that each solver's process may use.
         effort: How far an exact method proves its result.
@@ -140,12 +140,13 @@ class Extraction(Stepwise):
         self,
         egraph: EGraph,
         costs: np.ndarray,
-        method: str = "exact",
+        method: str | Extractor = "exact",
         *,
         seconds: float = 60.0,
         memory: int = SOLVER_MEMORY,
         effort: Effort = PROOF_EFFORT,
     ) -> None:
+        method = OWN.named(method)
         if method not in METHODS and OWN.find(method) is None:
             raise ValueError(f"the extraction method must be one of {', '.join(methods())}, got {method!r}")
         if not seconds > 0:
@@ -289,7 +290,7 @@ class Extraction(Stepwise):
 def extract(
     egraph: EGraph,
     costs: np.ndarray,
-    method: str = "exact",
+    method: str | Extractor = "exact",
     *,
     seconds: float = 60.0,
     memory: int = SOLVER_MEMORY,

@@ -99,6 +99,10 @@ class Solution(Face):
     seconds: float = 0.0
     endings: tuple[Ending, ...] = ()
 
+    def __repr__(self) -> str:
+        found = strength(self.status, self.cost, self.bound, self.scope)
+        return f"Solution of cost {self.cost:g} by {self.method}: {found}, {self.seconds:.2f} s"
+
     @property
     def gap(self) -> float:
         """Return the relative distance from the bound: (cost - bound) / abs(cost)."""

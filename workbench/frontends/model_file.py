@@ -74,9 +74,17 @@ def is_taso_model(source: object) -> TypeGuard[str | os.PathLike[str]]:
     return isinstance(source, str | os.PathLike) and Path(source).suffix == ".model"
 
 
-def load_model(source: object, *, dims: Dims | None = None) -> Graph:
-    """Return a model as a graph; :func:`import_model` also reports which operators are modelled."""
-    return import_model(source, dims=dims).graph
+def load_model(source: object, *, dims: Dims | None = None, sizes: Mapping[str, int] | None = None) -> Graph:
+    """Return a model as a graph; :func:`import_model` also reports which operators are modelled.
+
+    Symbolic dimensions that ``dims`` does not fix have the sizes of ``sizes``, or usual ones.
+    """
+    if is_taso_model(source):
+        check_names(sizes or {}, ())
+        return _import_taso(source, dims).graph
+    from workbench.frontends.onnx.importer import load_onnx
+
+    return load_onnx(source, dims=dims, sizes=sizes)
 
 
 def import_model(source: object, *, dims: Dims | None = None, keep_inputs: bool = False) -> Imported:

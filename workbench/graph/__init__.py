@@ -1,10 +1,12 @@
 """The tensor graph: types, nodes, builder, text form."""
 
 from workbench.graph.evaluate import evaluate, fold_constants, fold_moves
-from workbench.graph.graph import Graph, GraphBuilder, GraphError, Label, ModelInfo, Node, Opaque, topological
+from workbench.graph.graph import Builder, Graph, GraphError, Label, ModelInfo, Node, Opaque, topological
+from workbench.graph.value import GraphBuilder, Value
 from workbench.graph.weights import Weight
 
 __all__ = [
+    "Builder",
     "Graph",
     "GraphBuilder",
     "GraphError",
@@ -12,6 +14,7 @@ __all__ = [
     "ModelInfo",
     "Node",
     "Opaque",
+    "Value",
     "Weight",
     "evaluate",
     "fold_constants",

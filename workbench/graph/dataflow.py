@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.graph.graph import Graph, GraphBuilder, Node
+from workbench.graph.graph import Builder, Graph, Node
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, Trait, spec_of
 from workbench.ops.locality import Axes, Operand
@@ -24,8 +24,8 @@ def read_whole(graph: Graph) -> frozenset[int]:
     same rows of its queries, but all keys and values. A part of a value that is needed whole is computed
     anyway.
 
-    >>> from workbench.graph import GraphBuilder
-    >>> b = GraphBuilder()
+    >>> from workbench.graph import Builder
+    >>> b = Builder()
     >>> y = b.op("matmul", b.input("x", (4, 8)), b.weight((8, 8)))
     >>> graph = b.graph({"y": b.op("slice", y, axis=-2, start=0, stop=1)})
     >>> [node.op for i, node in enumerate(graph.nodes) if i in read_whole(graph)]
@@ -99,7 +99,7 @@ def without_neutral(graph: Graph) -> Graph:
         node.inputs if k is None else (node.inputs[k],) for node, k in zip(graph.nodes, found, strict=True)
     ]
 
-    def made(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+    def made(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
         return None if (k := found[i]) is None else inputs[k]
 
     return graph.copied(made, keep=set(postorder(graph.output_ids, lambda i: read[i])))

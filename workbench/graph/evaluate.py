@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from workbench.graph.dataflow import kept_transposed
-from workbench.graph.graph import Graph, GraphBuilder, GraphError, Node, Opaque
+from workbench.graph.graph import Builder, Graph, GraphError, Node, Opaque
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.registry import replacements
@@ -418,7 +418,7 @@ def _folded(
 
     taken = set(graph.weights)
 
-    def stored(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+    def stored(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
         if i not in folded:
             return None
         name = f"folded_{len(builder.nodes)}"

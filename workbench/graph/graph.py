@@ -19,9 +19,12 @@ from workbench.ops.inputs_and_opaque import REFERENCES, RUNTIME
 from workbench.ops.registry import replacements
 from workbench.run.display import Face
 from workbench.support import orders
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     import graphviz
+    import networkx as nx
+    from onnx import ModelProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def _remembered(
 
 #: Adds a node's value to a copy: ``(builder, node's number, node, operands in the copy) -> value in the copy``,
 #: or None for the node as it is.
-Make = Callable[["GraphBuilder", int, "Node", list[int]], int | None]
+Make = Callable[["Builder", int, "Node", list[int]], int | None]
 
 
 class GraphError(ValueError):
@@ -111,6 +114,11 @@ class Node:
     def attr(self, name: str) -> Any:
         """Return the attribute called ``name``."""
         return self.attrs[spec_of(self.op).attr_names.index(name)]
+
+    def __repr__(self) -> str:
+        from workbench.graph.text import node_text
+
+        return f"Node {node_text(self)}"
 
     def named_attrs(self) -> dict[str, Any]:
         """Return the attributes by name."""
@@ -159,7 +167,7 @@ class Graph(Face):
     input may be unused, and an output is a name and a node. ``weights`` and ``opaques`` contain the records
     to which the nodes ``weight[name]`` and ``opaque[key]`` refer. For a graph that was read from a file,
     ``info`` holds the rest of the file and ``labels`` the file's names of nodes. Build a graph with
-    :class:`GraphBuilder`.
+    :class:`~workbench.graph.GraphBuilder`.
     """
 
     nodes: tuple[Node, ...]
@@ -235,6 +243,28 @@ class Graph(Face):
 
         return graph_dot(self)
 
+    def to_svg(self) -> str:
+        """Return a drawing as SVG, for which no other program is needed; a note counts what is left out."""
+        return str(offered("graph_svg")(self), "utf-8")
+
+    def to_networkx(self) -> nx.MultiDiGraph[int]:
+        """Return the nodes as a networkx graph, with an edge from each operand to its reader.
+
+        A node has its ``op``, ``attrs`` by name and ``type``; an edge has the operand's ``position``.
+        """
+        import networkx as nx
+
+        found: nx.MultiDiGraph[int] = nx.MultiDiGraph(name=self.name)
+        for i, node in enumerate(self.nodes):
+            found.add_node(i, op=node.op, attrs=node.named_attrs(), type=node.type)
+            found.add_edges_from((j, i, {"position": k}) for k, j in enumerate(node.inputs))
+        return found
+
+    def to_onnx(self) -> ModelProto:
+        """Return the graph as an ONNX model; see :func:`workbench.to_onnx`."""
+        found: ModelProto = offered("to_onnx")(self)
+        return found
+
     def __len__(self) -> int:
         return len(self.nodes)
 
@@ -287,7 +317,7 @@ class Graph(Face):
             keep: The nodes to copy; by default all. Inputs are always copied.
             share: Whether equal applications become one node.
         """
-        builder = GraphBuilder(self.name, share=share)
+        builder = Builder(self.name, share=share)
         place = builder.copy(self, make, keep=keep)
         return builder.graph([(name, place[i]) for name, i in self.outputs])
 
@@ -371,16 +401,10 @@ def _extents(shape: Sequence[int]) -> tuple[int, ...]:
         raise TypeMismatch(f"a shape must consist of whole numbers, got {shape!r}") from None
 
 
-class GraphBuilder:
+class Builder:
     """A collection of nodes from which a :class:`Graph` is made.
 
     Values are node positions (integers). Equal applications share a node unless ``share=False``.
-
-    >>> b = GraphBuilder()
-    >>> x = b.input("x", (1, 8))
-    >>> y = b.op("relu", b.op("matmul", x, b.weight((8, 4))))
-    >>> b.graph({"y": y}).operators()
-    {'matmul': 1, 'relu': 1}
     """
 
     def __init__(self, name: str = "graph", *, share: bool = True, seed: int = 0) -> None:
@@ -396,7 +420,7 @@ class GraphBuilder:
         self._seen: dict[tuple[Any, ...], int] = {}
 
     @classmethod
-    def of(cls, graph: Graph) -> GraphBuilder:
+    def of(cls, graph: Graph) -> Builder:
         """Return a builder with the inputs, weights, opaque operators and info of a graph."""
         builder = cls(graph.name)
         builder.weights, builder.opaques, builder.info = dict(graph.weights), dict(graph.opaques), graph.info
@@ -482,6 +506,8 @@ class GraphBuilder:
                 name += "_"
         if name in self.weights:
             raise GraphError(f"weight names must be unique, got {name!r}, which already exists")
+        if isinstance(shape, str):
+            raise TypeMismatch(f"a shape must consist of whole numbers, got {shape!r} (try name={shape!r})")
         if isinstance(data, str):
             raise TypeMismatch(f"the data of a weight must be an array, got {data!r} (try dtype={data!r})")
         if data is not None:

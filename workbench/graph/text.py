@@ -29,13 +29,17 @@ def format_attrs(node: Node) -> str:
     return f"[{', '.join(shown)}]" if shown else ""
 
 
+def node_text(node: Node) -> str:
+    """Return a node on one line: ``conv2d[groups=1](%0, %1) : float32[1, 8, 4, 4]``."""
+    operands = f"({', '.join(f'%{j}' for j in node.inputs)})" if node.inputs else ""
+    return f"{node.op}{format_attrs(node)}{operands} : {node.type}"
+
+
 def format_graph(graph: Graph) -> str:
     """Return one line per node: ``%3 = conv2d[groups=1](%0, %1) : float32[1, 8, 4, 4]``."""
     lines = [f"graph {graph.name}"]
     for i, node in enumerate(graph.nodes):
-        attrs = format_attrs(node)
-        operands = f"({', '.join(f'%{j}' for j in node.inputs)})" if node.inputs else ""
-        lines.append(f"  %{i} = {node.op}{attrs}{operands} : {node.type}")
+        lines.append(f"  %{i} = {node_text(node)}")
     lines += [f"  return {name} = %{i}" for name, i in graph.outputs]
     return "\n".join(lines)
 

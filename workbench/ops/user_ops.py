@@ -125,8 +125,8 @@ def operator(
     ... def square(x):
     ...     "x * x"
     ...     return x * x
-    >>> from workbench.graph import GraphBuilder
-    >>> b = GraphBuilder()
+    >>> from workbench.graph import Builder
+    >>> b = Builder()
     >>> b.type(b.op("square", b.input("x", (2, 3))))
     float32[2, 3]
     """

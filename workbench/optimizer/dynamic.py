@@ -7,13 +7,13 @@ other bindings, as graphs and as the files that are given and saved.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.at_sizes import type_at, unproved
 from workbench.frontends.model import Model, ModelError
+from workbench.frontends.onnx.file import joined
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from workbench.certification.regions import Correspondence
     from workbench.frontends.model import Fixed, SymbolTable
+    from workbench.frontends.onnx.file import Apart
 
 #: Most elements of the values of two graphs that are compared at another binding.
 _COMPARED: Final = 1 << 24
@@ -71,17 +72,14 @@ class Dynamic:
 
     def model(self) -> ModelProto:
         """Return the result as an ONNX model with its symbolic dimensions."""
-        from workbench.frontends import to_onnx
+        return joined(self.apart())
+
+    def apart(self) -> Apart:
+        """Return the model with its large weights stored apart."""
+        from workbench.frontends.onnx.exporter import to_onnx_apart
 
         assert self.graph is not None
-        return to_onnx(self.graph, symbols=self.table)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the result as an ONNX file with its symbolic dimensions."""
-        from workbench.frontends import save_onnx
-
-        assert self.graph is not None
-        save_onnx(self.graph, path, symbols=self.table)
+        return to_onnx_apart(self.graph, symbols=self.table)
 
     def lines(self) -> list[str]:
         """Return the lines of a summary: dimensions kept and fixed, bindings checked, notes."""

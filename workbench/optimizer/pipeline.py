@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench.costs import CostModel
 from workbench.costs.lazy_measured import economical
 from workbench.costs.model import Accelerator
+from workbench.costs.registry import Given
 from workbench.costs.registry import cost_model as cost_model_of
 from workbench.frontends.model import ModelLike
 from workbench.frontends.model_file import open_model
@@ -47,7 +48,7 @@ def optimize(
     args: object = None,
     *,
     rules: Rules = "default",
-    cost: str | os.PathLike[str] | CostModel | None = None,
+    cost: str | os.PathLike[str] | Given | None = None,
     dims: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
     keep_inputs: bool = False,
@@ -80,9 +81,9 @@ def optimize(
         rules: the name of a rule set, the path of a file, rules, or several of these together:
             ``["default", "mine.rules"]``. The rules of a ``.rules`` file are judged before they are used, and
             of a file of TASO or Tensat the sound ones are used.
-        cost: the name of a cost model (``"analytic"``, ``"cpu"``), a cost model, or the path of a recorded
-            table. By default a graph is priced by ``"analytic"``, any other model by ``"cpu"``: this
-            machine.
+        cost: the name of a cost model (``"analytic"``, ``"cpu"``), a cost model, a function from an operator
+            instance to microseconds, or the path of a recorded table. By default a graph is priced by
+            ``"analytic"``, any other model by ``"cpu"``: this machine.
         dims: sizes at which symbolic dimensions are fixed on purpose.
         sizes: sizes of symbolic dimensions to price at; the dimensions stay symbolic. ``dynamic`` of the
             result reports on every dimension.

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from workbench.optimizer.record import Placement, RunRecord, SaturationFigures, SearchFigures, to_json
-from workbench.optimizer.summary import running_operators, text_of
+from workbench.optimizer.summary import running_operators, summary_rows, text_of
 from workbench.run.display import Face
 from workbench.run.trace import StopReason, Trace
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from onnx import ModelProto
     from torch.nn import Module
 
     from workbench.certification.certificate import Certificate
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from workbench.egraph import EGraph
     from workbench.extraction import Solution
     from workbench.frontends.model import Model
+    from workbench.frontends.onnx.file import Apart
     from workbench.graph import Graph
     from workbench.optimizer.dynamic import Dynamic
     from workbench.rules import RuleSet
@@ -77,16 +80,51 @@ class Result(Face, ABC):
         """
         from workbench.frontends import save_model
         from workbench.frontends.model_file import is_taso_model
-        from workbench.frontends.runtime import cleaned_model
+        from workbench.frontends.onnx.file import write_apart
 
         if is_taso_model(path):
             save_model(self.graph, path)
-        elif self.graph is self.original and self.given is not None:
-            cleaned_model(self.given).save(path)
-        elif self.dynamic is not None and self.dynamic.kept:
-            self.dynamic.save(path)
         else:
-            save_model(self.graph, path)
+            write_apart(self._model(), path)
+
+    def _model(self) -> Apart:
+        from workbench.frontends.onnx.exporter import to_onnx_apart
+        from workbench.frontends.runtime import cleaned_model
+
+        if self.graph is self.original and self.given is not None:
+            return cleaned_model(self.given).apart
+        if self.dynamic is not None and self.dynamic.kept:
+            return self.dynamic.apart()
+        return to_onnx_apart(self.graph)
+
+    def to_onnx(self) -> ModelProto:
+        """Return what :meth:`save` writes, with all weights inside; at most 2 GiB have a place in one model."""
+        from workbench.frontends.onnx.file import joined
+
+        return joined(self._model())
+
+    def run(self, *inputs: np.ndarray, **named: np.ndarray) -> dict[str, np.ndarray]:
+        """Run what :meth:`save` writes once in ONNX Runtime and return its outputs by name.
+
+        The inputs are given in order, by name, or as one mapping. The model is loaded anew by each call. Raise
+        TypeError for more inputs than the model has, RuntimeFailure if the runtime refuses the inputs.
+        """
+        from workbench.frontends.runtime import run_session, session
+
+        names = list(self.original.input_types)
+        if len(inputs) == 1 and isinstance(inputs[0], Mapping):
+            named, inputs = {**inputs[0], **named}, ()
+        given = {**dict(zip(names, inputs, strict=False)), **named}
+        if len(inputs) > len(names) or not given.keys() >= {*names}:
+            got = f"{len(inputs)} in order" if inputs else ", ".join(named) or "none"
+            raise TypeError(f"the inputs must be {', '.join(names)}, in order or by name, got {got}")
+        return run_session(session(self._model()), given)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the summary as a table: one row per stage, with its seconds and its figures."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(row) for row in summary_rows(self)])
 
     def record(self) -> RunRecord:
         """Return all figures of the result."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.extraction.registry import OWN
 from workbench.run.settings import setting
 from workbench.saturation.limits import Limits
 from workbench.support.processes import SOLVER_MEMORY
 
 if TYPE_CHECKING:
-    from workbench.devices.targets import Target
+    from workbench.devices.targets import Load, Target
+    from workbench.extraction.registry import Extractor
 
 
 #: The settings that decide a result's figures; the others decide how it was checked.
@@ -44,7 +46,7 @@ class Settings(Limits):
         metavar="S",
         above=0,
     )
-    extractor: str = setting(
+    extractor: str | Extractor = setting(
         "exact", "Extraction method: tree, dag or exact (to optimality).", metavar="tree|dag|exact"
     )
     extraction_seconds: float | None = setting(
@@ -65,7 +67,7 @@ class Settings(Limits):
         False, "Apply refuted rules of a .rules file too, with a warning.", metavar="BOOL"
     )
     measure: int = setting(0, "Time the N best results and keep the fastest.", least=0)
-    measure_on: str | Target = setting(
+    measure_on: str | Target | Load = setting(
         "onnxruntime",
         "Target of measure: onnxruntime, torch, torch+compile, torch:cuda, torch:cuda+graph.",
         metavar="TARGET",
@@ -83,6 +85,10 @@ class Settings(Limits):
         above=0,
     )
     profile: bool = setting(False, "Record the seconds of every rule.", metavar="BOOL")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "extractor", OWN.named(self.extractor))
+        Limits.__post_init__(self)
 
     def limits(self) -> Limits:
         """Return the limits of the saturation alone."""

@@ -198,6 +198,9 @@ class Rule(Face):
     def __str__(self) -> str:
         return format_rule(self)
 
+    def __repr__(self) -> str:
+        return f"Rule {self}"
+
 
 def subterms(term: Term) -> Iterator[Term]:
     """Yield a term and all terms inside it, operands first."""

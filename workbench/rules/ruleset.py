@@ -62,7 +62,9 @@ class RuleSet(Face):
     def __len__(self) -> int:
         return len(self.rules)
 
-    def __getitem__(self, name: str) -> Rule:
+    def __getitem__(self, name: str | int) -> Rule:
+        if isinstance(name, int):
+            return self.rules[name]
         for rule in self.rules:
             if rule.name == name:
                 return rule

@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Container
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
+
+#: What people look for under another name: the call that does it.
+_CALLED: Final = {
+    "draw": "view(), or to_svg() of a graph",
+    "plot": "view(), or a function of workbench.faces.plots",
+    "report": "save_html(path)",
+    "show": "view()",
+    "to_dict": "summary()",
+    "to_html": "save_html(path)",
+    "to_json": "summary(), or workbench.egraph.save_json of an e-graph",
+}
 
 
 class Face:
@@ -26,6 +37,12 @@ class Face:
         self, include: Container[str] | None = None, exclude: Container[str] | None = None
     ) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": offered("static_html")(self)}
+
+    def __getattr__(self, name: str) -> Any:
+        hint = f" (try {_CALLED[name]})" if name in _CALLED else ""
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self
+        )
 
     def view(self, **options: Any) -> AnyWidget:
         """Return the object as a widget: a stepper for stepwise objects, a viewer for graphs.

@@ -28,6 +28,18 @@ T = TypeVar("T")
 _KEY: Final = "setting"
 #: The plain types of settings, and the words for their values in a message.
 _KINDS: Final = {"bool": "True or False", "int": "a whole number", "float": "a number", "str": "a text"}
+#: The settings by the names that other programs give them.
+_MEANT: Final = {
+    "timeout": ("seconds",),
+    "time_limit": ("seconds",),
+    "node_limit": ("e_nodes",),
+    "iter_limit": ("iterations",),
+    "iteration_limit": ("iterations",),
+    "limits": ("e_nodes", "seconds", "iterations"),
+    "verbose": ("profile",),
+    "method": ("extractor",),
+    "target": ("measure_on",),
+}
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -139,7 +151,9 @@ def changed(settings: S, changes: Mapping[str, Any], owner: str) -> S:
     known = settings_of(settings)
     for name in changes:
         if name not in known:
-            raise TypeError(f"{owner}() has no argument {name!r}{nearest(name, known)}")
+            meant = [s for s in _MEANT.get(name, ()) if s in known]
+            hint = f"; did you mean {' or '.join(meant)}?" if meant else nearest(name, known)
+            raise TypeError(f"{owner}() has no argument {name!r}{hint}")
     return dataclasses.replace(settings, **changes) if changes else settings
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from workbench.run.display import Face
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 N = TypeVar("N", int, float)
 
@@ -129,7 +131,8 @@ class Trace(Face):
         return self._steps
 
     def __repr__(self) -> str:
-        return f"Trace(meta={self.meta!r}, steps={self.steps!r})"
+        last = f", {self._steps[-1].e_nodes} e-nodes" if self._steps else ""
+        return f"Trace of {self.meta.get('graph', 'a run')!r}: {len(self._steps)} steps{last}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Trace) and (self.meta, self.steps) == (other.meta, other.steps)
@@ -167,6 +170,11 @@ class Trace(Face):
             self._costs = costs
             return
         self.steps[:] = [replace(step, cost=costs.get(step.index, step.cost)) for step in self.steps]
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the growth by iteration; see :func:`workbench.faces.plots.plot_growth`."""
+        drawn: Axes = offered("plot_growth")(self, ax)
+        return drawn
 
     def frame(self) -> pd.DataFrame:
         """Return one row per step: seconds (also cumulative), sizes, matches, cost, bound, kind, note."""

@@ -13,7 +13,7 @@ from workbench.graph.dataflow import numbers_in
 from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import packed
 from workbench.rules.pattern import App, Rule, format_rule, operators_of
-from workbench.rules.ruleset import RuleSet
+from workbench.rules.ruleset import RuleSet, rule_set
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation.compile import MOVEMENT, CompiledRule, compile_rule
@@ -112,7 +112,7 @@ class Saturation(Stepwise):
 
     Args:
         graph: The start graph.
-        rules: The rules.
+        rules: The rules; without them the default ones.
         limits: The limits; by default those of :class:`Limits`.
         profile: Whether every rule is timed separately.
         engine: An engine that another saturation no longer needs; by default a new one.
@@ -129,7 +129,7 @@ class Saturation(Stepwise):
     def __init__(
         self,
         graph: Graph,
-        rules: RuleSet | Sequence[Rule],
+        rules: RuleSet | Sequence[Rule] | None = None,
         limits: Limits | None = None,
         *,
         profile: bool = False,
@@ -138,6 +138,7 @@ class Saturation(Stepwise):
         background: Sequence[Callable[[], object]] = (),
     ) -> None:
         super().__init__()
+        rules = rule_set("default") if rules is None else rules
         self.keep = keep
         self.snapshots: list[EGraph] = []
         self.graph = graph

@@ -12,6 +12,8 @@ from importlib.util import find_spec, spec_from_loader
 from types import CodeType, ModuleType
 from typing import Any
 
+from workbench.support.messages import nearest
+
 
 def door(
     package: str,
@@ -45,7 +47,8 @@ def door(
             warnings.warn(f"{package}.{name} is now {home}.{name}", DeprecationWarning, stacklevel=2)
             return getattr(import_module(home), name)
         if name not in places:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            hint = nearest(name, places)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         value = getattr(import_module(places[name]), name)
         setattr(sys.modules[package], name, value)  # the next access does not call this function
         return value

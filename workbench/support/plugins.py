@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import re
 import warnings
@@ -72,6 +73,24 @@ class Named(Generic[T]):
         if thing is not None:
             add(thing)
         return add
+
+    def named(self, thing: str | T) -> str:
+        """Return the name of a thing that is given by name or as it is; the latter is registered by its own name.
+
+        >>> table = Named("colour", "colours", "", lambda: ["red"])
+        >>> def red(): ...
+        >>> table.named(red), table.named("red")
+        ('red-2', 'red')
+        """
+        if isinstance(thing, str):
+            return thing
+        own = "".join(
+            c if c.isalnum() else "-" for c in getattr(thing, "__name__", type(thing).__name__)
+        ).strip("-")
+        names = (own if n == 1 else f"{own}-{n}" for n in itertools.count(1))
+        name = next(n for n in names if n not in self._built_in() and self._own.get(n, thing) is thing)
+        self.register(name, thing)
+        return name
 
     def forget(self, name: str) -> None:
         """Remove a thing that was registered; raise KeyError if none has the name."""

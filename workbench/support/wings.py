@@ -1,4 +1,4 @@
-"""What the core asks of the wings, by name.
+"""What the core asks of the wings, and a graph of the writer of files, by name.
 
 The core imports no wing. It calls what a wing offers by a name of this table; the wing is imported then, and a
 core without wings does everything else.
@@ -25,7 +25,9 @@ _OFFERS: Final = {
     "judged_rules": "laws.verification.admission:judged",
     "judge_range": "laws.verification.half_precision:judge_range",
     "sound_rules": "laws.verification.admission:sound_rules",
+    "graph_svg": "faces.views.graphs:graph_svg",
     "page": "faces.views:page",
+    "plot_growth": "faces.plots:plot_growth",
     "static_html": "faces.views:static_html",
     "view": "faces.views:view",
     "import_taso_model": "studies.taso.model_reader:import_taso_model",
@@ -36,6 +38,8 @@ _OFFERS: Final = {
     "solve_tensat": "studies.tensat:solve_tensat",
     "certify_torch": "torch.certifying:certify_torch",
     "exported": "torch.exported:exported",
+    "to_onnx": "frontends:to_onnx",
+    "torch_target": "torch.target:Torch",
     "to_torch": "torch.module:to_module",
     "tensat_problem": "studies.tensat:tensat_problem",
 }

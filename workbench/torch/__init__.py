@@ -1,4 +1,4 @@
-"""PyTorch: the backend of ``torch.compile``, what it did, and modules as graphs and back.
+"""PyTorch: the backend of ``torch.compile``, what it did, modules as graphs and back, graphs run by torch.
 
 ``torch.compile(model, backend="workbench")`` needs no import: torch finds the backend by its entry point. The names
 are imported when they are first used, so that what is said without torch is a sentence.

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import torch
 from torch import fx
 
-from workbench.graph import GraphBuilder
+from workbench.graph import Builder
 from workbench.ops import TensorType
 from workbench.torch.sizes import Sizes, is_number
 
@@ -35,7 +35,7 @@ class Call:
     ``sizes`` stands for a symbolic one.
     """
 
-    builder: GraphBuilder
+    builder: Builder
     arguments: Mapping[str, Any]
     values: Mapping[fx.Node, Value]
     kinds: tuple[TensorType, ...]

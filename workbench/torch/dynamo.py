@@ -18,7 +18,7 @@ from torch import fx
 
 from workbench.costs import CostModel
 from workbench.egraph.at_sizes import unproved
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Builder, Graph
 from workbench.rules import RuleSet
 from workbench.run.trace import StopReason
 from workbench.support.disk_cache import remembered
@@ -216,7 +216,7 @@ class Found:
         """
         if not self.operators:
             return None
-        builder = GraphBuilder.of(source.graph)
+        builder = Builder.of(source.graph)
         places: list[int] = []
         for op, operands, attrs in self.operators:
             places.append(builder.apply(op, [places[j] for j in operands], attrs))

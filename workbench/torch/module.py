@@ -9,8 +9,8 @@ import torch
 from torch import fx, nn
 
 from workbench.devices.device import open_device
-from workbench.devices.executor import check_executable, to_tensor
 from workbench.graph import Graph, Node
+from workbench.torch.executor import check_executable, to_tensor
 from workbench.torch.writer import apply, constant
 
 
@@ -25,8 +25,8 @@ def to_module(graph: Graph) -> nn.Module:
     Raises:
         NotExecutable: If an operator has no form in torch.
 
-    >>> from workbench.graph import GraphBuilder
-    >>> b = GraphBuilder()
+    >>> from workbench.graph import Builder
+    >>> b = Builder()
     >>> w = b.weight((3, 2), name="head.weight")
     >>> module = to_module(b.graph({"y": b.op("matmul", b.input("x", (4, 3)), w)}))
     >>> [*module.state_dict()], module(torch.ones(4, 3)).shape

@@ -16,7 +16,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from workbench.egraph.at_sizes import GIVEN, typed
-from workbench.graph import Graph, GraphBuilder, GraphError, Opaque
+from workbench.graph import Graph, Builder, GraphError, Opaque
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable
 from workbench.torch.aten import TABLE, Call, NotModelled, Value
@@ -58,7 +58,7 @@ class TorchGraph:
     module: fx.GraphModule
     graph: Graph
     sizes: Sizes
-    builder: GraphBuilder
+    builder: Builder
     values: dict[fx.Node, Value]
     results: dict[str, fx.Node]
     kept: dict[str, fx.Node]
@@ -191,7 +191,7 @@ def read(module: fx.GraphModule, *, training: bool, frozen: Collection[int] = ()
 
 
 def _read_at(module: fx.GraphModule, sizes: Sizes, training: bool, frozen: Collection[int]) -> TorchGraph:
-    builder = GraphBuilder("torch")
+    builder = Builder("torch")
     values: dict[fx.Node, Value] = {}
     kept: dict[str, fx.Node] = {}
     unknown: dict[str, str] = {}
@@ -238,7 +238,7 @@ def _single(value: Value) -> int:
 
 def _read(
     node: fx.Node,
-    builder: GraphBuilder,
+    builder: Builder,
     values: dict[fx.Node, Value],
     kept: dict[str, fx.Node],
     unknown: dict[str, str],
@@ -284,7 +284,7 @@ def tensors_of(node: fx.Node) -> list[fx.Node]:
     return [n for n in node.all_input_nodes if not is_number(n.meta.get("val"))]
 
 
-def _open(builder: GraphBuilder, before: int, sizes: Sizes) -> str:
+def _open(builder: Builder, before: int, sizes: Sizes) -> str:
     """Return why new nodes of a builder may not have their types at every size; empty if they have."""
     if not sizes.hints:
         return ""

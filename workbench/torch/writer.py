@@ -12,11 +12,11 @@ from torch import fx
 from torch.utils._pytree import tree_map
 
 from workbench.devices.device import open_device
-from workbench.devices.executor import to_tensor
 from workbench.egraph.at_sizes import attrs_at
 from workbench.graph import Graph
 from workbench.ops import spec_of
 from workbench.symbolic.integers import Int
+from workbench.torch.executor import to_tensor
 from workbench.torch.reader import NotRead, TorchGraph, storage_of, tensors_of
 from workbench.torch.sizes import NotSized, integer, is_number, symbol_nodes, write_integer
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Value
 from zoo.layers import Weights
 
 
-def _constant(b: GraphBuilder, data: np.ndarray) -> int:
+def _constant(b: GraphBuilder, data: np.ndarray) -> Value:
     return b.weight(data=np.asarray(data, np.float32))
 
 
@@ -33,7 +33,7 @@ class _Adapters:
         second = self.weights.matrix(self.rank, out)
         return w, first, second, self.weights.normal(out, size=0.1) if self.bias else None
 
-    def product(self, value: int, whole: np.ndarray, shift: np.ndarray | None) -> int:
+    def product(self, value: int, whole: np.ndarray, shift: np.ndarray | None) -> Value:
         y = self.b.op("matmul", value, _constant(self.b, whole))
         return y if shift is None else self.b.op("add", y, _constant(self.b, shift))
 
@@ -41,7 +41,7 @@ class _Adapters:
         """Return the weight W + s·A·B."""
         return w.astype(np.float64) + self.factor * (first.astype(np.float64) @ second.astype(np.float64))
 
-    def linear(self, value: int, into: int, out: int) -> int:
+    def linear(self, value: int, into: int, out: int) -> Value:
         w, first, second, shift = self.drawn(into, out)
         if self.by_hand:
             return self.product(value, self.merged(w, first, second), shift)
@@ -51,7 +51,7 @@ class _Adapters:
         low = self.b.op("matmul", low, _constant(self.b, second))
         return self.b.op("add", y, self.b.op("mul", low, _constant(self.b, np.array(self.factor))))
 
-    def linears(self, value: int, width: int, count: int, together: bool) -> list[int]:
+    def linears(self, value: int, width: int, count: int, together: bool) -> list[Value]:
         """Return several projections of one operand; ``together`` joins them in one product."""
         if not (self.by_hand and together):
             return [self.linear(value, width, width) for _ in range(count)]
@@ -101,11 +101,11 @@ def lora(
     depth = hidden // heads
     adapters = _Adapters(b, weights, rank, factor, bias, dropout, by_hand)
 
-    def heads_of(value: int, perm: tuple[int, ...]) -> int:
+    def heads_of(value: int, perm: tuple[int, ...]) -> Value:
         split = b.op("reshape", value, shape=(batch, sequence, heads, depth))
         return b.op("transpose", split, perm=perm)
 
-    def norm(value: int) -> int:
+    def norm(value: int) -> Value:
         scale, shift = 1 + weights.normal(hidden, size=0.1), weights.normal(hidden, size=0.1)
         return b.op("layernorm", value, _constant(b, scale), _constant(b, shift), axis=-1)
 

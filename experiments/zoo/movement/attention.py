@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Value
 from zoo.layers import Weights
 
 
-def _number(b: GraphBuilder, value: float) -> int:
+def _number(b: GraphBuilder, value: float) -> Value:
     return b.weight(data=np.array(value, np.float32))
 
 
@@ -103,7 +103,7 @@ def latent(
         turned = b.op("transpose", k, perm=(0, 2, 1))
     else:
 
-        def projected(data: np.ndarray) -> int:
+        def projected(data: np.ndarray) -> Value:
             y = b.op("matmul", c, b.weight(data=np.ascontiguousarray(data.reshape(rank, -1))))
             y = b.op("reshape", y, shape=(1, positions, heads, data.shape[-1]))
             return b.op("transpose", y, perm=(0, 2, 1, 3))

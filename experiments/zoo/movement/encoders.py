@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Value
 from zoo.layers import Weights
 
 
@@ -20,11 +20,11 @@ class _Network:
     heads: int
     positions: int
 
-    def constant(self, data: np.ndarray | float) -> int:
+    def constant(self, data: np.ndarray | float) -> Value:
         """Return a weight with these elements, in float32."""
         return self.b.weight(data=np.asarray(data, np.float32))
 
-    def linear(self, x: int, into: int, out: int) -> int:
+    def linear(self, x: int, into: int, out: int) -> Value:
         """Return a linear layer of a value as exporters write it: a product, added to the bias."""
         w, shift = (
             self.constant(self.weights.matrix(into, out)),
@@ -32,22 +32,22 @@ class _Network:
         )
         return self.b.op("add", shift, self.b.op("matmul", x, w))
 
-    def norm(self, x: int, width: int, eps: float) -> int:
+    def norm(self, x: int, width: int, eps: float) -> Value:
         """Return a layer norm of a value."""
         scale, shift = 1 + self.weights.normal(width, size=0.1), self.weights.normal(width, size=0.1)
         return self.b.op("layernorm", x, self.constant(scale), self.constant(shift), axis=-1, eps=eps)
 
-    def split(self, x: int, perm: tuple[int, ...]) -> int:
+    def split(self, x: int, perm: tuple[int, ...]) -> Value:
         """Return the heads of queries, keys or values."""
         batch, count, width = self.b.type(x).shape
         apart = self.b.op("reshape", x, shape=(batch, count, self.heads, width // self.heads))
         return self.b.op("transpose", apart, perm=perm)
 
-    def row(self, x: int, at: int) -> int:
+    def row(self, x: int, at: int) -> Value:
         """Return one row of a value, which stays a value of three axes."""
         return self.b.op("slice", x, axis=-2, start=at, stop=at + 1)
 
-    def attention(self, x: int, mask: int | None, read: int | None) -> int:
+    def attention(self, x: int, mask: int | None, read: int | None) -> Value:
         """Return attention; if one row is ``read``, its query alone goes through the weight of the keys."""
         b, width = self.b, self.b.type(x).shape[-1]
         size = width // self.heads
@@ -74,7 +74,7 @@ class _Network:
         mixed = b.op("matmul", mixed, self.constant(wv.reshape(of_heads).transpose(1, 0, 2)[None]))
         return self.linear(b.op("add", self._joined(mixed), self.constant(shift)), width, width)
 
-    def _joined(self, mixed: int) -> int:
+    def _joined(self, mixed: int) -> Value:
         batch, heads, count, size = self.b.type(mixed).shape
         rows = self.b.op("transpose", mixed, perm=(0, 2, 1, 3))
         return self.b.op("reshape", rows, shape=(batch, count, heads * size))

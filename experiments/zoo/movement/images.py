@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.graph import GraphBuilder
+from workbench.graph import GraphBuilder, Value
 from zoo.layers import Norm, Weights
 
 
@@ -48,12 +48,12 @@ class Kernel:
         )
 
 
-def stored(b: GraphBuilder, array: np.ndarray) -> int:
+def stored(b: GraphBuilder, array: np.ndarray) -> Value:
     """Add a weight and return its value."""
     return b.weight(data=np.ascontiguousarray(array, dtype=np.float32))
 
 
-def convolved(b: GraphBuilder, x: int, kernel: Kernel, **attrs: object) -> int:
+def convolved(b: GraphBuilder, x: Value, kernel: Kernel, **attrs: object) -> Value:
     """Add a convolution and return its value; a bias of zeros is left out."""
     operands = [x, stored(b, kernel.weight)]
     if kernel.bias.any():
@@ -61,7 +61,7 @@ def convolved(b: GraphBuilder, x: int, kernel: Kernel, **attrs: object) -> int:
     return b.op("conv2d", *operands, **attrs)
 
 
-def square(b: GraphBuilder, x: int, kernel: Kernel, stride: int = 1, groups: int = 1) -> int:
+def square(b: GraphBuilder, x: Value, kernel: Kernel, stride: int = 1, groups: int = 1) -> Value:
     """Add a convolution whose pads are half of its kernel's extent.
 
     Args:
@@ -75,7 +75,7 @@ def square(b: GraphBuilder, x: int, kernel: Kernel, stride: int = 1, groups: int
     return convolved(b, x, kernel, strides=stride, pads=(pad,) * 4, groups=groups)
 
 
-def transposed(b: GraphBuilder, x: int, kernel: Kernel) -> int:
+def transposed(b: GraphBuilder, x: Value, kernel: Kernel) -> Value:
     """Add a transposed convolution of stride 2 with a 4x4 kernel, which doubles the extents."""
     operands = [x, stored(b, kernel.weight.transpose(1, 0, 2, 3))]
     if kernel.bias.any():
@@ -83,25 +83,25 @@ def transposed(b: GraphBuilder, x: int, kernel: Kernel) -> int:
     return b.op("conv_transpose", *operands, strides=2, pads=(1, 1, 1, 1))
 
 
-def resized(b: GraphBuilder, x: int, size: Sequence[int]) -> int:
+def resized(b: GraphBuilder, x: Value, size: Sequence[int]) -> Value:
     """Add a bilinear interpolation to other extents, as torch computes it."""
     if b.type(x).shape[-2:] == tuple(size):
         return x
     return b.op("resize", x, size=tuple(size), mode="linear", coords="half_pixel")
 
 
-def doubled(b: GraphBuilder, x: int) -> int:
+def doubled(b: GraphBuilder, x: int) -> Value:
     """Add a resizing to twice the extents in which every element is repeated."""
     height, width = b.type(x).shape[-2:]
     return b.op("resize", x, size=(2 * height, 2 * width), mode="nearest")
 
 
-def silu(b: GraphBuilder, x: int) -> int:
+def silu(b: GraphBuilder, x: int) -> Value:
     """Add ``x · sigmoid(x)``."""
     return b.op("mul", x, b.op("sigmoid", x))
 
 
-def group_normalised(b: GraphBuilder, x: int, weights: Weights, groups: int = 32) -> int:
+def group_normalised(b: GraphBuilder, x: Value, weights: Weights, groups: int = 32) -> Value:
     """Add a normalisation of groups of channels, with a scale and a shift for every channel.
 
     Args:
@@ -129,7 +129,7 @@ def _paired(weight: np.ndarray, axis: int, odd: int) -> np.ndarray:
     return np.moveaxis(np.stack(pair), 0, axis)
 
 
-def convolved_doubled(b: GraphBuilder, x: int, kernel: Kernel) -> int:
+def convolved_doubled(b: GraphBuilder, x: Value, kernel: Kernel) -> Value:
     """Add a 3x3 convolution of a doubled image, computed before it is doubled.
 
     The elements of even and odd rows and columns are four convolutions with 2x2 kernels.
@@ -140,7 +140,7 @@ def convolved_doubled(b: GraphBuilder, x: int, kernel: Kernel) -> int:
     )
 
 
-def spread(b: GraphBuilder, x: int, kernel: Kernel) -> int:
+def spread(b: GraphBuilder, x: Value, kernel: Kernel) -> Value:
     """Add a transposed convolution like :func:`transposed` as four convolutions with 2x2 kernels."""
 
     def part(row: int, column: int) -> Kernel:
@@ -150,7 +150,7 @@ def spread(b: GraphBuilder, x: int, kernel: Kernel) -> int:
     return _interleaved(b, x, part)
 
 
-def _interleaved(b: GraphBuilder, x: int, part: Callable[[int, int], Kernel]) -> int:
+def _interleaved(b: GraphBuilder, x: Value, part: Callable[[int, int], Kernel]) -> Value:
     """Add convolutions for even and odd rows and columns, and the image that they make together."""
     parts = [
         convolved(b, x, part(row, column), pads=(1 - row, 1 - column, row, column))

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Value
 from zoo.layers import Weights
 from zoo.movement.images import Kernel, convolved, resized, square, stored
 
@@ -31,40 +31,40 @@ class _SegFormer:
         self.b = GraphBuilder("segformer", share=False)
         self.weights = Weights(seed)
 
-    def linear(self, x: int, matrix: np.ndarray, bias: np.ndarray) -> int:
+    def linear(self, x: Value, matrix: np.ndarray, bias: np.ndarray) -> Value:
         """Add a linear layer."""
         return self.b.op("add", self.b.op("matmul", x, stored(self.b, matrix)), stored(self.b, bias))
 
-    def drawn(self, x: int, out: int) -> int:
+    def drawn(self, x: Value, out: int) -> Value:
         """Add a linear layer with random weights."""
         into = self.b.type(x).shape[-1]
         return self.linear(x, self.weights.matrix(into, out), self.weights.normal(out, size=0.1))
 
-    def norm(self, x: int) -> int:
+    def norm(self, x: Value) -> Value:
         """Add a layer normalisation."""
         width = self.b.type(x).shape[-1]
         scale, shift = 1 + self.weights.normal(width, size=0.1), self.weights.normal(width, size=0.1)
         return self.b.op("layernorm", x, stored(self.b, scale), stored(self.b, shift), axis=-1, eps=1e-5)
 
-    def image(self, x: int, size: tuple[int, int]) -> int:
+    def image(self, x: Value, size: tuple[int, int]) -> Value:
         """Add the arrangement of tokens as an image."""
         n, _, channels = self.b.type(x).shape
         turned = self.b.op("transpose", x, perm=(0, 2, 1))
         return self.b.op("reshape", turned, shape=(n, channels, *size))
 
-    def tokens(self, x: int) -> int:
+    def tokens(self, x: Value) -> Value:
         """Add the arrangement of an image as tokens."""
         n, channels, height, width = self.b.type(x).shape
         rows = self.b.op("reshape", x, shape=(n, channels, height * width))
         return self.b.op("transpose", rows, perm=(0, 2, 1))
 
-    def heads(self, x: int, heads: int) -> int:
+    def heads(self, x: Value, heads: int) -> Value:
         """Add the division of tokens among heads."""
         n, places, width = self.b.type(x).shape
         split = self.b.op("reshape", x, shape=(n, places, heads, width // heads))
         return self.b.op("transpose", split, perm=(0, 2, 1, 3))
 
-    def attention(self, x: int, size: tuple[int, int], heads: int, reduction: int) -> int:
+    def attention(self, x: Value, size: tuple[int, int], heads: int, reduction: int) -> Value:
         """Add attention to positions whose number a strided convolution reduces."""
         b, (n, places, width) = self.b, self.b.type(x).shape
         seen = x
@@ -79,7 +79,7 @@ class _SegFormer:
         rows = b.op("transpose", mixed, perm=(0, 2, 1, 3))
         return self.drawn(b.op("reshape", rows, shape=(n, places, width)), width)
 
-    def block(self, x: int, size: tuple[int, int], heads: int, reduction: int) -> int:
+    def block(self, x: Value, size: tuple[int, int], heads: int, reduction: int) -> Value:
         """Add attention, and a feed-forward layer with a depthwise convolution inside."""
         b, width = self.b, self.b.type(x).shape[-1]
         x = b.op("add", x, self.attention(self.norm(x), size, heads, reduction))
@@ -88,7 +88,7 @@ class _SegFormer:
         inner = self.tokens(square(b, self.image(inner, size), kernel, groups=4 * width))
         return b.op("add", x, self.drawn(b.op("gelu", inner), width))
 
-    def features(self, x: int, widths: Sequence[int], depths: Sequence[int]) -> list[int]:
+    def features(self, x: Value, widths: Sequence[int], depths: Sequence[int]) -> list[Value]:
         """Add the four stages; return the tokens after each, as images."""
         found = []
         for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):
@@ -103,7 +103,7 @@ class _SegFormer:
             found.append(x)
         return found
 
-    def head(self, features: Sequence[int], decoder: int, classes: int, by_hand: bool) -> int:
+    def head(self, features: Sequence[Value], decoder: int, classes: int, by_hand: bool) -> Value:
         """Add the head: a linear layer of each feature, resized, fused and classified."""
         b = self.b
         size = b.type(features[0]).shape[-2:]

@@ -32,7 +32,7 @@ def test_the_library_is_listed():
 
 
 def test_a_test_of_a_product(mine):
-    found = json.loads(call("composite", mine, "--test", "gemm2", "M=N=20", "K=30", "--json").output)
+    found = json.loads(call("composite", mine, "--test", "gemm2", "M=N=20", "K=30", "--json", "-").output)
     assert found["operands"] == {"A": [20, 30], "B": [30, 20]}
     errors = {w["way"]: w["error"] for w in found["ways"]}
     assert errors["numpy"] < 1e-6
@@ -47,7 +47,7 @@ def test_a_table_for_people(mine):
 
 def test_leading_axes_and_attributes():
     found = json.loads(
-        call("composite", "library", "--test", "rms", "D=5", "~=2x3", "eps=0.5", "--json").output
+        call("composite", "library", "--test", "rms", "D=5", "~=2x3", "eps=0.5", "--json", "-").output
     )
     assert found["operands"] == {"x": [2, 3, 5], "g": [5]}
 
@@ -109,7 +109,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 @compiler
 def test_two_threads_are_compared_with_one_and_with_numpy():
-    out = call("composite", "library", "--test", "gemm", "M=N=K=40", "OMP=2", "--json").output
+    out = call("composite", "library", "--test", "gemm", "M=N=K=40", "OMP=2", "--json", "-").output
     rows = {row["way"]: row for row in json.loads(out)["ways"]}
     assert {"numpy", "C, 1 thread", "C"} <= set(rows)
     assert re.search(r"\d% of numpy's speed, [\d.]+× of one thread", rows["C"]["note"])

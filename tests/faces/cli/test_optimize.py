@@ -45,15 +45,53 @@ def test_an_ill_typed_model_is_2(run, tmp_path):
 def test_an_unbound_dimension_says_how_to_bind_it(run, tmp_path):
     path = tmp_path / "symbolic.onnx"
     onnx.save(two_matmuls(batch="height"), path)
-    for command in ("cost", "search"):
-        code, _, err = run(command, path)
-        assert code == 2
-        assert "'height'" in err
-        assert "--dim height=224" in err
-        assert "dims=" not in err
-    code, out, _ = run("cost", path, "--dim", "height=3")
+    code, _, err = run("search", path)
+    assert code == 2
+    assert "'height'" in err
+    assert "--dim height=224" in err
+    assert "dims=" not in err
+
+
+def test_what_only_looks_at_a_model_takes_usual_sizes(run, tmp_path):
+    path = tmp_path / "symbolic.onnx"
+    onnx.save(two_matmuls(batch="height"), path)
+    for words, shown in (
+        ((), "[224, 16]"),
+        (("--size", "height=5"), "[5, 16]"),
+        (("--dim", "height=3"), "[3, 16]"),
+    ):
+        code, out, _ = run("cost", path, *words)
+        assert code == 0
+        assert shown in out
+    assert run("cost", path, "--size", "width=5")[0] == 2
+
+
+def test_the_model_itself_is_replaced_by_force_alone(run, tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(two_matmuls(), path)
+    given = path.read_bytes()
+    code, _, err = run("optimize", path, "-o", path, "--no-time", "-q")
+    assert code == 2
+    assert "--force" in err
+    assert path.read_bytes() == given
+    assert run("optimize", path, "-o", path, "--force", "--no-time", "-q")[0] == 0
+    assert path.read_bytes() != given
+
+
+def test_without_a_file_it_says_that_nothing_is_written(run, tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(two_matmuls(), path)
+    code, out, _ = run("optimise", path, "--cost", "analytic", "-q")
     assert code == 0
-    assert "float32[3, 16]" in out
+    assert "nothing: no -o FILE was given" in out
+
+
+def test_the_output_takes_the_figures_alone(run, tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(two_matmuls(), path)
+    code, out, _ = run("optimize", path, "--cost", "analytic", "--json", "-", "-q")
+    assert code == 0
+    assert json.loads(out)["model"] == str(path)
 
 
 def test_symbolic_dimensions_are_kept_and_priced_at_a_size(run, tmp_path):
@@ -356,7 +394,7 @@ def test_a_text_of_tasos_is_optimised_and_written_by_the_extension(run, text, tm
     assert (code, err) == (0, "")
     assert ("without weights: the format has none" in out) == (name == "out.model")
     assert json.loads(figures.read_text())["coverage"]["modelled"] == {"matmul": 2, "add": 1}
-    again = json.loads(run("cost", output, "--cost", "analytic", "--json")[1])
+    again = json.loads(run("cost", output, "--cost", "analytic", "--json", "-")[1])
     assert {r["operator"] for r in again["operators"]} >= {"matmul"}
     assert again["total"] == pytest.approx(json.loads(figures.read_text())["optimized"])
 

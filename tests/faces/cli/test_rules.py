@@ -14,7 +14,7 @@ def test_rules_are_listed_with_law_and_status(run):
     lines = out.splitlines()
     assert lines[0].split() == ["rule", "status", "provenance", "law"]
     assert any(line.startswith("relu-twice") and "relu(relu(x)) => relu(x)" in line for line in lines)
-    records = json.loads(run("rules", "--json")[1])
+    records = json.loads(run("rules", "--json", "-")[1])
     assert len(records) == len(lines) - 2
     assert {r["status"] for r in records} <= {"tested", "theorem"}
     theorems = sum(r["status"] == "theorem" for r in records)
@@ -23,8 +23,8 @@ def test_rules_are_listed_with_law_and_status(run):
 
 
 def test_one_rule_or_a_pattern_can_be_asked_for(run):
-    assert [r["name"] for r in json.loads(run("rules", "relu-twice", "--json")[1])] == ["relu-twice"]
-    names = [r["name"] for r in json.loads(run("rules", "conv-*", "--json")[1])]
+    assert [r["name"] for r in json.loads(run("rules", "relu-twice", "--json", "-")[1])] == ["relu-twice"]
+    names = [r["name"] for r in json.loads(run("rules", "conv-*", "--json", "-")[1])]
     assert len(names) > 3
     assert all(n.startswith("conv-") for n in names)
     code, _, err = run("rules", "relu-twise")
@@ -33,7 +33,7 @@ def test_one_rule_or_a_pattern_can_be_asked_for(run):
 
 
 def test_rule_sets_are_listed(run):
-    records = json.loads(run("rules", "--sets", "--json")[1])
+    records = json.loads(run("rules", "--sets", "--json", "-")[1])
     assert {"default", "merge"} <= {r["set"] for r in records}
     assert "multi-pattern" in run("rules", "--sets")[1]
 

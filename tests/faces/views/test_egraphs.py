@@ -12,7 +12,7 @@ from workbench.faces.views.egraphs import (
     MOST_OPENED,
     Known,
     Part,
-    class_rows,
+    class_table,
     egraph_data,
     egraph_html,
     egraph_scene,
@@ -91,11 +91,13 @@ def test_steps_show_births_and_merges():
 
 
 def test_the_table_has_the_largest_classes_first(result, known):
-    rows = class_rows(known)
+    headings, rows = class_table(known)
+    assert headings[:4] == ("e-class", "e-nodes", "operators", "readers")
+    assert all(len(row) == len(headings) for row in rows)
     sizes = [row[1] for row in rows]
     assert sizes == sorted(sizes, reverse=True)
     assert sum(sizes) == len(result.egraph)
-    assert len(class_rows(known, most=3)) == 3
+    assert len(class_table(known, most=3)[1]) == 3
 
 
 def test_faces_are_small_and_say_what_is_cut(result, known):

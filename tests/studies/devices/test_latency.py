@@ -5,12 +5,12 @@ import pytest
 
 from tests.devices.graphs import image, products
 from workbench.costs import instances_of
-from workbench.devices.executor import draw_inputs, first_line
 from workbench.graph import GraphBuilder
 from workbench.studies.devices import latency
 from workbench.studies.devices.latency import measure_group, sum_of_operators
 from workbench.studies.devices.operators import Protocol
 from workbench.studies.devices.spec_io import GraphEntry, Results
+from workbench.torch.executor import draw_inputs, first_line
 
 QUICK = Protocol(0.5, "warm")
 
@@ -69,7 +69,7 @@ def test_what_other_groups_compiled_is_forgotten(cpu, monkeypatch, mode):
 
 
 def test_graphs_are_recorded_where_that_is_possible(pretended, monkeypatch):
-    monkeypatch.setattr("workbench.devices.kernels._fused", lambda *a: [])
+    monkeypatch.setattr("workbench.torch.kernels._fused", lambda *a: [])
     monkeypatch.setattr(type(pretended), "title", "pretended")
     modes = ("eager", "cuda-graph", "onnxruntime")
     results = Results({}, QUICK.record())

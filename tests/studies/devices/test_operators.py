@@ -125,7 +125,7 @@ def test_a_senseless_protocol_is_refused(milliseconds, caches):
 @pytest.mark.parametrize("caches", CACHES)
 @pytest.mark.slow
 def test_runs_are_recorded_and_views_are_free_where_launching_would_count(pretended, monkeypatch, caches):
-    monkeypatch.setattr("workbench.devices.kernels._fused", lambda *a: [])
+    monkeypatch.setattr("workbench.torch.kernels._fused", lambda *a: [])
     view = instance("transpose", [(8, 16)], (16, 8), ((1, 0),))
     results = Results({}, QUICK[caches].record())
     measure_instances([MATMUL, RELU, view], pretended, results, protocol=QUICK[caches])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +15,11 @@ from workbench.faces.cli import (
     laws,
     models,
     optimize,
+    show,
     studies,
 )
 from workbench.faces.cli.console import OK
-from workbench.faces.cli.options import APPLICATION
+from workbench.faces.cli.options import APPLICATION, GroupedCommand
 
 #: The commands; those of ``device`` and ``results`` are groups of their own.
 _COMMANDS = {
@@ -31,6 +34,7 @@ _COMMANDS = {
         extract.extract,
         models.why_not,
         models.cost,
+        show.show,
         studies.bench,
         studies.run,
         kernels.accelerators,
@@ -56,6 +60,11 @@ def _main(
     pass
 
 
+def _add(app: typer.Typer, name: str, command: Callable[..., Any], *, hidden: bool = False) -> None:
+    summary = inspect.cleandoc(command.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    app.command(name, cls=GroupedCommand, short_help=summary, hidden=hidden)(command)
+
+
 def application(verb: str | None = None) -> typer.Typer:
     """Return the application, with one command alone if ``verb`` is its name.
 
@@ -66,16 +75,16 @@ def application(verb: str | None = None) -> typer.Typer:
         help="Tensor-graph superoptimisation by equality saturation.",
         epilog="Exit codes: 0 done, 1 certificate failed, rule refuted, models differ or other failure, "
         "2 usage or bad input, 3 a result cannot be written, 130 interrupted before there was a result.",
-        add_completion=False,
         pretty_exceptions_enable=False,
         **APPLICATION,
     )
     made.callback()(_main)
     if verb in _COMMANDS:
-        made.command()(_COMMANDS[verb])
+        _add(made, verb, _COMMANDS[verb])
         return made
-    for command in _COMMANDS.values():
-        made.command()(command)
+    for name, command in _COMMANDS.items():
+        _add(made, name, command)
+    _add(made, "optimise", optimize.optimize, hidden=True)
     made.add_typer(device.app)
     made.add_typer(studies.app)
     return made

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import io
 import os
 import shutil
 import sys
 import textwrap
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
-from workbench.faces.cli.options import write_json, writing
+from workbench.faces.cli.options import OUTPUT, RESULT, write_json, writing
 from workbench.faces.cli.process import FULL, UNWRITABLE, begun, discard_output
 from workbench.run.progress import progress_line
 from workbench.run.trace import StopReason
@@ -59,6 +61,20 @@ def stop(code: int, message: str) -> NoReturn:
     raise typer.Exit(code)
 
 
+@contextlib.contextmanager
+def _results_alone(arguments: Mapping[str, Any]) -> Iterator[None]:
+    """Leave the output to a result if the command writes one to ``-``."""
+    if OUTPUT not in arguments.values():
+        yield
+        return
+    token = RESULT.set(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        RESULT.reset(token)
+
+
 def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
     """Wrap a command so that its exceptions become a message and an exit code.
 
@@ -71,7 +87,7 @@ def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
         if os.environ.get("WORKBENCH_DEBUG"):
             return command(*args, **kwargs)
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _results_alone(kwargs):
                 warnings.showwarning = _complain_of
                 return command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):

@@ -11,6 +11,7 @@ import typer
 
 from workbench.faces.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
 from workbench.faces.cli.options import (
+    JsonOption,
     LimitOption,
     QuietOption,
     check_input,
@@ -37,6 +38,8 @@ def extract(
             "tree|dag|exact|auto",
             "How to extract; also local, highs, cp-sat, filtered, tensat, tensat-integer, "
             "tensat-filtered, and those of packages.",
+            "--extractor",
+            "--method",
         ),
     ] = "auto",
     seconds: LimitOption = 60.0,
@@ -47,7 +50,7 @@ def extract(
     distance: Annotated[
         int, option("N", "With --k, e-classes in which two terms must differ at least.", min=1)
     ] = 1,
-    json: Annotated[Path | None, option("OUT", "Write the figures and the chosen e-nodes as JSON.")] = None,
+    json: JsonOption = None,
     trace: Annotated[bool, flag("--trace", "Show the steps.")] = False,
     quiet: QuietOption = False,
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.faces.cli.console import FAILED, reporting_errors, show_table, stop
-from workbench.faces.cli.options import flag, option, writing
+from workbench.faces.cli.options import JsonOption, check_results, flag, option, write_json, writing
 from workbench.support.files import write_atomic
 from workbench.support.messages import UnknownName
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 @reporting_errors
 def accelerators(
     unit: Annotated[
-        str | None, typer.Argument(metavar="[UNIT]", help="A unit, or a file.toml: show it.")
+        str | None, typer.Argument(metavar="UNIT", help="A unit, or a file.toml: show it.")
     ] = None,
     rules: Annotated[bool, flag("--rules", "Write the rules of the unit as a file of rules.")] = False,
     verify: Annotated[bool, flag("--verify", "Judge the rules of the unit; takes a minute or two.")] = False,
@@ -93,9 +92,12 @@ def composite(
             min=0, max=4, help="Print 1 the lowered equations, 2 simplified ones, 3 laws and ONNX, 4 C."
         ),
     ] = 0,
-    as_json: Annotated[bool, flag("--json", "Write the result of --test as JSON.")] = False,
+    json: JsonOption = None,
 ) -> None:
     """List the composites of a file, test one, or write its C or its ONNX function."""
+    check_results([json])
+    if json is not None and test is None:
+        raise ValueError("--json needs the figures of --test NAME")
     from workbench.kernels.codegen.trial import drawn_text
     from workbench.kernels.composites.files import drawing, library, load
     from workbench.kernels.composites.onnx_function import function_text
@@ -121,7 +123,7 @@ def composite(
     if emit_onnx is not None:
         typer.echo(function_text(one))
     if test is not None:
-        _test(one, given, as_json)
+        _test(one, given, json)
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
@@ -168,26 +170,24 @@ def _show(one: Composite, debug: int, given: Mapping[str, str]) -> Composite:
     return last
 
 
-def _test(one: Composite, given: Mapping[str, str], as_json: bool) -> None:
+def _test(one: Composite, given: Mapping[str, str], json: Path | None) -> None:
     from workbench.kernels.codegen.trial import trial
 
     found = trial(one, given)
-    if as_json:
-        ways = [asdict(way) for way in found.ways]
-        typer.echo(json.dumps({"composite": one.name, "operands": found.operands, "ways": ways}))
-    else:
-        show_table(
-            ("way", "relative error to float64", "seconds", "speed or reason"),
-            [
-                (
-                    w.way,
-                    "-" if w.error is None else f"{w.error:.2g}",
-                    "-" if w.seconds is None else f"{w.seconds:.3g}",
-                    w.note,
-                )
-                for w in found.ways
-            ],
-        )
+    ways = [asdict(way) for way in found.ways]
+    write_json(json, lambda: {"composite": one.name, "operands": found.operands, "ways": ways})
+    show_table(
+        ("way", "relative error to float64", "seconds", "speed or reason"),
+        [
+            (
+                w.way,
+                "-" if w.error is None else f"{w.error:.2g}",
+                "-" if w.seconds is None else f"{w.seconds:.3g}",
+                w.note,
+            )
+            for w in found.ways
+        ],
+    )
     wrong = [w.way for w in found.ways if w.wrong]
     if wrong:
         stop(FAILED, f"{one.name} is wrong in {', '.join(wrong)}")

@@ -21,15 +21,14 @@ from workbench.faces.cli.console import (
     stop,
 )
 from workbench.faces.cli.options import (
-    AsJsonOption,
     JobsOption,
+    JsonOption,
     LimitOption,
     QuietOption,
     check_input,
     check_results,
     flag,
     option,
-    to_json,
     write_json,
     writing,
 )
@@ -51,31 +50,28 @@ KERNEL: Final = 1.0
 @reporting_errors
 def rules(
     name: Annotated[
-        str | None, typer.Argument(metavar="[RULE]", help="A rule, or a pattern such as 'conv-*'.")
+        str | None, typer.Argument(metavar="RULE", help="A rule, or a pattern such as 'conv-*'.")
     ] = None,
     set_: Annotated[str, option("NAME", "Rule set, or a file.rules.", "--set")] = "default",
     sets: Annotated[bool, flag("--sets", "List the rule sets.")] = False,
-    json: AsJsonOption = False,
+    json: JsonOption = None,
 ) -> None:
     """List rules with law, provenance and status."""
+    check_results([json])
     from workbench.rules import rule_set, rule_sets
     from workbench.rules.verdicts import VERDICTS
 
     if sets:
         counts = [(s, rule_set(s)) for s in rule_sets()]
         table = [(s, len(found), sum(r.multi for r in found)) for s, found in counts]
-        if json:
-            typer.echo(to_json([{"set": s, "rules": n, "multi": m} for s, n, m in table]), nl=False)
-        else:
-            show_table(("set", "rules", "multi-pattern"), table, right=[1, 2])
+        write_json(json, lambda: [{"set": s, "rules": n, "multi-pattern": m} for s, n, m in table])
+        show_table(("set", "rules", "multi-pattern"), table, right=[1, 2])
         return
     chosen = rule_set(set_)
     if name is not None:
         chosen = chosen.select(name) if any(c in name for c in "*?[") else _one_rule(chosen, name)
     records = chosen.frame().to_dict("records")
-    if json:
-        typer.echo(to_json(records), nl=False)
-        return
+    write_json(json, lambda: records)
     headings = ("rule", "status", "provenance", "law")
     show_table(headings, [tuple(r[h if h != "rule" else "name"] for h in headings) for r in records])
     multi = sum(r["kind"] == "multi" for r in records)
@@ -148,7 +144,7 @@ def verify(
         Path | None,
         typer.Argument(metavar="[FILE]", help="A file.rules, or a TASO or Tensat file.", show_default=False),
     ] = None,
-    json: Annotated[Path | None, option("OUT", "Write the verdicts as JSON.")] = None,
+    json: JsonOption = None,
     show: Annotated[str | None, option("RULE", "Show one rule: law, proof or counterexample.")] = None,
     one_by_one: Annotated[
         bool, flag("--one-by-one", "Also prove each rule by itself, and print the ratio.")
@@ -276,7 +272,7 @@ def synthesise(
     trace: Annotated[
         Path | None, option("OUT", "Write the steps as JSON, for plots and the stepper.")
     ] = None,
-    json: Annotated[Path | None, option("OUT", "Write laws, counts and coverage as JSON.")] = None,
+    json: JsonOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Find the laws of the operators of a grammar, verified and without those that the others imply."""

@@ -11,20 +11,20 @@ import typer
 
 from workbench.faces.cli.console import FAILED, UNDECIDED, Progress, reporting_errors, show_table
 from workbench.faces.cli.options import (
-    AsJsonOption,
     DimOption,
+    JsonOption,
     LimitOption,
     ModelArgument,
     OwnCostOption,
     QuietOption,
     RulesOption,
+    SizeOption,
     check_input,
     check_results,
     chosen_rules,
     dimensions,
     flag,
     option,
-    to_json,
     with_settings,
     write_json,
 )
@@ -49,7 +49,7 @@ def certify(
         float | None, option("GIB", "Limit on the runtime's memory.", min=0.1, max=65_536)
     ] = None,
     repro: Annotated[Path | None, option("FILE", "Write a small model that shows the difference.")] = None,
-    json: Annotated[Path | None, option("FILE", "Write the outcome as JSON.")] = None,
+    json: JsonOption = None,
     outputs_only: Annotated[
         bool, flag("--outputs-only", "Do not compare values inside if the outputs agree.")
     ] = False,
@@ -87,19 +87,20 @@ def cost(
     model: ModelArgument,
     cost: OwnCostOption = "cpu",
     dim: DimOption = [],  # noqa: B006
+    size: SizeOption = [],  # noqa: B006
     top: Annotated[int, option("N", "Show the N costliest nodes.", min=1)] = 10,
-    json: AsJsonOption = False,
+    json: JsonOption = None,
 ) -> None:
     """Price a model by operator and by node."""
     check_input(model)
+    check_results([json], keep=[model])
     from workbench.costs.model import described
     from workbench.frontends import load_model
     from workbench.studies.analysis.cost_table import cost_table
 
-    table = cost_table(load_model(model, dims=dimensions(dim)), cost)
-    if json:
-        typer.echo(to_json(table.summary()), nl=False)
-        return
+    graph = load_model(model, dims=dimensions(dim), sizes=dimensions(size, "--size"))
+    table = cost_table(graph, cost)
+    write_json(json, table.summary)
     show_table(
         ("operator", "nodes", "µs", "share"),
         [
@@ -142,6 +143,7 @@ def why_not(
     rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
     more: Annotated[str, option("NAME", "Rule set in which a missing rule is looked for.")] = "all",
     dim: DimOption = [],  # noqa: B006
+    size: SizeOption = [],  # noqa: B006
     quiet: QuietOption = False,
     **settings: Any,
 ) -> None:
@@ -152,7 +154,7 @@ def why_not(
     from workbench.rules import rule_set
     from workbench.saturation import Saturation
 
-    graph = load_model(model, dims=dimensions(dim))
+    graph = load_model(model, dims=dimensions(dim), sizes=dimensions(size, "--size"))
     with Saturation(graph, _rules(rules), Limits(**settings)) as saturation:
         with Progress(model.name, quiet=quiet) as progress:
             saturation.run(lambda step: progress("saturation", f"{step.e_nodes} e-nodes"))

@@ -20,6 +20,7 @@ from workbench.faces.cli.console import (
 from workbench.faces.cli.options import (
     CompositesOption,
     DimOption,
+    JsonOption,
     KeepOption,
     ModelArgument,
     OwnCostOption,
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from workbench.optimizer.result import Optimized
 
 
+_LIMITS = "Limits and measuring"
+
+
 # -- optimize ------------------------------------------------------------------------------------------
 @reporting_errors
 @with_settings(
@@ -58,18 +62,31 @@ if TYPE_CHECKING:
     "measure",
     "measure_on",
     "measure_seconds",
+    panel=_LIMITS,
 )
 def optimize(
     model: ModelArgument,
     output: Annotated[
         Path | None,
         option(
-            "FILE", "Write the optimised model here: ONNX, or TASO's text as file.model.", "--output", "-o"
+            "FILE",
+            "Write the optimised model here: ONNX, or TASO's text as file.model.",
+            "--output",
+            "-o",
+            rich_help_panel="Files",
         ),
     ] = None,
+    force: Annotated[
+        bool, flag("--force", "Let FILE replace the model itself.", rich_help_panel="Files")
+    ] = False,
     rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
     as_published: Annotated[
-        bool, flag("--as-published", "Use all rules of another system, including unsound ones.")
+        bool,
+        flag(
+            "--as-published",
+            "Use all rules of another system, including unsound ones.",
+            rich_help_panel="Rules",
+        ),
     ] = False,
     keep_refuted: KeepOption = False,
     composites: CompositesOption = [],  # noqa: B006  (read only; typer wants the value itself)
@@ -79,14 +96,6 @@ def optimize(
             "--kernels", "Write a program with kernels in C, if one is faster; the library lies beside FILE."
         ),
     ] = False,
-    error: Annotated[
-        float,
-        option("X", "With --kernels: the result's error is at most X times the original's own.", min=0.001),
-    ] = 10.0,
-    kernel_memory: Annotated[
-        float | None,
-        option("MB", "With --kernels: the most memory that transformed weights may take.", min=0.0),
-    ] = None,
     extractor: Annotated[
         str, option("tree|dag|exact|NAME", "How to extract; NAME is one of a package.")
     ] = "exact",
@@ -99,20 +108,32 @@ def optimize(
     ] = None,
     dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
     keep_overridable: Annotated[
-        bool, flag("--keep-overridable", "Keep inputs that have initial values as inputs.")
+        bool,
+        flag(
+            "--keep-inputs",
+            "Keep inputs that have initial values as inputs.",
+            "--keep-overridable",
+            rich_help_panel="Sizes",
+        ),
     ] = False,
     size: SizeOption = [],  # noqa: B006
     time: Annotated[
-        float | None, option("S", "Seconds of timing result and original; default 3.", min=0.001)
+        float | None,
+        option("S", "Seconds of timing result and original; default 3.", min=0.001, rich_help_panel=_LIMITS),
     ] = None,
     no_time: Annotated[
-        bool, flag("--no-time", "Time nothing: costs alone decide which graph is written.")
+        bool,
+        flag(
+            "--no-time", "Time nothing: costs alone decide which graph is written.", rich_help_panel=_LIMITS
+        ),
     ] = False,
     profile: Annotated[
         bool, flag("--profile", "Time every rule, and show what each made and what the result uses of it.")
     ] = False,
-    json: Annotated[Path | None, option("FILE", "Write the figures as JSON.")] = None,
-    report: Annotated[Path | None, option("FILE.html", "Write a self-contained report.")] = None,
+    json: JsonOption = None,
+    report: Annotated[
+        Path | None, option("FILE.html", "Write a self-contained report.", rich_help_panel="Files")
+    ] = None,
     quiet: QuietOption = False,
     **settings: Any,
 ) -> None:
@@ -135,16 +156,9 @@ def optimize(
     }
     if kernels:
         checked_kernels(output, cost, accelerator)
-    bounds = {"error": error, "memory": None if kernel_memory is None else int(kernel_memory * 1e6)}
-    run_optimize(
-        model,
-        chosen,
-        output=output,
-        json=json,
-        report=report,
-        quiet=quiet,
-        kernels=bounds if kernels else None,
-    )
+    if not force:
+        check_results([output], keep=[model], hint=" (try another name, or --force)")
+    run_optimize(model, chosen, output=output, json=json, report=report, quiet=quiet, kernels=kernels)
 
 
 def checked_kernels(output: Path | None, cost: str, accelerator: str | None) -> None:
@@ -190,7 +204,7 @@ def run_optimize(
     json: Path | None,
     report: Path | None,
     quiet: bool,
-    kernels: dict[str, Any] | None = None,
+    kernels: bool = False,
 ) -> None:
     """Optimise a model, write the requested files and print the figures of each stage.
 
@@ -201,7 +215,7 @@ def run_optimize(
         json: The file for the figures as JSON, or None.
         report: The file for the HTML report, or None.
         quiet: Whether to show no progress on stderr.
-        kernels: The bounds on a program with kernels in C, which is written if it is faster; None for none.
+        kernels: Whether a program with kernels in C is written if it is faster.
 
     Raises:
         ValueError: Two results name the same file, or the figures or the report would replace the model.
@@ -223,10 +237,10 @@ def run_optimize(
         result = run(model, progress=progress, **settings)
         files = Files(result)
         try:
-            if kernels is not None:
+            if kernels:
                 progress("kernels")
                 began = perf_counter()
-                program = _with_kernels(result, settings, kernels)
+                program = _with_kernels(result, settings)
                 spent = perf_counter() - began
                 if program.plan is None and settings.get("measure") and settings.get("measure_on") == "c":
                     # It was the fastest with kernels, which says nothing of it without them.
@@ -244,7 +258,7 @@ def run_optimize(
         except KeyboardInterrupt:
             stop(INTERRUPTED, f"interrupted; written so far: {', '.join(files.written) or 'nothing'}")
 
-    rows = list(summary_rows(result, written=files.written))
+    rows = list(summary_rows(result, written=files.written or ["nothing: no -o FILE was given"]))
     if program is not None:
         first = [r.what for r in rows].index("written")
         rows.insert(first, Row("kernels", spent, str(program)))
@@ -274,11 +288,11 @@ def _saved(program: Deployed, output: Path) -> str:
     return f"{output} and {library_beside(output).name}"
 
 
-def _with_kernels(result: Optimized, settings: dict[str, Any], bounds: dict[str, Any]) -> Deployed:
+def _with_kernels(result: Optimized, settings: dict[str, Any]) -> Deployed:
     """Return a result as a mixed program, timed unless the settings forbid it."""
     from workbench.kernels.codegen.deployment import with_kernels
 
-    return with_kernels(result, cost=settings["cost"], time=settings.get("time", True), **bounds)
+    return with_kernels(result, cost=settings["cost"], time=settings.get("time", True))
 
 
 def _figures(result: Optimized, model: Path, output: Path | None, program: Deployed | None) -> dict[str, Any]:
@@ -325,7 +339,7 @@ def search(
     seconds: Annotated[float, option("S", "Limit on the search.", min=0.001)] = 600.0,
     seed: Annotated[int, option("N", "Seed of the certificate's inputs.", min=0)] = 0,
     dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
-    json: Annotated[Path | None, option("FILE", "Write the figures as JSON.")] = None,
+    json: JsonOption = None,
     report: Annotated[Path | None, option("FILE.html", "Write a self-contained page.")] = None,
     quiet: QuietOption = False,
 ) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, TypeVar
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
 from workbench.run.settings import defaults_of, settings_of
 from workbench.support.files import UnwritableOutput, check_writable, write_atomic
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: The output in the place of a file.
+OUTPUT: Final = Path("-")
+#: The stream of results that a command writes to ``-``; None is the output.
+RESULT: Final[ContextVar[TextIO | None]] = ContextVar("RESULT", default=None)
 #: The least seconds that an option takes.
 _LEAST: Final = 0.001
 
@@ -38,9 +44,9 @@ def option(metavar: str, about: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=about, **more)
 
 
-def flag(name: str, about: str) -> Any:
-    """Return an option without a value."""
-    return typer.Option(name, help=about)
+def flag(name: str, about: str, *names: str, **more: Any) -> Any:
+    """Return an option without a value; the arguments are those of :func:`option`."""
+    return typer.Option(name, *names, help=about, **more)
 
 
 ModelArgument = Annotated[
@@ -57,7 +63,10 @@ OwnCostOption = Annotated[
     ),
 ]
 DimOption = Annotated[
-    list[str], typer.Option("--dim", metavar="NAME=VALUE", help="Fix a symbolic dimension; repeatable.")
+    list[str],
+    typer.Option(
+        "--dim", metavar="NAME=VALUE", help="Fix a symbolic dimension; repeatable.", rich_help_panel="Sizes"
+    ),
 ]
 SizeOption = Annotated[
     list[str],
@@ -65,12 +74,36 @@ SizeOption = Annotated[
         "--size",
         metavar="NAME=VALUE",
         help="Size at which to price a symbolic dimension; it stays symbolic.",
+        rich_help_panel="Sizes",
     ),
 ]
 LimitOption = Annotated[float, typer.Option(min=_LEAST, metavar="S", help="Limit on all work.")]
 JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")]
-AsJsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+JsonOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Write the figures as JSON; - is the output.", rich_help_panel="Files"
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists its options by the panel that each names."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options, a section for each panel."""
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                argument = isinstance(parameter, TyperArgument)
+                panel = "Arguments" if argument else getattr(parameter, "rich_help_panel", None) or "Options"
+                panels.setdefault(panel, []).append(record)
+        for title in sorted(panels, key=lambda panel: panel == "Options"):
+            if panels[title]:
+                with formatter.section(title):
+                    formatter.write_dl(panels[title])
 
 
 #: The settings of every application of commands.
@@ -81,7 +114,7 @@ APPLICATION: Final[Any] = {
 }
 
 
-def with_settings(cls: type[DataclassInstance], *names: str) -> Callable[[F], F]:
+def with_settings(cls: type[DataclassInstance], *names: str, panel: str | None = None) -> Callable[[F], F]:
     """Return a decorator that gives a command an option for each of the named settings of a class.
 
     Bounds, help and defaults are those of the settings; the command takes the values as ``**settings``.
@@ -96,7 +129,7 @@ def with_settings(cls: type[DataclassInstance], *names: str) -> Callable[[F], F]
             facts, default = known[name], defaults[name]
             kind = type(default) if default is not None else float | None
             least = _LEAST if facts.above == 0 else facts.least
-            option = typer.Option(min=least, metavar=facts.metavar, help=facts.help)
+            option = typer.Option(min=least, metavar=facts.metavar, help=facts.help, rich_help_panel=panel)
             more.append(
                 inspect.Parameter(
                     name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
@@ -116,24 +149,25 @@ def check_input(model: Path) -> None:
         raise IsADirectoryError(f"{model} is a folder; name the file in it")
 
 
-def check_results(results: Iterable[Path | None], *, keep: Iterable[Path] = ()) -> None:
+def check_results(results: Iterable[Path | None], *, keep: Iterable[Path] = (), hint: str = "") -> None:
     """Check before long work that all results can be written, each to a file of its own.
 
     Args:
         results: The files of the results; None stands for one that was not asked for.
         keep: The files that the command reads and must not replace.
+        hint: What to try if a result would replace one.
 
     Raises:
         ValueError: Two results name one file, or a result names a file to keep.
         UnwritableOutput: A result cannot be written.
     """
-    places = [place for place in results if place is not None]
+    places = [place for place in results if place is not None and place != OUTPUT]
     if len({p.resolve() for p in places}) < len(places):
         raise ValueError(f"the results must be written to different files, got {', '.join(map(str, places))}")
     kept = {file.resolve() for file in keep}
     for place in places:
         if place.resolve() in kept:
-            raise ValueError(f"a result must not replace a file that the command reads, got {place}")
+            raise ValueError(f"a result must not replace a file that the command reads, got {place}{hint}")
         check_writable(place)
 
 
@@ -179,8 +213,13 @@ def to_json(data: object) -> str:
 
 
 def write_json(path: Path | None, data: Callable[[], object]) -> None:
-    """Write data as JSON, unless no file was asked for; raise UnwritableOutput if it cannot be written."""
-    if path is not None:
+    """Write data as JSON, unless no file was asked for; ``-`` is the output.
+
+    Raise UnwritableOutput if it cannot be written.
+    """
+    if path == OUTPUT:
+        print(to_json(data()), end="", file=RESULT.get())
+    elif path is not None:
         text = to_json(data())
         writing(lambda: write_atomic(path, text))
 
@@ -199,12 +238,16 @@ RulesOption = Annotated[
         "--rules",
         metavar="NAME",
         help="Rule set, a file.rules, or a TASO or Tensat file; repeatable, all are used.",
+        rich_help_panel="Rules",
     ),
 ]
 
 
 KeepOption = Annotated[
-    bool, typer.Option("--keep-refuted", help="Apply refuted rules of a file.rules too, with a warning.")
+    bool,
+    flag(
+        "--keep-refuted", "Apply refuted rules of a file.rules too, with a warning.", rich_help_panel="Rules"
+    ),
 ]
 
 
@@ -214,6 +257,7 @@ CompositesOption = Annotated[
         "--composites",
         metavar="FILE",
         help="Composites whose laws and kernels take part; repeatable.",
+        rich_help_panel="Rules",
         exists=True,
         dir_okay=False,
     ),

@@ -26,22 +26,23 @@ from workbench.faces.cli.console import (
 from workbench.faces.cli.optimize import run_optimize
 from workbench.faces.cli.options import (
     APPLICATION,
-    AsJsonOption,
     CostOption,
+    JsonOption,
     OwnCostOption,
     QuietOption,
     RulesOption,
     check_input,
+    check_results,
     flag,
     option,
-    to_json,
     with_settings,
+    write_json,
     writing,
 )
 from workbench.saturation.limits import Limits
 from workbench.support.files import UnwritableOutput, check_writable
 from workbench.support.formatting import times
-from workbench.support.messages import one_line
+from workbench.support.messages import UnknownName, one_line
 
 if TYPE_CHECKING:
     from workbench.studies.experiments.plan import Plan, Run
@@ -52,16 +53,17 @@ if TYPE_CHECKING:
 @with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def bench(
     network: Annotated[
-        list[str] | None, typer.Argument(metavar="[NETWORK]...", help="Published networks.")
+        list[str] | None, typer.Argument(metavar="NETWORK", help="Published networks.")
     ] = None,
     all_: Annotated[bool, flag("--all", "All published networks.")] = False,
     rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
     cost: CostOption = "analytic",
-    json: AsJsonOption = False,
+    json: JsonOption = None,
     quiet: QuietOption = False,
     **settings: Any,
 ) -> None:
     """Run published networks and show the measured figures next to those of the papers."""
+    check_results([json])
     from workbench.studies.benchmarks import benchmarks
     from workbench.studies.benchmarks.run import run_benchmark
 
@@ -79,9 +81,7 @@ def bench(
         with Progress(name, quiet=quiet) as progress:
             progress("whole call")
             runs.append(run_benchmark(name, rules=chosen, cost=cost, limits=limits))
-    if json:
-        typer.echo(to_json([r.summary() for r in runs]), nl=False)
-        return
+    write_json(json, lambda: [r.summary() for r in runs])
     headings = ("network", "e-nodes", "e-classes", "it.", "stop", "sat. s", "extr. s", "whole s", "Tensat s",
                 "times", "original µs", "tree", "DAG", "exact", "Tensat", "TASO")  # fmt: skip
     table = []
@@ -115,7 +115,7 @@ def bench(
 def demo(
     name: Annotated[
         str,
-        typer.Argument(metavar="[NAME]", help="repvgg, mobileone, squeezenet or another real architecture."),
+        typer.Argument(metavar="NAME", help="repvgg, mobileone, squeezenet or another real architecture."),
     ] = "repvgg",
     folder: Annotated[Path, option("FOLDER", "Folder of the results.")] = Path("out"),
     cost: OwnCostOption = "cpu",
@@ -147,7 +147,12 @@ def demo(
 # -- run -----------------------------------------------------------------------------------------------
 @reporting_errors
 def run(
-    file: Annotated[Path, typer.Argument(metavar="STUDY.yaml", help="The study.", show_default=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="STUDY", help="The study: a file, or its name in experiments.", show_default=False
+        ),
+    ],
     only: Annotated[
         str | None,
         option("PATTERN", "Only the runs that match: NETWORK:METHOD, a network (or e-graph), or a method."),
@@ -165,6 +170,7 @@ def run(
     quiet: QuietOption = False,
 ) -> None:
     """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
+    file = _study(file)
     check_input(file)
     from workbench.studies.experiments.plan import sweep
     from workbench.studies.experiments.pool import cluster_pool, local_pool
@@ -216,6 +222,17 @@ def run(
     typer.echo(f"{what}; {plan.folder / 'table.md'}")
     if failed:
         stop(FAILED, f"{len(failed)} failed: {', '.join(failed)}; --force does them again")
+
+
+def _study(given: Path) -> Path:
+    """Return the file of a study: the given one, or the one of this name in the folder ``experiments``."""
+    if given.exists() or given.suffix:
+        return given
+    folder = Path("experiments")
+    known = sorted(file.stem for file in folder.glob("*.yaml"))
+    if given.name not in known:
+        raise UnknownName("study", str(given), known, also=f" (in {folder}), or a file STUDY.yaml")
+    return folder / f"{given.name}.yaml"
 
 
 def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:

@@ -10,7 +10,7 @@ from workbench.faces.views.steps import stepper_data
 if TYPE_CHECKING:
     from workbench.faces.views.widgets import View
 
-__all__ = ["page", "static_html", "stepper_data", "view"]
+__all__ = ["page", "static_html", "stepper_data", "view", "whole_page"]
 
 
 def view(thing: object, **options: Any) -> View:
@@ -23,3 +23,11 @@ def view(thing: object, **options: Any) -> View:
     except ImportError as error:
         raise ImportError(f"{error}; for widgets, pip install 'tamago-workbench[notebook]'") from None
     return live(thing, **options)
+
+
+def whole_page(thing: object, **options: Any) -> str:
+    """Return an object as a page that stands alone: its view, or its static face if widgets are not installed."""
+    try:
+        return view(thing, **options).page()
+    except ImportError:
+        return page(thing)

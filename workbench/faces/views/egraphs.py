@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -413,30 +413,33 @@ def _cluster(known: Known, c: int, size: int, loops: bool) -> Cluster:
 
 
 # -- table ------------------------------------------------------------------------------------------
-def class_rows(known: Known, most: int = MOST_ROWS) -> list[list[Any]]:
-    """Return one row per e-class, the largest first, with the columns of :data:`COLUMNS`."""
+def class_table(known: Known, most: int = MOST_ROWS) -> tuple[tuple[str, ...], list[list[Any]]]:
+    """Return the headings and rows of the table of e-classes, the largest first; what is not known has no column."""
     egraph, members = known.egraph, known.egraph.members()
     readers = np.bincount(egraph.children, minlength=egraph.n_classes)
-    order = sorted(range(egraph.n_classes), key=lambda c: (-len(members[c]), c))
-    rows: list[list[Any]] = []
-    for c in order[:most]:
+    order = sorted(range(egraph.n_classes), key=lambda c: (-len(members[c]), c))[:most]
+
+    def operators(c: int) -> str:
         ops = Counter(egraph.ops[i] for i in members[c]).most_common()
-        said = ", ".join(f"{n} {op}" if n > 1 else op for op, n in ops)
-        row = [egraph.class_name(c), len(members[c]), cut(said, 60), int(readers[c])]
-        row.append(round(known.tree[c], 4) if known.tree and np.isfinite(known.tree[c]) else "")
-        taken = known.choice is not None and int(known.choice[c]) >= 0
-        row += [egraph.ops[int(known.choice[c])] if taken and known.choice is not None else ""]
-        rows.append([*row, str(egraph.types[c]) if egraph.types else ""])
-    return rows
+        return cut(", ".join(f"{n} {op}" if n > 1 else op for op, n in ops), 60)
 
-
-COLUMNS: Final = ("e-class", "e-nodes", "operators", "readers", "least tree cost", "extracted", "type")
-
-
-def columns(known: Known) -> tuple[str, ...]:
-    """Return the headings of the table of e-classes, with the unit of the costs."""
-    cost = f"least tree cost ({known.unit})" if known.unit and known.tree else "least tree cost"
-    return tuple(cost if name == "least tree cost" else name for name in COLUMNS)
+    columns: dict[str, Callable[[int], Any]] = {
+        "e-class": egraph.class_name,
+        "e-nodes": lambda c: len(members[c]),
+        "operators": operators,
+        "readers": lambda c: int(readers[c]),
+    }
+    if known.tree:
+        unit = f" ({known.unit})" if known.unit else ""
+        columns["least tree cost" + unit] = lambda c: (
+            round(known.tree[c], 4) if np.isfinite(known.tree[c]) else ""
+        )
+    if known.choice is not None:
+        taken = known.choice.tolist()
+        columns["extracted"] = lambda c: egraph.ops[taken[c]] if taken[c] >= 0 else ""
+    if any(kind is not None for kind in egraph.types):
+        columns["type"] = lambda c: str(egraph.types[c])
+    return tuple(columns), [[column(c) for column in columns.values()] for c in order]
 
 
 def egraph_data(known: Known, part: Part | None = None) -> dict[str, Any]:
@@ -445,7 +448,7 @@ def egraph_data(known: Known, part: Part | None = None) -> dict[str, Any]:
     scene, layout = placed_scene(lambda most: egraph_scene(known, replace(part, most=most)), part.most)
     home = [f"e-class {c}" for c in (egraph.roots if part.focus is None else (part.focus,))]
     pane = {"title": "e-graph", "start": "whole", "home": home, "levels": {"whole": level(scene, layout)}}
-    rows = class_rows(known)
+    headings, rows = class_table(known)
     more = egraph.n_classes - len(rows)
     legend = {"new": "made in this step"}
     if known.merged:
@@ -460,7 +463,7 @@ def egraph_data(known: Known, part: Part | None = None) -> dict[str, Any]:
         legend=legend,
         steps=_steps(known),
         table={
-            "columns": list(columns(known)),
+            "columns": list(headings),
             "rows": rows,
             "keys": [f"e-class {_number(egraph, row[0])}" for row in rows],
             "note": f"{thousands(more)} more e-classes, which are smaller" if more > 0 else "",
@@ -503,6 +506,6 @@ def egraph_html(known: Known) -> str:
     return (
         heading("E-graph", said)
         + details("picture", picture(svg(scene, layout), scene.note or said, kind="svg"), open_=True)
-        + details("largest e-classes", table(columns(known), class_rows(known, 30)))
+        + details("largest e-classes", table(*class_table(known, 30)))
         + details("operators", table(("operator", "e-nodes"), counts))
     )

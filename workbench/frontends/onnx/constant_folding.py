@@ -19,7 +19,7 @@ from workbench.frontends.onnx.opaque import payload_of
 from workbench.frontends.onnx.prepare import walk
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.frontends.runtime import RuntimeFailure, run_model
-from workbench.graph import Graph, GraphBuilder, Node, Opaque, evaluate
+from workbench.graph import Builder, Graph, Node, Opaque, evaluate
 from workbench.graph.evaluate import Constants
 from workbench.ops import Trait, with_trait
 from workbench.ops.types import FLOAT_DTYPES, TensorType
@@ -146,7 +146,7 @@ def _computed(graph: Graph, chosen: Iterable[int], *, runtime: bool = True) -> d
 
 
 def _replaced(graph: Graph, values: dict[int, np.ndarray]) -> Graph:
-    def stored(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+    def stored(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
         if i not in values:
             return None
         label = graph.labels.get(i)
@@ -174,7 +174,7 @@ def doubled(graph: Graph) -> Graph:
         return graph
     copies: dict[int, int] = {}
 
-    def made_twice(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+    def made_twice(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
         if node.op == "input":
             return None
         operands = inputs if constant[i] else [copies.get(j, j) for j in inputs]

@@ -295,14 +295,27 @@ def copied(message: M) -> M:
     return copy
 
 
+#: Endings of other formats' files, and the program that writes them.
+_FORMATS: Final = {
+    ".h5": "TensorFlow", ".keras": "TensorFlow", ".pb": "TensorFlow", ".tflite": "TensorFlow",
+    ".bin": "torch", ".pt": "torch", ".pt2": "torch", ".pth": "torch", ".safetensors": "torch",
+}  # fmt: skip
+
+
+def _guide(name: str) -> str:
+    """Return where to read how a model of another format becomes one of ONNX; empty for other names."""
+    program = _FORMATS.get(Path(name).suffix.lower())
+    return "" if program is None else f" (a file of {program}? docs/how-to/torch-tensorflow.md converts it)"
+
+
 def _parse(data: bytes, name: str) -> ModelProto:
     model = ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise ModelError(f"{name}: not an ONNX model, or a truncated one ({error})") from None
+        raise ModelError(f"{name}: not an ONNX model, or a truncated one ({error}){_guide(name)}") from None
     if not _is_model(model):
-        raise ModelError(f"{name}: not an ONNX model: {len(data)} bytes that contain no graph")
+        raise ModelError(f"{name}: not an ONNX model: {len(data)} bytes that contain no graph{_guide(name)}")
     return model
 
 

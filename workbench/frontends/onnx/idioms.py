@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder, Node
+from workbench.graph import Builder, Graph, Node
 from workbench.graph.dataflow import numbers_in
 from workbench.support.orders import postorder
 
@@ -43,7 +43,7 @@ class Idiom:
         """Return the nodes that it reads."""
         return tuple(i for i in (self.x, self.scale, self.shift) if i is not None)
 
-    def built(self, builder: GraphBuilder, place: Mapping[int, int]) -> int:
+    def built(self, builder: Builder, place: Mapping[int, int]) -> int:
         """Add the operator; ``place`` maps the nodes that it reads. A norm without a scale has one of ones."""
         operands = [place[i] for i in self.read]
         if self.op != "gelu" and self.scale is None:
@@ -60,7 +60,7 @@ def whole(graph: Graph) -> Graph:
         return graph
     place: dict[int, int] = {}
 
-    def made(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int:
+    def made(builder: Builder, i: int, node: Node, inputs: list[int]) -> int:
         if i in found:
             place[i] = found[i].built(builder, place)
         elif node.op == "input":

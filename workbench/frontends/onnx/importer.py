@@ -22,7 +22,16 @@ from onnx import NodeProto
 
 from workbench.egraph.at_sizes import GIVEN, attrs_depend, depends, typed
 from workbench.frontends.coverage import Coverage, OperatorUse
-from workbench.frontends.model import Dims, Fixed, Model, ModelError, SymbolTable, any_extent, check_elements
+from workbench.frontends.model import (
+    Dims,
+    Fixed,
+    Model,
+    ModelError,
+    SymbolTable,
+    any_extent,
+    check_elements,
+    check_names,
+)
 from workbench.frontends.onnx.constant_folding import doubled, settled
 from workbench.frontends.onnx.file import (
     Source,
@@ -46,7 +55,7 @@ from workbench.frontends.onnx.shape_inference import (
     static_type,
 )
 from workbench.frontends.onnx.symbolic_values import Impossible, Required, SizedValues
-from workbench.graph import Graph, GraphBuilder, GraphError, Label, ModelInfo
+from workbench.graph import Builder, Graph, GraphError, Label, ModelInfo
 from workbench.graph.dataflow import without_neutral
 from workbench.ops import TypeMismatch
 from workbench.ops.inputs_and_opaque import NAMED
@@ -74,13 +83,31 @@ class Imported:
 
 
 def load_onnx(
-    source: Source, *, dims: Dims | None = None, fold: bool = True, keep_inputs: bool = False
+    source: Source,
+    *,
+    dims: Dims | None = None,
+    sizes: Mapping[str, int] | None = None,
+    fold: bool = True,
+    keep_inputs: bool = False,
 ) -> Graph:
     """Return an ONNX model as a graph.
 
-    The arguments and errors are those of :func:`import_onnx`, which also reports the modelled operators.
+    The other arguments and the errors are those of :func:`import_onnx`, which also reports the modelled operators.
+
+    Args:
+        source: The model.
+        dims: Extents at which symbolic dimensions are fixed.
+        sizes: Extents of the others; by default usual ones, as :func:`workbench.optimize` prices them.
+        fold: Whether shape arithmetic is computed.
+        keep_inputs: Whether initializers that are also inputs stay inputs.
     """
-    return import_onnx(source, dims=dims, fold=fold, keep_inputs=keep_inputs).graph
+    with names_as_text():
+        file = read_tensors(source)
+        prepared = prepare(file, dims or {}, keep_inputs=keep_inputs, open_dimensions=True)
+        if not prepared.symbols:
+            check_names(sizes or {}, ())
+            return import_prepared(prepared, fold=fold).graph
+        return import_symbolic(prepared).priced_at(sizes or {}).graph
 
 
 def import_onnx(
@@ -144,7 +171,7 @@ class _Import:
         self.aside = aside
         self.proved: set[int] = set()
         self.origin = Origin.of(self.model)
-        self.builder = GraphBuilder(self.model.graph.name or "graph")
+        self.builder = Builder(self.model.graph.name or "graph")
         self.place: dict[str, int] = {}
         self.numbers: dict[tuple[str, tuple[int, ...], bytes], int] = {}
         self.uses: list[OperatorUse] = []

@@ -23,7 +23,7 @@ from workbench.frontends.onnx.file import copied, tensor_array, type_proto
 from workbench.frontends.onnx.prepare import captured, label, read_by
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.frontends.runtime import RuntimeFailure, inferred_types, run_model
-from workbench.graph import GraphBuilder
+from workbench.graph import Builder
 from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.ops.registry import own_form
 from workbench.ops.spec import OpSpec
@@ -344,7 +344,7 @@ class NodeView:
         self,
         node: NodeProto,
         values: Values,
-        builder: GraphBuilder,
+        builder: Builder,
         value_of: Callable[[str], int],
         wanted: Collection[str],
     ) -> None:

@@ -250,6 +250,9 @@ class Placement:
     vector: float
     moved: float
 
+    def __repr__(self) -> str:
+        return f"Placement on {self.unit.name}: {'; '.join(self.lines())}"
+
     @cached_property
     def tiles(self) -> int:
         """Return the number of stationary tiles."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder, Node, evaluate
+from workbench.graph import Builder, Graph, Node, evaluate
 from workbench.kernels.accelerators.blocked import DOMAIN, call_text, widened
 from workbench.kernels.accelerators.unit import Unit
 from workbench.ops import OpSpec, TensorType, Trait
@@ -112,7 +112,7 @@ def _unrolled(graph: Graph, unit: Unit, counts: dict[int, Counts], *, share: boo
     """Return a graph written out; ``counts`` receives the work of the unit for every product."""
     unit_operator(unit)
 
-    def written(builder: GraphBuilder, i: int, node: Node, inputs: list[int]) -> int | None:
+    def written(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
         if node.op != "blocked" or not unit.runs(node.named_attrs()):
             return None
         before = len(builder.nodes)
@@ -164,7 +164,7 @@ def simulate(
 class _Nest:
     """The writer of one product's loop nest into a graph."""
 
-    def __init__(self, b: GraphBuilder, unit: Unit, attrs: dict[str, Any]) -> None:
+    def __init__(self, b: Builder, unit: Unit, attrs: dict[str, Any]) -> None:
         self.b, self.unit, self.attrs = b, unit, attrs
 
     def write(self, operands: Sequence[int], shape: tuple[int, ...]) -> int:

@@ -24,7 +24,7 @@ from workbench.egraph import EGraph
 from workbench.egraph.rebuild import rebuild
 from workbench.extraction import NoExtraction
 from workbench.extraction.extract import extract
-from workbench.graph import Graph, GraphBuilder, Node
+from workbench.graph import Builder, Graph, Node
 from workbench.kernels.composites.composite import Composite, Equation, Tensor
 from workbench.kernels.composites.define import known
 from workbench.kernels.composites.equations import parse
@@ -103,7 +103,7 @@ def split(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Co
     by_rows = "axis" in given
     if by_rows:
         given["axis"] = -1
-    builder = GraphBuilder(op)
+    builder = Builder(op)
     whole, row = (_ROWS, _ROW), (_ROW,)
     shapes = [row if by_rows and k else whole for k in range(operands)]
     try:
@@ -455,7 +455,7 @@ def _equations(
 
 def as_graph(cluster: Cluster) -> Graph:
     """Return the operators of a cluster as a graph; its inputs ``x0``, ``x1``, … are those of the cluster."""
-    builder = GraphBuilder("cluster")
+    builder = Builder("cluster")
     kinds = zip(cluster.inputs, cluster.read, strict=True)
     place = {j: builder.input(f"x{k}", t.shape, t.dtype) for k, (j, t) in enumerate(kinds)}
     for j, number in cluster.known:

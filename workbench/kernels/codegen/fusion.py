@@ -23,12 +23,12 @@ from workbench.egraph import EGraph
 from workbench.egraph.rebuild import Writing, rebuild
 from workbench.extraction import Solution
 from workbench.extraction.extract import extract
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Builder, Graph
 from workbench.kernels.codegen.clusters import MOST, Cluster, Member, as_graph, cluster_of, fusible
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.custom_ops import Operator, kernel_text, library_of, operator, payload
 from workbench.kernels.codegen.tuning import kept_times, measured_schedules
-from workbench.kernels.codegen.winograd import CHOICES, Winograd, candidates, convolution, memory_of, suits
+from workbench.kernels.codegen.winograd import CHOICES, Winograd, candidates, convolution, suits
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
@@ -70,11 +70,10 @@ MARGIN: Final = 0.9
 
 
 class Beside(NamedTuple):
-    """The microseconds of a cluster's operators in ONNX Runtime and of its kernel, and the bytes that this keeps."""
+    """The microseconds of a cluster's operators in ONNX Runtime, and of its kernel there."""
 
     operators: float
     kernel: float
-    memory: int = 0
 
     @property
     def pays(self) -> bool:
@@ -131,7 +130,6 @@ def fused(
     measure: Measure,
     *,
     seconds: float = 60.0,
-    memory: int | None = None,
 ) -> Fusion:
     """Return an e-graph with e-nodes for clusters: one if its kernel pays, one if ONNX Runtime fuses it.
 
@@ -143,7 +141,6 @@ def fused(
         numbers: E-classes whose value is one known number.
         measure: Returns the times of a cluster's operators and of its kernel.
         seconds: The time limit on measuring.
-        memory: The most bytes that all kernels may keep; those that save most for a byte are taken.
     """
     began = time.monotonic()
     cheapest = _cheapest(egraph, costs)
@@ -152,7 +149,6 @@ def fused(
         kinds.setdefault(kind_of(cluster), []).append(cluster)
     whole = {k: sum(cheapest[m.place] for m in found[0].members) for k, found in kinds.items()}
     chosen: list[tuple[str, Cluster, float]] = []
-    timed: list[tuple[Beside, Cluster]] = []
     tried = left = 0
     worth = {k: whole[k] * len(found) for k, found in kinds.items()}
     least = max(worth.values(), default=0.0) * SHARE
@@ -164,15 +160,10 @@ def fused(
         times = measure(kinds[kind][0])
         for cluster in kinds[kind]:
             if times.pays:
-                timed.append((times, cluster))
+                chosen.append((FUSED, cluster, times.kernel))
             if times.operators < sum(cheapest[m.place] for m in cluster.members) * MARGIN:
                 chosen.append((TOGETHER, cluster, times.operators))
-    room = math.inf if memory is None else memory
-    for times, cluster in sorted(timed, key=lambda t: -(t[0].operators - t[0].kernel) / max(t[0].memory, 1)):
-        if times.memory <= room:
-            room -= times.memory
-            chosen.append((FUSED, cluster, times.kernel))
-    chosen.sort(key=lambda found: (found[1].result, found[0]))
+    chosen.sort(key=lambda found: found[1].result)
     return _extended(egraph, costs, chosen, left)
 
 
@@ -408,7 +399,7 @@ def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
     return written(graph, fusion, choice, lambda b, node, places: _apart(b, fusion, node, places))
 
 
-def _apart(builder: GraphBuilder, fusion: Fusion, node: int, places: Mapping[int, int]) -> int:
+def _apart(builder: Builder, fusion: Fusion, node: int, places: Mapping[int, int]) -> int:
     """Write the operators of a cluster; return its result."""
     cluster = (fusion.clusters | fusion.together)[node]
     members, inner = fusion.egraph.members(), dict(places)
@@ -433,7 +424,7 @@ def written(graph: Graph, fusion: Fusion, choice: np.ndarray, cluster: Writing) 
         cluster: Writes the result of a cluster.
     """
 
-    def writing(builder: GraphBuilder, node: int, place: Mapping[int, int]) -> int | None:
+    def writing(builder: Builder, node: int, place: Mapping[int, int]) -> int | None:
         if node in fusion.clusters:
             return cluster(builder, node, place)
         return _apart(builder, fusion, node, place) if node in fusion.together else None
@@ -491,21 +482,21 @@ def _convolution_times(
     made = [replace(operator(cluster, how), build=build) for how in algorithms]
     stored = cluster.members[0].operands[1:]
 
-    def graph(write: Callable[[GraphBuilder, list[int]], int]) -> Graph:
-        builder = GraphBuilder("convolution")
+    def graph(write: Callable[[Builder, list[int]], int]) -> Graph:
+        builder = Builder("convolution")
         inputs = [
             builder.weight(t.shape) if j in stored else builder.input(f"x{k}", t.shape, t.dtype)
             for k, (j, t) in enumerate(zip(cluster.inputs, cluster.read, strict=True))
         ]
         return builder.graph({"y": write(builder, inputs)})
 
-    def apart(builder: GraphBuilder, inputs: list[int]) -> int:
+    def apart(builder: Builder, inputs: list[int]) -> int:
         place = dict(zip(cluster.inputs, inputs, strict=True))
         for m in cluster.members:
             place[m.place] = builder.apply(m.op, [place[j] for j in m.operands], m.attrs)
         return place[cluster.result]
 
-    def kernel(op: Operator, builder: GraphBuilder, inputs: list[int]) -> int:
+    def kernel(op: Operator, builder: Builder, inputs: list[int]) -> int:
         return builder.opaque(payload(op), inputs)[0]
 
     random, far = np.random.default_rng(0), np.ones(FAR // 4, np.float32)
@@ -559,7 +550,7 @@ def _beside(
         if not made:
             return Beside(0.0, math.inf)
         operators, *kernels = _convolution_times(build, threads, seconds, cluster, made)
-        return Beside(operators, min(kernels), memory_of(cluster, made[int(np.argmin(kernels))]))
+        return Beside(operators, min(kernels))
     op = fastest(cluster, build, threads)
 
     def runs() -> list[Callable[[], object]]:
@@ -571,12 +562,11 @@ def _beside(
             bound(_as_kernel(op), inputs, threads, library),
         ]
 
-    operators, kernel = _kept(build, cluster, [op], runs, threads, seconds, least=5)
-    return Beside(operators, kernel)
+    return Beside(*_kept(build, cluster, [op], runs, threads, seconds, least=5))
 
 
 def _as_kernel(op: Operator) -> Graph:
-    builder = GraphBuilder("kernel")
+    builder = Builder("kernel")
     inputs = [builder.input(f"x{k}", t.shape, t.dtype) for k, t in enumerate(op.cluster.read)]
     (y,) = builder.opaque(payload(op), inputs)
     return builder.graph({"y": y})

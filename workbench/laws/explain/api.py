@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.rebuild import eclasses_of
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Builder, Graph
 from workbench.graph.dataflow import numbers_in
 from workbench.laws.explain.egraph_index import Examined
 from workbench.laws.explain.report import Explanation, Move, WhyNot
@@ -219,7 +219,7 @@ def graph_of(term: Term, graph: Graph) -> Graph:
                 f"a name in a target must be an input, a weight or an output of {graph.name}, got {name!r}"
                 f"{nearest(name, known) or f'. There are: {listed(graph)}'}"
             )
-    builder = GraphBuilder(graph.name)
+    builder = Builder(graph.name)
     wanted = [known[name] for name in tensor_variables(term)]
     place = builder.copy(graph, keep=set(postorder(wanted, lambda i: graph.nodes[i].inputs)))
     build = _Build(builder, {name: place[i] for name, i in known.items()})
@@ -233,7 +233,7 @@ def graph_of(term: Term, graph: Graph) -> Graph:
 class _Build(Numbers):
     """The algebra that builds a term as nodes of a graph."""
 
-    def __init__(self, builder: GraphBuilder, names: Mapping[str, int]) -> None:
+    def __init__(self, builder: Builder, names: Mapping[str, int]) -> None:
         self.builder, self.names = builder, names
 
     def attribute(self, name: str) -> AttrValue:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from workbench.graph import GraphBuilder
+from workbench.graph import Builder
 from workbench.laws.proof_graph import ProofGraph
 from workbench.laws.verification.instances.ground import Instance
 from workbench.laws.verification.proving import Chain, find_chain, generic_cases
@@ -94,7 +94,7 @@ def derivable(
         laws: The laws.
         rounds: Limit on the rounds in which they are applied.
     """
-    builder = GraphBuilder()
+    builder = Builder()
     leaves = {name: builder.input(name, t.shape, t.dtype) for name, t in types.items()}
     ids = [(_node(builder, leaves, a), _node(builder, leaves, b)) for a, b in pairs]
     graph = ProofGraph(most=MOST_TERMS)
@@ -104,7 +104,7 @@ def derivable(
     return [graph.equal([goal]) for goal in goals]
 
 
-def _node(builder: GraphBuilder, leaves: Mapping[str, int], term: Term) -> int:
+def _node(builder: Builder, leaves: Mapping[str, int], term: Term) -> int:
     if isinstance(term, Var):
         return leaves[term.name]
     attrs = {name: expr.value for name, expr in term.attrs if isinstance(expr, Fixed)}

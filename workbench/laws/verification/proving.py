@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
-from workbench.graph import GraphBuilder
+from workbench.graph import Builder
 from workbench.laws import proof_graph
 from workbench.laws.proof_graph import NotAStep, ProofGraph, Step, Terms
 from workbench.laws.verification.instances.boundary_values import (
@@ -272,7 +272,7 @@ class _Goal:
 
 def warm_engine(memory: int) -> RemoteEngine:
     """Return an engine whose process is running already, with an almost empty e-graph."""
-    builder = GraphBuilder()
+    builder = Builder()
     x = builder.input("x", (1,))
     graph = builder.graph({"y": builder.op("relu", x)})
     engine = RemoteEngine(Program(graph, encoding_for(graph), ()), memory)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from workbench.costs import CostModel
-from workbench.costs.registry import cost_model
+from workbench.costs.registry import Given, cost_model
 from workbench.extraction.result import Limit, Status
 from workbench.frontends.model_file import fixed_model
 from workbench.optimizer.pipeline import optimize
@@ -65,7 +64,7 @@ class Ablation(Stepwise):
         rules: Rules = "default",
         *,
         candidates: Sequence[str] | None = None,
-        cost: str | os.PathLike[str] | CostModel = "analytic",
+        cost: str | os.PathLike[str] | Given = "analytic",
         certify: bool = True,
         **settings: Any,
     ) -> None:

@@ -20,6 +20,8 @@ from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, subt
 from workbench.run.display import Face
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from workbench.optimizer.result import Optimized
 
 
@@ -206,15 +208,15 @@ class Side:
     costs: tuple[float, ...] = field(repr=False)
     births: tuple[Birth | None, ...] = field(repr=False)
 
+    def running(self) -> list[int]:
+        """Return the operators that run; those of weights alone are folded."""
+        folded = self.graph.constant()
+        return [i for i, node in enumerate(self.graph) if not folded[i] and node.op not in REFERENCES]
+
     def counts(self) -> dict[str, int]:
-        """Return the number of running operators by mark; operators of weights alone are folded."""
-        constant = self.graph.constant()
-        running = [
-            mark
-            for node, mark, folded in zip(self.graph, self.marks, constant, strict=True)
-            if not folded and node.op not in REFERENCES
-        ]
-        return {mark: running.count(mark) for mark in MARKS if mark in running}
+        """Return the number of running operators by mark."""
+        marks = [self.marks[i] for i in self.running()]
+        return {mark: marks.count(mark) for mark in MARKS if mark in marks}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,6 +266,25 @@ class Comparison(Face):
             if not any(rules[i] <= rules[j] for j in told):
                 told.append(i)
         return tuple((i, chains[i]) for i in told)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the running operators of both graphs: side, node, operator, mark, rule, e-class, cost in µs."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "side": name,
+                "node": i,
+                "op": side.graph.nodes[i].op,
+                "mark": side.marks[i],
+                "rule": "" if birth is None else birth.rule,
+                "e_class": side.classes[i],
+                "cost": side.costs[i],
+            }
+            for name, side in (("before", self.before), ("after", self.after))
+            for i in side.running()
+            for birth in [side.births[i]]
+        )
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""

@@ -6,9 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench.costs.model import CostModel
 from workbench.costs.pricing import node_costs
-from workbench.costs.registry import cost_model
+from workbench.costs.registry import Given, cost_model
 from workbench.graph import Graph
 from workbench.graph.text import format_attr
 from workbench.ops import spec_of
@@ -40,7 +39,7 @@ class CostTable:
         }
 
 
-def cost_table(graph: Graph, cost: str | os.PathLike[str] | CostModel = "analytic") -> CostTable:
+def cost_table(graph: Graph, cost: str | os.PathLike[str] | Given = "analytic") -> CostTable:
     """Price a graph with a cost model, given as an object or by name as in :func:`workbench.optimize`."""
     import pandas as pd
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Value
 from workbench.studies.taso.modes import explicit_pads
 
 
@@ -15,7 +15,7 @@ def conv(
     padding: str = "SAME",
     act: str = "none",
     groups: int = 1,
-) -> int:
+) -> Value:
     """Add a convolution with a new weight.
 
     Args:
@@ -37,7 +37,7 @@ def conv(
     return b.op("conv2d", x, weight, strides=(stride, stride), pads=pads, groups=groups, act=act)
 
 
-def pool(b: GraphBuilder, x: int, op: str, kernel: int, stride: int, padding: str = "SAME") -> int:
+def pool(b: GraphBuilder, x: int, op: str, kernel: int, stride: int, padding: str = "SAME") -> Value:
     """Add a pool over square windows.
 
     Args:
@@ -74,7 +74,9 @@ def resnext50(image: int = 224, blocks: tuple[int, ...] = (3, 4, 6, 3), width: i
     return b.graph({"y": _stages(b, x, blocks, width, expansion=2, groups=32)})
 
 
-def _stages(b: GraphBuilder, x: int, blocks: tuple[int, ...], width: int, expansion: int, groups: int) -> int:
+def _stages(
+    b: GraphBuilder, x: Value, blocks: tuple[int, ...], width: int, expansion: int, groups: int
+) -> Value:
     for stage, count in enumerate(blocks):
         out = width << stage
         for block in range(count):
@@ -104,17 +106,17 @@ class _Inception:
 
     def conv(
         self, x: int, out: int, kernel: tuple[int, int] = (1, 1), stride: int = 1, padding: str = "SAME"
-    ) -> int:
+    ) -> Value:
         channels = max(1, round(out * self.width))
         return conv(self.b, x, channels, kernel, stride, padding, act="relu")
 
-    def join(self, *parts: int) -> int:
+    def join(self, *parts: int) -> Value:
         """Join two parts, or four in pairs, as the published file does."""
         if len(parts) == 4:
             parts = (self.join(*parts[:2]), self.join(*parts[2:]))
         return self.b.op("concat", *parts, axis=-3)
 
-    def mean(self, x: int) -> int:
+    def mean(self, x: int) -> Value:
         return pool(self.b, x, "avgpool", 3, 1)
 
     def build(self, image: int) -> Graph:
@@ -134,18 +136,18 @@ class _Inception:
         size = b.type(x).shape[2]
         return b.graph({"y": pool(b, x, "avgpool", size, 1, "VALID")})
 
-    def block_a(self, x: int, features: int) -> int:
+    def block_a(self, x: int, features: int) -> Value:
         one = self.conv(x, 64)
         five = self.conv(self.conv(x, 48), 64, (5, 5))
         three = self.conv(self.conv(self.conv(x, 64), 96, (3, 3)), 96, (3, 3))
         return self.join(one, five, three, self.conv(self.mean(x), features))
 
-    def block_b(self, x: int) -> int:
+    def block_b(self, x: int) -> Value:
         three = self.conv(x, 384, (3, 3), 2, "VALID")
         double = self.conv(self.conv(self.conv(x, 64), 96, (3, 3)), 96, (3, 3), 2, "VALID")
         return self.join(pool(self.b, x, "avgpool", 3, 2, "VALID"), self.join(three, double))
 
-    def block_c(self, x: int, c: int) -> int:
+    def block_c(self, x: int, c: int) -> Value:
         one = self.conv(x, 192)
         seven = self.conv(self.conv(self.conv(x, c), c, (1, 7)), 192, (7, 1))
         double = self.conv(x, c)
@@ -153,15 +155,15 @@ class _Inception:
             double = self.conv(double, out, kernel)
         return self.join(one, seven, double, self.conv(self.mean(x), 192))
 
-    def block_d(self, x: int) -> int:
+    def block_d(self, x: int) -> Value:
         three = self.conv(self.conv(x, 192), 320, (3, 3), 2, "VALID")
         seven = self.conv(self.conv(self.conv(x, 192), 192, (1, 7)), 192, (7, 1))
         seven = self.conv(seven, 192, (3, 3), 2, "VALID")
         largest = pool(self.b, x, "maxpool", 3, 2, "VALID")
         return self.b.op("concat", three, seven, largest, axis=-3)
 
-    def block_e(self, x: int) -> int:
-        def fork(value: int) -> int:
+    def block_e(self, x: int) -> Value:
+        def fork(value: int) -> Value:
             return self.join(self.conv(value, 384, (1, 3)), self.conv(value, 384, (3, 1)))
 
         one = self.conv(x, 320)
@@ -187,7 +189,7 @@ def squeezenet(image: int = 224) -> Graph:
     return b.graph({"y": b.op("reshape", x, shape=(1, 1000))})
 
 
-def _fire(b: GraphBuilder, x: int, squeeze: int, expand: int) -> int:
+def _fire(b: GraphBuilder, x: int, squeeze: int, expand: int) -> Value:
     s = b.op("relu", conv(b, x, squeeze))
     one = b.op("relu", conv(b, s, expand))
     three = b.op("relu", conv(b, s, expand, (3, 3)))
@@ -235,7 +237,7 @@ def mobilenetv1(image: int = 224) -> Graph:
     """Return MobileNet-v1 with its batch normalisations folded: 27 convolutions and the classifier."""
     b = GraphBuilder("mobilenetv1")
 
-    def step(x: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> int:
+    def step(x: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> Value:
         y = conv(b, x, out, (kernel, kernel), stride, groups=groups)
         return b.op("relu", b.op("add", y, b.weight((1, out, 1, 1))))
 
@@ -263,7 +265,7 @@ def mobilenetv2(image: int = 224) -> Graph:
 
 def _normed(
     b: GraphBuilder, x: int, out: int, kernel: int, stride: int = 1, groups: int = 1, relu: bool = True
-) -> int:
+) -> Value:
     y = conv(b, x, out, (kernel, kernel), stride, groups=groups)
     scale, bias, mean = (b.weight((out,)) for _ in range(3))
     # The variance is a squared weight, because it must be positive.
@@ -272,7 +274,7 @@ def _normed(
     return b.op("relu", y) if relu else y
 
 
-def _inverted_residual(b: GraphBuilder, x: int, expansion: int, out: int, stride: int) -> int:
+def _inverted_residual(b: GraphBuilder, x: int, expansion: int, out: int, stride: int) -> Value:
     channels = b.type(x).shape[1]
     wide = channels * expansion
     y = _normed(b, x, wide, 1)
@@ -302,26 +304,26 @@ def nasneta(image: int = 224, channels: int = 128, stages: int = 3, cells: int =
     return b.graph({"y": x})
 
 
-def _fit(b: GraphBuilder, current: int, value: int) -> int:
+def _fit(b: GraphBuilder, current: int, value: int) -> Value:
     channels, height = b.type(current).shape[1:3]
     if b.type(value).shape[2] == height:
         return conv(b, value, channels, act="relu")
     return conv(b, value, channels, (3, 3), 2, act="relu")
 
 
-def _separable(b: GraphBuilder, x: int, channels: int, kernel: int, stride: int = 1) -> int:
+def _separable(b: GraphBuilder, x: int, channels: int, kernel: int, stride: int = 1) -> Value:
     depthwise = conv(b, x, channels, (kernel, kernel), stride, groups=channels)
     return conv(b, depthwise, channels)
 
 
-def _normal(b: GraphBuilder, previous: int, current: int, channels: int) -> int:
+def _normal(b: GraphBuilder, previous: int, current: int, channels: int) -> Value:
     current = conv(b, current, channels, act="relu")
     previous = _fit(b, current, previous)
 
-    def sep(value: int) -> int:
+    def sep(value: int) -> Value:
         return _separable(b, value, channels, 3)
 
-    def mean(value: int) -> int:
+    def mean(value: int) -> Value:
         return pool(b, value, "avgpool", 3, 1)
 
     pairs = [
@@ -334,14 +336,14 @@ def _normal(b: GraphBuilder, previous: int, current: int, channels: int) -> int:
     return b.op("concat", *(b.op("add", x, y) for x, y in pairs), axis=-3)
 
 
-def _reduction(b: GraphBuilder, previous: int, current: int, channels: int) -> int:
+def _reduction(b: GraphBuilder, previous: int, current: int, channels: int) -> Value:
     current = conv(b, current, channels, act="relu")
     previous = _fit(b, current, previous)
 
-    def sep(value: int, kernel: int, stride: int = 2) -> int:
+    def sep(value: int, kernel: int, stride: int = 2) -> Value:
         return _separable(b, value, channels, kernel, stride)
 
-    def largest(value: int) -> int:
+    def largest(value: int) -> Value:
         return pool(b, value, "maxpool", 3, 2)
 
     first = b.op("add", sep(previous, 7), sep(current, 5))

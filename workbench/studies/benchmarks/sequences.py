@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Graph, GraphBuilder, Value
 
 
 def bert(layers: int = 8, sequence: int = 64, hidden: int = 1024, heads: int = 16) -> Graph:
@@ -62,15 +62,15 @@ def transformer(
     x = b.input("x", (batch, sequence, hidden))
     scale = b.weight(data=np.array(1 / math.sqrt(depth), np.float32), name="scale")
 
-    def linear(value: int, width: int) -> int:
+    def linear(value: int, width: int) -> Value:
         product = b.op("matmul", value, b.weight((b.type(value).shape[-1], width)))
         return b.op("add", product, b.weight((width,)))
 
-    def heads_of(value: int, perm: tuple[int, ...]) -> int:
+    def heads_of(value: int, perm: tuple[int, ...]) -> Value:
         split = b.op("reshape", value, shape=(batch, sequence, heads, depth))
         return b.op("transpose", split, perm=perm)
 
-    def norm(value: int) -> int:
+    def norm(value: int) -> Value:
         return b.op("layernorm", value, b.weight((hidden,)), b.weight((hidden,)), axis=-1)
 
     for _ in range(layers):
@@ -100,8 +100,8 @@ def nasrnn(hidden: int = 512, length: int = 5) -> Graph:
     return b.graph({"state": state})
 
 
-def _cell(b: GraphBuilder, hidden: int, x: int, h: int) -> int:
-    def gate() -> int:
+def _cell(b: GraphBuilder, hidden: int, x: int, h: int) -> Value:
+    def gate() -> Value:
         w, v = b.weight((hidden, hidden)), b.weight((hidden, hidden))
         return b.op("add", b.op("matmul", x, w), b.op("matmul", h, v))
 

@@ -10,13 +10,13 @@ from workbench.costs import CostModel, chosen_instances, egraph_instances, insta
 from workbench.costs.analytic import AnalyticCost, work
 from workbench.costs.keys import instance_key, same_kernel
 from workbench.costs.model import OpInstance
-from workbench.devices.executor import executable
 from workbench.graph import Graph
 from workbench.ops import TensorType
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule
 from workbench.run.trace import Step, StopReason
 from workbench.saturation import Limits, Saturation
+from workbench.torch.executor import executable
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ import numpy as np
 from workbench.costs.keys import instance_key, same_kernel
 from workbench.costs.pricing import instances_of, running_instances
 from workbench.devices.device import Device
-from workbench.devices.executor import Program, Skipped, compiled, draw_inputs, first_line, to_array
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.graph import Graph
 from workbench.studies.devices.operators import STANDARD, Protocol, measure_instances
 from workbench.studies.devices.spec_io import GraphEntry, Results
 from workbench.support.machine import microseconds
+from workbench.torch.executor import Program, Skipped, compiled, draw_inputs, first_line, to_array
 
 #: The ways to run a graph: torch call by call; one recorded CUDA graph; torch.compile, call by call and
 #: recorded; ONNX Runtime with its own optimiser on.

@@ -17,10 +17,10 @@ from workbench.costs.keys import instance_key, same_kernel
 from workbench.costs.model import OpInstance
 from workbench.costs.store import Measurement
 from workbench.devices.device import Device
-from workbench.devices.executor import first_line
-from workbench.devices.kernels import draw, kernel
 from workbench.ops import TensorType, spec_of
 from workbench.studies.devices.spec_io import Results
+from workbench.torch.executor import first_line
+from workbench.torch.kernels import draw, kernel
 
 #: Incremented whenever the way of measuring changes, so that a table never mixes figures of two ways.
 PROTOCOL: Final = 1

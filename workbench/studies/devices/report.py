@@ -15,7 +15,7 @@ import numpy as np
 from workbench.certification.inputs import gentle_inputs
 from workbench.certification.tolerance import difference, tolerance_of
 from workbench.devices.targets import target
-from workbench.graph import Graph, GraphBuilder, evaluate
+from workbench.graph import Builder, Graph, evaluate
 from workbench.ops import OpSpec, operators
 from workbench.ops.spec import Attr
 from workbench.ops.types import TypeMismatch
@@ -117,7 +117,7 @@ def example(spec: OpSpec, dtype: str) -> Graph | None:
             shapes = [first, *others, *([others[-1]] * (rest - len(others)) if others else [])]
             for values in _attributes(spec, dtype, first):
                 with contextlib.suppress(TypeMismatch, ValueError, IndexError, KeyError, ZeroDivisionError):
-                    builder = GraphBuilder(spec.name)
+                    builder = Builder(spec.name)
                     places = [
                         builder.input(f"x{k}", shape, kind)
                         for k, (shape, kind) in enumerate(zip(shapes, (dtype, *kinds), strict=True))

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from workbench.egraph import EGraph
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Builder, Graph
 from workbench.graph.dataflow import numbers_in
 from workbench.ops import AttrValue, TensorType, ValueType
 from workbench.ops.inputs_and_opaque import NAMED
@@ -166,7 +166,7 @@ def _built(
     graph: Graph, constant: Sequence[bool], groups: Iterable[tuple[Form, Sequence[Place]]]
 ) -> Blocks | None:
     """Return the graph with one part of each form, at the first of its places; None if a part reads a tuple."""
-    builder = GraphBuilder(graph.name)
+    builder = Builder(graph.name)
     builder.opaques = dict(graph.opaques)
     ends, outputs, windows = set(graph.output_ids), {}, []
     for number, (form, places) in enumerate(groups):

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Builder, Graph
 from workbench.ops import AttrValue, spec_of
 from workbench.rules.expressions import Lookup
 from workbench.rules.interpret import attributes, value
@@ -214,7 +214,7 @@ class Instances:
             chosen[key] = found[0], list(zip(self.operands[found[0]], found[1], strict=True))
             return chosen[key][1][::-1]
 
-        builder = GraphBuilder.of(start)
+        builder = Builder.of(start)
         made: dict[tuple[int, Sketch], int] = {}
         for key in postorder(wanted, below):
             i, operands = chosen[key]

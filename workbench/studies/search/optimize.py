@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workbench.costs import CostModel, node_costs
+from workbench.costs import node_costs
 from workbench.costs.pricing import instances_of
+from workbench.costs.registry import Given
 from workbench.costs.registry import cost_model as cost_model_of
 from workbench.frontends.model import Model, ModelLike
 from workbench.frontends.model_file import fixed_model
@@ -79,7 +80,7 @@ def search_optimize(
     model: ModelLike,
     *,
     rules: Rules | None = None,
-    cost: str | os.PathLike[str] | CostModel | None = None,
+    cost: str | os.PathLike[str] | Given | None = None,
     alpha: float = 1.05,
     budget: int = 100,
     mode: str = "sound",

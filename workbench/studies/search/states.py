@@ -11,7 +11,7 @@ from typing import Any, Final
 from workbench.costs import CostModel
 from workbench.costs.model import OpInstance
 from workbench.costs.pricing import FREE
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Builder, Graph
 from workbench.ops import AttrValue, ValueType
 from workbench.ops.inputs_and_opaque import RUNTIME
 
@@ -272,7 +272,7 @@ class State:
 
     def graph(self, original: Graph) -> Graph:
         """Return the state as a graph with the inputs, outputs, weights and opaques of ``original``."""
-        builder = GraphBuilder.of(original)
+        builder = Builder.of(original)
         place: dict[int, int] = {}
         for n, operands in self.inputs.items():
             kind = self.table.kinds[n]

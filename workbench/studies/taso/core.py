@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.graph import Graph, GraphBuilder
+from workbench.graph import Builder, Graph
 from workbench.graph import evaluate as evaluate_graph
 from workbench.ops import AttrValue
 from workbench.studies.taso.modes import (
@@ -50,7 +50,7 @@ class PyGraph(Operators):
     """
 
     def __init__(self, graph: Graph | None = None) -> None:
-        self._builder = GraphBuilder("taso", share=False)
+        self._builder = Builder("taso", share=False)
         self._outputs: list[tuple[str, int]] | None = None
         if graph is not None:
             self._adopt(graph)

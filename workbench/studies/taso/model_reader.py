@@ -18,7 +18,7 @@ import numpy as np
 from workbench.frontends.coverage import Coverage, OperatorUse
 from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.importer import Imported
-from workbench.graph import Graph, GraphBuilder, Weight
+from workbench.graph import Builder, Graph, Weight
 from workbench.ops import TASO_ACTIVATIONS, TensorType, TypeMismatch
 from workbench.studies.taso.model_text import EPSILON, Record, read_records, results
 from workbench.studies.taso.modes import explicit_pads
@@ -70,7 +70,7 @@ class _Merge:
 class _Import:
     def __init__(self, records: Sequence[Record], file: Path) -> None:
         self.records, self.file = records, file
-        self.builder = GraphBuilder(file.stem)
+        self.builder = Builder(file.stem)
         self.place: dict[tuple[int, int], int] = {}
         self.merges: dict[tuple[int, int], _Merge] = {}
         self.idle: dict[tuple[int, int], Record] = {}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from workbench.graph import GraphBuilder
+from workbench.graph import Builder
 from workbench.ops import TypeMismatch
 from workbench.studies.taso.modes import (
     ACTIVATIONS,
@@ -112,7 +112,7 @@ class Operators:
     Every addition resets ``_outputs`` to None, because it can change which values are outputs.
     """
 
-    _builder: GraphBuilder
+    _builder: Builder
     _outputs: list[tuple[str, int]] | None
 
     # -- helpers ----------------------------------------------------------------------------------
@@ -396,7 +396,7 @@ def _one(axes: Sequence[int]) -> int:
 
 
 def _splice(
-    builder: GraphBuilder, op_type: str, operands: Sequence[int], count: int, attrs: Mapping[str, Any]
+    builder: Builder, op_type: str, operands: Sequence[int], count: int, attrs: Mapping[str, Any]
 ) -> list[int]:
     """Append an ONNX operator to a graph under construction.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from workbench.graph import GraphBuilder
+from workbench.graph import Builder
 from workbench.laws.verification.instances.linear import LEAST, Inconsistent
 from workbench.laws.verification.instances.nondeterminism import RandomChoices
 from workbench.laws.verification.instances.spaces import Space, open_space, plain, tensor_type
@@ -90,7 +90,7 @@ class Ground:
     its instance, so that the instances of many rules share their leaves.
     """
 
-    builder: GraphBuilder = field(default_factory=GraphBuilder)
+    builder: Builder = field(default_factory=Builder)
     canonical: bool = False
     leaves: dict[str, int] = field(default_factory=dict)
 

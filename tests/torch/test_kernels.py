@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from tests.devices.graphs import image
-from workbench.devices import kernels
-from workbench.devices.executor import run_graph
-from workbench.devices.kernels import draw, kernel
 from workbench.graph import evaluate
 from workbench.ops import TensorType
+from workbench.torch import kernels
+from workbench.torch.executor import run_graph
+from workbench.torch.kernels import draw, kernel
 
 
 def convolution(graph):

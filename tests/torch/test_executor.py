@@ -4,9 +4,9 @@ import pytest
 from tests.devices.graphs import image, products
 from tests.ops.test_onnx_form import INSTANCES, inputs, instance, named
 from tests.random_graphs import random_graph
-from workbench.devices.executor import NotExecutable, Program, run_graph, to_array, to_tensor
 from workbench.graph import GraphBuilder, GraphError, Opaque, evaluate
 from workbench.ops import TensorType
+from workbench.torch.executor import NotExecutable, Program, run_graph, to_array, to_tensor
 
 
 def check(graph, device, feeds, tolerance=1e-4):

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.devices.device import Device
-from workbench.devices.kernels import kernel
 from workbench.graph import Graph, GraphError, Node, fold_constants
 from workbench.ops import TensorType, Trait, spec_of
+from workbench.torch.kernels import kernel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,7 +46,7 @@ class Program:
     Values that depend only on weights are folded as at export (in float64, rounded once) and stay on the
     device. A call takes the inputs as tensors, in the graph's order, and returns the outputs as a tuple; a
     value is released as soon as its last reader has run. With ``fuse``, each operator runs by the fastest
-    kernel that computes it (:mod:`workbench.devices.kernels`), otherwise always by its torch form. Raise
+    kernel that computes it (:mod:`workbench.torch.kernels`), otherwise always by its torch form. Raise
     :class:`NotExecutable` if an operator has no torch form.
     """
 
@@ -158,8 +158,8 @@ def run_graph(
         fuse: Whether elementwise operators run as one kernel, as for :class:`Program`.
 
     >>> from workbench.devices.device import open_device
-    >>> from workbench.graph import GraphBuilder
-    >>> b = GraphBuilder()
+    >>> from workbench.graph import Builder
+    >>> b = Builder()
     >>> graph = b.graph({"y": b.op("relu", b.input("x", (3,)))})
     >>> run_graph(graph, {"x": np.array([-1, 0, 2], np.float32)}, open_device("cpu"))["y"].tolist()
     [0.0, 0.0, 2.0]

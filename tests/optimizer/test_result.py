@@ -1,0 +1,125 @@
+"""What a person asks of a result: the model, a run, tables."""
+
+import numpy as np
+import onnx
+import pytest
+
+import workbench
+from tests.frontends.onnx.test_symbolic_shapes import written
+from workbench.extraction import extract
+
+
+@pytest.fixture(scope="module")
+def result():
+    b = workbench.GraphBuilder("small")
+    x = b.input("x", (2, 8))
+    y = np.maximum(x @ b.weight((8, 4)) + 1, 0)
+    z = b.op("relu", x @ b.weight((8, 4)))
+    return workbench.optimize(b.graph({"y": y, "z": z}), time=False)
+
+
+def test_a_result_runs_as_the_model_that_it_saves(result, tmp_path):
+    x = np.random.default_rng(0).standard_normal((2, 8), dtype=np.float32)
+    result.save(tmp_path / "saved.onnx")
+    saved = onnx.load(tmp_path / "saved.onnx")
+    assert result.to_onnx() == saved
+    wanted = workbench.evaluate(result.original, {"x": x})
+    for found in (result.run(x), result.run(x=x), result.run({"x": x})):
+        assert found.keys() == wanted.keys()
+        for name, value in wanted.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_inputs_that_the_model_has_not_are_refused(result):
+    x = np.zeros((2, 8), np.float32)
+    for given, named in (((), {}), ((x, x), {}), ((), {"y": x})):
+        with pytest.raises(TypeError, match="the inputs must be x, in order or by name"):
+            result.run(*given, **named)
+
+
+def test_tables_are_frames(result):
+    stages = result.frame()
+    assert list(stages.columns) == ["what", "seconds", "figures"]
+    assert "saturation" in set(stages["what"])
+    compared = result.compare()
+    frame = compared.frame()
+    for side, name in ((compared.before, "before"), (compared.after, "after")):
+        assert frame[frame["side"] == name]["mark"].value_counts().to_dict() == side.counts()
+
+
+def test_graphs_are_graphs_of_networkx(result):
+    made = result.graph.to_networkx()
+    assert len(made) == len(result.graph)
+    for i, node in enumerate(result.graph.nodes):
+        operands = sorted((d["position"], j) for j, _, d in made.in_edges(i, data=True))
+        assert tuple(j for _, j in operands) == node.inputs
+    egraph = result.egraph.to_networkx()
+    assert len(egraph) == len(result.egraph) + result.egraph.n_classes
+    i = int(np.argmax(np.diff(result.egraph.child_start)))
+    read = sorted((d["position"], c) for _, (_, c), d in egraph.out_edges(("node", i), data=True))
+    assert [c for _, c in read] == result.egraph.operands(i).tolist()
+
+
+def test_a_drawing_needs_no_other_program(result, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    drawn = result.graph.to_svg()
+    assert "<svg" in drawn
+    assert "matmul" in drawn
+
+
+def test_what_has_another_name_is_named(result):
+    with pytest.raises(AttributeError, match=r"try save_html\(path\)"):
+        result.report()
+    with pytest.raises(AttributeError, match="try view"):
+        result.graph.draw()
+    with pytest.raises(AttributeError, match="no attribute 'nothing'$"):
+        result.trace.nothing  # noqa: B018
+    with pytest.raises(AttributeError, match="did you mean optimize"):
+        workbench.optimise  # noqa: B018
+
+
+def test_an_extractor_is_a_function(result):
+    def by_tree(egraph, costs, *, seconds):
+        return extract(egraph, costs, "tree").choice
+
+    found = workbench.optimize(result.original, extractor=by_tree, time=False)
+    assert found.solution.method == "by_tree"
+    assert workbench.extract(result.egraph, result.costs, by_tree).cost == found.solution.cost
+    again = workbench.extractor(by_tree)(result.egraph, result.costs)
+    assert again.method == "by_tree"
+
+
+def test_a_target_is_a_function(result):
+    def load(model, inputs):
+        return lambda: None
+
+    timed = workbench.optimize(result.original, measure=1, measure_on=load, measure_seconds=0.1)
+    assert timed.measured is None or "load" in timed.measured.target
+    with pytest.raises(TypeError, match="must return a function that runs the model"):
+        workbench.optimize(
+            result.original,
+            measure=1,
+            measure_on=lambda model, inputs: None,
+            cost=lambda i: len(i.inputs) + 1.0,
+        )
+
+
+def test_arguments_of_other_programs_are_named(result):
+    with pytest.raises(TypeError, match="did you mean seconds"):
+        workbench.optimize(result.original, timeout=3)
+    with pytest.raises(TypeError, match="did you mean e_nodes"):
+        workbench.optimize(result.original, node_limit=3)
+
+
+def test_one_line_says_what_a_thing_is(result):
+    for thing in (result.solution, result.graph.nodes[1], workbench.rule_set("default")[0], result.trace):
+        assert "\n" not in repr(thing)
+        assert repr(thing).startswith(type(thing).__name__)
+
+
+def test_a_dynamic_result_is_run_at_any_size(tmp_path):
+    source = written("y = Relu(x) z = Relu(y) w = Add(z, x)", "float[n, 4] x", "float[n, 4] w")
+    found = workbench.optimize(source, time=False)
+    for rows in (1, 5):
+        x = np.random.default_rng(rows).standard_normal((rows, 4), dtype=np.float32)
+        np.testing.assert_allclose(found.run(x)["w"], np.maximum(x, 0) + x)

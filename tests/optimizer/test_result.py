@@ -72,7 +72,7 @@ def test_what_has_another_name_is_named(result):
         result.report()
     with pytest.raises(AttributeError, match="try view"):
         result.graph.draw()
-    with pytest.raises(AttributeError, match="no attribute 'nothing'$"):
+    with pytest.raises(AttributeError, match=r"no attribute 'nothing'$"):
         result.trace.nothing  # noqa: B018
     with pytest.raises(AttributeError, match="did you mean optimize"):
         workbench.optimise  # noqa: B018

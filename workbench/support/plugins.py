@@ -84,9 +84,7 @@ class Named(Generic[T]):
         """
         if isinstance(thing, str):
             return thing
-        own = "".join(
-            c if c.isalnum() or c == "_" else "-" for c in getattr(thing, "__name__", type(thing).__name__)
-        ).strip("-_")
+        own = re.sub("[^A-Za-z0-9_]+", "-", getattr(thing, "__name__", "")).strip("-_") or "own"
         names = (own if n == 1 else f"{own}-{n}" for n in itertools.count(1))
         name = next(n for n in names if n not in self._built_in() and self._own.get(n, thing) is thing)
         self.register(name, thing)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from workbench.extraction.api import extract
     from workbench.extraction.api import extractor as extractor
     from workbench.extraction.extract import Extraction as Extraction
+    from workbench.faces.views import lab
     from workbench.frontends import import_onnx as import_onnx
     from workbench.frontends import (
         load_model,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = [  # noqa: RUF022  (the order of the way through)
     "load_model", "load_onnx", "load_torch", "benchmark", "Graph", "GraphBuilder", "operator",
     "rule_set", "parse_rules", "optimize", "Optimized", "Saturation", "Limits", "extract",
-    "cost_model", "target", "certify", "Trace", "save_model", "save_onnx",
+    "cost_model", "target", "certify", "Trace", "lab", "save_model", "save_onnx",
 ]  # fmt: skip
 
 #: The names of the core by the module that defines them; those that `__all__` lacks are for scripts.
@@ -57,6 +58,7 @@ _NAMES = {
     "devices.targets": "target",
     "extraction.api": "extract Extracted extractor",
     "extraction.extract": "Extraction",
+    "faces.views": "lab",
     "frontends": "import_onnx load_model load_onnx save_model save_onnx to_onnx",
     "graph": "evaluate Graph GraphBuilder",
     "ops.user_ops": "operator",

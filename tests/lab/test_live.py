@@ -97,3 +97,17 @@ def test_graphs_are_compared(lab, folder, offline):
         page.page.keyboard.press("Enter")
         second.locator(".wb-facts", has_text=re.compile("Alternatives of e-class")).wait_for(timeout=60_000)
         assert page.wrong() == []
+
+
+def test_a_bench_goes_the_whole_way_by_its_buttons(lab, folder, offline):
+    write_notebook(
+        folder / "bench.ipynb", "import workbench\nworkbench.lab(workbench.benchmark('bert', layers=1))"
+    )
+    with Page(offline, lab, "bench.ipynb") as page:
+        page.run_all()
+        page.page.get_by_role("button", name="start").first.click()
+        page.page.wait_for_function("document.body.innerText.includes('µs, optimal')", timeout=120_000)
+        for tab, seen in (("comparison", "original and optimised"), ("certificate", "equal on 3 random inputs")):
+            page.page.locator(".lm-TabBar-tabLabel", has_text=tab).last.click()
+            page.page.wait_for_function(f"document.body.innerText.includes('{seen}')", timeout=30_000)
+        assert page.wrong() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 
@@ -24,6 +25,7 @@ class Stepwise(Face, ABC):
         self.stop_reason = None
         self._thread: threading.Thread | None = None
         self._halt = threading.Event()
+        self._watchers: list[weakref.WeakMethod[Callable[[], None]]] = []
 
     @abstractmethod
     def step(self) -> Step:
@@ -34,12 +36,23 @@ class Stepwise(Face, ABC):
         """Return whether a step is left to take."""
         return self.stop_reason in (None, StopReason.INTERRUPTED)
 
+    def watch(self, told: Callable[[], None]) -> None:
+        """Call a method after every step of a run and at its end, as long as its object lives."""
+        self._watchers.append(weakref.WeakMethod(told))
+
+    def _tell(self) -> None:
+        for watcher in self._watchers:
+            told = watcher()
+            if told is not None:
+                told()
+
     def __iter__(self) -> Iterator[Step]:
         while self.unfinished and not self._halt.is_set():
             try:
                 step = self.step()
             except StopIteration:
                 return
+            self._tell()
             yield step
 
     def drive(self, progress: Callable[[Step], None] | None = None) -> StopReason:
@@ -54,6 +67,7 @@ class Stepwise(Face, ABC):
             self._halt.clear()
         if self.stop_reason is None:
             self.stop_reason = StopReason.INTERRUPTED
+        self._tell()
         return self.stop_reason
 
     def start(

@@ -298,6 +298,13 @@ class Stepper(View):
         self.answers = hasattr(subject, "why_not")
         self._say()
         self.on_msg(self._told)
+        if isinstance(subject, Stepwise):
+            subject.watch(self._followed)
+
+    def _followed(self) -> None:
+        """Show a step that was taken by the button, or by a run in another cell."""
+        self.live = self.live and self._unfinished()
+        self.refresh()
 
     def _unfinished(self) -> bool:
         return isinstance(self._subject, Stepwise) and self._subject.unfinished
@@ -309,7 +316,7 @@ class Stepper(View):
             self.running = True
             self._asked = ""
             self._say()
-            self._subject.start(lambda step: self.refresh(), self._ended)
+            self._subject.start(None, self._ended)
 
     def pause(self, *, wait: bool = False) -> None:
         """Stop after the current step; with ``wait``, return only after it."""

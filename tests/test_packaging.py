@@ -102,6 +102,7 @@ def test_what_is_imported_is_declared_and_the_reverse():
         "graphviz",
         "pygraphviz",
         "anywidget",
+        "ipywidgets",
         "traitlets",
         "papermill",
         "distributed",

@@ -107,7 +107,10 @@ def test_a_bench_goes_the_whole_way_by_its_buttons(lab, folder, offline):
         page.run_all()
         page.page.get_by_role("button", name="start").first.click()
         page.page.wait_for_function("document.body.innerText.includes('µs, optimal')", timeout=120_000)
-        for tab, seen in (("comparison", "original and optimised"), ("certificate", "equal on 3 random inputs")):
+        for tab, seen in (
+            ("comparison", "original and optimised"),
+            ("certificate", "equal on 3 random inputs"),
+        ):
             page.page.locator(".lm-TabBar-tabLabel", has_text=tab).last.click()
             page.page.wait_for_function(f"document.body.innerText.includes('{seen}')", timeout=30_000)
         assert page.wrong() == []

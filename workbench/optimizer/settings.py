@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.extraction.registry import OWN
 from workbench.run.settings import setting
 from workbench.saturation.limits import Limits
 from workbench.support.processes import SOLVER_MEMORY
@@ -87,7 +86,10 @@ class Settings(Limits):
     profile: bool = setting(False, "Record the seconds of every rule.", metavar="BOOL")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "extractor", OWN.named(self.extractor))
+        if not isinstance(self.extractor, str):
+            from workbench.extraction.registry import OWN
+
+            object.__setattr__(self, "extractor", OWN.named(self.extractor))
         Limits.__post_init__(self)
 
     def limits(self) -> Limits:

@@ -78,10 +78,15 @@ ELSEWHERE = {
 
 
 def test_every_command_is_described_and_every_option_named_exists():
-    commands = get_command(cli.app).commands
+    program = get_command(cli.app)
+    commands = program.commands
     table = re.findall(r"^\| `workbench ([\w-]+)", COMMAND_LINE, re.MULTILINE)
     assert set(table) == {name for name, command in commands.items() if not command.hidden}
-    every = [*commands.values(), *(s for c in commands.values() for s in getattr(c, "commands", {}).values())]
+    every = [
+        program,
+        *commands.values(),
+        *(s for c in commands.values() for s in getattr(c, "commands", {}).values()),
+    ]
     known = {o for c in every for p in c.params for o in p.opts}
     known |= set(re.findall(r"--[a-z-]+", command_line().format_help()))
     for page in PAGES:

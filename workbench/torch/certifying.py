@@ -14,11 +14,11 @@ from workbench.certification.certificate import Certificate, Difference
 from workbench.certification.files import certify_files
 from workbench.certification.tolerance import Mismatch, mismatch
 from workbench.devices.device import open_device
-from workbench.torch.executor import to_array, to_tensor
 from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.file import as_given, joined, read_model
 from workbench.frontends.runtime import RuntimeFailure, run_session, session
 from workbench.graph import Graph
+from workbench.torch.executor import to_array, to_tensor
 from workbench.torch.exported import arguments_of, evaluating, exported
 
 #: How many times its own distance from float64 a module's results may differ.

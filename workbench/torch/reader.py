@@ -16,7 +16,7 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from workbench.egraph.at_sizes import GIVEN, typed
-from workbench.graph import Graph, Builder, GraphError, Opaque
+from workbench.graph import Builder, Graph, GraphError, Opaque
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable
 from workbench.torch.aten import TABLE, Call, NotModelled, Value

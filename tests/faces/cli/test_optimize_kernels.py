@@ -43,7 +43,7 @@ def optimized(run, model, *more):
 
 @compiler
 def test_a_program_and_its_library_are_written(run, model, monkeypatch):
-    monkeypatch.setattr(deployment, "measured", lambda build, threads: free)
+    monkeypatch.setattr(deployment, "measured", lambda build, threads, **_: free)
     output, figures, said = optimized(run, model, "--no-time")
     assert output.with_suffix(".so").is_file()
     assert figures["kernels"] == 1
@@ -54,7 +54,7 @@ def test_a_program_and_its_library_are_written(run, model, monkeypatch):
 
 @compiler
 def test_the_result_is_written_without_kernels_if_none_pays(run, model, monkeypatch):
-    monkeypatch.setattr(deployment, "measured", lambda build, threads: expensive)
+    monkeypatch.setattr(deployment, "measured", lambda build, threads, **_: expensive)
     output, figures, said = optimized(run, model, "--no-time")
     assert not output.with_suffix(".so").exists()
     assert figures["reason"] == "no cluster pays: the original stays"
@@ -67,7 +67,7 @@ def test_composites_and_candidates_timed_with_kernels_take_part(run, model, monk
     mine = model.with_name("mine.composite")
     mine.write_text(COMPOSITE)
     for module in (deployment, partitioned):
-        monkeypatch.setattr(module, "measured", lambda build, threads: free)
+        monkeypatch.setattr(module, "measured", lambda build, threads, **_: free)
     more = ("--composites", mine, "--measure", "2", "--measure-on", "c", "--measure-seconds", "0.5")
     output, figures, _ = optimized(run, model, *more)
     assert output.with_suffix(".so").is_file() == (figures["kernels"] > 0)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -17,7 +18,7 @@ from workbench.kernels.codegen.c_printer import prelude
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.compiler import compiler as compiler_of
 from workbench.kernels.codegen.custom_ops import Operator, library_of, library_text, payload
-from workbench.kernels.codegen.deployment import deploy
+from workbench.kernels.codegen.deployment import deploy, with_kernels
 from workbench.kernels.codegen.fusion import Beside, convolutions, egraph_of
 from workbench.kernels.codegen.winograd import CHOICES, Winograd, written
 from workbench.kernels.composites.binding import bind
@@ -296,6 +297,67 @@ def test_a_network_gets_kernels_that_its_file_runs_with_and_without(tmp_path):
     found = workbench.kernels.load_program(tmp_path / "network.onnx")(feeds)
     plain = onnxruntime.InferenceSession(tmp_path / "network.onnx").run(["y"], feeds)[0]
     np.testing.assert_allclose(found["y"], plain, rtol=1e-4, atol=1e-5)
+
+
+def convolutions_pay(cluster):
+    return Beside(9.0, 1.0 if cluster.members[0].op == "conv2d" else 99.0, 1000)
+
+
+def test_the_bound_on_the_error_chooses_the_algorithm():
+    by_error = {}
+    for error in (10.0, 2.0, 1e-6):
+        done = deploy(network(64), AnalyticCost(), measure=convolutions_pay, time=False, error=error)
+        found = done.certificate
+        by_error[error] = set() if done.plan is None else {str(op.schedule) for op in done.plan.operators}
+        if done.plan is not None:
+            assert found.rounding <= error * max(found.own_rounding, 2.0**-23)
+            assert f"{found.rounding:.1e}" in str(done)
+    assert by_error[10.0] == {"Winograd F(4, 3)"}
+    assert by_error[1e-6] == set()
+    with pytest.raises(ValueError, match="the bound on error must be above 0, got 0"):
+        deploy(network(), AnalyticCost(), error=0)
+
+
+def test_the_bound_on_memory_leaves_kernels_out():
+    def kept(memory):
+        plan = deploy(network(), AnalyticCost(), measure=convolutions_pay, time=False, memory=memory).plan
+        return 0 if plan is None else len(plan.operators)
+
+    assert [kept(m) for m in (None, 3000, 2999, 1000, 999)] == [3, 3, 2, 1, 0]
+
+
+def test_one_build_serves_every_number_of_images(tmp_path):
+    info = onnx.helper.make_tensor_value_info
+    random = np.random.default_rng(0)
+    weights = [random.standard_normal((16, 16, 3, 3)).astype(np.float32) for _ in range(2)]
+    nodes = [
+        onnx.helper.make_node("Conv", ["x", "a"], ["u"], pads=[1, 1, 1, 1]),
+        onnx.helper.make_node("Relu", ["u"], ["v"]),
+        onnx.helper.make_node("Conv", ["v", "b"], ["w"], pads=[1, 1, 1, 1]),
+        onnx.helper.make_node("Add", ["w", "v"], ["s"]),
+        onnx.helper.make_node("GlobalAveragePool", ["s"], ["p"]),
+        onnx.helper.make_node("Flatten", ["p"], ["y"]),
+    ]
+    model = onnx.helper.make_model(
+        onnx.helper.make_graph(
+            nodes,
+            "images",
+            [info("x", 1, ["n", 16, 10, 11])],
+            [info("y", 1, ["n", 16])],
+            [onnx.numpy_helper.from_array(w, name) for w, name in zip(weights, "ab", strict=True)],
+        ),
+        opset_imports=[onnx.helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    result = workbench.optimize(model, cost="analytic", time=False)
+    done = with_kernels(result, cost="analytic", time=False, measure=convolutions_pay)
+    assert len(done.plan.operators) == 2, str(done)
+    done.save(tmp_path / "images.onnx")
+    program = workbench.kernels.load_program(tmp_path / "images.onnx", threads=2)
+    plain = onnxruntime.InferenceSession(model.SerializeToString())
+    for count in (1, 2, 7):
+        feeds = {"x": random.standard_normal((count, 16, 10, 11)).astype(np.float32)}
+        np.testing.assert_allclose(program(feeds)["y"], plain.run(None, feeds)[0], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,14 @@ def optimize(
             "--kernels", "Write a program with kernels in C, if one is faster; the library lies beside FILE."
         ),
     ] = False,
+    error: Annotated[
+        float,
+        option("X", "With --kernels: the result's error is at most X times the original's own.", min=0.001),
+    ] = 10.0,
+    kernel_memory: Annotated[
+        float | None,
+        option("MB", "With --kernels: the most memory that transformed weights may take.", min=0.0),
+    ] = None,
     extractor: Annotated[
         str, option("tree|dag|exact|NAME", "How to extract; NAME is one of a package.")
     ] = "exact",
@@ -158,7 +166,16 @@ def optimize(
         checked_kernels(output, cost, accelerator)
     if not force:
         check_results([output], keep=[model], hint=" (try another name, or --force)")
-    run_optimize(model, chosen, output=output, json=json, report=report, quiet=quiet, kernels=kernels)
+    bounds = {"error": error, "memory": None if kernel_memory is None else int(kernel_memory * 1e6)}
+    run_optimize(
+        model,
+        chosen,
+        output=output,
+        json=json,
+        report=report,
+        quiet=quiet,
+        kernels=bounds if kernels else None,
+    )
 
 
 def checked_kernels(output: Path | None, cost: str, accelerator: str | None) -> None:
@@ -204,7 +221,7 @@ def run_optimize(
     json: Path | None,
     report: Path | None,
     quiet: bool,
-    kernels: bool = False,
+    kernels: dict[str, Any] | None = None,
 ) -> None:
     """Optimise a model, write the requested files and print the figures of each stage.
 
@@ -215,7 +232,7 @@ def run_optimize(
         json: The file for the figures as JSON, or None.
         report: The file for the HTML report, or None.
         quiet: Whether to show no progress on stderr.
-        kernels: Whether a program with kernels in C is written if it is faster.
+        kernels: The bounds on a program with kernels in C, which is written if it is faster; None for none.
 
     Raises:
         ValueError: Two results name the same file, or the figures or the report would replace the model.
@@ -237,10 +254,10 @@ def run_optimize(
         result = run(model, progress=progress, **settings)
         files = Files(result)
         try:
-            if kernels:
+            if kernels is not None:
                 progress("kernels")
                 began = perf_counter()
-                program = _with_kernels(result, settings)
+                program = _with_kernels(result, settings, kernels)
                 spent = perf_counter() - began
                 if program.plan is None and settings.get("measure") and settings.get("measure_on") == "c":
                     # It was the fastest with kernels, which says nothing of it without them.
@@ -288,11 +305,11 @@ def _saved(program: Deployed, output: Path) -> str:
     return f"{output} and {library_beside(output).name}"
 
 
-def _with_kernels(result: Optimized, settings: dict[str, Any]) -> Deployed:
+def _with_kernels(result: Optimized, settings: dict[str, Any], bounds: dict[str, Any]) -> Deployed:
     """Return a result as a mixed program, timed unless the settings forbid it."""
     from workbench.kernels.codegen.deployment import with_kernels
 
-    return with_kernels(result, cost=settings["cost"], time=settings.get("time", True))
+    return with_kernels(result, cost=settings["cost"], time=settings.get("time", True), **bounds)
 
 
 def _figures(result: Optimized, model: Path, output: Path | None, program: Deployed | None) -> dict[str, Any]:

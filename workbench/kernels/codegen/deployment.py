@@ -21,15 +21,17 @@ from workbench.costs import CostModel
 from workbench.costs.registry import cost_model
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.egraph import EGraph
-from workbench.graph import Graph, evaluate
+from workbench.graph import Graph, evaluate, fold_constants
 from workbench.kernels.codegen.clusters import Cluster
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
-from workbench.kernels.codegen.fusion import Beside, Measure, measured, numbers_of
+from workbench.kernels.codegen.fusion import Beside, Measure, by_fewer_products, measured, numbers_of
 from workbench.kernels.codegen.partitioned import Basis, Mixed, Plan, basis_of, plan_of
+from workbench.kernels.codegen.winograd import CHOICES
 from workbench.support.formatting import gain
 from workbench.support.machine import microseconds
 
 if TYPE_CHECKING:
+    from workbench.optimizer.dynamic import Dynamic
     from workbench.optimizer.result import Optimized
 
 #: The most families of clusters that are timed one by one.
@@ -37,6 +39,15 @@ _FAMILIES: Final = 6
 
 #: Up to this size clusters are also grown from the e-graph of a search, where they compete with rewrites.
 COMPETING: Final = 5_000
+
+#: How many times the original's own error in its element type a program's may be.
+ERROR: Final = 10.0
+
+#: The error of a result that is as near as its element type allows.
+_UNIT: Final = 2.0**-23
+
+#: The most elements of weights with which a program's error is measured.
+_WEIGHTS: Final = 1 << 28
 
 #: The least and the largest number of rounds in which programs are timed.
 _LEAST, _MOST = 9, 300
@@ -100,7 +111,11 @@ class Deployed:
         if self.plan is None:
             return self.reason
         how = "not timed" if self.timed is None else gain(self.timed.before, self.timed.after)
-        return f"{self.plan}; {how}"
+        memory = f"; transformed weights take {self.plan.memory / 1e6:.1f} MB" if self.plan.memory else ""
+        found = self.certificate
+        if found is not None and found.rounding is not None:
+            memory += f"; error {found.rounding:.1e}, the original's {found.own_rounding:.1e}"
+        return f"{self.plan}{memory}; {how}"
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
@@ -109,7 +124,10 @@ class Deployed:
             "kernels": 0 if plan is None else len(plan.clusters),
             "clusters": [] if plan is None else [[m.op for m in c.members] for c in plan.clusters],
             "others": None if plan is None else plan.others,
+            "memory": 0 if plan is None else plan.memory,
             "reason": self.reason,
+            "rounding": None if self.certificate is None else self.certificate.rounding,
+            "own_rounding": None if self.certificate is None else self.certificate.own_rounding,
             "certified": None if self.certificate is None else self.certificate.passed,
             "arithmetic": None if self.certificate is None else self.certificate.arithmetic,
             "timing": None if timed is None else asdict(timed),
@@ -124,12 +142,15 @@ def with_kernels(
     time: bool = True,
     build: Build | None = None,
     measure: Measure | None = None,
+    error: float = ERROR,
+    memory: int | None = None,
 ) -> Deployed:
     """Return the fastest certified mixed program of a result.
 
     There is none if it is not faster, timed whole on one thread as it runs from its file, than both the
-    original and the result without kernels, or if the model has symbolic dimensions. The certificate
-    compares it with the original.
+    original and the result without kernels. The certificate compares it with the original. If the number of
+    images is symbolic, kernels are chosen for convolutions alone, and serve any number; other symbolic
+    dimensions leave no kernels.
 
     Args:
         result: The result of an optimisation.
@@ -138,27 +159,48 @@ def with_kernels(
         time: Whether programs are timed; otherwise prices alone decide.
         build: The options of the compiler; by default those of the environment.
         measure: Returns the times of a cluster; by default they are measured.
+        error: How many times the original's own error the program's may be; both are told by the certificate.
+        memory: The most bytes of transformed weights that kernels may keep; by default any number.
 
     Raises:
         CompilerMissing: There is no C compiler.
     """
     kept = () if result.dynamic is None else result.dynamic.kept
-    if kept:
+    if kept and not _images_alone(result):
         fixed = " ".join(f"{name}=1" for name in kept)
         why = f"no kernels: their shapes must be fixed, got symbolic {', '.join(kept)} (try --dim {fixed})"
         return Deployed(result.original, None, None, None, None, why)
-    competing = len(result.egraph) <= COMPETING
+    competing = len(result.egraph) <= COMPETING and not kept
     return deploy(
         result.original,
         cost if isinstance(cost, CostModel) else cost_model(cost),
         candidates=[result.graph],
         saturated=(result.egraph, result.costs) if competing else None,
+        generic=result.dynamic if kept else None,
+        error=error,
+        memory=memory,
         seconds=seconds,
         seed=int(result.settings.get("seed", 0)),
         build=build,
         measure=measure,
         time=time,
         saved=True,
+    )
+
+
+def _images_alone(result: Optimized) -> bool:
+    """Return whether there are convolutions, of which the number of images is all that is symbolic."""
+    dynamic = result.dynamic
+    if dynamic is None or dynamic.graph is None or len(dynamic.kept) != 1:
+        return False
+    fixed, generic = fold_constants(result.graph), fold_constants(dynamic.graph)
+    pairs = list(zip(fixed.nodes, generic.nodes, strict=False))
+    same = len(fixed.nodes) == len(generic.nodes) and "conv2d" in fixed.operators()
+    return same and all(
+        a.op == b.op
+        and a.inputs == b.inputs
+        and (a.op != "conv2d" or a.tensor.shape[1:] == b.tensor.shape[1:])
+        for a, b in pairs
     )
 
 
@@ -175,8 +217,14 @@ def deploy(
     measure: Measure | None = None,
     time: bool = True,
     saved: bool = False,
+    error: float = ERROR,
+    memory: int | None = None,
+    generic: Dynamic | None = None,
 ) -> Deployed:
     """Return the fastest certified mixed program of a graph, or the original.
+
+    If the program's error is beyond its bound, kernels by more accurate algorithms are tried, at last those that
+    sum as the original does.
 
     Args:
         graph: The original.
@@ -192,67 +240,98 @@ def deploy(
         time: Whether programs are timed; otherwise the first one with kernels is taken.
         saved: Whether a program will be saved. It is then timed as it runs from its file, and against the
             candidates without kernels too.
+        error: How many times the original's own error the program's may be.
+        memory: The most bytes of transformed weights that kernels may keep; by default any number.
+        generic: The form of the only candidate in which the number of images is symbolic.
 
     Raises:
         CompilerMissing: There is no C compiler.
+        ValueError: A bound is not positive.
     """
+    if error <= 0 or (memory is not None and memory < 0):
+        what, norm, given = ("error", "above 0", error) if error <= 0 else ("memory", "at least 0", memory)
+        raise ValueError(f"the bound on {what} must be {norm}, got {given}")
     options = build_from() if build is None else build
-    bases = [basis_of(g, cost) for g in {g.structural_hash(): g for g in (graph, *candidates)}.values()]
-    if saturated is not None:
-        bases.insert(0, Basis(graph, *saturated, _numbers(graph, saturated[0])))
-    known = measured(options, threads) if measure is None else measure
     if measure is None:
         compiler(options)
-
-    def planned_with(basis: Basis, families: frozenset[str] | None) -> Plan:
-        limited = known if families is None else partial(_limited, known, families)
-        timed = options if measure is None else None
-        return plan_of(basis, cost, threads=threads, build=options, measure=limited, schedules=timed)
-
-    plans = {k: planned_with(basis, None) for k, basis in enumerate(bases)}
-    plans = {k: p for k, p in plans.items() if p.clusters}
-    if not plans:
-        return Deployed(graph, None, None, None, None, "no cluster pays: the original stays")
+    graphs = candidates if generic is not None else (graph, *candidates)
+    bases = [basis_of(g, cost) for g in {g.structural_hash(): g for g in graphs}.values()]
+    if saturated is not None:
+        bases.insert(0, Basis(graph, *saturated, _numbers(graph, saturated[0])))
     feeds = random_inputs(graph, seed, 0)
-    tried = list(plans.values())
-    if time:
-        for k, plan in plans.items():
-            only = partial(planned_with, bases[k])
-            tried += _selected(graph, plan, only, feeds, threads, seconds / 2 / len(plans), options)
-    programs = [Mixed(p, threads=threads, build=options, direct=not saved) for p in tried]
     rivals = candidates if saved else ()
-    times = _times(graph, programs, feeds, threads, seconds / 2, rivals) if time else []
-    order = sorted(range(len(tried)), key=lambda k: -times[k].speedup) if times else range(len(tried))
-    best, certificate = order[0], certified(graph, programs[order[0]], seed=seed)
-    for k in order[1:]:  # the next best one, if the best is refused
-        if certificate.passed:
+
+    def attempt(algorithms: Sequence[str]) -> Deployed:
+        known = measured(options, threads, algorithms=algorithms) if measure is None else measure
+
+        def planned_with(basis: Basis, families: frozenset[str] | None) -> Plan:
+            limited = partial(_limited, known, families, algorithms, generic is not None)
+            timed = options if measure is None else None
+            plan = plan_of(
+                basis,
+                cost,
+                threads=threads,
+                build=options,
+                measure=limited,
+                schedules=timed,
+                algorithms=algorithms,
+                memory=memory,
+                generic=None if generic is None else generic.graph,
+            )
+            return plan if generic is None else replace(plan, table=generic.table)
+
+        plans = {k: planned_with(basis, None) for k, basis in enumerate(bases)}
+        plans = {k: p for k, p in plans.items() if p.clusters}
+        if not plans:
+            return Deployed(graph, None, None, None, None, "no cluster pays: the original stays")
+        tried = list(plans.values())
+        if time:
+            for k, plan in plans.items():
+                only = partial(planned_with, bases[k])
+                tried += _selected(graph, plan, only, feeds, threads, seconds / 2 / len(plans), options)
+        programs = [Mixed(p, threads=threads, build=options, direct=not saved) for p in tried]
+        times = _times(graph, programs, feeds, threads, seconds / 2, rivals) if time else []
+        order = sorted(range(len(tried)), key=lambda k: -times[k].speedup) if times else range(len(tried))
+        best, certificate = order[0], certified(graph, programs[order[0]], seed=seed, error=error)
+        for k in order[1:]:  # the next best one, if the best is refused
+            if certificate.passed:
+                break
+            other = certified(graph, programs[k], seed=seed, error=error)
+            if other.passed:
+                best, certificate = k, other
+        timed = times[best] if times else None
+        reason = ""
+        if not certificate.passed:
+            reason = f"the original stays: {certificate.reason}"
+        elif timed is not None and not timed.faster:
+            reason = "the original stays: the mixed program is not faster beyond the noise"
+        if reason:
+            return Deployed(graph, None, tried[best], certificate, timed, reason)
+        return Deployed(graph, tried[best], tried[best], certificate, timed, "", programs[best])
+
+    # Whole points have more than three times the error, and save at most six parts in a hundred of the time.
+    first = ("4_3_whole", *CHOICES) if error > ERROR else CHOICES
+    for algorithms in (first, CHOICES[1:], ()):
+        done = attempt(algorithms)
+        found = done.certificate
+        if found is None or found.passed or found.rounding is None:
             break
-        other = certified(graph, programs[k], seed=seed)
-        if other.passed:
-            best, certificate = k, other
-    timed = times[best] if times else None
-    reason = ""
-    if not certificate.passed:
-        reason = f"the original stays: {certificate.reason}"
-    elif timed is not None and not timed.faster:
-        reason = "the original stays: the mixed program is not faster beyond the noise"
-    if reason:
-        return Deployed(graph, None, tried[best], certificate, timed, reason)
-    return Deployed(graph, tried[best], tried[best], certificate, timed, "", programs[best])
+    return done
 
 
-def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
+def certified(original: Graph, program: Mixed, *, seed: int = 0, error: float = ERROR) -> Certificate:
     """Return the certificate of a mixed program.
 
     The graph that it runs is compared with the original as every result is, and the program's outputs with
-    those of the original in ONNX Runtime. ``arithmetic`` says how the kernels were compiled. If the original can be
-    evaluated in float64, ``rounding`` is how far the program's outputs are off, and ``own_rounding`` how far those of
-    the original are.
+    those of the original in ONNX Runtime. ``arithmetic`` says how the kernels were compiled. ``rounding`` is how far
+    the program's outputs are off those of the original in float64, and ``own_rounding`` how far the original's are.
+    They are None if the original was too large for the first certificate and no kernel sums otherwise.
 
     Args:
         original: The original graph.
         program: The program.
         seed: The seed of the inputs.
+        error: How many times the original's own error the program's may be.
     """
     from workbench.frontends import opaque_runner, to_onnx
     from workbench.frontends.runtime import session
@@ -269,7 +348,9 @@ def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
     errors = {name: difference(np.asarray(expected[name]), made[name])[0] for name in names}
     worst, tolerance = max(errors.values()), tolerance_of(original)
     passed = worst <= tolerance
-    if found.rounding is not None:
+    reason = "" if passed else f"the mixed program is {worst:.1e} off, and at most {tolerance:.0e} may be"
+    weights = sum(w.type.elements for w in original.weights.values())
+    if found.rounding is not None or (program.plan.memory and not original.opaques and weights <= _WEIGHTS):
         exact = evaluate(original, feeds, precise=True, opaque=opaque)
 
         def off(outputs: Mapping[str, Any]) -> float:
@@ -278,10 +359,13 @@ def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
             )
 
         found = replace(found, rounding=off(made), own_rounding=off(expected))
+        reason = reason or _beyond(off(made), off(expected), error, tolerance)
+    if program.plan.generic is not None and not reason:
+        reason = _other_counts(program, seed, tolerance)
     return replace(
         found,
-        passed=passed,
-        reason="" if passed else f"the mixed program is {worst:.1e} off, and at most {tolerance:.0e} may be",
+        passed=not reason,
+        reason=reason,
         arithmetic=arithmetic,
         deployed_error=worst,
         errors=errors,
@@ -289,8 +373,75 @@ def certified(original: Graph, program: Mixed, *, seed: int = 0) -> Certificate:
     )
 
 
-def _limited(measure: Measure, families: frozenset[str], cluster: Cluster) -> Beside:
-    return measure(cluster) if str(cluster.composite) in families else Beside(0.0, math.inf)
+def _beyond(found: float, own: float, error: float, most: float) -> str:
+    """Return why an error is too large, or an empty text.
+
+    Args:
+        found: The error of a program, relative to the largest value of an output.
+        own: That of the original.
+        error: How many times the original's error the program's may be.
+        most: The largest error that a program may have in any case.
+    """
+    if found > most:
+        return f"the program's error must be at most {most:.0e} of the largest value, got {found:.1e}"
+    if found > error * max(own, _UNIT):
+        return (
+            f"the program's error must be at most {error:g} times the original's {own:.1e}, got {found:.1e}"
+        )
+    return ""
+
+
+def _other_counts(program: Mixed, seed: int, most: float) -> str:
+    """Return why a program differs at other numbers of images from its graph without kernels, or an empty text."""
+    from workbench.frontends import to_onnx
+    from workbench.frontends.runtime import session
+
+    plan, random = program.plan, np.random.default_rng(seed)
+    assert plan.generic is not None
+    model = to_onnx(plan.generic, symbols=plan.table)
+    both = [session(model, threads=1, spin=False, operators=o) for o in (None, program.library)]
+    pairs = [
+        (plan.generic.nodes[i], plan.graph.nodes[j])
+        for i, j in zip(plan.generic.inputs, plan.graph.inputs, strict=True)
+    ]
+    for count in (1, 2, 5):
+        feeds = {}
+        for symbolic, node in pairs:
+            shape = [
+                count if a != b else a for a, b in zip(node.tensor.shape, symbolic.tensor.shape, strict=True)
+            ]
+            feeds[node.attr("name")] = random.standard_normal(shape).astype(node.tensor.numpy_dtype())
+        for (name, _), a, b in zip(plan.graph.outputs, *(s.run(None, feeds) for s in both), strict=True):
+            if (worst := difference(a, b)[0]) > most:
+                return f"output {name!r} for {count} images is {worst:.1e} off, and at most {most:.0e} may be"
+    return ""
+
+
+def _limited(
+    measure: Measure,
+    families: frozenset[str] | None,
+    algorithms: Sequence[str],
+    images: bool,
+    cluster: Cluster,
+) -> Beside:
+    """Return the times of a cluster; its kernel takes for ever if it is of another family or algorithm.
+
+    Args:
+        measure: Returns the times of a cluster.
+        families: The families whose kernels are wanted; by default all.
+        algorithms: The algorithms that convolutions may have.
+        images: Whether kernels must serve any number of images, as those of convolutions do.
+        cluster: The cluster.
+    """
+    fewer = by_fewer_products(cluster)
+    if (fewer and not algorithms) or (images and not fewer):
+        return Beside(0.0, math.inf)
+    return measure(cluster) if families is None or _family(cluster) in families else Beside(0.0, math.inf)
+
+
+def _family(cluster: Cluster) -> str:
+    """Return the formula of a cluster; convolutions are one family."""
+    return "convolution" if by_fewer_products(cluster) else str(cluster.composite)
 
 
 def _selected(
@@ -307,7 +458,7 @@ def _selected(
     The saving of one kernel does not show which operators ONNX Runtime would fuse across its border. So each
     family, all clusters of one formula, is timed without the others in the whole model.
     """
-    families = [k for k, _ in Counter(str(c.composite) for c in plan.clusters).most_common(_FAMILIES)]
+    families = [k for k, _ in Counter(map(_family, plan.clusters)).most_common(_FAMILIES)]
     if len(families) < 2:
         return []
     alone = {k: only(frozenset([k])) for k in families}

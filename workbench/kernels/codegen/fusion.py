@@ -28,7 +28,7 @@ from workbench.kernels.codegen.clusters import MOST, Cluster, Member, as_graph, 
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.custom_ops import Operator, kernel_text, library_of, operator, payload
 from workbench.kernels.codegen.tuning import kept_times, measured_schedules
-from workbench.kernels.codegen.winograd import CHOICES, Winograd, candidates, convolution, suits
+from workbench.kernels.codegen.winograd import CHOICES, Winograd, candidates, convolution, memory_of, suits
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
@@ -70,10 +70,11 @@ MARGIN: Final = 0.9
 
 
 class Beside(NamedTuple):
-    """The microseconds of a cluster's operators in ONNX Runtime, and of its kernel there."""
+    """The microseconds of a cluster's operators in ONNX Runtime and of its kernel, and the bytes that this keeps."""
 
     operators: float
     kernel: float
+    memory: int = 0
 
     @property
     def pays(self) -> bool:
@@ -130,6 +131,7 @@ def fused(
     measure: Measure,
     *,
     seconds: float = 60.0,
+    memory: int | None = None,
 ) -> Fusion:
     """Return an e-graph with e-nodes for clusters: one if its kernel pays, one if ONNX Runtime fuses it.
 
@@ -141,6 +143,7 @@ def fused(
         numbers: E-classes whose value is one known number.
         measure: Returns the times of a cluster's operators and of its kernel.
         seconds: The time limit on measuring.
+        memory: The most bytes that all kernels may keep; those that save most for a byte are taken.
     """
     began = time.monotonic()
     cheapest = _cheapest(egraph, costs)
@@ -149,6 +152,7 @@ def fused(
         kinds.setdefault(kind_of(cluster), []).append(cluster)
     whole = {k: sum(cheapest[m.place] for m in found[0].members) for k, found in kinds.items()}
     chosen: list[tuple[str, Cluster, float]] = []
+    timed: list[tuple[Beside, Cluster]] = []
     tried = left = 0
     worth = {k: whole[k] * len(found) for k, found in kinds.items()}
     least = max(worth.values(), default=0.0) * SHARE
@@ -160,10 +164,15 @@ def fused(
         times = measure(kinds[kind][0])
         for cluster in kinds[kind]:
             if times.pays:
-                chosen.append((FUSED, cluster, times.kernel))
+                timed.append((times, cluster))
             if times.operators < sum(cheapest[m.place] for m in cluster.members) * MARGIN:
                 chosen.append((TOGETHER, cluster, times.operators))
-    chosen.sort(key=lambda found: found[1].result)
+    room = math.inf if memory is None else memory
+    for times, cluster in sorted(timed, key=lambda t: -(t[0].operators - t[0].kernel) / max(t[0].memory, 1)):
+        if times.memory <= room:
+            room -= times.memory
+            chosen.append((FUSED, cluster, times.kernel))
+    chosen.sort(key=lambda found: (found[1].result, found[0]))
     return _extended(egraph, costs, chosen, left)
 
 
@@ -550,7 +559,7 @@ def _beside(
         if not made:
             return Beside(0.0, math.inf)
         operators, *kernels = _convolution_times(build, threads, seconds, cluster, made)
-        return Beside(operators, min(kernels))
+        return Beside(operators, min(kernels), memory_of(cluster, made[int(np.argmin(kernels))]))
     op = fastest(cluster, build, threads)
 
     def runs() -> list[Callable[[], object]]:
@@ -562,7 +571,8 @@ def _beside(
             bound(_as_kernel(op), inputs, threads, library),
         ]
 
-    return Beside(*_kept(build, cluster, [op], runs, threads, seconds, least=5))
+    operators, kernel = _kept(build, cluster, [op], runs, threads, seconds, least=5)
+    return Beside(operators, kernel)
 
 
 def _as_kernel(op: Operator) -> Graph:

@@ -40,14 +40,16 @@ from workbench.kernels.codegen.fusion import (
 )
 from workbench.kernels.codegen.kernel import kernel_at
 from workbench.kernels.codegen.schedule import Schedule
-from workbench.kernels.codegen.winograd import CHOICES
+from workbench.kernels.codegen.winograd import CHOICES, Winograd, memory_of
 from workbench.kernels.composites.binding import bind
-from workbench.ops import spec_of
+from workbench.ops import TensorType, spec_of
 from workbench.support.files import write_atomic
 from workbench.support.machine import machine, microseconds
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from workbench.frontends.model import SymbolTable
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,13 +58,23 @@ class Plan:
 
     ``source`` is the graph without kernels, which is certified, and ``graph`` the graph with them:
     opaque operators of the domain ``workbench.kernels``. ``operators`` are its kernels in their order.
-    ``left`` is the number of clusters that were not priced.
+    ``left`` is the number of clusters that were not priced. ``generic`` is the graph with generic extents, and
+    ``table`` their symbols, if the program serves any number of images.
     """
 
     source: Graph
     graph: Graph
     operators: tuple[Operator, ...]
     left: int = 0
+    generic: Graph | None = None
+    table: SymbolTable | None = None
+
+    @property
+    def memory(self) -> int:
+        """Return the bytes of weights that kernels transform and keep."""
+        return sum(
+            memory_of(o.cluster, o.schedule) for o in self.operators if isinstance(o.schedule, Winograd)
+        )
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
@@ -119,6 +131,8 @@ def plan_of(
     measure: Measure | None = None,
     schedules: Build | None = None,
     algorithms: Sequence[str] = CHOICES,
+    memory: int | None = None,
+    generic: Graph | None = None,
 ) -> Plan:
     """Return a graph with the kernels that exact extraction chooses by what they save.
 
@@ -132,6 +146,8 @@ def plan_of(
         schedules: The options with which schedules are measured; by default those of kernels, and the usual
             schedules if ``measure`` is given.
         algorithms: The algorithms that kernels of convolutions may have.
+        memory: The most bytes that the kernels may keep; by default any number.
+        generic: The graph with generic extents, if the number of images is one; it gets the same kernels.
 
     Raises:
         CompilerMissing: There is no C compiler.
@@ -139,14 +155,21 @@ def plan_of(
     options = build_from() if build is None else build
     basis = graph if isinstance(graph, Basis) else basis_of(graph, cost)
     times = measured(options, threads, algorithms=algorithms) if measure is None else measure
-    found = fused(basis.egraph, basis.costs, basis.numbers, times, seconds=seconds)
+    found = fused(basis.egraph, basis.costs, basis.numbers, times, seconds=seconds, memory=memory)
     timed = options if measure is None else schedules
 
     def choose(cluster: Cluster) -> Operator:
         made = operator(cluster) if timed is None else fastest(cluster, timed, threads, algorithms)
         return replace(made, build=options)
 
-    plan = planned(basis.graph, found, found.solve().choice, choose)
+    choice = found.solve().choice
+    plan = planned(basis.graph, found, choice, choose)
+    if generic is not None:
+        folded, made = fold_constants(generic), {op.cluster.result: op for op in plan.operators}
+        types, attrs = zip(*((n.type, n.attrs) for n in folded.nodes), strict=True)
+        attrs = (*attrs, *found.egraph.attrs[len(attrs) :])
+        twin = replace(found, egraph=replace(found.egraph, types=types, attrs=attrs))
+        plan = replace(plan, generic=planned(folded, twin, choice, lambda c: made[c.result]).graph)
     return plan if basis.source is None else replace(plan, source=basis.source)
 
 
@@ -167,7 +190,10 @@ def planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[C
     def kernel(builder: Builder, node: int, places: Mapping[int, int]) -> int:
         op = choose(found.clusters[node])
         operators.append(op)
-        (result,) = builder.opaque(payload(op, opset), [places[j] for j in op.cluster.inputs], op.name)
+        kind = found.egraph.types[op.cluster.result]
+        assert isinstance(kind, TensorType)
+        record = replace(payload(op, opset), results=(kind,))
+        (result,) = builder.opaque(record, [places[j] for j in op.cluster.inputs], op.name)
         return result
 
     program = written(graph, found, choice, kernel)
@@ -244,7 +270,7 @@ class Mixed:
         from workbench.frontends import save_onnx
 
         place = Path(path)
-        save_onnx(self.plan.graph, place)
+        save_onnx(self.plan.generic or self.plan.graph, place, symbols=self.plan.table)
         if self.library is None:
             return place, None
         beside = library_beside(place)

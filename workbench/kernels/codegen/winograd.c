@@ -38,6 +38,7 @@ static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int
     const float *row = x + h * WIDTH + left;
     for (int64_t c = 0; c < DEEP; c += LANES)
       for (int64_t w = from; w < until; w += LANES) {
+        if (w + LANES > until && until - from >= LANES) w = until - LANES; /* some places again, rather than parts */
         Lanes rows[LANES];
         int64_t count = until - w < LANES ? until - w : LANES;
         for (int i = 0; i < LANES; i++) {
@@ -61,6 +62,7 @@ static void NAME(give)(const float *from, const void *const *inputs, float *y, i
   for (int64_t k = from_k; k < end; k += LANES)
     for (int64_t r = 0; r < height; r++)
       for (int64_t w = 0; w < width; w += LANES) {
+        if (w + LANES > width && width >= LANES) w = width - LANES;
         Lanes rows[LANES];
         int64_t count = width - w < LANES ? width - w : LANES;
         for (int64_t i = 0; i < LANES; i++)

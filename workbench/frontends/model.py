@@ -337,11 +337,9 @@ class Model:
 
 
 def _largest(graph: Graph) -> int:
-    """Return the number of elements of the largest value that a graph computes."""
-    return max(
-        (n.type.elements for n in graph.nodes if n.op != "weight" and isinstance(n.type, TensorType)),
-        default=0,
-    )
+    """Return the number of elements of the largest value that a graph computes from its inputs."""
+    computed = (n.type for n, fixed in zip(graph.nodes, graph.constant(), strict=True) if not fixed)
+    return max((kind.elements for kind in computed if isinstance(kind, TensorType)), default=0)
 
 
 def check_elements_at(graph: Graph, asked: Mapping[str, int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from dataclasses import dataclass, field
+from typing import Final
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -12,6 +13,9 @@ import numpy as np
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.types import FLOAT_DTYPES
 from workbench.support.mmap import checked
+
+#: Elements that are read at once while all of them are the same.
+_PART: Final = 1 << 16
 
 #: Generated data in use: equal weights share it.
 _MADE: WeakValueDictionary[tuple[TensorType, int], np.ndarray] = WeakValueDictionary()
@@ -72,8 +76,11 @@ class Weight:
         if not math.isfinite(found) or (found == 0 and np.signbit(first)):
             return None
         # Most weights differ in these two places already, so that they are not read as a whole.
-        same = first == data[(-1,) * data.ndim] and (not any(data.strides) or bool((data == first).all()))
-        return found if same else None
+        if first != data[(-1,) * data.ndim]:
+            return None
+        flat = data.reshape(-1) if any(data.strides) and data.flags.c_contiguous else data[None]
+        parts = (flat[at : at + _PART] for at in range(0, len(flat), _PART))
+        return found if not any(data.strides) or all(bool((part == first).all()) for part in parts) else None
 
     def _made(self) -> np.ndarray:
         shape, dtype = self.type.shape, self.type.numpy_dtype()

@@ -30,6 +30,8 @@ _MOVING: Final = with_trait(Trait.SELECTS) | {"weight", "cast"}
 #: Operators whose result may be infinite although their operands are finite; larger ones are not examined.
 _GROWING: Final = with_trait(Trait.GROWS)
 _LOOKED_AT: Final = 1 << 22
+#: Rows that are compared at once.
+_ROWS: Final = 256
 #: Larger constants are never computed at import.
 _LARGEST: Final = 1 << 27
 
@@ -169,7 +171,7 @@ def doubled(graph: Graph) -> Graph:
     made = _from_copies(graph, constant)
     values = Constants(graph)
     asked = [i for i in sorted(read) if made[i] and graph.nodes[i].op != "concat" and _fits(graph, i)]
-    found = {i for i in asked if _twice(values, i)}
+    found = {i for i in asked if _twice(graph, values, i)}
     if not found:
         return graph
     copies: dict[int, int] = {}
@@ -210,14 +212,16 @@ def _fits(graph: Graph, i: int) -> bool:
     return kind.rank >= 2 and kind.shape[-2] > 1 and kind.shape[-1] >= 4 and kind.shape[-1] % 2 == 0
 
 
-def _twice(values: Constants, i: int) -> bool:
-    try:
-        value = values.precise(i)
+def _twice(graph: Graph, values: Constants, i: int) -> bool:
+    node = graph.nodes[i]
+    try:  # a stored weight, which may be large, is read up to the first row that differs
+        value = graph.weights[str(node.attrs[0])].value() if node.op == "weight" else values.precise(i)
     except IndexError:  # a place that an axis does not have: running the model says so
         return False
     return _equal_halves(value) and not bool((value == value.flat[0]).all())
 
 
 def _equal_halves(value: np.ndarray) -> bool:
-    left, right = np.split(value, 2, axis=-1)
-    return left.tobytes() == right.tobytes()
+    halves = value.reshape(-1, 2, value.shape[-1] // 2)
+    parts = (halves[at : at + _ROWS] for at in range(0, len(halves), _ROWS))
+    return all(part[:, 0].tobytes() == part[:, 1].tobytes() for part in parts)

@@ -105,3 +105,50 @@ def test_only_large_tensors_of_whole_bytes_are_apart():
     assert not may_be_apart(np.zeros(5000, ml_dtypes.int4))
     assert not may_be_apart(np.zeros(8, np.float32))
     assert not may_be_apart(np.full(5000, "text", object))
+
+
+@pytest.mark.usefixtures("small_limits")
+@pytest.mark.parametrize("can", [True, False])
+def test_data_of_a_file_are_copied_with_their_holes(tmp_path, monkeypatch, can):
+    monkeypatch.setattr(onnx_file, "EXTERNAL_BEYOND", 1000)
+    if not can:
+        monkeypatch.delattr(onnx_file.os, "copy_file_range", raising=False)
+    given, sparse = tmp_path / "m.onnx", tmp_path / "m.onnx.data"
+    save_onnx(graph(), given)
+    stored = onnx.load(given, load_external_data=False)
+    with sparse.open("r+b") as data:  # the last weight is a hole between its first and its last element
+        entries = {
+            e.key: int(e.value) for e in stored.graph.initializer[2].external_data if e.key != "location"
+        }
+        begin, end = entries["offset"], entries["offset"] + entries["length"]
+        data.seek(begin)
+        first = data.read(4)
+        data.seek(end - 4)
+        last = data.read(4)
+        data.truncate(begin)
+        data.seek(begin)
+        data.write(first)
+        data.seek(end - 4)
+        data.write(last)
+    copied = tmp_path / "copy" / "n.onnx"
+    copied.parent.mkdir()
+    save_onnx(load_onnx(given), copied)
+    assert onnx.load(copied).graph.initializer == onnx.load(given).graph.initializer
+    if can and hasattr(onnx_file.os, "copy_file_range"):
+        held = [p.stat().st_blocks for p in (sparse, copied.with_name("n.onnx.data"))]
+        assert held[1] <= held[0] + 8
+
+
+def test_a_copy_that_the_system_refuses_is_written_from_memory(tmp_path, monkeypatch):
+    def refuse(*args):
+        raise OSError(onnx_file.errno.EXDEV, "not on this system")
+
+    monkeypatch.setattr(onnx_file, "EXTERNAL_BEYOND", 1000)
+    save_onnx(graph(), tmp_path / "m.onnx")
+    monkeypatch.setattr(onnx_file.os, "copy_file_range", refuse, raising=False)
+    monkeypatch.setattr(onnx_file, "MAP_BEYOND", 1 << 12)
+    monkeypatch.setattr(onnx_file, "MAPPED_TENSOR", 1 << 12)
+    save_onnx(load_onnx(tmp_path / "m.onnx"), tmp_path / "n.onnx")
+    assert (
+        onnx.load(tmp_path / "n.onnx").graph.initializer == onnx.load(tmp_path / "m.onnx").graph.initializer
+    )

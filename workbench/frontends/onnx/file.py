@@ -12,6 +12,7 @@ form than expected is parsed by protobuf as a whole.
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import sys
@@ -522,6 +523,9 @@ IN_MEMORY: Final = "in-memory"
 #: A file with a size but no content, in whose place the runtime is given memory.
 _NOTHING: Final = "nothing.bin"
 
+#: Bytes that the system copies at once, so that Ctrl-C is soon seen.
+_COPIED: Final = 1 << 28
+
 #: Data in a separate file start at multiples of this, as runtimes that map the file require.
 _PAGE: Final = 4096
 
@@ -635,9 +639,49 @@ def _write_data(arrays: Mapping[str, np.ndarray], file: IO[bytes]) -> dict[str, 
     for name, array in arrays.items():
         file.write(bytes(-at % _PAGE))
         places[name] = at = at + -at % _PAGE
-        at += file.write(_bytes(checked(array)).data)
-        release(array)
+        if not _copied_within(array, file, at):
+            file.write(_bytes(checked(array)).data)
+            release(array)
+        at += array.nbytes
     return places
+
+
+def _copied_within(array: np.ndarray, file: IO[bytes], at: int) -> bool:
+    """Let the system copy an array that is mapped from a file to a place of another; return whether it can.
+
+    The data are not read into this process, and holes of a sparse file stay holes.
+    """
+    place = place_of(checked(array))
+    if place is None or not hasattr(os, "copy_file_range"):
+        return False
+    file.flush()
+    end = place[1] + array.nbytes
+    try:
+        with place[0].path.open("rb") as given:
+            to, shift, begin = file.fileno(), at - place[1], place[1]
+            while (begin := _next_data(given.fileno(), begin, end)) < end:
+                stop = min(os.lseek(given.fileno(), begin, os.SEEK_HOLE), end, begin + _COPIED)
+                done = os.copy_file_range(given.fileno(), to, stop - begin, begin, begin + shift)
+                if not done:
+                    return False
+                begin += done
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        return False
+    file.truncate(at + array.nbytes)
+    file.seek(0, os.SEEK_END)
+    return True
+
+
+def _next_data(file: int, begin: int, end: int) -> int:
+    """Return the first byte of an open file from ``begin`` on that is in no hole, or ``end``."""
+    try:
+        return os.lseek(file, begin, os.SEEK_DATA) if begin < end else end
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return end
 
 
 def _write_whole(apart: Apart, file: IO[bytes]) -> None:

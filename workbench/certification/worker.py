@@ -18,13 +18,18 @@ from workbench.support.processes import limit_memory, receive, send, served
 
 def _load(content: bytes, folder: str | None) -> Any:
     import onnxruntime as ort
+    from onnx import ModelProto
 
-    from workbench.frontends.runtime import FOLDER, session_options
+    from workbench.frontends.runtime import FOLDER, read_in_place, session_options
 
+    model = ModelProto.FromString(content)
+    read_in_place(model)
     options = session_options(threads=1, optimise=False, prepack=False, arena=False)
     if folder is not None:
         options.add_session_config_entry(FOLDER, folder)
-    return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"], enable_fallback=0
+    )
 
 
 def _run(session: Any, feeds: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

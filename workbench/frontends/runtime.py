@@ -13,9 +13,11 @@ and tensors are those of the file.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +44,7 @@ from workbench.frontends.onnx.file import (
     write_apart,
 )
 from workbench.frontends.onnx.prepare import walk
+from workbench.graph.dataflow import TIED
 from workbench.ops.types import DTYPE_CODES, TensorType
 from workbench.support.files import check_library
 from workbench.support.mmap import ChangedFile, file_of, release_all
@@ -178,6 +181,9 @@ _PLAIN = frozenset("biufcO")
 #: The option with the folder of external data of a model that is loaded from bytes.
 FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
+#: The domain of ONNX Runtime's own operators.
+_OWN_DOMAIN: Final = "com.microsoft"
+
 #: The time limit in seconds of one run of a model with a loop, if no caller needs its result.
 LOOP_SECONDS = 15.0
 
@@ -270,6 +276,8 @@ def session(
             if apart is None:
                 content = str(source)  # a path; the text of a model with weights takes a minute
             else:
+                if not optimise:
+                    read_in_place(apart.model)
                 places = place_weights(apart, Path(scratch), read=optimise)
                 kept = _hand_over(places, options)
                 content = apart.model.SerializeToString()
@@ -282,6 +290,37 @@ def session(
         raise RuntimeFailure(f"ONNX Runtime does not load {name}: {error}") from None
     loaded._workbench_keeps = kept  # keeps the session's data alive as long as the session
     return loaded
+
+
+def read_in_place(model: ModelProto) -> None:
+    """Let products read large stored matrices transposed, which unoptimised models copy in every run."""
+    graph = model.graph
+    large = {
+        t.name
+        for t in graph.initializer
+        if t.data_type == TensorProto.FLOAT and len(t.dims) == 2 and 4 * math.prod(t.dims) >= TIED
+    }
+    transposed = {
+        node.output[0]: node
+        for node in graph.node
+        if (node.op_type, node.domain) == ("Transpose", "") and node.input[0] in large
+        if [list(a.ints) for a in node.attribute] in ([], [[1, 0]])
+    }
+    if not transposed:
+        return
+    read = Counter(name for node in walk(graph.node) for name in node.input)
+    read.update(value.name for value in graph.output)
+    for node in graph.node:
+        source = transposed.get(node.input[1]) if node.op_type == "MatMul" and not node.domain else None
+        if source is not None:
+            node.input[1], node.op_type, node.domain = source.input[0], "FusedMatMul", _OWN_DOMAIN
+            node.attribute.append(onnx.helper.make_attribute("transB", 1))
+            read[source.output[0]] -= 1
+    for name, source in transposed.items():
+        if not read[name]:
+            graph.node.remove(source)
+    if all(entry.domain != _OWN_DOMAIN for entry in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid(_OWN_DOMAIN, 1))
 
 
 def _hand_over(places: Places, options: SessionOptions) -> list[Any]:

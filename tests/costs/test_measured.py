@@ -180,12 +180,15 @@ def test_what_cannot_be_run_is_estimated_with_the_reason(tmp_path):
     small = TensorType("float32", (3,))
     unbound = OpInstance("opaque", ("TopK_0",), (small,), small, (False,))
     tuples = OpInstance("opaque", ("TopK_1",), (TupleType((small,)),), small, (False,))
+    table, row = TensorType("float32", (1 << 18, 1 << 10)), TensorType("int64", (1,))
+    rows = OpInstance("gather", (0,), (table, row), TensorType("float32", (1, 1 << 10)), (True, False))
     model = MeasuredCost(tmp_path)
-    costs = model.price([huge, unbound, tuples])
+    costs = model.price([huge, unbound, tuples, rows])
     assert (costs > 0).all()
-    assert model.source.endswith("0 instances measured, 3 estimated (3 of them could not be run)")
+    assert model.source.endswith("0 instances measured, 4 estimated (4 of them could not be run)")
+    assert costs[3] < costs[0] / 100, "a few rows are read of a table that is held as a whole"
     reasons = " ".join(model.failures.values())
-    assert "bytes" in reasons
+    assert reasons.count("it must hold and move at most") == 2
     assert "must belong to the bound model" in reasons
     assert model.table() == {}
 

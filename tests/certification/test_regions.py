@@ -6,7 +6,7 @@ from onnx import helper, numpy_helper
 
 import workbench
 from workbench.certification import certify
-from workbench.certification.regions import Correspondence, Merged
+from workbench.certification.regions import Correspondence, Merged, beside
 from workbench.graph import GraphBuilder, evaluate
 
 
@@ -150,3 +150,15 @@ def test_a_rewrite_may_lead_back_to_an_input(same):
     (task,) = merged.tasks()
     assert [merged.builder.nodes[i].op for i in task.leaves] == ["input"]
     assert certify(before, after).passed == same
+
+
+def test_graphs_beside_one_another_keep_inputs_weights_and_outputs_of_their_own():
+    graphs = [chain(1)[0], chain(2, fused={0})[0], chain(1)[0]]
+    both = beside(graphs)
+    assert list(both.input_types) == ["x 0", "x 1", "x 2"]
+    rng = np.random.default_rng(0)
+    drawn = {name: rng.standard_normal((1, 4, 8, 8)).astype(np.float32) for name in both.input_types}
+    found = evaluate(both, drawn)
+    assert list(found) == ["y 0", "y 1", "y 2"]
+    for k, graph in enumerate(graphs):
+        assert np.array_equal(found[f"y {k}"], evaluate(graph, {"x": drawn[f"x {k}"]})["y"])

@@ -67,18 +67,6 @@ def test_a_model_that_is_given_twice_has_two_sessions(monkeypatch, large):
         assert first.kernels == second.kernels
 
 
-def test_a_huge_model_is_not_kept_for_its_kernels_and_is_loaded_again_to_be_timed(monkeypatch):
-    small = Loaded(products(), feeds, 1)
-    assert small.kernels
-    assert small._session is not None
-    monkeypatch.setattr(ort_sessions, "HUGE", 0)
-    large = Loaded(products(), feeds, 1)
-    assert large.kernels == small.kernels
-    assert large._session is None
-    assert large() > 0
-    assert large.kernels == small.kernels
-
-
 class Counted:
     """A session that notes its runs."""
 
@@ -97,11 +85,11 @@ class Counted:
 def test_a_slow_model_that_is_loaded_again_is_not_run_once_more(monkeypatch, long, more):
     runs, real = [], runtime.session
     monkeypatch.setattr(runtime, "session", lambda *a, **k: Counted(real(*a, **k), runs))
-    monkeypatch.setattr(ort_sessions, "HUGE", 0)
     monkeypatch.setattr(ort_sessions, "LONG", long)
     model = Loaded(products(), feeds, 1)
     assert model.kernels
     assert len(runs) == 1
+    model.unload()
     assert model() > 0
     assert len(runs) == 2 + more
 

@@ -1,4 +1,4 @@
-"""Candidates are ranked by scripted times: rounds, noise, kernels, blocks of huge models."""
+"""Candidates are ranked by scripted times: rounds, noise, kernels, large models."""
 
 import contextlib
 from collections import Counter
@@ -12,7 +12,7 @@ import workbench
 from tests.devices.graphs import products
 from workbench.costs import price_egraph
 from workbench.costs.analytic import AnalyticCost
-from workbench.devices.ranking import Entrant, Ranking, blocks, rank
+from workbench.devices.ranking import Entrant, Ranking, rank
 from workbench.extraction.extract import extract
 from workbench.frontends import to_onnx
 from workbench.frontends.model import Model
@@ -417,9 +417,9 @@ def test_a_gain_near_the_border_gets_more_rounds(saturated):
 class Heavy(Scripted):
     """A target of models with large weights, which counts how many are loaded at once."""
 
-    def __init__(self, microseconds, *, huge):
+    def __init__(self, microseconds):
         super().__init__(microseconds)
-        self.huge, self.there, self.most = huge, set(), 0
+        self.there, self.most = set(), 0
 
     @contextlib.contextmanager
     def timers(self, models, seed):
@@ -429,7 +429,7 @@ class Heavy(Scripted):
         target = self
 
         class Timer:
-            large, huge, kernels = True, target.huge, None
+            large, kernels = True, None
 
             def __call__(self):
                 target.there.add(place)
@@ -442,49 +442,13 @@ class Heavy(Scripted):
         return Timer()
 
 
-@pytest.mark.parametrize(("huge", "most"), [(False, 3), (True, 1)])
-def test_few_models_with_large_weights_are_loaded_at_once(saturated, huge, most):
+def test_few_models_with_large_weights_are_loaded_at_once(saturated):
     graph, egraph, costs, solution = saturated
     found = cheapest(Model(graph, graph), egraph, costs, solution, 3)
-    target = Heavy(lambda n: 100.0 * n, huge=huge)
+    target = Heavy(lambda n: 100.0 * n)
     ranking = rank(graph, found, target, original_cost=1.0, seconds=0.01, quick=True)
-    assert target.most == most  # the original, its copy and one candidate, or one model
+    assert target.most == 3, "the original, its copy and one candidate"
     assert len(ranking.candidates) == len(found)
     operators = [sum(c.graph.operators().values()) for c in found]
     before = sum(graph.operators().values())
     assert [c.speedup for c in ranking.candidates] == pytest.approx([before / n for n in operators])
-
-
-def test_blocks_take_both_models_in_turn_and_unload_them():
-    done = []
-
-    class Timer:
-        def __init__(self, name, figure, slower=0.0):
-            self.name, self.figure, self.slower, self.loads, self.there = name, figure, slower, 0, False
-
-        def __call__(self):
-            done.append(self.name)
-            self.loads, self.there = self.loads + (not self.there), True
-            return self.figure + self.slower * (self.loads > 1)
-
-        def unload(self):
-            done.append("unload " + self.name)
-            self.there = False
-
-    def never(taken):
-        return False
-
-    reference, other, copy = blocks(Timer("a", 2.0), Timer("b", 1.0), seconds=100.0, enough=never)
-    assert len(reference) == len(other) == len(copy) == 16
-    assert (set(reference), set(other), set(copy)) == ({2.0}, {1.0}, {2.0})
-    assert done[:6] == ["a"] * 5 + ["unload a"]
-    # A model that comes twice in succession stays loaded.
-    assert [d for d in done if "unload" in d] == ["unload a", "unload b", "unload a", "unload b", "unload a"]
-
-    done.clear()
-    reference, other, copy = blocks(
-        Timer("a", 2.0, slower=1.0), Timer("b", 1.0), seconds=100.0, enough=lambda taken: len(taken[1]) >= 8
-    )
-    assert len(reference) == len(other) == len(copy) == 8
-    assert [d for d in done if "unload" in d] == ["unload a", "unload b", "unload a"]
-    assert list(zip(reference, copy, strict=True)) == [(2.0, 3.0)] * 4 + [(3.0, 2.0)] * 4, "other loadings"

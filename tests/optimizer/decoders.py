@@ -1,4 +1,9 @@
-"""Decoders with caches as ONNX files with external data, written sparsely: large files that take little disk."""
+"""Decoders with caches as ONNX files with external data, written sparsely: large files that take little disk.
+
+Every row of the embedding has a page of random numbers, and every other matrix one in ``EVERY`` pages, at places
+that are drawn. Between them are holes of the file, which are read as zeros. So every column of a product reads
+numbers, and no token is all zeros.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +12,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-#: Bytes of random data at the beginning and at the end of each weight; between them is a hole of the file.
-DRAWN = 1 << 16
+#: Bytes of a page of random numbers, and the pages of a matrix to one that has them.
+PAGE, EVERY = 4096, 64
 
 
 @dataclass(frozen=True)
@@ -41,11 +46,19 @@ class _Writer:
         tensor.data_location = TensorProto.EXTERNAL
         for key, value in (("location", self.data.name), ("offset", self.place), ("length", size)):
             tensor.external_data.add(key=key, value=str(value))
-        for at in {0, max(0, size - DRAWN)}:
-            drawn = self.random.standard_normal(min(size, DRAWN) // 4) / np.sqrt(shape[0])
-            self.file.seek(self.place + at)
-            self.file.write(drawn.astype(np.float32).tobytes())
-        self.place += -(-size // 4096) * 4096
+        every = shape[1] * 4 / PAGE if name == "embedding" else EVERY if size > EVERY * PAGE else 1
+        numbers = self.random.standard_normal(PAGE // 4, np.float32) / np.float32(np.sqrt(shape[0] / every))
+        numbers += len(shape) == 1  # scales of norms
+        pages, groups = -(-size // PAGE), max(1, int(size / PAGE / every))
+        drawn = self.random.integers(max(1, int(every)), size=groups) + (np.arange(groups) * every).astype(
+            int
+        )
+        for at in sorted({0, pages - 1, *drawn.tolist()}):
+            self.file.seek(self.place + PAGE * at)
+            self.file.write(
+                np.roll(numbers, int(self.random.integers(PAGE // 4))).tobytes()[: size - PAGE * at]
+            )
+        self.place += -(-size // PAGE) * PAGE
         self.weights.append(tensor)
         return name
 

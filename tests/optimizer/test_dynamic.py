@@ -201,7 +201,7 @@ def test_a_failed_check_fails_the_certificate(monkeypatch):
     from workbench.optimizer import candidates
 
     wrong = Checked({"batch": 3}, "", "output 'y' differs")
-    monkeypatch.setattr(candidates, "checks_at_sizes", lambda *a: (wrong,))
+    monkeypatch.setattr(candidates, "checks_at_sizes", lambda *a, **more: (wrong,))
     result = workbench.optimize(parallel(), **FAST)
     assert not result.certificate.passed
     assert "at batch=3: output 'y' differs" in result.certificate.reason
@@ -214,10 +214,10 @@ def test_a_rule_that_holds_at_some_sizes_only_is_left_out(monkeypatch):
 
     right = candidates.checks_at_sizes
 
-    def checks(model, term, known, seed, given):
+    def checks(model, term, known, seed, given, **more):
         if any(n.op == "matmul" and n.attr("act") == "sigmoid" for n in term):
             return (Checked({"batch": 3}, "", "output 'z' differs"),)
-        return right(model, term, known, seed, given)
+        return right(model, term, known, seed, given, **more)
 
     monkeypatch.setattr(candidates, "checks_at_sizes", checks)
     result = workbench.optimize(parallel(), **FAST)

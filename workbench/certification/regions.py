@@ -304,6 +304,24 @@ class Merged:
         return builder.graph([(f"r{k}", place[i]) for k, i in enumerate(roots)])
 
 
+def beside(graphs: Sequence[Graph]) -> Graph:
+    """Return graphs as one that computes all of them, each from inputs of its own; equal names are equal weights."""
+    builder, outputs = GraphBuilder(), list[tuple[str, int]]()
+    for k, graph in enumerate(graphs):
+        builder.weights.update(graph.weights)
+        builder.opaques.update(graph.opaques)
+        place: list[int] = []
+        for node in graph.nodes:
+            name, read = f"{node.attrs[0]} {k}" if node.op == "input" else "", [place[j] for j in node.inputs]
+            kind = node.type
+            if isinstance(kind, TensorType) and name:
+                place.append(builder.input(name, kind.shape, kind.dtype))
+            else:
+                place.append(builder.apply(node.op, read, node.attrs))
+        outputs += [(f"{name} {k}", place[i]) for name, i in graph.outputs]
+    return builder.graph(outputs)
+
+
 class _Keys:
     """A builder with the nodes of several graphs; weights and opaque operators differ by content."""
 

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 #: Of models with weights of more bytes, one candidate is loaded at a time.
 LARGE: Final = 1 << 26
 
-#: Of models with weights of more bytes, only one model is loaded at a time.
-HUGE: Final = 1 << 28
-
 #: Seconds of a run from which on a model that is loaded again is not run once more before it is timed.
 LONG: Final = 1.0
 
@@ -58,19 +55,13 @@ class Loaded:
         self._inputs: Mapping[str, Any] = {}
         self._kernels: Kernels | None = None
         self._long = False
-        self.large = self.huge = False
+        self.large = False
 
     @property
     def kernels(self) -> Kernels | None:
-        """Return the kernels that a run executes, or None for a model with a loop.
-
-        A session of more than :data:`HUGE` bytes of weights is dropped again: most results have the
-        kernels of the original, and then no second session is needed.
-        """
+        """Return the kernels that a run executes, or None for a model with a loop."""
         if self._kernels is None:
             self.load()
-            if self.huge:
-                self.unload()
         return self._kernels
 
     def unload(self) -> None:
@@ -103,7 +94,7 @@ class Loaded:
 
         apart = _apart(self._given)
         weights = weight_bytes(apart.model) + sum(array.nbytes for array in apart.arrays.values())
-        self.large, self.huge = weights > LARGE, weights > HUGE
+        self.large = weights > LARGE
         known, endless = self._kernels is not None, may_not_end(apart.model)
         # Kernels make their own layout of most weights while the session is loaded and first run. The weights
         # that they read from the file itself come back with the next run.

@@ -23,14 +23,10 @@ from workbench.support.formatting import span, times
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from workbench.devices.ort_sessions import Loaded
     from workbench.frontends.onnx.file import Apart
 
 #: The least and largest number of rounds; below nine, the interval of the median is the range of all rounds.
 _LEAST, _MOST = 9, 500
-
-#: The number of blocks in which huge models are timed, and the rounds in one block.
-_BLOCKS, _RUNS = 4, 4
 
 #: The largest number of rounds of the model as given: they show the gain of cleaning, and decide nothing.
 _CLEANING = 5
@@ -235,8 +231,7 @@ def rank(
     difference of both copies; one of less than :data:`WORTH` ends them. If time is up before the test ends, and a
     candidate seems to gain at least :data:`GAIN`, it goes on with new sessions: up to :data:`PATIENCE` times as long.
     If runs take longer than all time, two rounds are enough.
-    Candidates with large weights run against the original one after another, so that at most two models are
-    loaded; of models with huge weights, one.
+    Candidates with large weights run against the original one after another.
 
     Args:
         original: The original.
@@ -287,9 +282,7 @@ def rank(
         for group in groups if run or not quick else ():
             _unload([entrants[i - 1] for i in run if i not in group] if one_by_one else ())
             timed = [first, *(entrants[i - 1] for i in group), again]
-            if one_by_one and first.huge:
-                taken, accepted = _in_blocks(first, timed[1], figures, share)
-            elif quick:
+            if quick:
                 taken, accepted = _sittings(timed, figures, share, clock)
             else:
                 taken = rounds(timed, seconds=share, clock=clock, least=_LEAST, most=_MOST, seed=seed)
@@ -463,53 +456,6 @@ def _sittings(
         places = [places[0], *(places[i] for i in kept), places[-1]]
         since = len(taken[0]) if known >= _BOUND or not best else since
     return taken, ()
-
-
-def _in_blocks(
-    first: Loaded, other: Loaded, figures: _Figures, seconds: float
-) -> tuple[list[list[float]], tuple[int, ...]]:
-    """Time a huge candidate in blocks until the test ends; return the figures, and its place if it is accepted."""
-    taken = blocks(first, other, seconds=seconds, enough=figures.ended)
-    best, known = figures.leader(taken)
-    return taken, (best,) if known >= _BOUND and len(taken[0]) > _RUNS else ()
-
-
-def blocks(
-    first: Loaded, other: Loaded, *, seconds: float, enough: Callable[[list[list[float]]], bool]
-) -> list[list[float]]:
-    """Time two models in blocks of runs; one is unloaded before the other is loaded.
-
-    The models change places from block to block. One run after each loading is a warm-up and not counted.
-
-    Args:
-        first: The timer of the original.
-        other: The timer of the candidate.
-        seconds: The time limit on the runs that count; there are two blocks of each model in spite of it.
-        enough: Whether these figures decide, so that no further block is needed.
-
-    Returns:
-        The figures of the original, of the candidate, and of the original as it was loaded for the next block,
-        in microseconds.
-    """
-    reference: list[float] = []
-    others: list[float] = []
-    taken: list[list[float]] = []
-    loaded: Any = None
-    for block in range(_BLOCKS):
-        for timer in (first, other) if block % 2 == 0 else (other, first):
-            if timer is not loaded:
-                if loaded is not None:
-                    loaded.unload()
-                timer()
-                loaded = timer
-            for _ in range(_RUNS):
-                (reference if timer is first else others).append(timer())
-        taken = [reference, others, reference[_RUNS:] + reference[:_RUNS]]
-        late = sum(reference) + sum(others) > 1e6 * seconds
-        if (block and late) or enough(taken):
-            break
-    loaded.unload()
-    return taken
 
 
 def _merged(found: Sequence[Ranking], groups: Sequence[Sequence[int]], stands_for: Sequence[int]) -> Ranking:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 #: Bytes of weights from which only the best result is timed: every timed model holds a copy of them.
 LARGE: Final = 1 << 28
 
+#: Bytes of weights from which no whole model is timed, since the runtime keeps its own layout of each weight: what is
+#: rewritten is timed alone. The certificate then runs both models at two bindings of the dimensions only.
+VAST: Final = 1 << 29
+
 #: Bytes of weights up to which the model as it was given is timed too: it and its cleaned form are loaded.
 UNCLEANED: Final = 1 << 27
 
@@ -149,7 +153,8 @@ def ranked(job: Job, run: Run) -> tuple[Ranking | None, list[Candidate]]:
             return None, [candidate_of(job.model, run.egraph, run.solution)] if run.gains else []
     try:
         with job.stages("measuring"):
-            return _timed(job, run, job.trial)
+            in_parts = job.trial.quick and weight_of(job.model.graph) > VAST
+            return (_timed_in_parts if in_parts else _timed)(job, run, job.trial)
     except KeyboardInterrupt:
         return untimed(job, run, job.trial, "the timing was interrupted")
 
@@ -211,6 +216,33 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
         ranking = replace(ranking, decided=False, winner=0 if found else None)
     order = ranking.order() if trial.decides else range(len(found))
     return ranking, [replace(found[i], place=i) for i in order]
+
+
+def _timed_in_parts(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
+    """Time what the best extraction rewrites, one place of each kind, against what was there."""
+    from workbench.certification.regions import Merged, beside
+    from workbench.devices.ranking import rank
+
+    model, timed = job.model, partial(rank, original_cost=run.before, seed=job.settings.seed, quick=True)
+    if not run.gains:
+        return timed(model.graph, [], trial.target), []
+    with job.stages("extraction", quiet=True):
+        found = candidate_of(model, run.egraph, run.solution)
+    known = correspondence(model.searched, found.term, run.egraph, run.solution.choice)
+    merged = Merged(model.graph, found.graph, known)
+    parts = [merged.region(task) for task in {task.key: task for task in merged.tasks()}.values()]
+    if not parts:
+        return untimed(job, run, trial, "no operator that runs is rewritten")
+    before, after = beside([part.before for part in parts]), beside([part.after for part in parts])
+    seconds = min(trial.seconds, max(LEAST, job.left() / 4))
+    try:
+        ranking = timed(before, [replace(found, graph=after)], trial.target, seconds=seconds)
+    except Exception as error:  # whatever a runtime or its inputs can come to
+        return untimed(job, run, trial, f"what is rewritten does not run here ({one_line(error)})", [found])
+    ranking = replace(ranking, target=f"{ranking.target}, one of each of {len(parts)} rewritten places alone")
+    if not trial.decides:
+        return replace(ranking, decided=False, winner=0), [found]
+    return ranking, [found] if ranking.order() else []
 
 
 def untimed(
@@ -331,17 +363,20 @@ def _certificate(
 
     model, seed = job.model, job.settings.seed
     original = model.cleaned_from or model.graph
+    vast = model.source is not None and weight_of(model.graph) > VAST
+    # Of a vast model the certificate runs what was imported here and the file itself at another binding.
+    given = None if vast and model.symbols else job.reference
     with job.stages("certificate"):
+        if vast and candidate.graph is model.graph:  # the file stays as it was given
+            return certify(original, original, seed=seed, whole=False), ()
         known = None  # an e-graph numbers the nodes of the graph that was searched
         if egraph is not None and candidate.solution is not None and model.cleaned_from is None:
             known = correspondence(model.searched, candidate.term, egraph, candidate.solution.choice)
-        found = certify(
-            original, candidate.graph, seed=seed, known=known, given=job.reference, early=job.early
-        )
+        found = certify(original, candidate.graph, seed=seed, known=known, given=given, early=job.early)
         found = replace(found, rules=verdicts(trace, rules, candidate.made_by))
         if not found.passed:
             return found, ()
-        checked = checks_at_sizes(model, candidate.term, known, seed, job.reference)
+        checked = checks_at_sizes(model, candidate.term, known, seed, job.reference, once=vast)
         for failed in [c for c in checked if c.why]:
             found = replace(found, passed=False, reason=f"at {named(failed.sizes)}: {failed.why}")
         return found, checked

@@ -132,7 +132,13 @@ def fate_of(
 
 
 def checks_at_sizes(
-    model: Model, term: Graph, known: Correspondence | None, seed: int, given: object
+    model: Model,
+    term: Graph,
+    known: Correspondence | None,
+    seed: int,
+    given: object,
+    *,
+    once: bool = False,
 ) -> tuple[Checked, ...]:
     """Compare a term with the original at several bindings, as files and as graphs.
 
@@ -147,6 +153,7 @@ def checks_at_sizes(
         known: Numbers for its values and the original's: equal numbers claim equal values.
         seed: The seed of the inputs.
         given: The model of the user, or None.
+        once: Whether the smallest binding but that of the prices suffices.
     """
     if not model.symbols:
         return ()
@@ -157,7 +164,7 @@ def checks_at_sizes(
     done: list[Checked] = []
     fit = [sizes for sizes in bindings[1:] if _elements(model, sizes) and model.generic.fit(sizes)]
     smallest = min(fit, key=lambda sizes: math.prod(sizes.values()), default=bindings[0])
-    for sizes in bindings:
+    for sizes in (smallest,) if once else bindings:
         graphs = sizes is not bindings[0] and (
             not sessions.there or (sizes is smallest and _elements(model, sizes) <= _COMPARED)
         )
@@ -175,7 +182,8 @@ def _elements(model: Model, sizes: Mapping[str, int]) -> int:
     if not model.generic.fit(sizes):
         return 0
     value = model.generic.at(sizes)
-    kinds = [type_at(n.type, value) for n in model.searched if n.op != "weight"]
+    fixed = model.searched.constant()
+    kinds = [type_at(n.type, value) for n, stored in zip(model.searched, fixed, strict=True) if not stored]
     return sum(kind.elements for kind in kinds if isinstance(kind, TensorType))
 
 

@@ -162,7 +162,7 @@ def text_of(record: RunRecord) -> str:
             f"  e-graph: {way.e_nodes} e-nodes, {way.e_classes} e-classes, "
             f"{way.iterations} iterations, {reason}",
             *([f"  blocks: {way.blocks}"] if way.blocks else []),
-            f"  extraction: {way.extractor}, {_strength(record, way)}, bound {way.bound:.1f} µs",
+            f"  extraction: {way.extractor}, {_strength(record, way)}, bound {microseconds(way.bound)}",
             f"  rules: {', '.join(record.rules) or 'none'}",
             *([f"  {line}" for line in way.placement.lines()] if way.placement is not None else []),
             *([f"  measured: {way.measured}"] if way.measured is not None else []),

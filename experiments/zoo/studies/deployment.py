@@ -67,7 +67,7 @@ LIGHT: Final = "light/"
 QUANTISED: Final = "quantised/"
 
 #: Options that a method must not have, because the study itself sets them.
-_OWN: Final = ("-o", "--output", "--json", "--report", "--quiet", "-q", "--dim")
+_OWN: Final = ("-o", "--output", "--force", "--json", "--report", "--quiet", "-q", "--dim")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from workbench.rules import RuleSet, rule_set, rule_sets
 from workbench.saturation import Limits, Saturation
 from workbench.studies.analysis.comparison import compare
 from workbench.studies.analysis.rule_activity import rule_table
+from workbench.support.formatting import microseconds
 
 #: The tabs, in the order of the way through.
 TABS: Final = ("model", "rules", "growth", "e-graph", "extraction", "comparison", "certificate")
@@ -157,10 +158,9 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._show("extraction", lambda: live(self.extraction))
         self._show("comparison", lambda: live(compare(self.outcome)))  # type: ignore[arg-type]  # what it reads is there
         self._show("certificate", lambda: live(certificate))
-        before = float(price_egraph(egraph, model)[egraph.original[egraph.original >= 0]].sum())
-        self._say(
-            f"{before:.1f} → {solution.cost:.1f} µs, {solution.status.value} ({model.source}); {certificate.verdict()}"
-        )
+        before = float(costs[egraph.original[egraph.original >= 0]].sum())
+        gain = f"{microseconds(before)} → {microseconds(solution.cost)}, {solution.status.value} ({model.source})"
+        self._say(f"{gain}; {certificate.verdict()}")
 
     def close(self) -> None:
         """End the saturation's process and remove the widgets."""

@@ -10,6 +10,7 @@ from workbench.faces.views.graphs import Notes, graph_pane, graph_svg, viewer_da
 from workbench.faces.views.markup import details, heading, paragraph, picture, side_by_side, table
 from workbench.faces.views.svg import beside, width_of
 from workbench.studies.analysis.comparison import MARKS, Comparison, Side
+from workbench.support.formatting import microseconds
 
 if TYPE_CHECKING:
     from workbench.optimizer.result import Result
@@ -87,7 +88,7 @@ def _sides(comparison: Comparison) -> list[tuple[str, Side, Notes]]:
 def caption(what: str, side: Side) -> str:
     """Return a side's description: its cost, and the numbers of its operators by mark."""
     counts = ", ".join(f"{n} {mark}" for mark, n in side.counts().items())
-    return f"{what}: {sum(side.costs):.4g} µs; {counts}"
+    return f"{what}: {microseconds(sum(side.costs))}; {counts}"
 
 
 def rules_of(comparison: Comparison) -> list[tuple[str, int, int]]:

@@ -13,7 +13,7 @@ from workbench.graph import Graph
 from workbench.ops import Trait, spec_of
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.support.deadline import OutOfTime
-from workbench.support.formatting import thousands
+from workbench.support.formatting import microseconds, thousands
 
 if TYPE_CHECKING:
     from workbench.costs.model import CostModel
@@ -311,7 +311,7 @@ def _facts(graph: Graph, i: int, notes: Notes, folded: Sequence[bool]) -> Iterab
         yield f"operand {k}", f"{cut(_term(graph, j, folded), 200)}: {graph.nodes[j].type}"
     yield "result", str(node.type)
     if i in notes.costs:
-        yield "cost", f"{notes.costs[i]:.4g} µs ({notes.source})"
+        yield "cost", f"{microseconds(notes.costs[i])} ({notes.source})"
     yield from notes.facts.get(i, ())
 
 
@@ -335,7 +335,7 @@ def _group(graph: Graph, segment: Segment, key: str, notes: Notes) -> Box:
     facts = [("operators", ", ".join(kinds))]
     costs = [notes.costs[i] for i in segment.nodes if i in notes.costs]
     if costs:
-        facts.append(("cost", f"{sum(costs):.4g} µs ({notes.source})"))
+        facts.append(("cost", f"{microseconds(sum(costs))} ({notes.source})"))
     lines = [f"layer {segment.repeat + 1} of {segment.repeats}", f"{len(segment.nodes)} operators"]
     lines += [cut(", ".join(kinds[k : k + 2])) for k in range(0, min(4, len(kinds)), 2)]
     return Box(

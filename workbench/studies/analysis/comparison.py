@@ -18,6 +18,7 @@ from workbench.ops import spec_of
 from workbench.ops.inputs_and_opaque import REFERENCES
 from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, subterms
 from workbench.run.display import Face
+from workbench.support.formatting import microseconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -301,7 +302,7 @@ class Comparison(Face):
         lines = [f"Comparison of {self.name!r} with its optimised form, by e-class"]
         for what, side in (("original ", self.before), ("optimised", self.after)):
             counts = ", ".join(f"{n} {mark}" for mark, n in side.counts().items())
-            lines.append(f"  {what}: {sum(side.costs):.1f} µs; {counts or 'no operators'}")
+            lines.append(f"  {what}: {microseconds(sum(side.costs))}; {counts or 'no operators'}")
         rules = [f"{rule} ({len(made)})" for rule, made in self.rules().items()]
         lines.append(f"  rules: {', '.join(rules[:8]) or 'none'}{', …' if len(rules) > 8 else ''}")
         return "\n".join([*lines, f"  costs: {self.cost_source}"])

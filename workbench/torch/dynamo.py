@@ -40,7 +40,7 @@ THENS: Final = ("inductor", "eager")
 GAIN: Final = 0.05
 
 #: The limit on e-nodes of a small graph.
-LEAST_E_NODES: Final = 2000
+LEAST_E_NODES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Options:
     rules: Any = "default"
     device: str = "cpu"
     seconds: float = 60.0
-    growth: int = 5
+    growth: int = 3
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -98,7 +98,10 @@ def backend(
         TypeError: If an option is unknown.
         ValueError: If an option is out of its bounds.
     """
+    from workbench.saturation.process import warm
+
     chosen = Options(**(options or {}))
+    warm()  # the engine's process starts while torch traces
     began = time.perf_counter()
     training = torch.is_grad_enabled() and any(
         isinstance(a, torch.Tensor) and a.requires_grad for a in arguments

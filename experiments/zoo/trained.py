@@ -95,7 +95,8 @@ class Segmented(nn.Module):
         super().__init__()
         from transformers import SegformerConfig, SegformerForSemanticSegmentation
 
-        config = SegformerConfig(num_labels=150, classifier_dropout_prob=0.0, drop_path_rate=0.0)
+        settings: Any = SegformerConfig
+        config = settings(num_labels=150, classifier_dropout_prob=0.0, drop_path_rate=0.0)
         self.model = SegformerForSemanticSegmentation(config)
 
     def forward(self, image: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

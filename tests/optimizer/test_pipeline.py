@@ -17,7 +17,8 @@ from workbench.extraction.result import Status
 from workbench.frontends.model_file import open_model
 from workbench.graph import GraphBuilder, evaluate, fold_constants
 from workbench.optimizer import candidates, pipeline, search_loop
-from workbench.optimizer.job import LEAST, job_of
+from workbench.optimizer.job import job_of
+from workbench.optimizer.search_loop import LEAST, extraction_seconds, limits_of
 from workbench.optimizer.settings import Settings
 from workbench.rules import parse_rules, rule_set
 from workbench.run.progress import Stages
@@ -260,7 +261,7 @@ def test_the_limit_ends_a_certificate(monkeypatch):
         while True:
             pass
 
-    monkeypatch.setattr("workbench.certification.certify", endless)
+    monkeypatch.setattr("workbench.certification.graphs.certify_graphs", endless)
     result = workbench.optimize(shared_products(), seconds=3.0)
     assert result.graph is result.original
     assert (result.certificate, result.offending) == (None, ())
@@ -269,13 +270,13 @@ def test_the_limit_ends_a_certificate(monkeypatch):
 
 def test_stages_have_shares_of_the_call():
     job = search_job(seconds=100.0, until=time.perf_counter() + 100)
-    assert job.limits().seconds == 50
-    assert job.extraction_seconds() == 25
+    assert limits_of(job).seconds == 50
+    assert extraction_seconds(job) == 25
     late = replace(job, until=time.perf_counter() + 10)
-    assert 5 < late.limits().seconds <= 6, "what follows needs time, too"
-    assert replace(job, until=-math.inf).limits().seconds == LEAST
+    assert 5 < limits_of(late).seconds <= 6, "what follows needs time, too"
+    assert limits_of(replace(job, until=-math.inf)).seconds == LEAST
     own = search_job(seconds=100.0, saturation_seconds=80.0, extraction_seconds=3.0)
-    assert (own.limits().seconds, own.extraction_seconds()) == (80, 3)
+    assert (limits_of(own).seconds, extraction_seconds(own)) == (80, 3)
 
 
 def search_job(until=math.inf, **settings):

@@ -267,7 +267,9 @@ class MeasuredCost(CostModel):
         from workbench.frontends.onnx.exporter import to_onnx_apart
 
         # A table is held as a whole, even if a few of its rows are read.
-        bytes_ = max(work(instance).bytes, *(k.nbytes for k in instance.inputs if isinstance(k, TensorType)), 0)
+        bytes_ = max(
+            work(instance).bytes, *(k.nbytes for k in instance.inputs if isinstance(k, TensorType)), 0
+        )
         if bytes_ > LARGEST:
             raise ValueError(f"it must hold and move at most {LARGEST:.3g} bytes, got {bytes_:.3g}")
         instance = same_kernel(instance)

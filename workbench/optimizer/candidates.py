@@ -18,8 +18,8 @@ from workbench.egraph import EGraph, rebuild
 from workbench.frontends.model import Model
 from workbench.graph import Graph
 from workbench.optimizer.dynamic import Checked, checks_at_sizes, fate_of
-from workbench.optimizer.job import LEAST, Job, Trial
-from workbench.optimizer.search_loop import Run, hurried
+from workbench.optimizer.job import Job, Trial
+from workbench.optimizer.search_loop import LEAST, Run, extraction_seconds, hurried, seconds_left
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace
 from workbench.support.messages import one_line
@@ -190,7 +190,7 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
         original,
         found,
         original_cost=run.before,
-        seconds=min(trial.seconds, max(LEAST, job.left() / 4)),
+        seconds=min(trial.seconds, max(LEAST, seconds_left(job) / 4)),
         seed=seed,
         uncleaned=uncleaned,
         quick=trial.quick,
@@ -234,7 +234,7 @@ def _timed_in_parts(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Can
     if not parts:
         return untimed(job, run, trial, "no operator that runs is rewritten")
     before, after = beside([part.before for part in parts]), beside([part.after for part in parts])
-    seconds = min(trial.seconds, max(LEAST, job.left() / 4))
+    seconds = min(trial.seconds, max(LEAST, seconds_left(job) / 4))
     try:
         ranking = timed(before, [replace(found, graph=after)], trial.target, seconds=seconds)
     except Exception as error:  # whatever a runtime or its inputs can come to
@@ -274,7 +274,7 @@ def _entrants(job: Job, run: Run, trial: Trial) -> list[Candidate]:
     """Return the candidates to time."""
     model, egraph = job.model, run.egraph
     if not trial.quick:
-        seconds = min(job.extraction_seconds(), 10.0)
+        seconds = min(extraction_seconds(job), 10.0)
         return cheapest(model, egraph, run.costs, run.solution, trial.count, seconds=seconds)
     if not run.gains:
         return []
@@ -359,7 +359,7 @@ def _certificate(
 
     A graph from which neutral operators were dropped is compared as it was given.
     """
-    from workbench.certification import certify
+    from workbench.certification.graphs import certify_graphs
 
     model, seed = job.model, job.settings.seed
     original = model.cleaned_from or model.graph
@@ -368,11 +368,13 @@ def _certificate(
     given = None if vast and model.symbols else job.reference
     with job.stages("certificate"):
         if vast and candidate.graph is model.graph:  # the file stays as it was given
-            return certify(original, original, seed=seed, whole=False), ()
+            return certify_graphs(original, original, seed=seed, whole=False), ()
         known = None  # an e-graph numbers the nodes of the graph that was searched
         if egraph is not None and candidate.solution is not None and model.cleaned_from is None:
             known = correspondence(model.searched, candidate.term, egraph, candidate.solution.choice)
-        found = certify(original, candidate.graph, seed=seed, known=known, given=given, early=job.early)
+        found = certify_graphs(
+            original, candidate.graph, seed=seed, known=known, given=given, early=job.early
+        )
         found = replace(found, rules=verdicts(trace, rules, candidate.made_by))
         if not found.passed:
             return found, ()
@@ -384,9 +386,9 @@ def _certificate(
 
 def holds(model: Model, term: Graph, seed: int) -> bool:
     """Return whether a term computes the same as the original at all bindings that are checked."""
-    from workbench.certification import certify
+    from workbench.certification.graphs import certify_graphs
 
-    if not certify(model.graph, model.at_prices(term), seed=seed).passed:
+    if not certify_graphs(model.graph, model.at_prices(term), seed=seed).passed:
         return False
     return not any(c.why for c in checks_at_sizes(model, term, None, seed, None))
 

@@ -196,7 +196,7 @@ def _check(
     sessions: Files,
     graphs: bool,
 ) -> Checked:
-    from workbench.certification import certify
+    from workbench.certification.graphs import certify_graphs
 
     before = after = None
     if model.generic.fit(sizes):
@@ -209,7 +209,7 @@ def _check(
     if not sessions.there and before is None:
         return Checked(sizes, "left out: it does not fit the model")
     if graphs and term is not model.searched and before is not None and after is not None:
-        found = certify(before, after, seed=seed, known=known, draws=1, whole=False)
+        found = certify_graphs(before, after, seed=seed, known=known, draws=1, whole=False)
         if not found.passed:
             return Checked(sizes, "", found.reason)
     found_files = sessions.compare(sizes, before or model.drawn_at(sizes), seed)

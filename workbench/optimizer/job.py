@@ -7,7 +7,6 @@ Saturation and TASO's search differ in how they find graphs. Both begin with :fu
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench.costs import CostModel
 from workbench.costs.model import is_this_machine
 from workbench.frontends.model import Model
-from workbench.graph import Graph
 from workbench.optimizer.record import versions
 from workbench.optimizer.rule_selection import rules_for
 from workbench.optimizer.settings import Settings
@@ -28,20 +26,15 @@ if TYPE_CHECKING:
 
     from workbench.certification.graphs import Early
     from workbench.devices.targets import Target
-    from workbench.saturation import Limits
 
 #: The cost source of a model that is given as a file, as bytes or as a ``ModelProto``, and of a graph.
 FILE_COST: Final = "cpu"
 GRAPH_COST: Final = "analytic"
 
-#: Share of what is left of a call that a stage takes at most, and the least seconds of a stage.
-SHARE: Final = 0.6
-LEAST: Final = 0.1
 
-
-def default_cost(model: object) -> str:
+def default_cost(model: Model) -> str:
     """Return the default cost source of a model: this machine for a file, a T4 for a graph."""
-    return GRAPH_COST if isinstance(model, Graph) else FILE_COST
+    return GRAPH_COST if model.coverage is None else FILE_COST
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +114,6 @@ class Job:
         """Return the source of the costs, with the sizes of symbolic dimensions that they are at."""
         sizes = self.model.sizes
         return f"{self.cost_model.source}, at {named(sizes)}" if sizes else self.cost_model.source
-
-    def left(self) -> float:
-        """Return the seconds that are left of the call."""
-        return self.until - time.perf_counter()
-
-    def limits(self) -> Limits:
-        """Return the limits of the saturation: the rest of the call must suffice for what follows."""
-        limits, own = self.settings.limits(), self.settings.saturation_seconds
-        return replace(
-            limits, seconds=max(LEAST, min(limits.seconds, self.left() * (SHARE if own is None else 1)))
-        )
-
-    def extraction_seconds(self) -> float:
-        """Return the seconds that all extractions may take."""
-        own = self.settings.extraction_seconds
-        most = self.settings.seconds / 4 if own is None else own
-        return max(LEAST, min(most, self.left() * (SHARE if own is None else 1)))
 
     def only(self, names: Sequence[str]) -> RuleSet:
         """Return the rules of these names."""

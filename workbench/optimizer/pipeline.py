@@ -114,8 +114,7 @@ def optimize(
         warm()  # the engine's process starts while the rest is imported and model and rules are read
         if args is not None:
             model = offered("exported")(model, args)
-        priced_by = default_cost(model) if cost is None else cost
-        cost_model = economical(cost_model_of(priced_by), named=cost)
+        given = None if cost is None else cost_model_of(cost)
         ruleset = rules_of(rules, keep_refuted=settings.keep_refuted)
         check_timing(settings)
         opened = open_model(model, dims, sizes, keep_inputs=keep_inputs)
@@ -123,6 +122,7 @@ def optimize(
             from workbench.certification.end_to_end import at_accepted_sizes
 
             opened = at_accepted_sizes(opened, settings.seed, until)
+        cost_model = economical(given or cost_model_of(default_cost(opened)), named=cost)
         job = job_of(opened, ruleset, cost_model, settings, stages, until=until)
     while True:
         run = saturate(job)

@@ -24,7 +24,6 @@ from workbench.extraction.problem import below, dag_cost
 from workbench.extraction.tie_breaking import gathered
 from workbench.ops import TensorType, spec_of
 from workbench.ops.inputs_and_opaque import RUNTIME
-from workbench.optimizer.job import LEAST
 from workbench.run.trace import StepKind, StopReason, Trace
 from workbench.support.deadline import INTERRUPTS, TimeUp, deadline
 from workbench.support.wings import offered
@@ -33,6 +32,10 @@ if TYPE_CHECKING:
     from workbench.graph import Graph
     from workbench.optimizer.job import Job
     from workbench.saturation import Limits, Saturation
+
+#: Share of what is left of a call that a stage takes at most, and the least seconds of a stage.
+SHARE: Final = 0.6
+LEAST: Final = 0.1
 
 #: Times that the extracted operators are merged once more, and a graph is extracted again.
 ROUNDS = 3
@@ -82,7 +85,7 @@ def saturate(job: Job) -> Run:
     with stages("engine", quiet=True):
         try:
             with deadline(job.until):
-                return search(job, job.limits(), begun=begun)
+                return search(job, limits_of(job), begun=begun)
         except INTERRUPTS as error:
             stop = StopReason.TIME_LIMIT if isinstance(error, TimeUp) else StopReason.INTERRUPTED
         finally:
@@ -92,6 +95,28 @@ def saturate(job: Job) -> Run:
         return run
     last = begun[-1]
     return replace(run, trace=last.trace, e_nodes=last.e_nodes, e_classes=last.e_classes)
+
+
+def limits_of(job: Job) -> Limits:
+    """Return the limits of the saturation: the rest of the call must suffice for what follows."""
+    limits = job.settings.limits()
+    return replace(limits, seconds=_part(job, limits.seconds, job.settings.saturation_seconds))
+
+
+def extraction_seconds(job: Job) -> float:
+    """Return the seconds that all extractions may take."""
+    own = job.settings.extraction_seconds
+    return _part(job, job.settings.seconds / 4 if own is None else own, own)
+
+
+def _part(job: Job, most: float, own: float | None) -> float:
+    """Return the seconds of a stage: a share of what is left of the call, or all of it if the user set a limit."""
+    return max(LEAST, min(most, seconds_left(job) * (SHARE if own is None else 1)))
+
+
+def seconds_left(job: Job) -> float:
+    """Return the seconds that are left of a call."""
+    return job.until - time.perf_counter()
 
 
 def search(job: Job, limits: Limits, seconds: float = math.inf, begun: list[Saturation] | None = None) -> Run:
@@ -134,7 +159,7 @@ def _of_blocks(job: Job, saturation: Saturation, blocks: Any, seconds: float) ->
     """
     stages, cheapest = job.stages, extraction_of(job)
     began = stages.seconds.get("extraction", 0.0)
-    seconds = min(seconds, job.extraction_seconds())
+    seconds = min(seconds, extraction_seconds(job))
     run = explore(job, saturation, seconds / 2)
     numbers = saturation.classes()
 
@@ -177,7 +202,7 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
     stages = job.stages
     saturation.start_engine()
     stop = saturation.run(lambda step: stages.tell("saturation", step))
-    seconds = min(seconds, job.extraction_seconds())
+    seconds = min(seconds, extraction_seconds(job))
     began = stages.seconds.get("extraction", 0.0)
     cheapest = extraction_of(job)
     roofline = job if job.cost_model.analytic else replace(job, cost_model=AnalyticCost())

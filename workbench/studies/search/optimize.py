@@ -122,8 +122,9 @@ def search_optimize(
     settings = Settings(seed=seed, certify=certify)
     with stages("import"):
         ruleset = _rules(rules, mode, keep_refuted)
-        cost_model = cost_model_of(default_cost(model) if cost is None else cost)
+        given = None if cost is None else cost_model_of(cost)
         source = fixed_model(model, dims)
+        cost_model = given or cost_model_of(default_cost(source))
         published_rules = mode != "sound"
         job = job_of(source, ruleset, cost_model, settings, stages, as_published=published_rules, whole=False)
     with stages("search"):

@@ -13,6 +13,7 @@ from tests.extraction.problems import cost_of, problem_of, tangle
 from workbench.egraph import load_json
 from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract, methods
 from workbench.extraction.exact.race import Race
+from workbench.extraction.exact.solve import solve
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.greedy.dag import greedy
 from workbench.extraction.incumbent import Incumbent
@@ -21,7 +22,6 @@ from workbench.extraction.methods import (
     PROGRESS_SHARE,
     Idling,
     Search,
-    bound_by_parts,
     early_bound,
     in_blocks,
 )
@@ -395,7 +395,7 @@ def test_effects_of_further_reductions_are_added_to_earlier_ones(monkeypatch):
     assert {e.name for e in search.effects} == {one.__name__ for one in REDUCTIONS}
 
 
-def test_the_bounds_of_independent_parts_add_up_to_a_bound():
+def test_the_bounds_of_independent_parts_add_up_to_a_bound_before_they_are_solved():
     exact = 0
     for seed in range(300):
         egraph, costs = random_egraph(seed)
@@ -403,10 +403,25 @@ def test_the_bounds_of_independent_parts_add_up_to_a_bound():
         if best is None:
             continue
         problem = problem_of(egraph, costs)
-        bound = bound_by_parts(problem, math.inf)
+        bound = next(solve(problem, None, 60.0)).bound
         assert bound <= best * (1 + 1e-9)
         exact += bound >= best * (1 - 1e-9)
     assert exact > 100
+
+
+def test_a_start_stands_for_a_greedy_selection_and_changes_no_optimum(monkeypatch):
+    """Not even a bad start, such as the best selection by opposite costs."""
+    for seed in range(200):
+        egraph, costs = random_egraph(seed)
+        best = brute_force(egraph, costs)
+        if best is None:
+            continue
+        start = extract(egraph, 100.0 - costs).choice
+        monkeypatch.setattr(methods, "greedy", None)  # it would raise TypeError
+        found = extract(egraph, costs, start=start)
+        monkeypatch.undo()
+        assert found.cost == pytest.approx(best)
+        assert found.status is Status.OPTIMAL
 
 
 def test_a_problem_is_in_blocks_if_its_largest_part_is_small(monkeypatch):

@@ -62,7 +62,7 @@ def test_what_a_greedy_extraction_takes_is_merged_before_an_exact_one(monkeypatc
         return extract(egraph, costs, seconds=seconds)
 
     monkeypatch.setattr(Saturation, "merge_among", merged)
-    monkeypatch.setattr(search_loop, "extraction_of", lambda job: exactly)
+    monkeypatch.setattr(search_loop, "extraction_of", lambda *job: exactly)
     job = job_on(benchmark("transformer", layers=2))
     with Saturation(job.model.graph, job.rules, Limits(weights=job.rules.weights)) as saturation:
         best = explore(job, saturation, 60.0)
@@ -89,7 +89,7 @@ def test_all_extractions_together_have_the_seconds(monkeypatch):
         time.sleep(min(seconds, 0.6))
         return extract(egraph, costs, "dag")
 
-    monkeypatch.setattr(search_loop, "extraction_of", lambda job: slow)
+    monkeypatch.setattr(search_loop, "extraction_of", lambda *job: slow)
     job = job_on(benchmark("transformer", layers=2))
     with Saturation(job.model.graph, job.rules, Limits()) as saturation:
         explore(job, saturation, 1.0)

@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Builder, Graph
+from workbench.ops import AttrValue
 from workbench.support.orders import topological
 
 #: Writes the result of an e-node in a graph that has its operands, or returns None for an operator of the graph:
@@ -70,11 +71,38 @@ def eclasses_of(graph: Graph, egraph: EGraph) -> tuple[int, ...]:
 
     Inputs and weights are found by name, operators by their attributes and the e-classes of their operands.
     """
-    known = {
-        (egraph.ops[i], egraph.attrs[i], tuple(egraph.operands(i).tolist())): int(egraph.eclass[i])
-        for i in range(len(egraph))
-    }
+    known = _by_term(egraph)
     found: list[int] = []
     for node in graph.nodes:
-        found.append(known.get((node.op, node.attrs, tuple(found[j] for j in node.inputs)), -1))
+        i = known.get((node.op, node.attrs, tuple(found[j] for j in node.inputs)))
+        found.append(-1 if i is None else int(egraph.eclass[i]))
     return tuple(found)
+
+
+def carried(before: EGraph, choice: np.ndarray, after: EGraph) -> np.ndarray | None:
+    """Return a selection of an e-graph as one of another, or None if that lacks one of its terms.
+
+    Args:
+        before: The e-graph.
+        choice: An e-node for every needed e-class, -1 for others.
+        after: The other e-graph, in which e-classes may be united.
+    """
+    known, place = _by_term(after), dict[int, int]()
+    found = np.full(after.n_classes, -1, dtype=np.int64)
+    for c in topological(before.roots, lambda c: before.operands(int(choice[c])).tolist()):
+        i = int(choice[c])
+        read = tuple(place[d] for d in before.operands(i).tolist())
+        j = known.get((before.ops[i], before.attrs[i], read))
+        if j is None:
+            return None
+        place[c] = d = int(after.eclass[j])
+        found[d] = (
+            j if found[d] < 0 else found[d]
+        )  # the first reads e-classes that were found before it: no loop
+    return found if all(found[root] >= 0 for root in after.roots) else None
+
+
+def _by_term(egraph: EGraph) -> dict[tuple[str, tuple[AttrValue, ...], tuple[int, ...]], int]:
+    """Return every e-node by its operator, attributes and operands."""
+    rows = [egraph.operands(i).tolist() for i in range(len(egraph))]
+    return {(egraph.ops[i], egraph.attrs[i], tuple(row)): i for i, row in enumerate(rows)}

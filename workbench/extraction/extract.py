@@ -130,6 +130,8 @@ class Extraction(Stepwise):
         seconds: Time limit for all steps together.
         memory: Bytes that each solver's process may use.
         effort: How far an exact method proves its result.
+        start: A selection of the e-graph that is nearly as good as a greedy one, which an exact method then does
+            without, such as the result at other costs.
 
     Raises:
         ValueError: For an unknown method or a limit that is not positive.
@@ -145,6 +147,7 @@ class Extraction(Stepwise):
         seconds: float = 60.0,
         memory: int = SOLVER_MEMORY,
         effort: Effort = PROOF_EFFORT,
+        start: np.ndarray | None = None,
     ) -> None:
         method = OWN.named(method)
         if method not in METHODS and OWN.find(method) is None:
@@ -162,6 +165,7 @@ class Extraction(Stepwise):
         self.seconds = seconds
         self.memory = memory
         self.effort = effort
+        self._begun_with = start
         self.trace = Trace({"kind": "extraction", "method": method, "time_limit": seconds})
         self._kept = Incumbent(egraph, self._signed.costs, self._signed.offset, self.trace)
         self._stages: Generator[StepKind] = self._plan()
@@ -212,7 +216,8 @@ class Extraction(Stepwise):
             problem = terms.problem(most=math.inf if alone else dag_cost(tree, given.costs))
             if not alone:
                 kept.bound, kept.core = chain_bound(problem), problem
-        search = Search(kept, problem, terms, self.costs, self.method, self._until, self.memory, self.effort)
+        limits = self.method, self._until, self.memory, self.effort
+        search = Search(kept, problem, terms, self.costs, *limits, self._begun_with)
         for stage in stages(self.method, gains=gains):
             yield from stage(search)
             if kept.settled:
@@ -295,6 +300,7 @@ def extract(
     seconds: float = 60.0,
     memory: int = SOLVER_MEMORY,
     effort: Effort = PROOF_EFFORT,
+    start: np.ndarray | None = None,
 ) -> Solution:
     """Return the cheapest term that a method finds in an e-graph.
 
@@ -307,9 +313,10 @@ def extract(
         seconds: Time limit.
         memory: Bytes that each solver's process may use.
         effort: How far an exact method proves its result.
+        start: A selection to start from instead of a greedy one.
 
     Raises:
         ValueError: For an unknown method or a limit that is not positive.
         NoExtraction: (a ValueError) for costs that cannot be used or a root without a finite term.
     """
-    return Extraction(egraph, costs, method, seconds=seconds, memory=memory, effort=effort).run()
+    return Extraction(egraph, costs, method, seconds=seconds, memory=memory, effort=effort, start=start).run()

@@ -11,15 +11,14 @@ from typing import Final
 import numpy as np
 
 from workbench.extraction.exact.race import Patience, Race
-from workbench.extraction.exact.solve import PROOF_EFFORT, Exact, by_shape, solve
+from workbench.extraction.exact.solve import PROOF_EFFORT, Exact, solve
 from workbench.extraction.exact.types import Effort, Job
 from workbench.extraction.greedy.dag import ENTRIES, beam, greedy
 from workbench.extraction.greedy.local_search import PATIENCE, improve
 from workbench.extraction.incumbent import Incumbent
 from workbench.extraction.problem import VAST, Problem, Terms, dag_cost, original_selection
 from workbench.extraction.reduce.cycles import break_cycles, split
-from workbench.extraction.reduce.dominators import must_sets
-from workbench.extraction.reduce.dual_ascent import climb, highest_bound
+from workbench.extraction.reduce.dual_ascent import climb
 from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, ROUNDS, Effect, presolve
 from workbench.extraction.registry import OWN, TENSAT, checked_choice
 from workbench.extraction.result import DIED, Ending, Limit, Status
@@ -57,7 +56,7 @@ class Search:
 
     ``problem`` has all choices, ``left`` what reductions have left of it. They had ``before`` candidates to begin
     with, and ``effects`` on them. ``terms`` are the least tree terms, ``costs`` those that the user gave. The search
-    ends at ``until``, a moment of ``time.perf_counter``.
+    ends at ``until``, a moment of ``time.perf_counter``. ``start`` is a selection that stands for a greedy one.
     """
 
     kept: Incumbent
@@ -68,6 +67,7 @@ class Search:
     until: float
     memory: int = SOLVER_MEMORY
     effort: Effort = PROOF_EFFORT
+    start: np.ndarray | None = None
     left: Problem = field(init=False)
     before: int = field(init=False)
     effects: list[Effect] = field(init=False)
@@ -141,6 +141,9 @@ def dag(s: Search) -> Iterator[StepKind]:
     if not problem.roots:
         yield kept.prove(0.0, proved=True)
         return
+    if s.start is not None and s.method in ("exact", "auto"):
+        yield kept.offer(s.start, StepKind.DAG)
+        return
     entries = min(ENTRIES, s.memory // BYTES_PER_PAIR)
     first = greedy(problem, s.moment(GREEDY_TIME_SHARE), entries)
     yield kept.offer(problem.selection(first.taken), StepKind.DAG)
@@ -204,7 +207,7 @@ def reduced(s: Search) -> Iterator[StepKind]:
 def exact(s: Search) -> Iterator[StepKind]:
     """Solve what is left to a proven optimum, or as far as time and effort allow."""
     kept, problem = s.kept, s.left
-    bound = bound_by_parts(problem, s.moment(PRESOLVE_TIME_SHARE))
+    bound = kept.solution.bound
     rules = tuple(RuleStep(e.name, e.before - e.after, e.seconds) for e in s.effects)
     counts = {"before": s.before, "after": len(problem.nodes)}
     note = "presolve: {before} → {after} candidates".format(**counts)
@@ -227,9 +230,10 @@ def exact(s: Search) -> Iterator[StepKind]:
         memory=s.memory,
         effort=s.effort,
     )
-    for found in steps:
+    for turn, found in enumerate(steps):
         bound = min(max(bound, found.bound), kept.solution.cost)
-        status = kept.solution.status if found.endings else Status.FEASIBLE  # a solver reported it
+        # All states but the first are reports of a solver.
+        status = Status.FEASIBLE if turn and not found.endings else kept.solution.status
         kept.change(bound=bound, status=status, scope=kept.scope)
         added = (RuleStep("loop formulas", found.cuts - cuts, 0.0),) if found.cuts > cuts else ()
         cuts = max(cuts, found.cuts)
@@ -328,16 +332,6 @@ def in_blocks(problem: Problem, until: float) -> bool:
     The layers of a network are such parts. Whatever is done to the whole before would be done twice.
     """
     return all(len(part.nodes) < MIN_WHOLE_SIZE for part in split(problem, until))
-
-
-def bound_by_parts(problem: Problem, until: float) -> float:
-    """Return a lower bound without a solver: the sum of those of the independent parts."""
-    parts = split(problem, until)
-    bounds = []
-    for first, *others in by_shape(parts):
-        part = parts[first]
-        bounds += [highest_bound(part, must_sets(part, until), until)] * (1 + len(others))
-    return math.fsum(bounds)
 
 
 def early_bound(problem: Problem, until: float) -> float:

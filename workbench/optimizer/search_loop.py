@@ -18,6 +18,7 @@ from workbench.costs.lazy_measured import Economical
 from workbench.costs.pricing import deciding_instances, graph_cost
 from workbench.egraph import EGraph
 from workbench.egraph.at_sizes import unusable_nodes
+from workbench.egraph.rebuild import carried
 from workbench.extraction import Solution
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.problem import below, dag_cost
@@ -204,10 +205,10 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
     stop = saturation.run(lambda step: stages.tell("saturation", step))
     seconds = min(seconds, extraction_seconds(job))
     began = stages.seconds.get("extraction", 0.0)
-    cheapest = extraction_of(job)
     roofline = job if job.cost_model.analytic else replace(job, cost_model=AnalyticCost())
+    cheapest = extraction_of(job)
     with contextlib.suppress(KeyboardInterrupt):  # what was merged until then is extracted from
-        _merging_greedily(roofline, saturation, seconds / 4)
+        cheapest = extraction_of(job, _merging_greedily(roofline, saturation, seconds / 4))
         if not job.cost_model.analytic:
             # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and
             # merges of operators that other costs do not choose are not found otherwise.
@@ -225,20 +226,31 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
 def hurried(cheapest: Callable[..., Solution]) -> Callable[..., Solution]:
     """Return an extraction of the effort :data:`QUICK`, which has at most :data:`HURRY` seconds."""
 
-    def quick(egraph: EGraph, costs: np.ndarray, *, seconds: float) -> Solution:
-        return cheapest(egraph, costs, seconds=min(seconds, HURRY), effort=QUICK)
+    def quick(egraph: EGraph, costs: np.ndarray, *, seconds: float, **options: Any) -> Solution:
+        return cheapest(egraph, costs, seconds=min(seconds, HURRY), effort=QUICK, **options)
 
     return quick
 
 
-def extraction_of(job: Job) -> Callable[..., Solution]:
-    """Return the extraction that the settings ask for."""
+def extraction_of(job: Job, last: tuple[EGraph, np.ndarray] | None = None) -> Callable[..., Solution]:
+    """Return the extraction that the settings ask for; each starts from what the last one chose.
+
+    ``last`` is an e-graph with a selection to start from.
+    """
     from workbench.extraction.api import extractor
+
+    def following(egraph: EGraph, costs: np.ndarray, **options: Any) -> Solution:
+        nonlocal last
+        start = None if last is None else carried(*last, egraph)
+        solution = cheapest(egraph, costs, start=start, **options)
+        last = egraph, solution.choice
+        return solution
 
     settings = job.settings
     chosen = partial(extractor(settings.extractor), memory=settings.extraction_memory)
     measured = settings.extraction_seconds is None and isinstance(job.cost_model, Economical)
-    return hurried(chosen) if measured else chosen
+    cheapest = hurried(chosen) if measured else chosen
+    return following
 
 
 def prices(job: Job, egraph: EGraph) -> np.ndarray:
@@ -269,16 +281,17 @@ def _large_folds(egraph: EGraph, limits: Limits) -> list[int]:
     return found
 
 
-def _merging_greedily(job: Job, saturation: Saturation, seconds: float) -> None:
+def _merging_greedily(job: Job, saturation: Saturation, seconds: float) -> tuple[EGraph, np.ndarray] | None:
     """Merge the operators of greedy extractions in turn, as long as each is cheaper than the one before.
 
     An optimum is one of many terms of nearly equal cost, and a greedy one may have more operators to merge.
+    Return the last extraction: its e-graph and the chosen e-nodes.
     """
     from workbench.extraction.extract import Extraction
 
     stages = job.stages
     until = time.perf_counter() + seconds
-    best = math.inf
+    best, last = math.inf, None
     for _ in range(ROUNDS):
         left = until - time.perf_counter()
         if saturation.stop_reason is not StopReason.SATURATED or left <= 0:
@@ -293,12 +306,16 @@ def _merging_greedily(job: Job, saturation: Saturation, seconds: float) -> None:
                 if step.kind is StepKind.DAG:
                     break
             solution = extraction.solution
-        if solution is None or solution.cost >= best * (1 - 1e-9):
+        if solution is None:
+            break
+        last = egraph, solution.choice
+        if solution.cost >= best * (1 - 1e-9):
             break
         best = solution.cost
         taken = np.flatnonzero(gathered(egraph, costs, solution.choice) >= 0).tolist()
         if not saturation.merge_among(taken):
             break
+    return last
 
 
 def _merging(job: Job, saturation: Saturation, seconds: float, cheapest: Callable[..., Solution]) -> Run:

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from tests.extraction.egraphs import brute_force, egraph_of, least, problem_of, random_egraph
+from workbench.extraction import extract
 from workbench.extraction.exact import solve as module
 from workbench.extraction.exact.solve import by_shape, moved, picked_in, shape_of, start_of, tighten
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import split
+from workbench.extraction.reduce.dual_ascent import climb
 from workbench.extraction.reduce.presolve import presolve
 
 
@@ -23,7 +25,8 @@ def test_optima_of_the_parts_are_an_optimum_of_the_whole(monkeypatch):
         if best is None:
             continue
         problem = problem_of(egraph, costs)
-        pieces = tighten([problem], None, math.inf)
+        dear = enumerate(extract(egraph, 100.0 - costs).choice.tolist())
+        pieces = tighten([problem], {c: i for c, i in dear if i >= 0}, math.inf)
         assert math.fsum(least(part) for part, _ in pieces) == pytest.approx(best)
         shrunk += sum(len(part.nodes) for part, _ in pieces) < len(problem.nodes)
         split += len(pieces) > 1
@@ -58,11 +61,11 @@ def test_equal_parts_are_made_smaller_once_from_the_cheapest_start(monkeypatch):
 
     def once(part, *arguments, **options):
         made.append(part)
-        return presolve(part, *arguments, **options)
+        return climb(part, *arguments, **options)
 
-    monkeypatch.setattr(module, "presolve", once)
+    monkeypatch.setattr(module, "climb", once)
     monkeypatch.setattr(module, "improve", lambda part, taken, *_, **__: taken)
-    # Without reductions the start of both is that of the second, which is cheaper.
+    # Without a bound the start of both is that of the second, which is cheaper.
     pieces = tighten(parts, {0: 0, 1: 2, 3: 5, 5: 7}, math.inf)
     assert not made
     assert [part.cost_of(start) for part, start in pieces] == [3, 3]
@@ -73,6 +76,17 @@ def test_equal_parts_are_made_smaller_once_from_the_cheapest_start(monkeypatch):
     decided = {c: n for part, start in pieces for c, n in part.fixed.items()}
     decided |= {c: part.nodes[i] for part, start in pieces for c, i in start.items()}
     assert {0: 1, 2: 3, 3: 5, 5: 7}.items() <= decided.items()
+
+
+def test_a_start_within_the_gap_of_a_bound_stays(monkeypatch):
+    monkeypatch.setattr(module, "MIN_TIGHTENED_SIZE", 0)
+    nodes = [(0, [1]), (0, [2]), (1, []), (2, [])]
+    problem = problem_of(egraph_of(nodes), np.array([1.0, 1.0, 5.0, 2.0]))
+    start = {0: 0, 1: 2}  # it costs 6, and the bound is 3
+    assert [part for part, _ in tighten([problem], start, math.inf, gap=0.6)] == [problem]
+    ((smaller, picked),) = tighten([problem], start, math.inf, gap=0.4)
+    assert len(smaller.nodes) < len(problem.nodes)
+    assert smaller.cost_of(picked) == 3
 
 
 def copy_of(part, classes, nodes):

@@ -19,13 +19,13 @@ from typing import Final
 from workbench.extraction.exact.cuts import solve_by_cuts
 from workbench.extraction.exact.highs import SMALL_SIZE, solve_highs
 from workbench.extraction.exact.race import Patience, Race
-from workbench.extraction.exact.types import Effort, Job, Solved, met
+from workbench.extraction.exact.types import GAP_TOLERANCE, Effort, Job, Solved, met
 from workbench.extraction.greedy.dag import greedy
 from workbench.extraction.greedy.local_search import improve
 from workbench.extraction.problem import Problem, settle
 from workbench.extraction.reduce.cycles import split
 from workbench.extraction.reduce.dominators import must_sets
-from workbench.extraction.reduce.dual_ascent import highest_bound
+from workbench.extraction.reduce.dual_ascent import affordable, climb, highest_bound
 from workbench.extraction.reduce.presolve import presolve
 from workbench.extraction.result import Ending, Limit
 from workbench.support.processes import SOLVER_MEMORY
@@ -43,6 +43,8 @@ PREPARATION_TIME_SHARE: Final = 0.25
 #: Parts with fewer candidates are not tightened, those with more take too long to improve.
 MIN_TIGHTENED_SIZE: Final = 60
 MAX_TIGHTENED_SIZE: Final = 5_000
+#: The share of the allowed gap within which a part is left as it is.
+GOOD_SHARE: Final = 0.3
 #: Times that a part is reduced and split.
 MAX_TIGHTENINGS: Final = 3
 #: The effort of a proof: no gap, and no limit but time and memory.
@@ -101,11 +103,11 @@ def solve(
         effort: How far the solution is proved.
 
     Yields:
-        The state at every improvement; the last one is the outcome.
+        The state before any solver runs, and at every improvement; the last one is the outcome.
     """
     until = time.perf_counter() + seconds
     ready = time.perf_counter() + PREPARATION_TIME_SHARE * seconds
-    pieces = tighten(split(problem, ready), incumbent, ready)
+    pieces = tighten(split(problem, ready), incumbent, ready, gap=GOOD_SHARE * effort.gap)
     paid, parts = _without_fixed_costs([part for part, _ in pieces])
     groups = by_shape(parts)  # a network repeats its blocks
     musts = [must_sets(parts[first], ready) for first, *_ in groups]
@@ -125,6 +127,7 @@ def solve(
     endings: list[Ending] = []
     proved = True
     cuts = 0
+    yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)))
     solved: dict[int, Solved] = {}
     # Easy parts first, so that as much as possible is decided when time runs out.
     order = sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k))
@@ -318,7 +321,11 @@ def start_of(part: Problem, incumbent: Mapping[int, int] | None, until: float) -
 
 
 def tighten(
-    parts: Sequence[Problem], incumbent: Mapping[int, int] | None, until: float, times: int = MAX_TIGHTENINGS
+    parts: Sequence[Problem],
+    incumbent: Mapping[int, int] | None,
+    until: float,
+    times: int = MAX_TIGHTENINGS,
+    gap: float = 0.0,
 ) -> list[tuple[Problem, dict[int, int] | None]]:
     """Return smaller parts of which optima together are an optimum of all parts, each with a start.
 
@@ -331,13 +338,14 @@ def tighten(
         incumbent: A selection of e-nodes by e-class to start from, or None.
         until: The time at which to stop, in seconds of ``time.perf_counter``.
         times: How often a part is made smaller, at most.
+        gap: The share of its cost by which the start of a part may be above a bound to stay as it is.
     """
     found: list[list[tuple[Problem, dict[int, int] | None]]] = [[] for _ in parts]
     for group in by_shape(parts):
         first = parts[group[0]]
         starts = [start for k in group if (start := start_of(parts[k], incumbent, until)) is not None]
         start = min(starts, key=lambda picked: first.cost_of(picked_in(first, picked)), default=None)
-        pieces = _tightened(first, None if start is None else picked_in(first, start), until, times)
+        pieces = _tightened(first, None if start is None else picked_in(first, start), until, times, gap)
         smaller = [piece for piece, _ in pieces]
         for k in group:
             there = smaller if k == group[0] else moved(smaller, first, parts[k])
@@ -349,19 +357,23 @@ def tighten(
 
 
 def _tightened(
-    part: Problem, start: dict[int, int] | None, until: float, times: int
+    part: Problem, start: dict[int, int] | None, until: float, times: int, gap: float
 ) -> list[tuple[Problem, dict[int, int] | None]]:
     """Return the smaller parts of one part, from a start (e-class → candidate)."""
     if start is None or not MIN_TIGHTENED_SIZE <= len(part.nodes) <= MAX_TIGHTENED_SIZE:
         return [(part, start)]
-    reduced, _ = presolve(part, part.cost_of(start), until=until)
-    if len(reduced.nodes) == len(part.nodes):
-        taken = improve(part, part.taken(start), until, patience=0)
-        picked = part.picked(set(taken.values()))
-        if part.cost_of(picked) >= part.cost_of(start):
-            return [(part, start)]
-        start = picked
-        reduced, _ = presolve(part, part.cost_of(start), until=until)
+    found = climb(part, until=until)
+    if not found or part.cost_of(start) - found[0].bound <= max(gap, GAP_TOLERANCE) * part.cost_of(start):
+        return [(part, start)]
+    # A selection that local search improves rules out far more candidates, and reductions are what takes time.
+    cost = part.cost_of(start)
+    reduced = part.keep(affordable(part, found, cost * (1 + GAP_TOLERANCE)), always=False)
+    if (inner := reduced.selected(set(part.taken(start).values()))) is not None:
+        taken = improve(reduced, reduced.taken(inner), until, patience=0)
+        start = part.picked(set(taken.values()))
+    if part.cost_of(start) >= cost and times < MAX_TIGHTENINGS:
+        return [(part, start)]
+    reduced, _ = presolve(reduced, part.cost_of(start), until=until)
     if len(reduced.nodes) == len(part.nodes) or not times:
         return [(part, start)]
-    return tighten(split(reduced, until), part.taken(start), until, times - 1)
+    return tighten(split(reduced, until), part.taken(start), until, times - 1, gap)

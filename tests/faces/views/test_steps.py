@@ -45,6 +45,24 @@ def test_matches_are_shown_where_births_are_not_known():
     assert (firing["unit"], firing["values"]) == ("matches", [[0, 4]])
 
 
+def test_seconds_are_shown_by_phase_and_iteration():
+    spent = [{}, {"copies": 0.001, "match and apply": 0.02}, {"match and apply": 0.03, "merges": 0.0}]
+    steps = [Step(k, StepKind.ITERATION, 0.1, 1, 1, phases=phases) for k, phases in enumerate(spent)]
+    chart = stepper_data(Trace({}, steps))["charts"][-1]
+    assert (chart["kind"], chart["unit"], chart["rows"]) == ("heat", "ms", ["match and apply", "copies"])
+    assert chart["values"] == [[0.0, 20.0, 30.0], [0.0, 1.0, 0.0]]
+
+
+def test_the_steps_of_a_result_count_the_e_nodes_that_it_uses():
+    data = stepper_data(trace(), used={(2, "grow"): 4})
+    assert data["columns"] == ["rule", "matches", "e-nodes", "ms", "in the result"]
+    assert [step["rows"] for step in data["steps"]] == [
+        [],
+        [["grow", 8, 5, 2.0, 0], ["seen", 3, 0, 1.0, 0]],
+        [["grow", 8, 5, 2.0, 4], ["seen", 3, 0, 1.0, 0]],
+    ]
+
+
 def test_an_extraction_shows_cost_and_bound():
     (chart,) = stepper_data(trace("extraction"))["charts"]
     assert [s["name"] for s in chart["series"]] == ["best cost", "bound"]

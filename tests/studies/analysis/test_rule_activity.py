@@ -7,7 +7,14 @@ from workbench.laws.verification import Verification
 from workbench.rules import parse_rules
 from workbench.rules.verdicts import is_theorem
 from workbench.run.trace import RuleStep, Step, StepKind, Trace
-from workbench.studies.analysis.rule_activity import contributions, evidence, phases, profile, rule_table
+from workbench.studies.analysis.rule_activity import (
+    contributions,
+    evidence,
+    phases,
+    profile,
+    rule_table,
+    used_by_step,
+)
 
 
 def sums():
@@ -39,10 +46,21 @@ def test_contributions_count_the_e_nodes_of_the_best_graph(result):
         assert str(c).endswith(f"in step {', '.join(map(str, c.steps))}")
 
 
+def test_the_e_nodes_of_the_best_graph_by_step_add_up_to_contributions(result):
+    found = used_by_step(result)
+    for c in contributions(result):
+        own = {step: count for (step, rule), count in found.items() if rule == c.rule}
+        assert sum(own.values()) == c.e_nodes
+        assert tuple(sorted(own)) == c.steps
+    assert {rule for _, rule in found} == set(result.rules)
+
+
 def test_an_original_that_stays_owes_nothing():
     b = workbench.GraphBuilder("one")
     graph = b.graph({"y": b.op("relu", b.input("x", (4,)))})
-    assert contributions(workbench.optimize(graph, certify=False)) == ()
+    kept = workbench.optimize(graph, certify=False)
+    assert contributions(kept) == ()
+    assert used_by_step(kept) == {}
 
 
 def test_the_sums_of_firings_are_the_traces(table, result):

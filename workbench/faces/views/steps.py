@@ -16,12 +16,19 @@ UNITS: Final = {"extraction": "step", "verification": "round", "saturation": "it
 COUNTED: Final = {"extraction": ("reduction", "candidates or formulas")}
 
 
-def stepper_data(trace: Trace, title: str = "", *, going: bool = False) -> dict[str, Any]:
+def stepper_data(
+    trace: Trace, title: str = "", *, going: bool = False, used: Mapping[tuple[int, str], int] | None = None
+) -> dict[str, Any]:
     """Return all data of a stepper, ready for JSON, so that it works without a kernel.
 
     Each of ``steps`` has a ``label`` and ``rows`` with the activity of the rules. The browser draws
-    ``charts``: lines with one value per step, or a heat map of rules and steps. ``going`` is whether the run
-    continues: the e-nodes of its rules are then counted at its end.
+    ``charts``: lines with one value per step, or a heat map of rules and steps.
+
+    Args:
+        trace: The trace of the run.
+        title: The title; by default it is made from what the trace says of the run.
+        going: Whether the run continues: the e-nodes of its rules are then counted at its end.
+        used: The e-nodes that a result has, by step and rule; the tables then have a column of them.
     """
     kind = str(trace.meta.get("kind", "saturation"))
     unit = UNITS.get(kind, "step")
@@ -32,13 +39,20 @@ def stepper_data(trace: Trace, title: str = "", *, going: bool = False) -> dict[
     charts = [_growth(trace, steps, unit)] if kind != "extraction" else [_closing(steps, money)]
     if kind != "extraction":
         fired = _firing(steps, unit, sizes(trace)[0], later, when)
-        charts += [c for c in (_cost(trace, steps, unit, money), fired) if c is not None]
+        charts += [
+            c for c in (_cost(trace, steps, unit, money), fired, _phases(steps, unit)) if c is not None
+        ]
     return {
         "title": title or _title(trace, kind),
         "unit": unit,
-        "columns": [*COUNTED.get(kind, ("rule", "matches")), sizes(trace)[0], "ms"],
+        "columns": [
+            *COUNTED.get(kind, ("rule", "matches")),
+            sizes(trace)[0],
+            "ms",
+            *(["in the result"] if used is not None else []),
+        ],
         "steps": [
-            _step(step, kind, len(steps), sizes(trace), money, when if k in later else "")
+            _step(step, kind, len(steps), sizes(trace), money, when if k in later else "", used)
             for k, step in enumerate(steps)
         ],
         "charts": charts,
@@ -82,7 +96,15 @@ def _title(trace: Trace, kind: str) -> str:
     )
 
 
-def _step(step: Step, kind: str, count: int, names: tuple[str, str], unit: str, later: str) -> dict[str, Any]:
+def _step(
+    step: Step,
+    kind: str,
+    count: int,
+    names: tuple[str, str],
+    unit: str,
+    later: str,
+    used: Mapping[tuple[int, str], int] | None,
+) -> dict[str, Any]:
     rules = sorted(
         (r for r in step.rules if r.matches or r.e_nodes), key=lambda r: (-r.e_nodes, -r.matches, r.rule)
     )
@@ -103,7 +125,11 @@ def _step(step: Step, kind: str, count: int, names: tuple[str, str], unit: str, 
         parts.append(f"{names[0]} by rule: {later}")
     if step.note:
         parts.append(step.note)
-    rows = [[r.rule, r.matches, later or r.e_nodes, round(1000 * r.seconds, 1)] for r in rules[:MOST_RULES]]
+    rows = [
+        [r.rule, r.matches, later or r.e_nodes, round(1000 * r.seconds, 1)]
+        + ([] if used is None else [used.get((step.index, r.rule), 0)])
+        for r in rules[:MOST_RULES]
+    ]
     return {"label": " · ".join(parts), "rows": rows, "more": max(0, len(rules) - MOST_RULES)}
 
 
@@ -190,3 +216,14 @@ def _firing(
         "later": sorted(later) if counted else [],
         "when": when,
     }
+
+
+def _phases(steps: Sequence[Step], unit: str) -> dict[str, Any] | None:
+    """Return the heat map of the milliseconds that the phases of every step took, the longest phase first."""
+    names = dict.fromkeys(name for step in steps for name in step.phases)
+    spent = {name: [round(1000 * step.phases.get(name, 0.0), 1) for step in steps] for name in names}
+    rows = sorted((name for name in spent if any(spent[name])), key=lambda name: -sum(spent[name]))
+    if not rows:
+        return None
+    title, values = f"Time: ms by phase and {unit}", [spent[name] for name in rows]
+    return {"kind": "heat", "title": title, "x": unit, "unit": "ms", "rows": rows, "values": values}

@@ -23,7 +23,7 @@ from workbench.faces.views.static_html import static_html
 from workbench.faces.views.steps import stepper_data, uncounted
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import Trace
-from workbench.studies.analysis.rule_activity import RuleTable
+from workbench.studies.analysis.rule_activity import RuleTable, used_by_step
 from workbench.studies.experiments.stored_runs import StoredRuns
 
 if TYPE_CHECKING:
@@ -273,7 +273,8 @@ class Stepper(View):
 
     ``step`` is the shown step; it can be read and set. The widget contains all data, so that stepping works
     without a kernel. A run continues in a thread; meanwhile the object must not be stepped elsewhere. A
-    saturation also answers questions: why a term is not in its e-graph. A page without widgets shows the
+    saturation also answers questions: why a term is not in its e-graph. The stepper of a result counts the e-nodes that
+    the result uses, by rule. A page without widgets shows the
     object's static face instead.
     """
 
@@ -290,10 +291,13 @@ class Stepper(View):
     answer = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, subject: Any, title: str = "") -> None:
+        from workbench.optimizer.result import Optimized
+
         self._trace = getattr(subject, "trace", subject)
         self._name = title
         self._asked = ""
-        super().__init__(subject, data=stepper_data(self._trace, title), step=0)
+        self._used = used_by_step(subject) if isinstance(subject, Optimized) else None
+        super().__init__(subject, data=stepper_data(self._trace, title, used=self._used), step=0)
         self.live = self._unfinished()
         self.answers = hasattr(subject, "why_not")
         self._say()
@@ -370,7 +374,7 @@ class Stepper(View):
         """Show new steps of the trace; if the last step was shown, move to the new last one."""
         last = len(self.data["steps"]) - 1
         follows = self.step >= last
-        self.data = stepper_data(self._trace, self._name, going=self.running)
+        self.data = stepper_data(self._trace, self._name, going=self.running, used=self._used)
         self._say()
         if follows:
             self.step = max(0, len(self.data["steps"]) - 1)

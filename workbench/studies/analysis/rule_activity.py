@@ -65,6 +65,14 @@ def contributions(result: Optimized) -> tuple[Contribution, ...]:
     return tuple(sorted(found, key=lambda c: (-c.e_nodes, c.rule)))
 
 
+def used_by_step(result: Optimized) -> dict[tuple[int, str], int]:
+    """Return the e-nodes of the best graph by the step and the rule that made them."""
+    egraph = result.egraph
+    chosen = sorted({int(i) for i in result.solution.choice if i >= 0}) if result.rules else []
+    made = [i for i in chosen if egraph.birth_rule[i] >= 0]
+    return dict(Counter((int(egraph.birth_step[i]), egraph.rules[int(egraph.birth_rule[i])]) for i in made))
+
+
 def profile(result: Optimized) -> pd.DataFrame:
     """Return one row per rule that matched: matches, seconds, the e-nodes that it made and that the result uses.
 

@@ -306,7 +306,7 @@ class Merged:
 
 def beside(graphs: Sequence[Graph]) -> Graph:
     """Return graphs as one that computes all of them, each from inputs of its own; equal names are equal weights."""
-    builder, outputs = GraphBuilder(), list[tuple[str, int]]()
+    builder, outputs = Builder(), list[tuple[str, int]]()
     for k, graph in enumerate(graphs):
         builder.weights.update(graph.weights)
         builder.opaques.update(graph.opaques)

@@ -5,12 +5,15 @@ import signal
 import time
 from pathlib import Path
 
+import onnx
 import pytest
 
+from tests.faces.cli.models import two_matmuls
 from tests.studies.experiments.studies import METHODS, figures, write_optimisation
 from workbench.results import load
 from workbench.run.trace import Trace
 from workbench.studies.experiments import optimisation as optimisation_study
+from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.optimisation import markdown, table
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.records import COLUMNS
@@ -227,3 +230,25 @@ def test_tables_hold_the_seconds_of_whole_calls(done):
     section = text.partition("## Seconds of the whole call")[2].partition("##")[0]
     assert "| ours | taso |" in section
     assert "published" not in section, "papers report no whole calls"
+
+
+@pytest.mark.slow
+def test_a_network_may_be_a_model_file(tmp_path):
+    onnx.save(two_matmuls(batch="rows"), tmp_path / "mine.onnx")
+    study = write_optimisation(tmp_path, networks="mine.onnx")
+    plan = make_plan(read_study(study), tmp_path, tmp_path / "results" / "small")
+    assert plan.skipped == ()
+    assert plan.runs[0].config["network"].keys() == {"file", "sha256"}
+    (record, *_) = sweep(plan, plan.only("mine:ours"))
+    assert record["row"]["network"] == "mine"
+    assert record["row"]["certified"] in (True, None)
+    write_tables(plan)
+    assert "mine" in (plan.folder / "table.md").read_text()
+
+
+def test_a_model_file_that_is_missing_is_skipped_and_names_differ(tmp_path):
+    plan = make_plan(read_study(write_optimisation(tmp_path, networks="none.onnx")), tmp_path, tmp_path)
+    assert plan.skipped == ("none: none.onnx: there is no such file",)
+    assert all(run.absent for run in plan.runs)
+    with pytest.raises(StudyError, match="different names"):
+        read_study(write_optimisation(tmp_path, networks="a/m.onnx, b/m.onnx"))

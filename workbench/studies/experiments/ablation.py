@@ -71,11 +71,10 @@ def ablate_one(order: Order) -> Record:
     """Optimise a network with all rules and without each in turn; return the figures with the trace."""
     from workbench.costs.registry import cost_model
     from workbench.studies.analysis.ablation import Ablation
-    from workbench.studies.benchmarks import benchmark
 
     study, cell = order
     run = Ablation(
-        benchmark(cell.network),
+        cell.graph(),
         candidates=study.candidates or None,
         cost=cost_model(cell.cost),
         certify=False,

@@ -24,7 +24,7 @@ from workbench.support.messages import nearest, unknown
 
 # -- reading ----------------------------------------------------------------------------------------------
 #: Suffixes by which the name of a file is recognised if it has no folder.
-SUFFIXES: Final = (".rules", ".pb", ".txt", ".parquet", ".yaml")
+SUFFIXES: Final = (".rules", ".pb", ".txt", ".parquet", ".yaml", ".onnx", ".model")
 
 
 def is_file_name(text: str) -> bool:
@@ -34,6 +34,11 @@ def is_file_name(text: str) -> bool:
     [False, True, True, False]
     """
     return "/" in text or "${" in text or text.endswith(SUFFIXES)
+
+
+def title(network: str) -> str:
+    """Return the name of a network in tables: for a file its name without folder and suffix."""
+    return Path(network).stem if is_file_name(network) else network
 
 
 def unset(text: str) -> str | None:
@@ -385,7 +390,10 @@ Method: TypeAlias = SaturationMethod | SearchMethod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkStudy(Study):
-    """The settings of every study of networks by methods, under one source of costs."""
+    """The settings of every study of networks by methods, under one source of costs.
+
+    ``networks`` are names of published networks, or model files, whose names without folder and suffix differ.
+    """
 
     networks: tuple[str, ...]
     methods: Mapping[str, Method]
@@ -396,8 +404,12 @@ class NetworkStudy(Study):
         from workbench.costs.registry import cost_model
         from workbench.studies.benchmarks import benchmarks
 
-        check_names("networks", "network", self.networks, benchmarks())
+        published = [name for name in self.networks if not is_file_name(name)]
+        check_names("networks", "network", published, benchmarks())
         check_given(networks=self.networks, methods=self.methods)
+        titles = [title(name) for name in self.networks]
+        if len({*titles}) < len(titles):
+            raise StudyError(f"networks must have different names, got {', '.join(titles)}")
         check_keys("methods", self.methods)
         if not is_file_name(self.cost):
             cost_model(self.cost)

@@ -112,11 +112,10 @@ def optimise_one(order: Order) -> Record:
     """Optimise a network once and return the figures with the trace."""
     from workbench.costs.registry import cost_model
     from workbench.optimizer.pipeline import optimize
-    from workbench.studies.benchmarks import benchmark
     from workbench.studies.search.optimize import search_optimize
 
     study, cell, seed = order
-    graph, model = benchmark(cell.network), cost_model(cell.cost)
+    graph, model = cell.graph(), cost_model(cell.cost)
     way: Callable[..., Result] = search_optimize if isinstance(cell.method, SearchMethod) else optimize
     settings = cell.method.arguments(study.grace) | {"rules": cell.rules}
     done = way(graph, cost=model, seed=seed, certify=study.certify, **settings)

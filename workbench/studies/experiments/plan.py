@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from workbench.studies.experiments.config import Method, NetworkStudy, resource
+from workbench.studies.experiments.config import Method, NetworkStudy, is_file_name, resource, title
 from workbench.studies.experiments.pool import Pool, local_pool
 from workbench.studies.experiments.process import Job, Outcome
 from workbench.studies.experiments.store import digest, load_record, provenance, save_record
 
 if TYPE_CHECKING:
+    from workbench.graph import Graph
     from workbench.run.trace import Trace
     from workbench.studies.experiments.config import Study
 
@@ -151,7 +152,7 @@ def without_digests(config: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One method on one network; ``rules`` and ``cost`` are names or paths.
+    """One method on one network; ``model``, ``rules`` and ``cost`` are names or paths.
 
     ``config`` is the beginning of a run's settings. ``absent`` says which file is missing, if any.
     """
@@ -163,6 +164,14 @@ class Cell:
     cost: str
     config: Record
     absent: str
+    model: str = ""
+
+    def graph(self) -> Graph:
+        """Return the network: a published one, or that of a model file at usual sizes."""
+        from workbench.frontends import load_model
+        from workbench.studies.benchmarks import benchmark
+
+        return load_model(self.model) if is_file_name(self.model) else benchmark(self.network)
 
 
 def cells(study: NetworkStudy, home: Path) -> tuple[list[Cell], tuple[str, ...]]:
@@ -173,18 +182,23 @@ def cells(study: NetworkStudy, home: Path) -> tuple[list[Cell], tuple[str, ...]]
     cost, cost_config, no_costs = resource(study.cost, home)
     skipped = {no_costs: None} if no_costs else {}
     found: list[Cell] = []
-    for network in study.networks:
+    for given in study.networks:
+        network = title(given)
+        model, model_config, no_model = resource(given, home)
+        if no_model:
+            skipped[f"{network}: {no_model}"] = None
         for name, method in study.methods.items():
             rules, rules_config, no_rules = resource(method.rules, home)
             if no_rules:
                 skipped[f"{name}: {no_rules}"] = None
             config = {
                 "study": study.KIND,
-                "network": network,
+                "network": model_config,
                 "method": {"by": method.BY, **asdict(method), "rules": rules_config},
                 "cost": cost_config,
             }
-            found.append(Cell(network, name, method, rules, cost, config, no_costs or no_rules))
+            absent = no_costs or no_rules or no_model
+            found.append(Cell(network, name, method, rules, cost, config, absent, model))
     return found, tuple(skipped)
 
 

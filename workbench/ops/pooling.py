@@ -50,8 +50,8 @@ def _extent(
     if isinstance(ceil, int) and not ceil:
         return floor
     t.concrete("pooling with ceil_mode")
-    up, starts = (span + s - 1) // s + 1, (n + before + s - 1) // s
-    return up + starts - t.maximum(up, starts)
+    up = -(-span // s) + 1
+    return up - 1 if (up - 1) * s >= n + before else up
 
 
 def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:

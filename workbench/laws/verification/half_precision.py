@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -121,12 +121,26 @@ class _Sides:
 
 
 def _instance(rule: Rule, rng: random.Random, *, small: bool) -> _Sides | None:
-    from workbench.laws.verification.instances.ground import Ground, drawn
+    from workbench.laws.verification.instances.ground import Ground, instance_of, sample
+    from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+    from workbench.laws.verification.instances.nondeterminism import RandomChoices
+    from workbench.laws.verification.instances.spaces import open_space
+    from workbench.laws.verification.refuting import sampling
     from workbench.laws.verification.refuting.refute import FULL, TINY
 
     menu = TINY if small and rng.random() < 0.5 else FULL
-    instance = drawn(rule, rng, replace(menu, pins=True), 1)
-    if instance is None:
+    try:
+        space = open_space(rule, RandomChoices(rng), menu)
+        values = sample(space, rng, menu)
+        if values is None:
+            return None
+        instance = instance_of(space, values)
+    except NotLinear:
+        drawn = sampling.draw_instance(rule, rng)
+        if drawn is None:
+            return None
+        instance = drawn
+    except (Inconsistent, TypeMismatch):
         return None
     ground = Ground()
     try:

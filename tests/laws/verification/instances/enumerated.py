@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from itertools import product
 
-from workbench.laws.verification.instances.spaces import Space, options
+from workbench.laws.verification.instances.ground import options
+from workbench.laws.verification.instances.spaces import Space
 from workbench.laws.verification.instances.typings import Menu
 
 SMALL = Menu(
@@ -25,7 +26,7 @@ SMALL = Menu(
 def all_values(space: Space, menu: Menu) -> Iterator[dict[int, int]]:
     """Yield values for all unknowns of a space, one for each assignment of the free ones that fits."""
     free = space.system.free()
-    for numbers in product(*(sorted(set(options(space.system, u, menu))) for u in free)):
+    for numbers in product(*(sorted(set(options(space, u, menu))) for u in free)):
         found = space.system.complete(dict(zip(free, numbers, strict=True)))
         if found is not None:
             yield found

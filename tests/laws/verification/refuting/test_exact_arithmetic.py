@@ -1,7 +1,6 @@
 """The exact arithmetics: each agrees with ONNX Runtime and with the others, operator by operator."""
 
 import random
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +9,10 @@ import pytest
 import workbench
 from workbench.frontends import RuntimeFailure, run_graph
 from workbench.graph import GraphBuilder, Node
-from workbench.laws.verification.instances.ground import Ground, drawn
+from workbench.laws.verification.instances.ground import Ground, instance_of, sample
+from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+from workbench.laws.verification.instances.nondeterminism import RandomChoices
+from workbench.laws.verification.instances.spaces import open_space
 from workbench.laws.verification.refuting.exact_arithmetic import (
     ARITHMETICS,
     PRIME,
@@ -24,7 +26,8 @@ from workbench.laws.verification.refuting.exact_arithmetic import (
     run,
 )
 from workbench.laws.verification.refuting.refute import FULL
-from workbench.ops import TensorType, operators, spec_of
+from workbench.laws.verification.refuting.sampling import draw_instance
+from workbench.ops import TensorType, TypeMismatch, operators, spec_of
 from workbench.ops.exact import Arithmetic, Inexact
 from workbench.rules import parse_rule
 
@@ -50,7 +53,14 @@ def instances(op, count):
     rng = random.Random(7)
     found = 0
     for _ in range(4000):
-        instance = drawn(rule, rng, replace(FULL, pins=True), 1)
+        try:
+            space = open_space(rule, RandomChoices(rng), FULL)
+            values = sample(space, rng, FULL)
+            instance = None if values is None else instance_of(space, values)
+        except NotLinear:
+            instance = draw_instance(rule, rng)
+        except (Inconsistent, TypeMismatch):
+            continue
         if instance is None:
             continue
         ground = Ground()

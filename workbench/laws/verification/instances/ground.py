@@ -5,20 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from workbench.graph import Builder
-from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+from workbench.laws.verification.instances.linear import LEAST, Inconsistent
 from workbench.laws.verification.instances.nondeterminism import RandomChoices
-from workbench.laws.verification.instances.spaces import Space, open_space, options, plain, tensor_type
+from workbench.laws.verification.instances.spaces import Space, open_space, plain, tensor_type
 from workbench.laws.verification.instances.typings import Menu
 from workbench.ops import TensorType, TypeMismatch
 from workbench.rules.expressions import Numbers
 from workbench.rules.interpret import Bound, read_attributes, read_term
 from workbench.rules.pattern import App, Rule, parts
-
-#: The usual values; unknowns of which a requirement is not linear get one at once.
-PINNED: Final = Menu(pins=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +53,17 @@ def instance_of(space: Space, values: dict[int, int]) -> Instance:
 
 
 # -- numbers ----------------------------------------------------------------------------------------
+def options(space: Space, unknown: int, menu: Menu) -> tuple[int, ...]:
+    """Return the values to try for a free unknown."""
+    kind = space.system.kinds[unknown]
+    if kind in ("extent", "kernel", "pad"):
+        found = {"extent": menu.extents, "kernel": menu.kernels, "pad": menu.pads}[kind]
+    else:
+        found = (0, 1, 2, 3)
+    top = space.system.top.get(unknown, 1 << 60)
+    return tuple(v for v in found if LEAST[kind] <= v <= top) or (LEAST[kind],)
+
+
 def sample(space: Space, rng: random.Random, menu: Menu, tries: int = 40) -> dict[int, int] | None:
     """Return random values for all unknowns of a space, or None if no attempt succeeds.
 
@@ -67,29 +75,9 @@ def sample(space: Space, rng: random.Random, menu: Menu, tries: int = 40) -> dic
     """
     free = space.system.free()
     for _ in range(tries):
-        found = space.system.complete({u: rng.choice(options(space.system, u, menu)) for u in free})
+        found = space.system.complete({u: rng.choice(options(space, u, menu)) for u in free})
         if found is not None:
             return found
-    return None
-
-
-def drawn(rule: Rule, rng: random.Random, menu: Menu = PINNED, tries: int = 60) -> Instance | None:
-    """Return a random instance of a rule, or None if no attempt succeeds.
-
-    Args:
-        rule: The rule.
-        rng: The source of random numbers.
-        menu: The values to choose from.
-        tries: The number of attempts.
-    """
-    for _ in range(tries):
-        try:
-            space = open_space(rule, RandomChoices(rng), menu)
-        except (Inconsistent, NotLinear, TypeMismatch):
-            continue
-        values = sample(space, rng, menu)
-        if values is not None:
-            return instance_of(space, values)
     return None
 
 

@@ -6,7 +6,7 @@ unknowns that remain free span every instance of the rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -30,7 +30,7 @@ class Inconsistent(ValueError):
 
 
 class NotLinear(ValueError):
-    """Raised when a requirement is not linear in the unknowns, such as a product of extents that stay open."""
+    """Raised when a requirement is not linear in the unknowns, such as a product of extents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,13 @@ class Linear(SymInt):
         return Row.of(self.x).value(values)
 
     def arith(self, sign: str, left: Any, right: Any) -> Any:
-        """Return the result of an operation; one factor of a product, and a divisor, become numbers."""
+        """Return the result of an operation; raise NotLinear for a product of, or division by, unknowns."""
         if sign in ("//", "%"):
             return self.system.divide(self.whole(left), right)[sign == "%"]
         if sign == "*" and isinstance(left, Linear) and isinstance(right, Linear):
             left, right = left.reduced(), right.reduced()
             if isinstance(left, Linear) and isinstance(right, Linear):
-                right = self.system.number(right, "a product of two unknowns")
+                raise NotLinear("a product of two unknowns")
         return Linear(self.system, ARITHMETIC[sign](self.whole(left), self.whole(right)))
 
     def related(self, relation: str, left: Any, right: Any) -> Any:
@@ -143,8 +143,7 @@ class System:
     follows from its dividend: ``divisions`` holds (dividend, divisor, quotient). If ``remainders`` is set,
     two equal quotients equate their dividends, each less an unknown remainder, and unknowns in proportion
     have a common part. Numbers that fit are then computed instead of met by chance, but an instance may
-    have several assignments. ``pin`` gives an unknown its value at once, if it must be a number for a requirement to
-    be linear; without it such a requirement is refused.
+    have several assignments.
     """
 
     names: list[str] = field(default_factory=list)
@@ -154,7 +153,6 @@ class System:
     relations: list[Relation] = field(default_factory=list)
     divisions: list[tuple[Row, int, int]] = field(default_factory=list)
     remainders: bool = False
-    pin: Callable[[int], int] | None = None
     _rests: dict[int, Row] = field(default_factory=dict)
     _plan: list[tuple[int, Row, int]] | None = None
 
@@ -293,9 +291,9 @@ class System:
 
     def divide(self, x: Int, by: int | Linear) -> tuple[Any, Any]:
         """Return the quotient and the remainder of a division by a number."""
-        divisor = self.number(by, "a division by an unknown")
-        if not divisor:
-            raise Inconsistent("a division by 0")
+        divisor = by.reduced() if isinstance(by, Linear) else by
+        if not isinstance(divisor, int):
+            raise NotLinear("a division by an unknown")
         whole, row = Linear(self, x), self.reduce(Row.of(x))
         if not row.terms:
             return row.constant // divisor, row.constant % divisor
@@ -308,38 +306,6 @@ class System:
         quotient = self.fresh(f"({whole!r}) // {divisor}", "quotient")
         self.divisions.append((row, divisor, len(self.names) - 1))
         return quotient, whole - quotient * divisor
-
-    def number(self, x: int | Linear, what: str) -> int:
-        """Return an expression as a number, for which its unknowns get values; raise NotLinear if they may not."""
-        if not isinstance(x, Linear):
-            return x
-        row = Row.of(x.x)
-        while terms := self.reduce(row).terms:
-            if self.pin is None:
-                raise NotLinear(what)
-            self._pinned(terms)
-        found = self.reduce(row).constant
-        if found != int(found):
-            raise Inconsistent(f"{what}: {found} is no whole number")
-        return int(found)
-
-    def _pinned(self, terms: Mapping[int, Number]) -> None:
-        """Give one unknown a value, from which others follow: one of some, or one of the dividend of a quotient."""
-        assert self.pin is not None
-        dividends = {u: (self.reduce(d), by) for d, by, u in self.divisions if u not in self.solved}
-        free, seen, stack = set(self.free()), set[int](), list(terms)
-        while stack:
-            unknown = stack.pop()
-            if unknown in free:
-                self.equate(Row(-self.pin(unknown), {unknown: 1}))
-                return
-            dividend, by = dividends[unknown]
-            if not dividend.terms:
-                self.equate(Row(-(dividend.constant // by), {unknown: 1}))
-                return
-            seen.add(unknown)
-            stack += dividend.terms.keys() - seen
-        raise Inconsistent("the unknowns depend on each other in a circle")
 
     def free(self) -> list[int]:
         """Return the unknowns that nothing determines, in order of creation.

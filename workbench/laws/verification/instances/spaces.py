@@ -245,6 +245,8 @@ class Space(Bound):
             return left + right - larger(left, right)
         if sign in ("//", "%") and not isinstance(right, Linear) and right == 0:
             raise Inconsistent("a division by 0")
+        if sign == "%" and isinstance(known(right), Linear):
+            raise NotLinear("a remainder by an unknown")
         if sign == "//" and isinstance(right, Linear) and isinstance(right.reduced(), Linear):
             # Channels divided by the columns of a weight are the groups. Their number is decided, unless
             # one of the two is a multiple of the other for all extents.
@@ -266,9 +268,6 @@ class Space(Bound):
     def condition(self, condition: Compare) -> None:
         """Require a condition of the rule."""
         for a, b in compared(condition, self):
-            if isinstance(a, Element) or isinstance(b, Element):
-                Element.of(a).same(Element.of(b))
-                continue
             self.typing.require(RELATIONS[condition.relation](a, b), f"condition {condition}")
 
 
@@ -276,15 +275,12 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
     """Run a rule's typing under a sequence of decisions; return the resulting family of instances.
 
     Raise :class:`Inconsistent` or TypeMismatch if the family is empty, and :class:`NotLinear` if the typing
-    of an operator is not linear, unless the menu ``pins`` unknowns.
+    of an operator is not linear.
     """
-    if not menu.pins and any(Trait.CONVERTS & spec_of(op).traits for op in operators_of(rule)):
+    if any(Trait.CONVERTS & spec_of(op).traits for op in operators_of(rule)):
         raise NotLinear("a conversion between element types")
     menu = replace(menu, axes=max(menu.axes, axes_of(rule)))
-    system = System(remainders=menu.remainders)
-    if menu.pins:
-        system.pin = lambda unknown: choices.some(options(system, unknown, menu))
-    space = Space(rule, SpaceTyping(system, choices, menu))
+    space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
     lefts: list[SpaceType] = []
     if rule.each:
         number = menu.given(MEMBERS)
@@ -325,17 +321,6 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
                 typing.require_same(left, read_term(after, space), "both sides have one type")
     _decide(space)
     return space
-
-
-def options(system: System, unknown: int, menu: Menu) -> tuple[int, ...]:
-    """Return the values to try for a free unknown."""
-    kind = system.kinds[unknown]
-    if kind in ("extent", "kernel", "pad"):
-        found = {"extent": menu.extents, "kernel": menu.kernels, "pad": menu.pads}[kind]
-    else:
-        found = (0, 1, 2, 3)
-    top = system.top.get(unknown, 1 << 60)
-    return tuple(v for v in found if LEAST[kind] <= v <= top) or (LEAST[kind],)
 
 
 def _fix(space: Space) -> None:
@@ -390,8 +375,6 @@ def _decide(space: Space) -> None:
         if typing.pending:
             typing.settle()
             _fix_ranks(space)
-    typing.fit()
-    _fix_ranks(space)
     for kind in space.variables.values():
         if isinstance(known(kind.rank), Linear):
             typing.require(kind.rank == typing.choices.some(typing.menu.ranks), "a rank")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -15,8 +14,6 @@ from workbench.ops.typing import Count
 
 #: Number of axes of a type in most readings; axes before a tensor's first axis have extent 1.
 AXES: Final = 4
-#: The most elements whose divisors are tried as extents.
-ELEMENTS: Final = 100_000
 
 #: One number of an instance: its kind (:mod:`~workbench.laws.verification.instances.boundary_values`), the variable or
 #: row, and the axis or attribute.
@@ -31,9 +28,8 @@ class Menu:
     broadcast, and with ``spread`` they mostly do; ``members`` are the numbers of members that an ``each``
     rule merges. If ``decide_few``, every value of an unknown with few values is a separate alternative. If
     ``remainders``, equal quotients equate their dividends
-    (:class:`~workbench.laws.verification.instances.linear.System`). If ``pins``, an unknown of which a requirement is
-    not linear gets a value at once. Types have ``axes`` axes. ``fixed`` are coordinates of the instance that have a
-    given value instead of one of the menu.
+    (:class:`~workbench.laws.verification.instances.linear.System`). Types have ``axes`` axes. ``fixed`` are
+    coordinates of the instance that have a given value instead of one of the menu.
     """
 
     ranks: tuple[int, ...] = (2, 4, 4, 3, 1, 0)
@@ -53,7 +49,6 @@ class Menu:
     spread: bool = False
     decide_few: bool = False
     remainders: bool = False
-    pins: bool = False
     axes: int = AXES
     fixed: tuple[tuple[Coordinate, Any], ...] = ()
 
@@ -85,36 +80,27 @@ def known(x: Extent) -> Extent:
 
 
 class _Product:
-    """A product of unknown extents: it counts as below any bound on sizes, and equations of it are put off."""
-
-    __slots__ = ("of", "typing")
-
-    def __init__(self, typing: SpaceTyping, of: SpaceType) -> None:
-        self.typing, self.of = typing, of
+    """A product of unknowns: it counts as below any bound on sizes and cannot be compared for equality."""
 
     def __le__(self, other: object) -> bool:
         return True
 
     def __eq__(self, other: object) -> bool:
-        self.typing.require_numbers("a product of two unknowns")
-        self.typing.products.append((self.of, other.of if isinstance(other, _Product) else other))
-        return True
+        raise NotLinear("a product of two unknowns")
 
     __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A type of which a type rule reads the rank as a number, and seldom the extents."""
+    """A type of which a type rule reads the rank as a number."""
 
-    typing: SpaceTyping
-    of: SpaceType
     rank: int
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the extents as numbers."""
-        return self.typing.numbers(self.of, "a type rule that needs extents as numbers")
+        """Raise NotLinear: the extents are unknowns."""
+        raise NotLinear("a type rule that needs extents as numbers")
 
 
 @dataclass(slots=True)
@@ -139,8 +125,6 @@ class SpaceTyping:
         #: Whether operands broadcast somewhere in this family of instances although they do not have to.
         self.broadcasts = False
         self.pending: list[_Broadcast] = []
-        #: Types, and the types or numbers that have as many elements.
-        self.products: list[tuple[SpaceType, Any]] = []
 
     def rank(self, x: SpaceType) -> Extent:
         return x.rank
@@ -179,13 +163,17 @@ class SpaceTyping:
 
     def permute(self, x: SpaceType, perm: Sequence[int]) -> SpaceType:
         self.require(x.rank == len(perm), "a permutation fits its operand's rank")
-        self.require(len({*perm}) == len(perm), "a permutation has no axis twice")
         dims = x.dims[self.axes - len(perm) :]
         return self.tensor(x, *(dims[p] for p in perm))
 
     def elements(self, x: SpaceType) -> Count:
-        unknown = sum(isinstance(known(d), Linear) for d in x.dims)
-        return _Product(self, x) if unknown > 1 else math.prod(x.dims)
+        product: Extent = 1
+        for d in x.dims:
+            try:
+                product = product * d
+            except NotLinear:
+                return _Product()
+        return product
 
     def broadcast(self, x: SpaceType, y: SpaceType, keep: int = 0) -> SpaceType:
         # Which operand broadcasts is decided when everything else is known: often there is no choice left.
@@ -281,46 +269,6 @@ class SpaceTyping:
             self.require(d == 1, "no such axis")
         return rank
 
-    def numbers(self, x: SpaceType, what: str) -> tuple[int, ...]:
-        """Return the extents as numbers; raise NotLinear if unknowns may not become numbers."""
-        self.require_numbers(what)
-        rank = self.number_of_axes(x)
-        return tuple(self.system.number(d, what) for d in x.dims[self.axes - rank :])
-
-    def fit(self) -> None:
-        """Choose extents whose products must be equal: numbers on one side, and divisors of their product."""
-        for x, other in self.products:
-            if isinstance(other, SpaceType):
-                few, many = sorted(
-                    (x, other), key=lambda y: sum(isinstance(known(d), Linear) for d in y.dims)
-                )
-                self._divided(many, math.prod(self.numbers(few, "a number of elements")))
-            else:
-                self._divided(x, self.system.number(other, "a number of elements"))
-
-    def _divided(self, x: SpaceType, total: int) -> None:
-        """Choose extents that are unknown among the divisors of a number of elements."""
-        self.number_of_axes(x)
-        while True:
-            extents = [known(d) for d in x.dims]
-            product = math.prod(d for d in extents if not isinstance(d, Linear))
-            unknown = [d for d in extents if isinstance(d, Linear)]
-            if product < 1 or total % product:
-                raise Inconsistent("the numbers of elements differ")
-            rest = total // product
-            if len(unknown) < 2:
-                self.require((unknown[0] if unknown else 1) == rest, "as many elements")
-                return
-            if rest > ELEMENTS:
-                raise Inconsistent("too many elements")
-            divisors = [n for n in range(1, rest + 1) if rest % n == 0]
-            self.require(self.choices.some(unknown) == self.choices.some(divisors), "a divisor")
-
-    def require_numbers(self, what: str) -> None:
-        """Raise NotLinear if unknowns may not become numbers."""
-        if self.system.pin is None:
-            raise NotLinear(what)
-
     def maximum(self, a: Extent, b: Extent) -> Extent:
         if not isinstance(a, Linear) and not isinstance(b, Linear):
             return max(a, b)
@@ -332,16 +280,13 @@ class SpaceTyping:
         return self.larger(a, b)
 
     def larger(self, a: Extent, b: Extent) -> Extent:
-        """Return the larger of two numbers; which one that is, is decided, once for two numbers."""
-        left, right = a >= b, a < b
-        if not isinstance(left, Relation) or left in self.system.relations:
-            return a if left else b
-        if right in self.system.relations:
-            return b
+        """Return the larger of two numbers; which one that is, is decided."""
+        if not isinstance(a, Linear) and not isinstance(b, Linear):
+            return max(a, b)
         if self.choices.pick(("left", "right")) == "left":
-            self.require(left, "the left number is the larger one")
+            self.require(a >= b, "the left number is the larger one")
             return a
-        self.require(right, "the right number is the larger one")
+        self.require(a < b, "the right number is the larger one")
         return b
 
     def require(self, condition: object, message: str) -> None:
@@ -379,5 +324,5 @@ class SpaceTyping:
 
     def concrete(self, what: str, *xs: SpaceType) -> Sequence[TensorType]:
         if not xs:
-            self.require_numbers(what)
-        return [cast("TensorType", Ranked(self, x, self.number_of_axes(x))) for x in xs]
+            raise NotLinear(what)
+        return [cast("TensorType", Ranked(self.number_of_axes(x))) for x in xs]

@@ -21,10 +21,11 @@ from workbench.laws.verification.instances.elements import converts
 from workbench.laws.verification.instances.ground import Instance, instance_of, sample
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
 from workbench.laws.verification.instances.nondeterminism import Enumeration, RandomChoices
-from workbench.laws.verification.instances.spaces import open_space
+from workbench.laws.verification.instances.spaces import Space, open_space
 from workbench.laws.verification.instances.typings import AXES, Menu
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of
 from workbench.laws.verification.refuting.exact_arithmetic import PRIME, degree
+from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.laws.verification.refuting.shrinking import small
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.exact import Inexact
@@ -188,6 +189,7 @@ class _Search:
     seconds: float
     found: Findings = field(default_factory=Findings)
     left: int = 0
+    curved: int = 0
     began: float = field(default_factory=time.perf_counter)
     converts: bool = field(init=False)
     plain: Rule = field(init=False)
@@ -205,13 +207,13 @@ class _Search:
     def random(self, draws: int, go_on: int) -> None:
         """Evaluate instances of the menus."""
         found = self.found
-        tiny, full = (replace(menu, broadcast=self.broadcast, pins=True) for menu in (TINY, FULL))
+        tiny, full = (replace(menu, broadcast=self.broadcast) for menu in (TINY, FULL))
         self.left = draws
         while self.left > 0 and found.tries < 60 * (draws + go_on) and not self.out_of_time:
             # Small instances first, unless hardly any of them is well-typed.
             rare = found.tries > 20 * (found.draws + 10)
             self.one(full if rare or found.draws >= draws // 3 else tiny, go_on)
-            if found.tries == 200 and not found.draws and typed(self.rule, full) is False:
+            if found.tries == 200 and not found.draws and not self.curved and typed(self.rule, full) is False:
                 found.empty = True
                 return
 
@@ -228,8 +230,7 @@ class _Search:
                 continue
             self.left, turn = corner.instances, 0
             while self.left > 0 and turn < TRIES * corner.instances and not self.out_of_time:
-                menu = _fitting(CORNERS[turn % len(CORNERS)], corner)
-                menu = replace(menu, broadcast=self.broadcast, pins=True)
+                menu = replace(_fitting(CORNERS[turn % len(CORNERS)], corner), broadcast=self.broadcast)
                 before = self.found.draws
                 self.one(menu, go_on)
                 self.found.unusual += self.found.draws - before
@@ -239,16 +240,28 @@ class _Search:
         """Evaluate one instance, if one can be made."""
         rule, rng, found = self.rule, self.rng, self.found
         found.tries += 1
+        space: Space | None = None
+        values: dict[int, int] | None = None
         try:
-            space = open_space(self.plain, RandomChoices(rng), menu)
-            values = sample(space, rng, menu)
-            if values is None:
-                return
-            case = case_of(self.typed(instance_of(space, values)))
+            if self.curved < 12 or (found.draws and self.curved < found.tries // 2):
+                space = open_space(rule, RandomChoices(rng), menu)
+                values = sample(space, rng, menu)
+                if values is None:
+                    return
+                case = case_of(self.typed(instance_of(space, values)))
+            else:
+                drawn = draw_instance(self.plain, rng, fixed=dict(menu.fixed))
+                if drawn is None:
+                    return
+                case = case_of(self.typed(drawn))
             if case.large:
                 found.reason = "too many elements"
                 return
-        except (Inconsistent, NotLinear, TypeMismatch) as error:
+        except NotLinear as error:
+            # Some sequences of decisions are not linear (ceil_mode), or all of them (a reshape).
+            self.curved, found.reason = self.curved + 1, str(error)
+            return
+        except (Inconsistent, TypeMismatch) as error:
             found.reason = str(error)
             return
         try:
@@ -264,9 +277,7 @@ class _Search:
             found.passed.append(case.instance)
             return
         if found.counterexample is None:
-            # The element types of a conversion are drawn apart from the space.
-            own = None if self.converts else space
-            shown = small(rule, case, own, values, rng, replace(menu, pins=not self.converts))
+            shown = small(rule, case, space, values, rng, menu)
             if shown is None:  # whole numbers of this size do not show the difference: try another instance
                 found.arithmetics[case.kind] -= 1
                 return
@@ -317,7 +328,7 @@ def typed(rule: Rule, menu: Menu, limit: int = 3000) -> bool | None:
     None means that no sequence of decisions leads to one, but that some decisions were among few of the
     possibilities: another stride, or a larger rank, may lead to a type.
     """
-    walk, limited, menu = Enumeration(), False, replace(menu, pins=False)
+    walk, limited = Enumeration(), False
     for _ in range(limit):
         deadline.check()
         try:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from workbench.laws.verification.instances.ground import instance_of, sample
+from workbench.laws.verification.instances.ground import instance_of, options, sample
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
 from workbench.laws.verification.instances.nondeterminism import RandomChoices
-from workbench.laws.verification.instances.spaces import Space, open_space, options
+from workbench.laws.verification.instances.spaces import Space, open_space
 from workbench.laws.verification.instances.typings import Menu
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of, plain_list, text_of
 from workbench.laws.verification.refuting.exact_arithmetic import (
@@ -102,7 +102,7 @@ def _shrunk(
             changed = False
             for unknown in free:
                 deadline.check()
-                for smaller in sorted({1, *options(space.system, unknown, menu)}):
+                for smaller in sorted({1, *options(space, unknown, menu)}):
                     if smaller >= current[unknown]:
                         break
                     complete = space.system.complete(current | {unknown: smaller})

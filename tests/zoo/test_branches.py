@@ -314,7 +314,7 @@ def test_a_biased_1x1_before_padding_leaves_a_constant_next_to_one_convolution()
     builder, rng = GraphBuilder(), np.random.default_rng(3)
 
     def weight(name, *shape):
-        return builder.weight(name, rng.standard_normal(shape).astype("float32"))
+        return builder.weight(data=rng.standard_normal(shape).astype("float32"), name=name)
 
     x = builder.input("x", (1, 256, 28, 28))
     inner = builder.op("conv2d", x, weight("w", 256, 256, 1, 1), weight("a", 1, 256, 1, 1))

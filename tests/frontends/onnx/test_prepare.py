@@ -34,7 +34,7 @@ def test_an_unbound_dimension_is_named_with_what_to_pass():
         [node("Add", "x z", "y")], [value("x", ["batch", 4]), value("z", ["batch", "m"])], [value("y", None)]
     )
     with pytest.raises(ModelError) as refusal:
-        load_onnx(m)
+        import_onnx(m)
     text = str(refusal.value)
     assert "axis 0 of input 'x' is the unbound dimension 'batch'" in text
     assert "axis 1 of input 'z' is the unbound dimension 'm'" in text
@@ -45,7 +45,7 @@ def test_an_unbound_dimension_is_named_with_what_to_pass():
 def test_a_dimension_without_a_name_is_called_by_its_place():
     m = relu([None, 4])
     with pytest.raises(ModelError, match=r"unbound dimension 'x\[0\]'.*dims=\{'x\[0\]': 1\}"):
-        load_onnx(m)
+        import_onnx(m)
     assert load_onnx(m, dims={"x[0]": 7}).input_types["x"].shape == (7, 4)
     m.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
     assert load_onnx(m, dims={"x[0]": 7}).input_types["x"].shape == (7, 4)

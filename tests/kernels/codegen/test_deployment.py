@@ -92,8 +92,8 @@ def test_without_a_compiler_a_deployment_is_refused():
 def test_if_the_best_program_is_refused_the_next_one_is_taken(monkeypatch):
     graph, certificates = block(), []
 
-    def refusing(original, program, *, seed):
-        found = certified(original, program, seed=seed)
+    def refusing(original, program, **options):
+        found = certified(original, program, **options)
         certificates.append(found)
         return replace(found, passed=False, reason="refused") if len(certificates) == 1 else found
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench.graph import GraphBuilder, fold_constants
-from workbench.graph.dataflow import numbers_in, read_transposed, read_whole, without_neutral
+from workbench.graph.dataflow import cleaned_places, numbers_in, read_transposed, read_whole, without_neutral
 from zoo.movement.encoders import pre_normed
 
 
@@ -165,3 +165,15 @@ def test_an_operator_that_changes_shape_type_or_number_stays(case):
     b = GraphBuilder()
     graph = b.graph({"y": SOMETHING[case](b, b.input("x", (2, 3)))})
     assert without_neutral(graph) is graph
+
+
+def test_the_places_of_a_cleaned_graph_have_the_values_of_the_given_one():
+    b = GraphBuilder()
+    x = b.input("x", (4, 8))
+    y = b.op("mul", x, b.weight(data=np.float32(1)))
+    z = b.op("relu", b.op("reshape", y, shape=(4, 8)))
+    graph = b.graph({"z": b.op("exp", z), "y": y})
+    cleaned = without_neutral(graph)
+    places = cleaned_places(graph, cleaned)
+    shown = [None if i < 0 else cleaned.nodes[i].op for i in places]
+    assert shown == ["input", None, "input", "input", "relu", "exp"]

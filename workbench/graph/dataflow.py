@@ -105,6 +105,18 @@ def without_neutral(graph: Graph) -> Graph:
     return graph.copied(made, keep=set(postorder(graph.output_ids, lambda i: read[i])))
 
 
+def cleaned_places(graph: Graph, cleaned: Graph) -> list[int]:
+    """Return for every node of a graph the node of :func:`without_neutral`'s result that has its value, or -1."""
+    numbers = numbers_in(graph)
+    known = {(node.op, node.attrs, node.inputs): i for i, node in enumerate(cleaned.nodes)}
+    found: list[int] = []
+    for node in graph.nodes:
+        k = _unchanged(graph, node, numbers)
+        read = tuple(found[j] for j in node.inputs)
+        found.append(known.get((node.op, node.attrs, read), -1) if k is None else read[k])
+    return found
+
+
 def _unchanged(graph: Graph, node: Node, numbers: Mapping[int, float]) -> int | None:
     """Return the position of the operand that a node's value is, with its type, or None."""
     spec, kinds = spec_of(node.op), [graph.nodes[j].type for j in node.inputs]

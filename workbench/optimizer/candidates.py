@@ -17,6 +17,7 @@ import numpy as np
 from workbench.egraph import EGraph, rebuild
 from workbench.frontends.model import Model
 from workbench.graph import Graph
+from workbench.graph.dataflow import cleaned_places
 from workbench.optimizer.dynamic import Checked, checks_at_sizes, fate_of
 from workbench.optimizer.job import Job, Trial
 from workbench.optimizer.search_loop import LEAST, Run, extraction_seconds, hurried, seconds_left
@@ -369,12 +370,13 @@ def _certificate(
     with job.stages("certificate"):
         if vast and candidate.graph is model.graph:  # the file stays as it was given
             return certify_graphs(original, original, seed=seed, whole=False), ()
-        known = None  # an e-graph numbers the nodes of the graph that was searched
-        if egraph is not None and candidate.solution is not None and model.cleaned_from is None:
+        known = None
+        if egraph is not None and candidate.solution is not None:
             known = correspondence(model.searched, candidate.term, egraph, candidate.solution.choice)
         found = certify_graphs(
-            original, candidate.graph, seed=seed, known=known, given=given, early=job.early
-        )
+            original, candidate.graph, seed=seed, known=_of_given(model, candidate.graph, known), given=given,
+            early=job.early,
+        )  # fmt: skip
         found = replace(found, rules=verdicts(trace, rules, candidate.made_by))
         if not found.passed:
             return found, ()
@@ -382,6 +384,21 @@ def _certificate(
         for failed in [c for c in checked if c.why]:
             found = replace(found, passed=False, reason=f"at {named(failed.sizes)}: {failed.why}")
         return found, checked
+
+
+def _of_given(model: Model, graph: Graph, known: Correspondence | None) -> Correspondence | None:
+    """Return the numbers of a graph and of what was given, from those of a graph and of what was searched."""
+    if model.cleaned_from is None:
+        return known
+    from workbench.certification.regions import Correspondence
+
+    if known is None and graph is model.graph:
+        every = tuple(range(len(graph)))
+        known = Correspondence(every, every)
+    if known is None:
+        return None
+    places = cleaned_places(model.cleaned_from, model.graph)
+    return replace(known, original=tuple(known.original[i] if i >= 0 else -1 for i in places))
 
 
 def holds(model: Model, term: Graph, seed: int) -> bool:

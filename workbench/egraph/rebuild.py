@@ -96,9 +96,8 @@ def carried(before: EGraph, choice: np.ndarray, after: EGraph) -> np.ndarray | N
         if j is None:
             return None
         place[c] = d = int(after.eclass[j])
-        found[d] = (
-            j if found[d] < 0 else found[d]
-        )  # the first reads e-classes that were found before it: no loop
+        if found[d] < 0:  # the first reads e-classes that were found before it: no loop
+            found[d] = j
     return found if all(found[root] >= 0 for root in after.roots) else None
 
 

@@ -56,7 +56,7 @@ class Value(NDArrayOperatorsMixin, int):  # type: ignore[misc]  # the operators 
         raise TypeError("a value of a graph is neither true nor false: its elements are not known yet")
 
     def __float__(self) -> float:
-        raise TypeError("a value of a graph is no number: its elements are not known yet")
+        raise TypeError("a value of a graph is not a number: its elements are not known yet")
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *given: Any, **options: Any) -> Any:
         name = _FUNCTIONS.get(function.__name__)

@@ -209,3 +209,16 @@ def test_a_scheduler_that_is_not_there_is_2_before_any_work(run, tmp_path, monke
     # Where there is nothing to do none is asked.
     assert run("run", study, "--results", results, "-q")[0] == 0
     assert run("run", study, "--results", results, "--scheduler", "tcp://127.0.0.1:9")[0] == 0
+
+
+def test_a_study_of_the_folder_is_found_by_its_name(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("run", "tiny", "--dry-run")[2].strip().endswith("there is no file tiny")
+    (tmp_path / "experiments").mkdir()
+    write_study(tmp_path / "experiments")
+    code, out, _ = run("run", "tiny", "--dry-run")
+    assert code == 0
+    assert "graphs/shared:tree" in out
+    code, _, err = run("run", "tinny", "--dry-run")
+    assert code == 2
+    assert "did you mean tiny?" in err

@@ -40,3 +40,11 @@ def test_search_keeps_the_original_where_the_certificate_fails(run, model, tmp_p
     assert code == 1
     assert "the certificate failed (wrong): the original stays; the original was written" in err
     assert [n.op_type for n in onnx.load(output).graph.node].count("Add") == 1
+
+
+def test_the_model_itself_is_not_replaced(run, model):
+    given = model.read_bytes()
+    code, _, err = run("search", model, "-o", model, "-q")
+    assert code == 2
+    assert "must not replace" in err
+    assert model.read_bytes() == given

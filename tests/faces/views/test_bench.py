@@ -1,5 +1,3 @@
-import threading
-
 import numpy as np
 import pytest
 
@@ -30,9 +28,7 @@ def shown(lab, name):
 
 def finished(lab):
     """Wait until the thread of the run has shown everything."""
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and thread.daemon and thread is lab.saturation._thread:
-            thread.join(60)
+    lab.saturation._thread.join(60)
 
 
 def test_start_goes_the_whole_way(lab, graph):

@@ -93,16 +93,28 @@ def optimize(
     kernels: Annotated[
         bool,
         flag(
-            "--kernels", "Write a program with kernels in C, if one is faster; the library lies beside FILE."
+            "--kernels",
+            "Write a program with kernels in C, if one is faster; the library lies beside FILE.",
+            rich_help_panel="Kernels",
         ),
     ] = False,
     error: Annotated[
         float,
-        option("X", "With --kernels: the result's error is at most X times the original's own.", min=0.001),
+        option(
+            "X",
+            "With --kernels: the result's error is at most X times the original's own.",
+            min=0.001,
+            rich_help_panel="Kernels",
+        ),
     ] = 10.0,
     kernel_memory: Annotated[
         float | None,
-        option("MB", "With --kernels: the most memory that transformed weights may take.", min=0.0),
+        option(
+            "MB",
+            "With --kernels: the most memory that transformed weights may take.",
+            min=0.0,
+            rich_help_panel="Kernels",
+        ),
     ] = None,
     extractor: Annotated[
         str, option("tree|dag|exact|NAME", "How to extract; NAME is one of a package.")
@@ -362,8 +374,7 @@ def search(
 ) -> None:
     """Optimise a model with TASO's backtracking search, as a baseline."""
     check_input(model)
-    check_results((output, json, report))
-    check_results((json, report), keep=[model])
+    check_results((output, json, report), keep=[model])
 
     from workbench.optimizer.summary import summary_rows
     from workbench.studies.search.optimize import search_optimize

@@ -230,6 +230,8 @@ def _study(given: Path) -> Path:
         return given
     folder = Path("experiments")
     known = sorted(file.stem for file in folder.glob("*.yaml"))
+    if not known:
+        return given
     if given.name not in known:
         raise UnknownName("study", str(given), known, also=f" (in {folder}), or a file STUDY.yaml")
     return folder / f"{given.name}.yaml"

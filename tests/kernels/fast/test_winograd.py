@@ -98,11 +98,10 @@ TILINGS = {
 }  # fmt: skip
 
 
-def not_accepted(variant, rule):
-    """Return whether instances refute a variant of a rule; its proof must not be one of the variant."""
+def is_not_proved(variant, rule):
+    """Assert that a rule's proof is not one of a variant of the rule."""
     with pytest.raises(Rejected):
         check(variant, proof_record(rule))
-    return search(variant, 12).counterexample is not None
 
 
 @pytest.mark.slow
@@ -116,10 +115,10 @@ def test_wrong_numbers_in_the_matrices_are_refuted(axis, times):
         for made in operators(axis, f"{name}_wrong", wrong_matrices(ALGORITHMS[name], choose)):
             register(made)
         (variant,) = parse_rule(format_rule(rule).replace(f"_{name}", f"_{name}_wrong"))
-        assert not_accepted(variant, rule)
+        is_not_proved(variant, rule)
+        assert search(variant, 12).counterexample is not None
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(solver() is None, reason="no z3")
 @pytest.mark.parametrize(("axis", "change"), [(a, c) for a, changes in TILINGS.items() for c in changes])
 def test_a_wrong_tiling_is_not_accepted(axis, change):
@@ -128,7 +127,7 @@ def test_a_wrong_tiling_is_not_accepted(axis, change):
     assert law.count(change[0])
     left, _, right = law.partition(" => ")
     (variant,) = parse_rule(f"{left} => {right.replace(*change, 1)}")
-    not_accepted(variant, rule)
+    is_not_proved(variant, rule)
 
 
 def test_a_family_of_operators_is_known_by_name_and_in_no_list():

@@ -109,10 +109,12 @@ def test_what_holds_in_a_region_is_guarded():
 
 @pytest.mark.shared
 @pytest.mark.slow
-def test_tensats_rules_made_sound(shared_data):
+@pytest.mark.parametrize("every", [40, pytest.param(1, marks=pytest.mark.sweep)])
+def test_tensats_rules_made_sound(shared_data, every):
     published = tensat_rules(shared_data / "tensat")
-    sound = sound_rules(published)
     assert len(published) == 139
+    chosen = [r for i, r in enumerate(published) if i % every == 0 or r.name == "tensat-multi-12"]
+    sound = sound_rules(chosen)
     assert sound.dropped == ()
     merged = sound.rules["tensat-multi-12"]
     assert len(merged.conditions) > len(published["tensat-multi-12"].conditions)

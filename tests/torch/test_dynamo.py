@@ -42,6 +42,22 @@ class NonLocal(nn.Module):
         return x + self.out(y.transpose(1, 2).reshape(n, -1, h, w))
 
 
+class Segments(nn.Module):
+    """The head of SegFormer: linear layers of two scales, resized, side by side, mixed by a pointwise convolution."""
+
+    def __init__(self, widths=(8, 16), hidden=64):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, hidden) for width in widths)
+        self.mix = nn.Conv2d(len(widths) * hidden, hidden, 1, bias=False)
+
+    def forward(self, *scales):
+        images = []
+        for layer, x in zip(self.layers, scales, strict=True):
+            y = layer(x.flatten(2).transpose(1, 2)).transpose(1, 2).reshape(x.shape[0], -1, *x.shape[2:])
+            images.append(functional.interpolate(y, scales[0].shape[2:], mode="bilinear"))
+        return self.mix(torch.cat(images, 1))
+
+
 class LastPosition(nn.Module):
     """A head over words of which the last position alone is used."""
 
@@ -90,6 +106,13 @@ def test_a_gain_is_found_and_training_is_the_same(model, shape):
     assert part.laws
     assert part.way == "rewritten, compiled"
     assert 0 <= part.distance < 1e-4
+
+
+def test_linear_layers_and_a_pointwise_convolution_are_one_product_before_resizing():
+    scales = torch.randn(2, 8, 32, 32), torch.randn(2, 16, 16, 16)
+    (part,) = same_training(Segments(), *scales)
+    assert {"point-of-tokens", "affine-of-affine"} <= {*part.laws}
+    assert part.gain > 2
 
 
 def test_the_entry_point_is_found_without_an_import():

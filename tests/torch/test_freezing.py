@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from workbench.torch import backend, report  # noqa: E402
-from workbench.torch.freezing import Folded, is_frozen, stored_places  # noqa: E402
+from workbench.torch.freezing import SAMPLE, Folded, is_frozen, stored_places  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -51,6 +51,44 @@ def test_products_of_frozen_parameters_are_computed_once_and_follow_a_change(mon
     (part,) = report(model).parts
     assert part.gain > 1.5
     assert not part.training
+
+
+def fused(model):
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    torch.optim.AdamW(model.parameters(), lr=0.1, fused=True).step()
+
+
+WRITES = {
+    "data": lambda model: model[0].weight.data.mul_(2),
+    "numpy": lambda model: model[0].weight.detach().numpy().fill(0.5),
+    "optimiser": fused,
+    "pointer": lambda model: setattr(model[1].weight, "data", torch.randn(64, 64)),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_a_write_that_raises_no_version_is_followed(write):
+    model, x = two(), torch.randn(302, 64)
+    call = compiled(model, freeze=True)
+    with torch.no_grad():
+        close(call, model, x)
+    before = [p._version for p in model.parameters()]
+    write(model)
+    assert [p._version for p in model.parameters()] == before
+    with torch.no_grad():
+        close(call, model, x)
+
+
+def test_a_write_of_one_element_that_raises_no_version_is_followed_in_the_end():
+    model, x = two(), torch.randn(302, 64)
+    call = compiled(model, freeze=True)
+    with torch.no_grad():
+        close(call, model, x)
+        model[0].weight.data[3, 5] = 9
+        for _ in range(64 * 64 // SAMPLE):
+            call(x)
+        close(call, model, x)
 
 
 def test_parameters_are_frozen_if_asked_or_if_torch_says_so_and_never_in_training():

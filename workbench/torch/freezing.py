@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import fx
 
 from workbench.torch.reader import is_effect
+
+#: How many elements of a parameter are compared at a call, to notice a write that raises no version.
+SAMPLE: Final = 256
 
 
 def is_frozen(options: bool | None) -> bool:
@@ -34,8 +37,10 @@ def stored_places(module: fx.GraphModule, arguments: Sequence[Any]) -> frozenset
 class Folded:
     """A torch graph in two parts: what parameters alone give, kept in buffers, and the rest, ``module``.
 
-    The buffers follow: if a parameter is another tensor or its version has risen, they are computed anew in their
-    place. A write that raises no version (``.data``, a fused optimiser) is not noticed, as with torch's own freezing.
+    The buffers follow: if a parameter is another tensor, its version has risen, or elements of it differ from those
+    that they were made of, they are computed anew in their place. At each call :data:`SAMPLE` other elements of each
+    parameter are compared: a write that raises no version (``.data``, numpy, a fused optimiser) is noticed at once if
+    it changes most elements, and in the end if it changes one.
     """
 
     def __init__(self, module: fx.GraphModule, places: frozenset[int], arguments: Sequence[Any]) -> None:
@@ -64,7 +69,6 @@ class Folded:
         first.output(tuple(ours[n] for n in kept))
         self._compute = fx.GraphModule(module, first)
         self._places = sorted(i for i, n in enumerate(given) if i in places and ours[n].users)
-        self._seen = self._state(arguments)
         values = self._values(arguments)
         for i, value in enumerate(values):
             module.register_buffer(f"folded_{i}", value, persistent=False)
@@ -81,19 +85,34 @@ class Folded:
 
     def __call__(self, *arguments: Any) -> Any:
         """Compute the kept values anew if a parameter has changed, then run the rest."""
-        state = self._state(arguments)
-        if state != self._seen:
+        if self._state(arguments) != self._seen or self._is_written(arguments):
             for i, value in enumerate(self._values(arguments)):
                 getattr(self.module, f"folded_{i}").copy_(value)
-            self._seen = state
         return self._run(*arguments)
+
+    def _is_written(self, arguments: Sequence[Any]) -> bool:
+        self._calls += 1
+        for i, copy in zip(self._places, self._copies, strict=True):
+            step = max(1, -(-copy.numel() // SAMPLE))
+            at = self._calls % step
+            if not torch.equal(_flat(arguments[i])[at::step], copy[at::step]):
+                return True
+        return False
 
     def _state(self, arguments: Sequence[Any]) -> list[tuple[int, int]]:
         return [(arguments[i].data_ptr(), arguments[i]._version) for i in self._places]
 
     def _values(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        self._seen, self._calls = self._state(arguments), 0
+        self._copies = [_flat(arguments[i]).clone() for i in self._places]
         with torch.no_grad():
             return [v.detach().clone() for v in self._compute(*arguments)]
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the elements of a tensor in a row, as a view if they are dense."""
+    last = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
+    return (tensor.permute(0, 2, 3, 1) if last else tensor).detach().reshape(-1)
 
 
 def _stays(node: fx.Node) -> bool:

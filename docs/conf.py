@@ -18,7 +18,7 @@ live.write_views(DOCS / "generated" / "site" / "views")
 
 project = "tamago workbench"
 author = "the authors of tamago workbench"
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
@@ -53,7 +53,9 @@ myst_enable_extensions = ["fieldlist"]
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+python_maximum_signature_line_length = 90
 napoleon_numpy_docstring = False
 napoleon_custom_sections = [("Settings", "params_style")]
 
@@ -62,8 +64,40 @@ html_title = project
 html_extra_path = ["_extra", "generated/site"]
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
+html_js_files = ["filter.js"]
 html_show_sphinx = False
 html_copy_source = False
+
+
+#: What people search for, by the page that answers; the search ranks these entries first.
+SEARCHED = {
+    "README": "install, installation, pip, requirements",
+    "docs/index": "install, demo, quick start",
+    "docs/models": "batch, batch size, dynamic shapes, symbolic dimensions, ONNX, load a model",
+    "docs/command-line": "CLI, options, shell",
+    "docs/generated/options": "CLI options, flags",
+    "docs/how-to/accelerator": "own accelerator, systolic array, hardware",
+    "docs/how-to/cost-model": "own cost model, custom cost",
+    "docs/how-to/device": "own device, GPU, CUDA",
+    "docs/how-to/extractor": "own extractor",
+    "docs/how-to/operator": "own operator, custom operator",
+    "docs/how-to/rule": "own rule, custom rule, write a rule, rewrite rule",
+    "docs/how-to/study": "own study, experiment, benchmark",
+    "docs/how-to/target": "own target, runtime",
+    "docs/how-to/torch-compile": "torch.compile, training",
+    "docs/how-to/torch-tensorflow": "Hugging Face, HuggingFace, transformers, PyTorch, TensorFlow, Keras, BERT",
+    "docs/online": "Binder, Colab",
+    "docs/views": "widgets, stepper, Voilà, ipywidgets, dashboard",
+    "rules/README": "rules, rule library, theorems",
+}
+
+
+def _searched(_app: object, page: str, source: list[str]) -> None:
+    """Append a page's entries of the index, which Sphinx's search knows."""
+    if entries := SEARCHED.get(page):
+        source[0] += (
+            f"\n```{{index}} !{entries.replace(', ', ', !')}\n```\n"  # ! is for entries that come first
+        )
 
 
 #: Sentences about properties and attributes, by name, while Napoleon reads the others.
@@ -83,5 +117,6 @@ def _restore(_app: object, _what: str, name: str, _thing: object, _options: obje
 
 def setup(app: Sphinx) -> None:
     """Connect what the settings alone cannot say."""
+    app.connect("source-read", _searched)
     app.connect("autodoc-process-docstring", _keep, priority=400)
     app.connect("autodoc-process-docstring", _restore, priority=600)

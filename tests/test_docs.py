@@ -1,5 +1,6 @@
 """The documentation: blocks of Python print what the page says, commands exist, every page is reached."""
 
+import ast
 import contextlib
 import doctest
 import importlib.util
@@ -83,11 +84,67 @@ def test_the_page_of_operators_has_every_operator_with_types_form_and_laws(made)
     assert laws == []
 
 
-def test_the_page_of_the_interface_has_every_module(made):
-    page = made.reference.interface_page()
-    for module in made.reference.MODULES:
-        assert importlib.util.find_spec(module)
-        assert f".. automodule:: {module}" in page
+def test_everything_public_has_a_page_of_its_own_that_its_topic_lists(made):
+    pages = made.reference.interface_pages()
+    topics = made.reference.interface()
+    assert next(iter(topics["Optimise a model"])) == "workbench.optimize"
+    shown = {id(thing): name for things in topics.values() for name, thing in things.items()}
+    for door in made.reference.DOORS:
+        module = importlib.import_module(door)
+        for name in module.__all__:
+            page = pages["reference/" + shown[id(getattr(module, name))]]
+            assert ".. auto" in page, name
+    for topic in pages["interface"].split("{toctree}")[1].split()[1:-1]:
+        for name in re.findall(r"^\w+ <(.*)>$", pages[topic], re.MULTILINE):
+            assert f"reference/{name}" in pages
+
+
+def test_the_page_of_options_has_every_command_as_it_is_typed(made):
+    page = made.reference.options_page()
+    sections = dict(re.findall(r"^## ([\w -]+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    assert "workbench optimize [OPTIONS] MODEL\n" in sections["optimize"]
+    assert not re.search(r"\{\w+\}|\[\[|<path>|<str>", page)
+    for name, command in get_command(cli.app).commands.items():
+        for words, leaf in made.reference.leaves(name, command):
+            for option in (
+                o for p in leaf.params for o in p.opts if o.startswith("--") and not command.hidden
+            ):
+                assert option in sections[words]
+
+
+def test_the_search_knows_what_people_ask_for():
+    (entries,) = re.findall(
+        r"^SEARCHED = (\{.*?^\})", (DOCS / "conf.py").read_text(), re.MULTILINE | re.DOTALL
+    )
+    pages = ast.literal_eval(entries)
+    assert "Hugging Face" in pages["docs/how-to/torch-tensorflow"]
+    assert "own rule" in pages["docs/how-to/rule"]
+    assert "install" in pages["README"]
+    assert "batch" in pages["docs/models"]
+    assert [p for p in pages if not (ROOT / f"{p}.md").is_file() and "generated" not in p] == []
+
+
+@pytest.mark.browser
+def test_the_box_filters_rules_by_words_verdict_and_set(launch):
+    page = launch().new_page()
+    rows = "<table><tbody><tr><td>{}<td>{}<td>{}</tr></tbody></table>"
+    page.set_content(
+        "<article><section><div class=filter></div>"
+        "<section><p>Rule sets: ac, all.</p>" + rows.format("swap", "theorem", "add(x, y) => add(y, x)")
+        + "</section><section><p>Rule sets: fast, default (without all).</p>"
+        + rows.format("pool", "tested", "avgpool") + "</section></section></article>"
+        "<script>" + (DOCS / "_static" / "filter.js").read_text() + "</script>"
+    )  # fmt: skip
+    count = page.locator("output")
+    assert count.inner_text() == "2 of 2 rules"
+    page.get_by_label("filter rules").fill("x add")
+    assert count.inner_text() == "1 of 2 rules"
+    page.get_by_label("filter rules").fill("")
+    page.get_by_label("verdict").select_option("tested")
+    assert page.locator("tr:visible").inner_text().split() == ["pool", "tested", "avgpool"]
+    page.get_by_label("verdict").select_option("every verdict")
+    page.get_by_label("set").select_option("all")
+    assert page.locator("tr:visible").inner_text().startswith("swap")
 
 
 def test_every_page_and_notebook_is_in_a_table_of_contents():

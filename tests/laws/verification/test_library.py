@@ -149,7 +149,9 @@ def test_writing_is_whole(tmp_path):
     assert record["twice"]["status"] == "tested"
     draws = record["twice"]["draws"]
     text = (tmp_path / "README.md").read_text()
-    assert f"| twice | tested | {draws} instances; no proof was sought |" in text
+    assert (
+        f"| twice | tested | `relu(relu(x)) => relu(x)` |  | {draws} instances; no proof was sought |" in text
+    )
 
 
 def test_a_rule_that_is_no_theorem_is_tested_at_length(tmp_path, monkeypatch):

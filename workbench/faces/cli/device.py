@@ -11,6 +11,7 @@ from workbench.faces.cli.console import Progress, reporting_errors, show_table
 from workbench.faces.cli.options import (
     APPLICATION,
     CostOption,
+    GroupedCommand,
     QuietOption,
     check_input,
     flag,
@@ -33,18 +34,18 @@ app = typer.Typer(
 OutputOption = Annotated[Path, option("FILE", "Write here.", "--output", "-o")]
 RulesOption = Annotated[str, option("NAME", "Rule set, or a file.rules.")]
 ResultsArgument = Annotated[
-    list[Path], typer.Argument(metavar="RESULTS.json...", help="Files of `measure`.", show_default=False)
+    list[Path], typer.Argument(metavar="RESULTS.json", help="Files of `measure`.", show_default=False)
 ]
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @reporting_errors
 @with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def instances(
     output: OutputOption,
     network: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NETWORK]...", help="Networks or ONNX files (all networks)."),
+        typer.Argument(metavar="NETWORK", help="Networks or ONNX files (all networks)."),
     ] = None,
     rules: RulesOption = "default",
     quiet: QuietOption = False,
@@ -74,13 +75,13 @@ def instances(
     typer.echo(f"\n{len(found)} distinct instances in {output}")
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @reporting_errors
 @with_settings(Settings, "seconds", "k_multi")
 def graphs(
     output: OutputOption,
     network: Annotated[
-        list[str], typer.Argument(metavar="NETWORK...", help="Networks or ONNX files.", show_default=False)
+        list[str], typer.Argument(metavar="NETWORK", help="Networks or ONNX files.", show_default=False)
     ],
     also: Annotated[list[str], option("LABEL=FILE", "Another graph of the same function; repeatable.")] = [],  # noqa: B006  (read only)
     rules: RulesOption = "default",
@@ -131,7 +132,8 @@ def graphs(
 
 
 @app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+    cls=GroupedCommand,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def measure(context: typer.Context) -> None:
     """Measure a spec on this machine: SPEC.json RESULTS.json [--device cuda]; --help shows all options."""
@@ -140,7 +142,7 @@ def measure(context: typer.Context) -> None:
     raise typer.Exit(main(context.args))
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @reporting_errors
 def record(
     results: ResultsArgument,
@@ -161,7 +163,7 @@ def record(
         typer.echo(f"… {len(merged.failures)} not measured in total")
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @reporting_errors
 def show(
     results: ResultsArgument,
@@ -185,11 +187,11 @@ def show(
         write_atomic(output, "\n\n".join(written) + "\n")
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @reporting_errors
 def report(
     targets: Annotated[
-        list[str] | None, typer.Argument(metavar="[TARGET]...", help="Targets (onnxruntime, torch and c).")
+        list[str] | None, typer.Argument(metavar="TARGET", help="Targets (onnxruntime, torch and c).")
     ] = None,
     op: Annotated[list[str] | None, option("NAME", "An operator; repeatable.")] = None,
     dtype: Annotated[list[str] | None, option("TYPE", "An element type; repeatable.")] = None,

@@ -75,7 +75,7 @@ def composite(
     sizes: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME=NUMBER]...",
+            metavar="NAME=NUMBER",
             help="Extents, attributes, and OMP, MARCH, OPT, CC, CONTRACT; ~=2x3 for leading axes.",
         ),
     ] = None,

@@ -142,7 +142,7 @@ def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
 def verify(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A file.rules, or a TASO or Tensat file.", show_default=False),
+        typer.Argument(metavar="FILE", help="A file.rules, or a TASO or Tensat file.", show_default=False),
     ] = None,
     json: JsonOption = None,
     show: Annotated[str | None, option("RULE", "Show one rule: law, proof or counterexample.")] = None,

@@ -89,21 +89,40 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on
 
 
 class GroupedCommand(TyperCommand):
-    """A command whose help lists its options by the panel that each names."""
+    """A command whose help names its arguments as they are typed and lists its options by their panels."""
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, then the options, a section for each panel."""
-        panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    def panels(self, ctx: typer.Context) -> dict[str, list[tuple[str, str]]]:
+        """Return the arguments, then the options, each with its help, by panel; `Options` is the last."""
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        others = []
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
-                argument = isinstance(parameter, TyperArgument)
-                panel = "Arguments" if argument else getattr(parameter, "rich_help_panel", None) or "Options"
+            if record is None:
+                continue
+            panel = getattr(parameter, "rich_help_panel", None)
+            if isinstance(parameter, TyperArgument):
+                panels["Arguments"].append((_typed(parameter), record[1]))
+            elif panel:
                 panels.setdefault(panel, []).append(record)
-        for title in sorted(panels, key=lambda panel: panel == "Options"):
-            if panels[title]:
-                with formatter.section(title):
-                    formatter.write_dl(panels[title])
+            else:
+                others.append(record)
+        return {panel: rows for panel, rows in {**panels, "Options": others}.items() if rows}
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each panel."""
+        for title, rows in self.panels(ctx).items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the parts of the line of usage."""
+        return ["[OPTIONS]", *(_typed(p) for p in self.get_params(ctx) if isinstance(p, TyperArgument))]
+
+
+def _typed(argument: TyperArgument) -> str:
+    """Return an argument as a line of usage has it: in brackets if it may be left out, with dots if several."""
+    name = f"{argument.metavar}{'...' if argument.nargs == -1 else ''}"
+    return name if argument.required else f"[{name}]"
 
 
 #: The settings of every application of commands.

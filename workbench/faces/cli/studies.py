@@ -27,6 +27,7 @@ from workbench.faces.cli.optimize import run_optimize
 from workbench.faces.cli.options import (
     APPLICATION,
     CostOption,
+    GroupedCommand,
     JsonOption,
     OwnCostOption,
     QuietOption,
@@ -299,12 +300,12 @@ app = typer.Typer(
 FolderArgument = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[FOLDER]", help="Folder of a study or of several; by default results/.", show_default=False
+        metavar="FOLDER", help="Folder of a study or of several; by default results/.", show_default=False
     ),
 ]
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @reporting_errors
 def page(
     folder: FolderArgument = None,
@@ -321,7 +322,7 @@ def page(
     typer.echo(f"{len(stored)} runs of {len(stored.studies)} studies; {output}")
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @reporting_errors
 def serve(
     folder: FolderArgument = None,

@@ -29,7 +29,7 @@ from workbench.laws.verification.refuting.refute import search
 from workbench.laws.verification.verdict import Verdict
 from workbench.laws.verification.verify import Verification
 from workbench.rules.pattern import Rule
-from workbench.rules.ruleset import load_rules
+from workbench.rules.ruleset import LEFT_OUT, SETS, load_rules
 from workbench.rules.verdicts import VERDICTS, as_verdict, combined, is_theorem, law_of, library, statuses
 from workbench.run.trace import StopReason
 from workbench.support.files import write_atomic
@@ -153,13 +153,22 @@ def table(rules: dict[str, dict[str, Any]], folder: Path) -> str:
         "how). *tested*: there is no such proof (the reason is given), and none of the given number of instances "
         "refutes the rule in exact arithmetic. `results/library/redundancy.md` says which default rules follow from "
         "the others.",
+        "",
+        '<div class="filter"></div>',  # the documentation puts a box here that filters the rows
     ]
     for file in sorted(folder.glob("*.rules")):
-        lines += ["", f"## {file.name}", "", "| rule | verdict | evidence | law |", "|---|---|---|---|"]
-        for rule in load_rules(file):
-            if rule.name in known:
-                law, evidence = law_of(rule).replace("|", "\\|"), _evidence(rule, rules[rule.name])
-                lines.append(f"| {rule.name} | {known[rule.name]} | {evidence} | `{law}` |")
+        own = [rule for rule in load_rules(file) if rule.name in known]
+        sets = [f"`{file.stem}`"]
+        for name in (name for name, stems in SETS.items() if file.stem in stems):
+            left_out = [f"`{rule.name}`" for rule in own if rule.name in LEFT_OUT.get(name, ())]
+            sets.append(f"`{name}`" + f" (without {' and '.join(left_out)})" * bool(left_out))
+        lines += ["", f"## {file.name}", "", f"Rule sets: {', '.join(sets)}.", ""]
+        lines += ["| rule | verdict | law | conditions | evidence |", "|---|---|---|---|---|"]
+        for rule in own:
+            parts = law_of(rule).replace("|", "\\|").partition(" where ")
+            law, conditions = (f"`{part}`" * bool(part) for part in parts[::2])
+            evidence = _evidence(rule, rules[rule.name])
+            lines.append(f"| {rule.name} | {known[rule.name]} | {law} | {conditions} | {evidence} |")
     return "\n".join(lines) + "\n"
 
 

@@ -24,7 +24,7 @@ def _free(op: str, attrs: tuple[AttrValue, ...]) -> bool:
     return op in FREE or (op == "opaque" and str(attrs[0]).startswith(SIZE_KEY))
 
 
-def _egraph_instances(egraph: EGraph, nodes: Iterable[int]) -> dict[int, OpInstance]:
+def egraph_instances_by_node(egraph: EGraph, nodes: Iterable[int]) -> dict[int, OpInstance]:
     """Return the instance of every e-node in ``nodes`` that would run."""
     constant = egraph.constant_classes().tolist()
     start, children = egraph.child_start.tolist(), egraph.children.tolist()
@@ -50,7 +50,7 @@ def price_egraph(egraph: EGraph, model: CostModel) -> np.ndarray:
 
     Each distinct instance is priced once.
     """
-    found = _egraph_instances(egraph, range(len(egraph)))
+    found = egraph_instances_by_node(egraph, range(len(egraph)))
     positions: dict[OpInstance, int] = {}
     which = np.full(len(egraph), -1, dtype=np.int64)
     for i, instance in found.items():
@@ -61,7 +61,7 @@ def price_egraph(egraph: EGraph, model: CostModel) -> np.ndarray:
 
 def chosen_instances(egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
     """Return the distinct operator instances that a selection runs."""
-    return list(dict.fromkeys(_egraph_instances(egraph, choice[choice >= 0].tolist()).values()))
+    return list(dict.fromkeys(egraph_instances_by_node(egraph, choice[choice >= 0].tolist()).values()))
 
 
 def deciding_instances(graph: Graph, egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
@@ -71,13 +71,13 @@ def deciding_instances(graph: Graph, egraph: EGraph, choice: np.ndarray) -> list
     that is measured for it (:func:`~workbench.costs.keys.same_kernel`).
     """
     runs = Counter(map(same_kernel, node_instances(graph).values()))
-    runs.subtract(map(same_kernel, _egraph_instances(egraph, choice[choice >= 0].tolist()).values()))
+    runs.subtract(map(same_kernel, egraph_instances_by_node(egraph, choice[choice >= 0].tolist()).values()))
     return [instance for instance, count in runs.items() if count]
 
 
 def egraph_instances(egraph: EGraph) -> list[OpInstance]:
     """Return the distinct operator instances of an e-graph, without those that work on weights alone."""
-    return list(dict.fromkeys(_egraph_instances(egraph, range(len(egraph))).values()))
+    return list(dict.fromkeys(egraph_instances_by_node(egraph, range(len(egraph))).values()))
 
 
 def node_instances(graph: Graph) -> dict[int, OpInstance]:

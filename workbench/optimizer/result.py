@@ -218,6 +218,10 @@ class Optimized(Result):
         found: Comparison = offered("compare")(self)
         return found
 
+    def floors(self, **options: Any) -> Any:
+        """Return how far the result is from its limits; see :func:`workbench.studies.devices.floors.floors`."""
+        return offered("floors")(self, **options)
+
     def _way(self) -> tuple[float, SaturationFigures]:
         sizes = np.bincount(self.egraph.eclass, minlength=self.egraph.n_classes)
         figures = SaturationFigures(

@@ -20,6 +20,7 @@ _OFFERS: Final = {
     "c_target": "kernels.codegen.partitioned:CTarget",
     "compare": "studies.analysis.comparison:compare",
     "rule_table": "studies.analysis.rule_activity:rule_table",
+    "floors": "studies.devices.floors:floors",
     "explain": "laws.explain.api:ask_explain",
     "why_not": "laws.explain.api:ask_why_not",
     "judged_rules": "laws.verification.admission:judged",

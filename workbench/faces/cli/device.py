@@ -12,11 +12,13 @@ from workbench.faces.cli.options import (
     APPLICATION,
     CostOption,
     GroupedCommand,
+    JsonOption,
     QuietOption,
     check_input,
     flag,
     option,
     with_settings,
+    write_json,
 )
 from workbench.optimizer.settings import Settings
 from workbench.saturation.limits import Limits
@@ -228,6 +230,20 @@ def report(
     for cell in cells:
         if cell.status == "wrong":
             typer.echo(f"wrong: {cell.op} {cell.dtype} on {cell.target}: {cell.reason}")
+
+
+@app.command()
+@reporting_errors
+def peak(
+    threads: Annotated[int, option("N", "Threads of a run.")] = 1,
+    json: JsonOption = None,
+) -> None:
+    """Measure the limits of this machine: products, and bandwidths of the caches and of memory; kept once measured."""
+    from workbench.studies.devices.peak import peak as limits
+
+    found = limits(threads)
+    write_json(json, found.summary)
+    typer.echo(str(found))
 
 
 _LATENCY: Final = (

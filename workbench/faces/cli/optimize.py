@@ -43,6 +43,7 @@ from workbench.optimizer.settings import Settings
 if TYPE_CHECKING:
     from workbench.kernels.codegen.deployment import Deployed
     from workbench.optimizer.result import Optimized
+    from workbench.studies.devices.floors import Floors
 
 
 _LIMITS = "Limits and measuring"
@@ -261,6 +262,7 @@ def run_optimize(
     from workbench.optimizer.summary import Row, summary_rows
 
     program: Deployed | None = None
+    limits: Floors | None = None
     spent = 0.0
     with Progress(model.name, quiet=quiet) as progress:
         result = run(model, progress=progress, **settings)
@@ -274,13 +276,15 @@ def run_optimize(
                 if program.plan is None and settings.get("measure") and settings.get("measure_on") == "c":
                     # It was the fastest with kernels, which says nothing of it without them.
                     result = files.result = replace(result, graph=result.original)
+            if program is None or program.plan is None:
+                limits = _limits(result, progress)
             if output is not None:
                 progress("export")
             if output is not None and program is not None and program.plan is not None:
                 files.written.append(_saved(program, output))
             else:
                 files.model(output)
-            files.json(json, lambda: _figures(result, model, output, program))
+            files.json(json, lambda: _figures(result, model, output, program, limits))
             if report is not None:
                 progress("report")
             files.report(report, model.name)
@@ -291,10 +295,20 @@ def run_optimize(
     if program is not None:
         first = [r.what for r in rows].index("written")
         rows.insert(first, Row("kernels", spent, str(program)))
+    if limits is not None:
+        rows.append(Row("limits", None, str(limits)))
     interrupted = "interrupted: the result above comes from the e-graph as it was at the interrupt"
     if settings.get("profile"):
         _show_profile(result)
     finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
+
+
+def _limits(result: Optimized, progress: Progress) -> Floors | None:
+    """Return how far a result is from its limits if this machine decided about it, otherwise None."""
+    if result.measured is None or not result.measured.decided or result.measured.failure:
+        return None
+    progress("limits")
+    return result.floors()
 
 
 def _show_profile(result: Optimized) -> None:
@@ -324,7 +338,9 @@ def _with_kernels(result: Optimized, settings: dict[str, Any], bounds: dict[str,
     return with_kernels(result, cost=settings["cost"], time=settings.get("time", True), **bounds)
 
 
-def _figures(result: Optimized, model: Path, output: Path | None, program: Deployed | None) -> dict[str, Any]:
+def _figures(
+    result: Optimized, model: Path, output: Path | None, program: Deployed | None, limits: Floors | None
+) -> dict[str, Any]:
     found = result.coverage
     timing = None if result.measured is None else result.measured.timing()
     return result.summary() | {
@@ -333,6 +349,7 @@ def _figures(result: Optimized, model: Path, output: Path | None, program: Deplo
         "timing": None if timing is None else timing.summary(),
         "coverage": {"modelled": found.modelled, "opaque": found.opaque, "constant": found.constant},
         **({} if program is None else {"kernels": program.summary()}),
+        **({} if limits is None else {"limits": limits.summary()}),
     }
 
 

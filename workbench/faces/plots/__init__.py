@@ -23,6 +23,7 @@ from workbench.faces.plots.laws import plot_funnel as plot_funnel
 from workbench.faces.plots.laws import plot_verification_rounds as plot_verification_rounds
 from workbench.faces.plots.laws import plot_verification_seconds as plot_verification_seconds
 from workbench.faces.plots.laws import rounds_data as rounds_data
+from workbench.faces.plots.roofline import plot_roofline as plot_roofline
 from workbench.faces.plots.saturation import Firing as Firing
 from workbench.faces.plots.saturation import firing_data as firing_data
 from workbench.faces.plots.saturation import plot_firing as plot_firing

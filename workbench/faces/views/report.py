@@ -46,6 +46,7 @@ def report_html(result: Result, *, title: str | None = None) -> str:
         section("Before and after", changes_html(result)),
         section("Rules that made the result", _rules(result, record)),
         section("Timing", _measured(measured)),
+        *([section("Limits", _limits(result))] if measured is not None and measured.decided else []),
         *([section("Accelerator", _accelerator(placed))] if placed is not None else []),
         section("Certificate", _certificate(record)),
         section("Cost", _cost_figures(trace)),
@@ -106,6 +107,18 @@ def _measured(measured: Ranking | None) -> str:
     return "".join(paragraph(f"{line[:1].upper()}{line[1:]}") for line in words) + (
         timed if measured.candidates else ""
     )
+
+
+def _limits(result: Result) -> str:
+    """Return how far the result is from its limits, with its operators under the machine's roof."""
+    from workbench.faces.plots import plot_roofline
+    from workbench.optimizer.result import Optimized
+
+    assert isinstance(result, Optimized)
+    found = result.floors()
+    sentence = str(found)
+    drawn = figure(plot_roofline, found, (7.0, 4.2), "operators by FLOP per byte and rate, under the roof")
+    return paragraph(f"{sentence[:1].upper()}{sentence[1:]}.") + drawn
 
 
 def _accelerator(placement: Placement) -> str:

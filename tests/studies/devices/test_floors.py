@@ -1,0 +1,124 @@
+"""Floors are never above what any graph of the e-graph needs, and say which part of it they speak of."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+import workbench
+from workbench.costs import OpInstance
+from workbench.costs.pricing import price_egraph
+from workbench.ops import TensorType
+from workbench.studies.devices.floors import ArithmeticCost, floors, products
+from workbench.studies.devices.peak import Peak
+
+PEAK = Peak("a machine", 1, 1e11, 1e11, 1e10)
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch):
+    monkeypatch.setattr("workbench.studies.devices.peak.peak", lambda threads=1: PEAK)
+
+
+def graphs():
+    b = workbench.GraphBuilder("parallel")
+    x = b.input("x", (8, 16))
+    yield b.graph({"y": b.op("relu", x @ b.weight((16, 8))), "z": x @ b.weight((16, 24))})
+    b = workbench.GraphBuilder("associates")
+    x, w = b.input("x", (64, 4)), b.weight((4, 64))
+    yield b.graph({"y": (x @ w) @ b.input("v", (64, 2))})
+    b = workbench.GraphBuilder("distributes")
+    x, w = b.input("x", (8, 8)), b.weight((8, 8))
+    yield b.graph({"y": x @ w + b.input("z", (8, 8)) @ w})
+    b = workbench.GraphBuilder("padded")
+    x = b.input("x", (1, 4, 6, 6))
+    yield b.graph({"y": b.op("conv2d", x, b.weight((4, 4, 3, 3)), pads=1)})
+    b = workbench.GraphBuilder("transposed")
+    x = b.input("x", (4, 8))
+    yield b.graph({"y": b.op("transpose", b.op("transpose", x, perm=(1, 0)) @ x, perm=(1, 0))})
+
+
+def cheapest(egraph, costs):
+    """Return the least cost of any acyclic selection, by trying all of them."""
+    members = egraph.members()
+    best = math.inf
+    choosable = [c for c in range(egraph.n_classes) if len(members[c]) > 1]
+    fixed = {c: members[c][0] for c in range(egraph.n_classes) if len(members[c]) == 1}
+    for taken in product(*(members[c] for c in choosable)):
+        choice = {**fixed, **dict(zip(choosable, taken, strict=True))}
+        cost = _cost(egraph, costs, choice)
+        best = min(best, cost)
+    return best
+
+
+def _cost(egraph, costs, choice):
+    done, open_ = set(), set()
+
+    def visit(c):
+        if c in done:
+            return True
+        if c in open_ or c not in choice:
+            return False
+        open_.add(c)
+        fine = all(visit(d) for d in egraph.operands(choice[c]).tolist())
+        open_.discard(c)
+        done.add(c)
+        return fine
+
+    if not all(visit(root) for root in egraph.roots):
+        return math.inf
+    return sum(costs[choice[c]] for c in done)
+
+
+@pytest.mark.parametrize("graph", graphs(), ids=lambda g: g.name)
+def test_floors_are_those_of_brute_force(graph):
+    result = workbench.optimize(graph, iterations=2, settle=0)
+    found = floors(result)
+    sizes = [len(m) for m in result.egraph.members()]
+    assert math.prod(sizes) < 1e6, "too large to try all"
+    costs = price_egraph(result.egraph, ArithmeticCost(PEAK))
+    assert found.arithmetic.bound == pytest.approx(cheapest(result.egraph, costs))
+    assert found.prices.bound == pytest.approx(cheapest(result.egraph, result.costs))
+    assert found.arithmetic.bound <= found.roofline.bound * (1 + 1e-9)
+    assert found.factor >= 1
+
+
+def test_the_least_is_an_independent_count():
+    graph = next(g for g in graphs() if g.name == "associates")
+    found = floors(workbench.optimize(graph))
+    # (x w) v needs 64·4·64 + 64·64·2 products, x (w v) only 4·64·2 + 64·4·2.
+    assert found.arithmetic.bound == pytest.approx(2 * (4 * 64 * 2 + 64 * 4 * 2) / PEAK.flops * 1e6)
+
+
+def test_padding_is_not_multiplied():
+    graph = next(g for g in graphs() if g.name == "padded")
+    found = floors(workbench.optimize(graph))
+    assert found.arithmetic.bound == pytest.approx(2 * 16 * (5 + 6 + 5) ** 2 / PEAK.flops * 1e6)
+
+
+def test_what_has_no_known_peak_counts_nothing():
+    half = TensorType("float16", (4, 4))
+    assert products(OpInstance("matmul", ("none",), (half, half), half, (False, False))) == 0
+    assert products(OpInstance("relu", (), (half,), half, (False,))) == 0
+
+
+def test_a_timed_result_is_compared_with_its_time(tmp_path):
+    graph = next(graphs())
+    file = tmp_path / "m.onnx"
+    workbench.save_model(graph, file)
+    found = workbench.optimize(file).floors()
+    assert found.time > 0
+    assert "the result runs in" in str(found)
+    assert json.loads(json.dumps(found.summary()))["time"] == found.time
+    rows = found.frame()
+    assert set(rows["graph"]) == {"before", "after"}
+    assert np.isfinite(rows["least"]).all()
+
+
+def test_the_sentence_names_a_part_of_the_egraph():
+    found = floors(workbench.optimize(next(graphs())))
+    part = replace(found, cost=10.0, prices=replace(found.prices, bound=8.0, scope="cycle-free part"))
+    assert "nothing that these laws make is more than 1.25 times as fast, in its cycle-free part" in str(part)

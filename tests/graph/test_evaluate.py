@@ -177,3 +177,14 @@ def test_chains_of_square_matrices_with_a_common_beginning_share_its_products():
     for name, value in exact.items():
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5)
     assert sum(folded.operators().values()) == 2
+
+
+def test_a_large_folded_weight_is_made_once_for_graphs_of_one_model():
+    b = GraphBuilder()
+    left, right = b.weight((512, 512)), b.weight((512, 512))
+    x = b.input("x", (2, 512))
+    graph = b.graph({"y": b.op("matmul", x, b.op("concat", left, right, axis=-1))})
+    first, second = fold_constants(graph), fold_constants(graph.copied())
+    (one,), (other,) = first.weights.values(), second.weights.values()
+    assert first is not second
+    assert one.data is other.data

@@ -108,9 +108,8 @@ print(json.dumps({"peak": peak / 2**20, "passed": [result.certificate.passed, fo
 @pytest.mark.sweep
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("widths", [LLAMA_1B, QWEN_4B], ids=["llama 1b", "qwen 4b"])
-@pytest.mark.parametrize(("cost", "most"), [("cpu", 1.5), ("analytic", 2.0)])
-def test_billions_of_weights_go_through_in_little_memory(tmp_path, widths, cost, most):
-    """By analytic costs keys and values are one product, whose new weights are held twice until they are written."""
+@pytest.mark.parametrize("cost", ["cpu", "analytic"])
+def test_billions_of_weights_go_through_in_little_memory(tmp_path, widths, cost):
     path = write_decoder(tmp_path / "decoder.onnx", widths)
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(path), str(tmp_path / "result.onnx"), cost],
@@ -119,5 +118,5 @@ def test_billions_of_weights_go_through_in_little_memory(tmp_path, widths, cost,
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["passed"] == [True, True], found
-    assert found["peak"] < most, found
+    assert found["peak"] < 1.5, found
     assert found["kept"] == ["past"]

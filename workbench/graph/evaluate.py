@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
@@ -32,6 +32,9 @@ _BLOCK: Final = 256
 
 #: Folded graphs, kept as long as the graphs from which they were made.
 _FOLDED: WeakKeyDictionary[Graph, dict[tuple[bool, bool, int], Graph]] = WeakKeyDictionary()
+
+#: Large values in use as they are stored, by term and weights: graphs of one model at several sizes share them.
+_STORED: WeakValueDictionary[tuple[object, ...], np.ndarray] = WeakValueDictionary()
 
 
 def _compute_dtype(array: np.ndarray, precise: bool) -> np.ndarray:
@@ -261,19 +264,31 @@ class Constants:
     def laid_out(self, root: int) -> np.ndarray:
         """Return the value of a node as it is stored: in its declared dtype and in order of its axes.
 
-        A shared memo keeps transposed weights, because their values are the same in every graph.
+        A shared memo keeps transposed weights, because their values are the same in every graph. A large value that
+        is in use, as in the model at other sizes, is returned itself.
         """
         at = self._key(root), "stored"
         if at in self._memo:
             return self._memo[at]
-        node = self._graph.nodes[root]
+        nodes = self._graph.nodes
+        node = nodes[root]
+        large = node.op != "weight" and node.tensor.nbytes >= _LARGE
+        read = [n.attr("name") for i in self._below(root) if (n := nodes[i]).op == "weight"] if large else ()
+        term = (*at, replacements(), *(self._graph.weights[name] for name in read))
+        if large and (known := _STORED.get(term)) is not None:
+            return known
         if node.op == "concat":  # parts are rounded before they are copied: half of the bytes
             stored = _contiguous(_run(node, [self.laid_out(j) for j in node.inputs], _attrs(node, False)))
         else:
             stored = _rounded(self.value(root), node.tensor)
         if self._shared and self._graph.nodes[root].op == "transpose":
             self._memo[at] = stored
+        if large:
+            _STORED[term] = stored
         return stored
+
+    def _below(self, root: int) -> list[int]:
+        return postorder((root,), lambda i: self._graph.nodes[i].inputs)
 
     def forget_large(self) -> None:
         """Drop large computed values: in float64 they take twice the memory of the weights."""

@@ -6,7 +6,6 @@ model stays as it was given, cleaned (:mod:`workbench.frontends.runtime`).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +19,7 @@ from workbench.graph import Graph
 from workbench.graph.dataflow import cleaned_places
 from workbench.optimizer.dynamic import Checked, checks_at_sizes, fate_of
 from workbench.optimizer.job import Job, Trial
-from workbench.optimizer.search_loop import LEAST, Run, extraction_seconds, hurried, seconds_left
+from workbench.optimizer.search_loop import LEAST, QUICK, Run, extraction_seconds, seconds_left
 from workbench.rules import RuleSet
 from workbench.run.trace import Trace
 from workbench.support.messages import one_line
@@ -280,7 +279,7 @@ def _entrants(job: Job, run: Run, trial: Trial) -> list[Candidate]:
     if not run.gains:
         return []
     distinct: dict[str, Candidate] = {}
-    for solution in (run.solution, *(_cautious(model, run) if trial.decides else ())):
+    for solution in (run.solution, *(_cautious(job, run) if trial.decides else ())):
         candidate = candidate_of(model, egraph, solution)
         if model.symbols:
             dynamic = fate_of(model, candidate.term)
@@ -290,7 +289,7 @@ def _entrants(job: Job, run: Run, trial: Trial) -> list[Candidate]:
     return list(distinct.values())
 
 
-def _cautious(model: Model, run: Run) -> list[Solution]:
+def _cautious(job: Job, run: Run) -> list[Solution]:
     """Return an extraction with the original's operators priced below their measured cost.
 
     The runtime fuses some of these operators, and the price of a single operator does not show it: a
@@ -303,11 +302,11 @@ def _cautious(model: Model, run: Run) -> list[Solution]:
     from workbench.extraction.problem import dag_cost
     from workbench.extraction.result import Status
 
-    if weight_of(model.graph) > LARGE or len(run.egraph) > MOST_E_NODES:
+    if weight_of(job.model.graph) > LARGE or len(run.egraph) > MOST_E_NODES:
         return []
     costs = blocked(run.egraph, run.costs)
     costs[run.egraph.original[run.egraph.original >= 0]] *= 1 - CAUTION
-    other = hurried(extract)(run.egraph, costs, seconds=math.inf)
+    other = extract(run.egraph, costs, seconds=extraction_seconds(job), effort=QUICK)
     cost = dag_cost(other.choice, run.costs)
     if not cost < run.before * (1 - 1e-9):
         return []

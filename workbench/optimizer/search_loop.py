@@ -49,9 +49,8 @@ _FOLDED_PER_SECOND: Final = 1e10
 
 #: Default effort of one of several extractions by measured costs: they are repeated as more operators are
 #: measured, and figures of timings scatter by more than this gap. The limit on nodes ends a solve at the same
-#: point on every machine; HURRY, in seconds, only stops solves that would take far too long.
+#: point on every machine.
 QUICK = Effort(gap=0.005, nodes=100)
-HURRY = 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,11 +207,11 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
     roofline = job if job.cost_model.analytic else replace(job, cost_model=AnalyticCost())
     cheapest = extraction_of(job)
     with contextlib.suppress(KeyboardInterrupt):  # what was merged until then is extracted from
-        cheapest = extraction_of(job, _merging_greedily(roofline, saturation, seconds / 4))
+        cheapest = extraction_of(job, _merging_greedily(roofline, saturation, seconds / 2))
         if not job.cost_model.analytic:
             # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and
             # merges of operators that other costs do not choose are not found otherwise.
-            _merging(roofline, saturation, seconds / 4, cheapest)
+            _merging(roofline, saturation, seconds / 2, cheapest)
     spent = stages.seconds.get("extraction", 0.0) - began
     best = _merging(job, saturation, seconds - spent, cheapest)
     return replace(
@@ -221,15 +220,6 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
         e_nodes=saturation.e_nodes,
         e_classes=saturation.e_classes,
     )
-
-
-def hurried(cheapest: Callable[..., Solution]) -> Callable[..., Solution]:
-    """Return an extraction of the effort :data:`QUICK`, which has at most :data:`HURRY` seconds."""
-
-    def quick(egraph: EGraph, costs: np.ndarray, *, seconds: float, **options: Any) -> Solution:
-        return cheapest(egraph, costs, seconds=min(seconds, HURRY), effort=QUICK, **options)
-
-    return quick
 
 
 def extraction_of(job: Job, last: tuple[EGraph, np.ndarray] | None = None) -> Callable[..., Solution]:
@@ -249,7 +239,7 @@ def extraction_of(job: Job, last: tuple[EGraph, np.ndarray] | None = None) -> Ca
     settings = job.settings
     chosen = partial(extractor(settings.extractor), memory=settings.extraction_memory)
     measured = settings.extraction_seconds is None and isinstance(job.cost_model, Economical)
-    cheapest = hurried(chosen) if measured else chosen
+    cheapest = partial(chosen, effort=QUICK) if measured else chosen
     return following
 
 

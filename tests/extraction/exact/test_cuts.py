@@ -86,6 +86,21 @@ def test_no_share_of_the_time_decides_about_a_small_problem(monkeypatch):
     assert reports(problem) != small
 
 
+def test_with_a_limit_on_nodes_no_share_of_the_time_decides_about_any_problem(monkeypatch):
+    problem = shared(1)
+    monkeypatch.setattr(cuts, "SMALL_SIZE", 1)  # every problem is large
+
+    def reports(share):
+        told = []
+        for name in ("ASCENT_SHARE", "TIME_SHARE", "RESTART_TIME_SHARE"):
+            monkeypatch.setattr(cuts, name, share)
+        job = Job(problem, must_sets(problem), started(problem), 1e4)
+        solve_by_cuts(job, Link(tell=lambda *one: told.append(one)), nodes=1)
+        return told
+
+    assert reports(0.0) == reports(1.0)
+
+
 def test_a_better_selection_of_another_solver_is_adopted():
     problem = shared(1)
     best = solve_highs(Job(problem, must_sets(problem), None, 1e4)).picked

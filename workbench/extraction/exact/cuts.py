@@ -30,8 +30,9 @@ from workbench.extraction.reduce.presolve import REDUCTIONS, presolve, pull_up, 
 #: The share of the time for cutting planes, and of what is left of it for each restart.
 TIME_SHARE: Final = 0.8
 RESTART_TIME_SHARE: Final = 0.8
-#: Seconds for cutting planes at most if the nodes of branch and bound are limited, too.
-FEW_SECONDS: Final = 2.0
+#: If the nodes of branch and bound are limited, there are so many relaxations of a small problem at most. Those of a
+#: larger one take time by the square of its size, and are fewer by as much.
+FEW_RELAXATIONS: Final = 20
 #: Cutting planes restart if at most this share of the candidates is left.
 RESTART_SHRINK: Final = 0.9
 MAX_RESTARTS: Final = 40
@@ -49,8 +50,8 @@ ROOT_ASCENTS: Final = 24
 RESTART_ASCENTS: Final = 4
 #: The rows of an ascent from random heights are added if its bound is at least this share of the best.
 MIN_ASCENT_SHARE: Final = 0.97
-#: The share of the time for these ascents, unless the problem is small: then what is done does not depend on
-#: the time, unless it is up.
+#: The share of the time for these ascents, unless the problem is small or work is limited: then what is done does
+#: not depend on the time, unless it is up.
 ASCENT_SHARE: Final = 0.1
 #: Above this number of candidates the relaxation has no rows but those of ascents, so that it is solved soon.
 MAX_FULL_RELAXATION_SIZE: Final = 15_000
@@ -129,20 +130,27 @@ class _Root:
 
 @dataclass(slots=True, eq=False)
 class _Cutting:
-    """Cutting planes for one problem: the bound so far, and the candidates that are not ruled out."""
+    """Cutting planes for one problem: the bound so far, and the candidates that are not ruled out.
+
+    ``relaxations`` is the number of relaxations that may still be solved, if they are limited.
+    """
 
     root: _Root
     scale: float
     cost: float
     bound: float
     alive: list[bool]
+    relaxations: int | None = None
 
     def run(self, until: float) -> Iterator[float]:
         """Add rows until the bound rises no more; yield every new bound."""
         root, n = self.root, len(self.root.problem.nodes)
-        now = time.perf_counter()
-        for turn in range(RESTART_ASCENTS if root.known else ROOT_ASCENTS):
-            if turn > 1 and n >= SMALL_SIZE and time.perf_counter() > now + ASCENT_SHARE * (until - now):
+        now, ascents = time.perf_counter(), RESTART_ASCENTS if root.known else ROOT_ASCENTS
+        if self.relaxations is not None:
+            ascents = max(2, ascents * SMALL_SIZE // max(n, SMALL_SIZE))
+        timed = self.relaxations is None and n >= SMALL_SIZE
+        for turn in range(ascents):
+            if turn > 1 and timed and time.perf_counter() > now + ASCENT_SHARE * (until - now):
                 break
             rng = None if turn < 2 else root.rng
             look = HEIGHT_PERIOD if turn % 3 == 1 else 0
@@ -155,6 +163,10 @@ class _Cutting:
         separator: Separator | None = None
         bounds = [0.0]
         for turn in range(1_000_000):
+            if self.relaxations is not None:
+                if self.relaxations <= 0:
+                    return
+                self.relaxations -= 1
             solved = root.solve(until)
             if solved is None or time.perf_counter() > until:
                 return
@@ -212,10 +224,9 @@ def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: in
     if job.start is None or job.forbidden:
         return solve_highs(job, link, slack=slack, nodes=nodes)
     until = time.perf_counter() + job.seconds
-    cutting_seconds = (
-        TIME_SHARE * job.seconds if nodes is None else min(TIME_SHARE * job.seconds, FEW_SECONDS)
-    )
-    last = time.perf_counter() + cutting_seconds
+    last = time.perf_counter() + (TIME_SHARE if nodes is None else 1.0) * job.seconds
+    size = max(len(job.problem.nodes), SMALL_SIZE)
+    relaxations = None if nodes is None else max(2, FEW_RELAXATIONS * SMALL_SIZE**2 // size**2)
     best, part, must = Best.of(job, link), job.problem, job.must
     sets: list[tuple[int, ...]] = []
     for turn in range(MAX_RESTARTS):
@@ -224,12 +235,14 @@ def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: in
         now = time.perf_counter()
         root = _Root.of(part, must, scale, until)
         root.add(sets)
-        cutting = _Cutting(root, scale, best.cost, best.bound, [True] * len(part.nodes))
-        for risen in cutting.run(now + RESTART_TIME_SHARE * max(0.0, last - now)):
+        cutting = _Cutting(root, scale, best.cost, best.bound, [True] * len(part.nodes), relaxations)
+        share = RESTART_TIME_SHARE if nodes is None else 1.0
+        for risen in cutting.run(now + share * max(0.0, last - now)):
             best.formulas = len(root.known)
             best.raise_bound(min(risen, best.cost))
             best.listen()
             cutting.cost = best.cost
+        relaxations = cutting.relaxations
         sets = root.tight()
         if best.met:
             return Solved(best.picked, best.bound, proved=True)

@@ -142,7 +142,8 @@ def _separate(search: _Search) -> None:
 
     solver = _solver(search, integer=False)
     rows, best = search.rows, search.best
-    last = time.perf_counter() + ROOT_SHARE * max(0.0, search.until - time.perf_counter())
+    share = ROOT_SHARE if search.nodes is None else 1.0
+    last = time.perf_counter() + share * max(0.0, search.until - time.perf_counter())
     for _ in range(ROOT_ROUNDS):
         solver.run()
         if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:

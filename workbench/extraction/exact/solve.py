@@ -26,7 +26,7 @@ from workbench.extraction.problem import Problem, settle
 from workbench.extraction.reduce.cycles import split
 from workbench.extraction.reduce.dominators import must_sets
 from workbench.extraction.reduce.dual_ascent import affordable, climb, highest_bound
-from workbench.extraction.reduce.presolve import presolve
+from workbench.extraction.reduce.presolve import ROUNDS, presolve
 from workbench.extraction.result import Ending, Limit
 from workbench.support.processes import SOLVER_MEMORY
 
@@ -43,10 +43,13 @@ PREPARATION_TIME_SHARE: Final = 0.25
 #: Parts with fewer candidates are not tightened, those with more take too long to improve.
 MIN_TIGHTENED_SIZE: Final = 60
 MAX_TIGHTENED_SIZE: Final = 5_000
+#: Candidates opened between two descents before: nearly all that local search gains is gained soon.
+TIGHTENED_OPENINGS: Final = 300
 #: The share of the allowed gap within which a part is left as it is.
 GOOD_SHARE: Final = 0.3
-#: Times that a part is reduced and split.
+#: Times that a part is reduced and split, and rounds of its reductions if there is a gap.
 MAX_TIGHTENINGS: Final = 3
+FEW_ROUNDS: Final = 2
 #: The effort of a proof: no gap, and no limit but time and memory.
 PROOF_EFFORT: Final = Effort()
 #: A part with its e-classes renumbered: e-classes, costs, children and roots.
@@ -106,7 +109,7 @@ def solve(
         The state before any solver runs, and at every improvement; the last one is the outcome.
     """
     until = time.perf_counter() + seconds
-    ready = time.perf_counter() + PREPARATION_TIME_SHARE * seconds
+    ready = time.perf_counter() + (PREPARATION_TIME_SHARE if effort.nodes is None else 1.0) * seconds
     pieces = tighten(split(problem, ready), incumbent, ready, gap=GOOD_SHARE * effort.gap)
     paid, parts = _without_fixed_costs([part for part, _ in pieces])
     groups = by_shape(parts)  # a network repeats its blocks
@@ -217,7 +220,7 @@ def _at_once(job: Job, bound: float, solver: str, effort: Effort) -> Solved | No
     # Cutting planes take a while to begin with, but then often decide a part without a branch.
     by = solve_by_cuts if len(problem.nodes) >= MIN_CUT_SIZE and solver == "portfolio" else solve_highs
     if effort.nodes is not None:
-        return by(job, slack=slack, nodes=effort.nodes)
+        return by(job, slack=slack, nodes=effort.nodes * SMALL_SIZE // max(len(problem.nodes), SMALL_SIZE))
     if len(problem.nodes) < SMALL_SIZE and solver in ("portfolio", "highs"):
         found = by(replace(job, seconds=min(job.seconds, EASY_SECONDS)))
         return found if found.proved else None
@@ -369,11 +372,12 @@ def _tightened(
     cost = part.cost_of(start)
     reduced = part.keep(affordable(part, found, cost * (1 + GAP_TOLERANCE)), always=False)
     if (inner := reduced.selected(set(part.taken(start).values()))) is not None:
-        taken = improve(reduced, reduced.taken(inner), until, patience=0)
+        taken = improve(reduced, reduced.taken(inner), until, patience=0, openings=TIGHTENED_OPENINGS)
         start = part.picked(set(taken.values()))
     if part.cost_of(start) >= cost and times < MAX_TIGHTENINGS:
         return [(part, start)]
-    reduced, _ = presolve(reduced, part.cost_of(start), until=until)
+    rounds = FEW_ROUNDS if gap else ROUNDS
+    reduced, _ = presolve(reduced, part.cost_of(start), until=until, rounds=rounds)
     if len(reduced.nodes) == len(part.nodes) or not times:
         return [(part, start)]
     return tighten(split(reduced, until), part.taken(start), until, times - 1, gap)

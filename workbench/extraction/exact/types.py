@@ -23,8 +23,8 @@ class Effort:
     """How far a solution is proved.
 
     ``gap`` is the share of the cost by which the bound may stay below it. With ``nodes`` no part takes more
-    nodes of branch and bound, and no solver runs in a process of its own: the result depends on time only if
-    cutting planes do not decide a part in seconds.
+    nodes of branch and bound, all other work is limited by counts, too, and no solver runs in a process of its own:
+    the result is the same on every machine unless time is up.
     """
 
     gap: float = 0.0

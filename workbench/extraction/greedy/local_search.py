@@ -285,6 +285,7 @@ def improve(
     seed: int = 0,
     patience: int = PATIENCE,
     rest: float = math.inf,
+    openings: int | None = None,
 ) -> dict[int, int]:
     """Return an acyclic selection (e-class → e-node) that costs at most as much as ``taken``.
 
@@ -302,6 +303,8 @@ def improve(
         seed: Seed of the random choices.
         patience: Largest number of stirs without a gain, per e-class with a choice.
         rest: Largest number of seconds without a gain.
+        openings: Number of candidates opened between two descents; the search ends when they gain nothing. By default
+            it goes on until all have been opened in vain.
     """
     tree = settle(problem, problem.cost)
     place = {node: i for i, node in enumerate(problem.nodes)}
@@ -321,11 +324,11 @@ def improve(
     while selection.total > 0.0 and not search.late():
         before = selection.total
         _descend(search)
-        _openings(search, OPENINGS + len(problem.nodes) // 20)
+        _openings(search, openings or OPENINGS + len(problem.nodes) // 20)
         idle = _stirs(search, rng, STIRS + len(problem.nodes) // 100, idle, patience)
         if selection.total < before * (1 - TOLERANCE):
             idle = max(idle, 0)
-        elif idle < 0 and search.vain >= problem.n_classes:
+        elif idle < 0 and (openings or search.vain >= problem.n_classes):
             break
     return {c: problem.nodes[i] for c, i in enumerate(selection.pick) if i >= 0}
 

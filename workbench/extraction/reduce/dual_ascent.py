@@ -28,10 +28,8 @@ NOTHING: Final = 1e-11
 LOOK: Final = 100
 #: The largest random factor of a height, less 1.
 NOISE: Final = 0.3
-#: Numbers of candidates from which MANY ascents are made, above which one is made, and above which none.
-SMALL, LARGE, HUGE = 300, 4_000, 400_000
-#: The number of ascents of a problem that is neither small nor large.
-MANY: Final = 4
+#: Numbers of candidates below which two ascents are made, and above which none.
+SMALL, HUGE = 300, 400_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,7 +227,7 @@ def climb(problem: Problem, *, until: float = math.inf, times: int = 0, seed: in
     layout = Layout.of(problem)
     found: list[Ascent] = []
     size = len(problem.nodes)
-    for turn in range(times or (1 if size > LARGE else MANY if size >= SMALL else 2)):
+    for turn in range(times or (2 if size < SMALL else 1)):
         if time.perf_counter() > until:
             break
         rng = None if turn < 2 else random.Random(seed + turn)

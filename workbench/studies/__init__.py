@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from workbench.studies.analysis.ablation import ablation as ablation
     from workbench.studies.analysis.comparison import Comparison as Comparison
     from workbench.studies.analysis.comparison import compare as compare
+    from workbench.studies.analysis.diff import diff as diff
     from workbench.studies.analysis.rule_activity import contributions as contributions
     from workbench.studies.analysis.rule_activity import rule_table as rule_table
     from workbench.studies.benchmarks import benchmark as benchmark
+    from workbench.studies.devices.floors import floors as floors
+    from workbench.studies.devices.peak import peak as peak
     from workbench.studies.experiments.registry import read_study as read_study
     from workbench.studies.search import BacktrackingSearch as BacktrackingSearch
     from workbench.studies.search.optimize import Searched as Searched
@@ -25,8 +28,11 @@ __getattr__, __all__ = door(
     {
         "analysis.ablation": "Ablation ablation",
         "analysis.comparison": "Comparison compare",
+        "analysis.diff": "diff",
         "analysis.rule_activity": "contributions rule_table",
         "benchmarks": "benchmark",
+        "devices.floors": "floors",
+        "devices.peak": "peak",
         "experiments.registry": "read_study",
         "search": "BacktrackingSearch",
         "search.optimize": "Searched search_optimize",

@@ -35,6 +35,22 @@ def test_an_e_graph_of_another_program_becomes_a_page_with_its_costs(run, tmp_pa
     assert "3.5" in text
 
 
+def test_two_models_become_a_page_related_by_value(run, tmp_path):
+    a, b, page = tmp_path / "a.onnx", tmp_path / "b.onnx", tmp_path / "page.html"
+    onnx.save(two_matmuls(), a)
+    onnx.save(two_matmuls(), b)
+    code, out, _ = run("diff", a, b, "-o", page)
+    assert code == 0
+    assert "by value" in out
+    assert "removed" not in out
+    assert "a.onnx" in page.read_text()
+    assert "b.onnx" in page.read_text()
+    code, _, said = run("diff", a, tmp_path / "none.onnx", "-o", tmp_path / "other.html")
+    assert code == 2
+    assert "none.onnx" in said
+    assert not (tmp_path / "other.html").exists()
+
+
 def test_without_a_file_the_page_is_opened(run, tmp_path, monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)

@@ -35,6 +35,7 @@ _COMMANDS = {
         models.why_not,
         models.cost,
         show.show,
+        show.diff,
         studies.bench,
         studies.run,
         kernels.accelerators,

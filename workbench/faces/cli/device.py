@@ -232,7 +232,7 @@ def report(
             typer.echo(f"wrong: {cell.op} {cell.dtype} on {cell.target}: {cell.reason}")
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 @reporting_errors
 def peak(
     threads: Annotated[int, option("N", "Threads of a run.")] = 1,

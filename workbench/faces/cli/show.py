@@ -1,4 +1,4 @@
-"""``workbench show``: a model or an e-graph as a page that stands alone."""
+"""``workbench show`` and ``diff``: a model, an e-graph, or the difference of two models as a page that stands alone."""
 
 from __future__ import annotations
 
@@ -52,8 +52,36 @@ def show(
         from workbench.frontends import load_model
 
         page = whole_page(load_model(file, dims=dimensions(dim), sizes=dimensions(size, "--size")))
-    place = output or Path(tempfile.mkdtemp(prefix="workbench-")) / f"{file.stem}.html"
+    typer.echo(str(_opened(page, output, file.stem)))
+
+
+@reporting_errors
+def diff(
+    a: Annotated[Path, typer.Argument(metavar="A", help="The first model.", show_default=False)],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The second model.", show_default=False)],
+    output: Annotated[
+        Path | None, option("PAGE.html", "Write the page here instead of opening it.", "--output", "-o")
+    ] = None,
+    dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
+    size: SizeOption = [],  # noqa: B006
+    seed: Annotated[int, option("N", "Seed of the inputs.", min=0)] = 0,
+) -> None:
+    """Open two models side by side as a page; operators are related by equal values, not by names."""
+    for file in (a, b):
+        check_input(file)
+    check_results([output], keep=[a, b])
+    from workbench.faces.views import whole_page
+    from workbench.studies.analysis.diff import diff as compared
+
+    found = compared(a, b, dims=dimensions(dim), sizes=dimensions(size, "--size"), seed=seed)
+    typer.echo(str(found))
+    typer.echo(str(_opened(whole_page(found), output, f"{a.stem}-{b.stem}")))
+
+
+def _opened(page: str, output: Path | None, name: str) -> Path:
+    """Write a page, open it if no file was named for it, and return its place."""
+    place = output or Path(tempfile.mkdtemp(prefix="workbench-")) / f"{name}.html"
     writing(lambda: write_atomic(place, page))
     if output is None:
         webbrowser.open(place.as_uri())
-    typer.echo(str(place))
+    return place

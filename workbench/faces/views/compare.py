@@ -32,13 +32,13 @@ def side_notes(comparison: Comparison, side: Side) -> Notes:
     for i, (c, mark, birth) in enumerate(zip(side.classes, side.marks, side.births, strict=True)):
         told = [("", f"{mark}: {MARKS[mark]}")]
         if c >= 0:
-            told.append(("e-class", str(c)))
+            told.append((comparison.by, str(c)))
         if birth is not None:
             told += _chain(comparison, side.e_nodes[i])
         facts[i] = told
     return Notes(
         marks={i: mark for i, mark in enumerate(side.marks) if mark != "kept"},
-        groups={i: f"e-class {c}" for i, c in enumerate(side.classes) if c >= 0},
+        groups={i: f"{comparison.by} {c}" for i, c in enumerate(side.classes) if c >= 0},
         facts=facts,
         costs={i: cost for i, cost in enumerate(side.costs) if cost > 0},
         source=source,
@@ -47,6 +47,7 @@ def side_notes(comparison: Comparison, side: Side) -> Notes:
 
 def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
     """Return the rule applications that led to an e-node as facts, in order."""
+    assert comparison.derivations is not None
     egraph = comparison.derivations.egraph
     links = comparison.derivations.chain(e_node)
     told = []
@@ -68,10 +69,10 @@ def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
 
 
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
-    """Return the data of the viewer: both graphs with marks; operators of one e-class correspond."""
+    """Return the data of the viewer: both graphs with marks; operators of one e-class or value correspond."""
     panes = [graph_pane(side.graph, notes, title=said) for said, side, notes in _sides(comparison)]
     return viewer_data(
-        f"{comparison.name}: original and optimised, by e-class",
+        f"{comparison.name}: {' and '.join(comparison.sides)}, by {comparison.by}",
         panes,
         legend={m: MARKS[m] for m in ("removed", "rewritten", "added")},
         table={"columns": list(RULE_COLUMNS), "rows": [list(row) for row in rules_of(comparison)]},
@@ -81,7 +82,7 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
 
 def _sides(comparison: Comparison) -> list[tuple[str, Side, Notes]]:
     """Return both sides with their captions and notes."""
-    sides = (("original", comparison.before), ("optimised", comparison.after))
+    sides = zip(comparison.sides, (comparison.before, comparison.after), strict=True)
     return [(caption(what, side), side, side_notes(comparison, side)) for what, side in sides]
 
 
@@ -107,7 +108,7 @@ def comparison_html(comparison: Comparison) -> str:
     drawn = beside(*(graph_svg(side.graph, note) for side, note in zip(sides, notes, strict=True)))
     rules = rules_of(comparison)
     return (
-        heading(f"Comparison of {comparison.name}", f"by e-class; {comparison.cost_source}; {SIGNS}")
+        heading(f"Comparison of {comparison.name}", f"by {comparison.by}; {comparison.cost_source}; {SIGNS}")
         + f"<p>{escape(' → '.join(captions))}</p>"
         + picture(
             drawn, f"{comparison.name}, on the left {captions[0]}; on the right {captions[1]}", kind="svg"

@@ -187,10 +187,10 @@ class Derivations:
 # -- comparison -------------------------------------------------------------------------------------------
 #: The marks of operators and their meanings.
 MARKS: Final = {
-    "kept": "the same e-node on both sides",
-    "rewritten": "the same e-class, another e-node",
-    "removed": "an e-class that the optimised graph does not compute",
-    "added": "an e-class that the original does not compute",
+    "kept": "the same operator on both sides",
+    "rewritten": "the same value, by another operator",
+    "removed": "a value that the second graph does not compute",
+    "added": "a value that the first graph does not compute",
 }
 
 
@@ -222,13 +222,19 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison(Face):
-    """The original and the optimised graph with their operators marked, and the derivations by rules."""
+    """Two graphs with their operators marked, and the derivations by rules.
+
+    The graphs, called ``sides``, are an original and its optimised form, of which operators are related ``by``
+    e-class; or two models of any origin, of which they are related by value. Then no rule is known.
+    """
 
     before: Side
     after: Side
-    derivations: Derivations = field(repr=False)
+    derivations: Derivations | None = field(repr=False)
     cost_source: str
     name: str = ""
+    sides: tuple[str, str] = ("original", "optimised")
+    by: str = "e-class"
 
     def rules(self) -> dict[str, tuple[int, ...]]:
         """Return the operators of the optimised graph by the rule that made them, most productive first."""
@@ -246,7 +252,7 @@ class Comparison(Face):
     def chain(self, i: int) -> tuple[Birth, ...]:
         """Return the rule applications that led to operator ``i`` of the optimised graph, in order."""
         e_node = self.after.e_nodes[i]
-        return self.derivations.chain(e_node) if e_node >= 0 else ()
+        return self.derivations.chain(e_node) if self.derivations is not None and e_node >= 0 else ()
 
     def stories(self) -> tuple[tuple[int, tuple[Birth, ...]], ...]:
         """Return the running operators that rules made, each with its chain, the longest chain first.
@@ -299,10 +305,14 @@ class Comparison(Face):
         }
 
     def __repr__(self) -> str:
-        lines = [f"Comparison of {self.name!r} with its optimised form, by e-class"]
-        for what, side in (("original ", self.before), ("optimised", self.after)):
+        other = "its optimised form" if self.derivations is not None else self.sides[1]
+        lines = [f"Comparison of {self.name!r} with {other}, by {self.by}"]
+        width = max(map(len, self.sides))
+        for what, side in zip(self.sides, (self.before, self.after), strict=True):
             counts = ", ".join(f"{n} {mark}" for mark, n in side.counts().items())
-            lines.append(f"  {what}: {microseconds(sum(side.costs))}; {counts or 'no operators'}")
+            lines.append(f"  {what:{width}}: {microseconds(sum(side.costs))}; {counts or 'no operators'}")
+        if self.derivations is None:
+            return "\n".join([*lines, f"  costs: {self.cost_source}"])
         rules = [f"{rule} ({len(made)})" for rule, made in self.rules().items()]
         lines.append(f"  rules: {', '.join(rules[:8]) or 'none'}{', …' if len(rules) > 8 else ''}")
         return "\n".join([*lines, f"  costs: {self.cost_source}"])

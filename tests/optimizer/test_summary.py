@@ -42,7 +42,7 @@ def test_the_summary_has_a_row_a_stage_in_order(result):
     assert "a roofline of an NVIDIA T4, not this machine" in figures["cost"]
     assert figures["written"] == "a.onnx"
     assert figures["rules"] == ", ".join(result.rules)
-    assert re.fullmatch(r"\d+ rules fired: (\d+ proved, )?\d+ theorems", figures["verdicts"])
+    assert re.fullmatch(r"\d+ rules fired: \d+ theorems", figures["verdicts"])
     assert "equal on 3 random inputs" in figures["certificate"]
 
 

@@ -141,7 +141,7 @@ def verdicts():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["zero", "root", "tenth", "low"])
 def test_a_law_with_numbers_is_confirmed(verdicts, name):
-    assert verdicts[name].verdict in ("tested", "proved")
+    assert verdicts[name].verdict == "tested"
 
 
 @pytest.mark.slow

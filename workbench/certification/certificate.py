@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from workbench.rules.verdicts import counted
 from workbench.run.display import Face
 
 #: Lists in messages name at most this many items.
@@ -241,14 +242,9 @@ class Certificate(Face):
         """Return one line with the number of rules that fired and the verdicts on them."""
         if not self.rules:
             return "no rule fired"
-        counts: dict[str, int] = {}
-        for verdict in self.rules.values():
-            counts[verdict] = counts.get(verdict, 0) + 1
-        names = {"theorem": "theorems"}
-        known = ", ".join(f"{n} {names.get(v, v) if n > 1 else v}" for v, n in sorted(counts.items()))
-        weak = [name for name, verdict in self.rules.items() if verdict not in ("theorem", "proved")]
+        weak = [name for name, verdict in self.rules.items() if verdict != "theorem"]
         named = f" ({', '.join(weak[:6])}{', …' if len(weak) > 6 else ''} not proved)" if weak else ""
-        return f"{len(self.rules)} rules fired: {known}{named}"
+        return f"{len(self.rules)} rules fired: {counted(self.rules.values())}{named}"
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON; those of two files and of two graphs differ."""

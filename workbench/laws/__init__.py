@@ -10,6 +10,8 @@ from workbench.support.lazy import door
 if TYPE_CHECKING:
     from workbench.laws.synthesis import Grammar as Grammar
     from workbench.laws.synthesis import Synthesis as Synthesis
+    from workbench.laws.theorems.check import check as check
+    from workbench.laws.theorems.steps import Rejected as Rejected
     from workbench.laws.verification import Verification as Verification
     from workbench.laws.verification import sound_rules as sound_rules
 
@@ -17,6 +19,8 @@ __getattr__, __all__ = door(
     __name__,
     {
         "synthesis": "Grammar Synthesis",
+        "theorems.check": "check",
+        "theorems.steps": "Rejected",
         "verification": "Verification sound_rules",
     },
 )

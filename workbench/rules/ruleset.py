@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.rules.language import RuleSyntaxError, law_lines, parse_rule, parse_rules
 from workbench.rules.pattern import Rule, format_rule
-from workbench.rules.verdicts import (
-    THEOREM,
-    TRUSTED,
-    as_verdict,
-    law_of,
-    library,
-    proof_files,
-    statuses,
-    verdict_of,
-)
+from workbench.rules.verdicts import THEOREM, TRUSTED, law_of, library, proof_files, statuses, verdict_of
 from workbench.run.display import Face
 from workbench.support.disk_cache import remembered
 from workbench.support.messages import UnknownName, nearest
@@ -87,7 +78,7 @@ class RuleSet(Face):
     def verdict(self, rule: Rule) -> str:
         """Return the verdict on a rule of this set, or ``unknown``."""
         recorded, outcome = verdict_of(rule), self.verdicts.get(rule.name)
-        return recorded if recorded == THEOREM or outcome is None else as_verdict(outcome)
+        return recorded if recorded == THEOREM or outcome is None else outcome
 
     def select(self, *patterns: str) -> RuleSet:
         """Return the rules whose names match one of the patterns (``conv-*``)."""

@@ -7,7 +7,8 @@ of many, a file of proofs for every file of rules. Both count only for the law a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -21,8 +22,8 @@ THEOREM: Final = "theorem"
 #: may not. ``tested``: many instances agree in exact arithmetic. ``refuted``: an instance differs. ``vacuous``: both
 #: sides are the same term. ``rejected``: it is not a rule.
 VERDICTS: Final = (THEOREM, "tested", "unknown", "refuted", "vacuous", "rejected")
-#: The order in a table: what needs attention comes first. *proved* is an outcome of the batch verifier.
-WORST_FIRST: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", "proved", THEOREM)
+#: The order in a table: what needs attention comes first.
+WORST_FIRST: Final = ("refuted", "rejected", "unknown", "vacuous", "tested", THEOREM)
 #: The verdicts on rules that a set of the library has, and that are applied without further judging.
 TRUSTED: Final = VERDICTS[:2]
 
@@ -89,13 +90,15 @@ def has_proof(record: Mapping[str, Any]) -> bool:
     return "cases" in record or "chain" in record
 
 
-def as_verdict(outcome: str) -> str:
-    """Return the verdict for an outcome of the batch verifier: ``proved`` from axioms, at instances, is a test.
+def counted(verdicts: Iterable[str]) -> str:
+    """Return the numbers of verdicts as text, in the order of the scale.
 
-    >>> as_verdict("proved"), as_verdict("refuted")
-    ('tested', 'refuted')
+    >>> counted(["tested", "theorem", "theorem"])
+    '2 theorems, 1 tested'
     """
-    return "tested" if outcome == "proved" else outcome
+    found = Counter(verdicts)
+    plural = "s" if found[THEOREM] > 1 else ""
+    return ", ".join(f"{found[v]} {v}{plural if v == THEOREM else ''}" for v in VERDICTS if v in found)
 
 
 def law_of(rule: Rule) -> str:

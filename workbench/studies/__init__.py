@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from workbench.studies.analysis.rule_activity import contributions as contributions
     from workbench.studies.analysis.rule_activity import rule_table as rule_table
     from workbench.studies.benchmarks import benchmark as benchmark
+    from workbench.studies.benchmarks.light import demonstration as demonstration
     from workbench.studies.devices.floors import floors as floors
     from workbench.studies.devices.peak import peak as peak
     from workbench.studies.experiments.registry import read_study as read_study
     from workbench.studies.search import BacktrackingSearch as BacktrackingSearch
     from workbench.studies.search.optimize import Searched as Searched
     from workbench.studies.search.optimize import search_optimize as search_optimize
+    from workbench.studies.zoo import find_zoo as find_zoo
 
 __getattr__, __all__ = door(
     __name__,
@@ -31,10 +33,12 @@ __getattr__, __all__ = door(
         "analysis.diff": "diff",
         "analysis.rule_activity": "contributions rule_table",
         "benchmarks": "benchmark",
+        "benchmarks.light": "demonstration",
         "devices.floors": "floors",
         "devices.peak": "peak",
         "experiments.registry": "read_study",
         "search": "BacktrackingSearch",
         "search.optimize": "Searched search_optimize",
+        "zoo": "find_zoo",
     },
 )

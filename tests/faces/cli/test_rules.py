@@ -18,7 +18,7 @@ def test_rules_are_listed_with_law_and_status(run):
     assert len(records) == len(lines) - 2
     assert {r["status"] for r in records} <= {"tested", "theorem"}
     theorems = sum(r["status"] == "theorem" for r in records)
-    assert lines[-1].endswith(f": {theorems} theorem, {len(records) - theorems} tested")
+    assert lines[-1].endswith(f": {theorems} theorems, {len(records) - theorems} tested")
     assert theorems >= 405
 
 
@@ -55,12 +55,12 @@ def laws(tmp_path):
 def test_verify_decides_every_rule_and_says_that_one_is_refuted(run, laws, tmp_path):
     code, out, _ = run("verify", laws, "--json", tmp_path / "out.json", "--one-by-one", "-j", 1, "--quiet")
     assert code == 1
-    assert "2 rules: 1 proved, 1 refuted" in out
+    assert "2 rules: 1 theorem, 1 refuted" in out
     assert re.search(r"in the e-graph: batch \d+\.\d\d s, one by one \d+\.\d\d s, ratio", out)
     records = json.loads((tmp_path / "out.json").read_text())
     assert [(r["rule"], r["name"], r["verdict"]) for r in records] == [
         (0, "square", "refuted"),
-        (1, "twice", "proved"),
+        (1, "twice", "theorem"),
     ]
     assert all(r["seconds"] >= 0 and r["evidence"] for r in records)
 
@@ -119,7 +119,7 @@ def test_a_file_with_one_law_that_is_not_a_rule_is_2_unless_one_is_refuted(run, 
     path.write_text("twice: relu(relu(x)) => relu(x)\nodd: frob(x) => x\n")
     code, out, err = run("verify", path, "-q")
     assert code == 2
-    assert "1 proved, 1 rejected" in out
+    assert "1 theorem, 1 rejected" in out
     assert err == "workbench: half.rules: 1 law cannot be read as a rule\n"
 
 
@@ -137,8 +137,8 @@ def test_verify_says_which_laws_have_a_stored_proof(run, laws, tmp_path):
     code, out, _ = run("verify", laws, "--json", tmp_path / "out.json", "--quiet")
     assert code == 0
     assert re.search(r"relu-twice +theorem", out)
-    assert re.search(r"1 +twice +proved", out)
-    assert "2 rules: 1 theorem, 1 proved;" in out
+    assert re.search(r"1 +twice +theorem", out)
+    assert "2 rules: 2 theorems;" in out
     assert [r["theorem"] for r in json.loads((tmp_path / "out.json").read_text())] == [True, False]
 
 

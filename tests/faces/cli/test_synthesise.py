@@ -25,7 +25,7 @@ def test_laws_are_written_and_compared(run, tmp_path):
     assert {"add-commutes", "relu-of-relu"} <= laws
     assert "1 derived, 0 not derived, 1 refuted" in text
     data = json.loads((tmp_path / "o.json").read_text())
-    assert {law["verdict"] for law in data["laws"]} <= {"proved", "tested"}
+    assert {law["verdict"] for law in data["laws"]} == {"tested"}
     assert (tmp_path / "t.jsonl").is_file()
 
 

@@ -95,7 +95,7 @@ def test_other_kinds_show_what_they_found(tmp_path, plan):
         changed = record | {"config": record["config"] | {"study": study}} | more
         return RunReport(tmp_path, changed, None).details
 
-    rules = {"verdicts": {"b": "refuted", "a": "proved"}}
+    rules = {"verdicts": {"b": "refuted", "a": "by axioms"}}
     assert details("verification", result=rules)["rule"].tolist() == ["a", "b"]
     rows = {"without": [{"rule": "a", "loss": 1.5}]}
     assert details("ablation", result=rows)["loss"].tolist() == [1.5]

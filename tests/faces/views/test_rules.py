@@ -58,7 +58,7 @@ def test_what_is_refuted_has_its_card_first_with_the_counterexample():
     verification = Verification(rules)
     verification.run()
     html = rule_table_html(workbench.studies.rule_table(rules, verification=verification))
-    assert html.index("wrong · refuted") < html.index("right · proved")
+    assert html.index("wrong · refuted") < html.index("right · tested")
     assert "differ at" in html
 
 

@@ -74,7 +74,7 @@ def test_its_law_is_judged_by_the_verifier(declared):
         [*own.laws(), *workbench.parse_rules("wrong: own_rms[eps=e](x, g) => mul(x, g)")]
     )
     check.run()
-    assert check["own-rms-is"].verdict in ("proved", "tested")
+    assert check["own-rms-is"].verdict == "tested"
     assert check["wrong"].verdict == "refuted"
 
 
@@ -91,7 +91,7 @@ commutes: own_gemm(x, y) => own_gemm(y, x)
     )
     check = workbench.laws.Verification(rules, axiom_set=(*axioms(), *own.laws()))
     check.run()
-    assert [check[r.name].verdict for r in rules] == ["proved", "proved", "refuted"]
+    assert [check[r.name].short for r in rules] == ["by axioms", "by axioms", "refuted"]
 
 
 def test_a_composite_is_found_in_a_graph_that_does_not_name_it(declared):
@@ -120,7 +120,7 @@ def test_laws_of_the_library_are_judged(name):
     try:
         check = workbench.laws.Verification(workbench.parse_rules(laws(library()[name])))
         check.run()
-        assert {v.verdict for v in check} <= {"proved", "tested"}
+        assert {v.verdict for v in check.verdicts} == {"tested"}
     finally:
         forget(name)
 

@@ -25,7 +25,7 @@ def test_the_general_law_is_kept_and_a_wrong_equation_is_not():
     right, wrong = judged(
         ("concat[axis=-1](relu(x), relu(y))", "relu(concat[axis=-1](x, y))"), ("matmul(x, y)", "matmul(y, x)")
     )
-    assert right.verdict.verdict == "proved"
+    assert right.verdict.by_axioms
     assert "axis=a" in format_rule(right.law)
     assert wrong.law is None
     assert wrong.decided
@@ -34,7 +34,7 @@ def test_the_general_law_is_kept_and_a_wrong_equation_is_not():
 @pytest.mark.slow
 def test_a_law_for_some_axes_only_is_not_generalised_to_all():
     (one,) = judged(("concat[axis=-2](matmul(x, y), matmul(z, y))", "matmul(concat[axis=-2](x, z), y)"))
-    assert one.verdict.verdict in ("proved", "tested")
+    assert one.verdict.verdict == "tested"
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def test_a_synthesis_finds_and_verifies_laws_of_several_outputs():
     (law,) = synthesis.joint
     assert law.rule.name == "matmul-and-matmul-as-slice-of-matmul"
     assert len(law.rule.sources) == 2
-    assert law.verdict.verdict in ("proved", "tested")
+    assert law.verdict.verdict == "tested"
     assert law.rule in tuple(synthesis.rules)
     assert law.rule not in synthesis.law_rules
     # As equations the laws of one output imply it.

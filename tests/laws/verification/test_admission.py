@@ -34,7 +34,7 @@ def forbid(monkeypatch):
 
 def test_right_rules_get_their_verdicts():
     found = judged(rules(RIGHT))
-    assert found.verdicts == {"right": "proved"}
+    assert found.verdicts == {"right": "tested"}
     assert [r.name for r in found] == ["right"]
 
 
@@ -50,7 +50,7 @@ def test_refuted_rules_are_refused_with_the_counterexample():
 def test_refuted_rules_are_kept_on_purpose_with_a_warning():
     with pytest.warns(RefutedRuleKept, match="rule wrong of mine is wrong but is applied nevertheless"):
         found = judged(rules(RIGHT + WRONG), keep_refuted=True)
-    assert found.verdicts == {"right": "proved", "wrong": "refuted"}
+    assert found.verdicts == {"right": "tested", "wrong": "refuted"}
 
 
 def test_a_verdict_is_found_once_per_content(monkeypatch):
@@ -86,7 +86,7 @@ def test_what_the_clock_ended_is_not_kept(monkeypatch):
     monkeypatch.setattr(admission, "SECONDS", 1e-9)
     assert judged(rules(RIGHT)).verdicts == {"right": "unknown"}
     monkeypatch.setattr(admission, "SECONDS", 60.0)
-    assert judged(rules(RIGHT)).verdicts == {"right": "proved"}
+    assert judged(rules(RIGHT)).verdicts == {"right": "tested"}
 
 
 CONV = "conv2d[strides=(1, 1), pads=(p, q, p, q), dilations=(1, 1), groups=g, act=none]"

@@ -72,7 +72,7 @@ def contradictions(verdicts, seed):
     rng, chosen = np.random.default_rng(seed), random.Random(seed)
     found = []
     for verdict in verdicts:
-        if verdict.verdict in ("proved", "tested"):
+        if verdict.verdict in ("theorem", "tested"):
             instance = wrong(verdict.rule, rng, chosen)
             if instance:
                 found.append((verdict.verdict, verdict.law, instance))

@@ -125,7 +125,7 @@ def test_a_verification_brings_its_counterexamples():
     verification = Verification(rules)
     verification.run()
     table = rule_table(rules, verification=verification)
-    assert (table["wrong"].verdict, table["right"].verdict) == ("refuted", "proved")
+    assert (table["wrong"].verdict, table["right"].verdict) == ("refuted", "tested")
     assert "differ at" in table["wrong"].counterexample
     assert table["right"].counterexample == ""
 

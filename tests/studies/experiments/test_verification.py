@@ -41,8 +41,8 @@ def test_both_ways_judge_alike(done):
     batch, single = (r["result"]["verdicts"] for r in records[:2])
     assert batch == single
     assert batch["wrong"] == "refuted"
-    assert batch["sums"] == "proved"
-    assert "None: every rule has the same verdict in both modes" in (plan.folder / "table.md").read_text()
+    assert batch["sums"] == "by axioms"
+    assert "None: every rule has the same evidence in both modes" in (plan.folder / "table.md").read_text()
 
 
 def test_the_row_counts_verdicts_and_tells_seconds(done):
@@ -54,7 +54,7 @@ def test_the_row_counts_verdicts_and_tells_seconds(done):
     assert (frame["proving_seconds"] <= frame["seconds"]).all()
     assert frame["status"].tolist() == ["finished"] * 4
     for record in records:
-        assert sum(record["row"][v] for v in ("proved", "tested", "refuted", "unknown", "rejected")) == len(
+        assert sum(record["row"][v] for v in ("tested", "refuted", "unknown", "rejected")) == len(
             record["result"]["verdicts"]
         )
 
@@ -74,7 +74,7 @@ def test_a_rule_judged_otherwise_is_named(done):
     frame, _ = render(plan)
     other = records[1] | {"result": {"verdicts": {**records[1]["result"]["verdicts"], "sums": "tested"}}}
     text = markdown(plan, frame, [records[0], other, *records[2:]])
-    assert "- three, sums: proved (batch), tested (one-by-one)" in text
+    assert "- three, sums: by axioms (batch), tested (one-by-one)" in text
     assert "None: every rule" not in text
 
 

@@ -67,7 +67,7 @@ def test_grouped_convolutions_are_merged_wrongly_without_a_guard(mode):
 def test_the_guarded_merge_is_sound_and_enlarges():
     verification = Verification(list(guarded_merges()))
     verification.run()
-    assert {v.verdict for v in verification.verdicts} <= {"proved", "tested"}
+    assert {v.verdict for v in verification.verdicts} == {"tested"}
     b = GraphBuilder("kernels")
     x = b.input("x", (1, 4, 4, 4))
     small = b.op("conv2d", x, b.weight((4, 4, 1, 1)), act="relu")

@@ -59,13 +59,13 @@ def _rows(unit: Unit) -> str:
 
 def _verify(unit: Unit) -> None:
     from workbench.kernels.accelerators.verify import verify_unit
-    from workbench.laws.verification.verdict import HOLDS
+    from workbench.rules.verdicts import TRUSTED
 
     verdicts = verify_unit(unit)
     show_table(("rule", "verdict", "evidence"), [(v.name, v.verdict, v.reason()) for v in verdicts])
-    wrong = [v.name for v in verdicts if v.verdict not in HOLDS]
+    wrong = [v.name for v in verdicts if v.verdict not in TRUSTED]
     if wrong:
-        stop(FAILED, f"rules that are neither proved nor tested: {', '.join(wrong)}")
+        stop(FAILED, f"rules that are neither theorems nor tested: {', '.join(wrong)}")
 
 
 # -- composite -----------------------------------------------------------------------------------------

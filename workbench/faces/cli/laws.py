@@ -59,7 +59,7 @@ def rules(
     """List rules with law, provenance and status."""
     check_results([json])
     from workbench.rules import rule_set, rule_sets
-    from workbench.rules.verdicts import VERDICTS
+    from workbench.rules.verdicts import counted
 
     if sets:
         counts = [(s, rule_set(s)) for s in rule_sets()]
@@ -75,8 +75,7 @@ def rules(
     headings = ("rule", "status", "provenance", "law")
     show_table(headings, [tuple(r[h if h != "rule" else "name"] for h in headings) for r in records])
     multi = sum(r["kind"] == "multi" for r in records)
-    found = [r["status"] for r in records]
-    known = ", ".join(f"{found.count(v)} {v}" for v in VERDICTS if v in found)
+    known = counted(r["status"] for r in records)
     typer.echo(f"{len(records)} rules of {set_}, {multi} of them multi-pattern: {known}")
 
 
@@ -198,7 +197,7 @@ def _print(
     verification: Verification, theorems: set[str], show: str | None, alone: Verification | None
 ) -> None:
     """Print the verdicts, or one rule, and the figures of the run; ``alone`` judged each rule by itself."""
-    from workbench.laws.verification.verdict import OUTCOMES
+    from workbench.laws.verification.verdict import verdict_counts
     from workbench.rules.verdicts import THEOREM
 
     verdicts = verification.verdicts
@@ -212,9 +211,8 @@ def _print(
             for v, known in zip(verdicts, shown, strict=True)
         ]
         show_table(("rule", "name", "verdict", "seconds", "evidence"), rows, right=[0, 3])
-    counts = ", ".join(f"{shown.count(v)} {v}" for v in (THEOREM, *OUTCOMES) if v in shown)
     typer.echo(
-        f"\n{len(verdicts)} rules: {counts}; {verification.seconds:.1f} s, "
+        f"\n{len(verdicts)} rules: {verdict_counts(verdicts, theorems)}; {verification.seconds:.1f} s, "
         f"of which {verification.prove_seconds:.2f} s proving in batch"
     )
     if alone is not None:
@@ -229,7 +227,7 @@ def _end(verification: Verification, contents: Contents, file: Path) -> None:
         names = ", ".join(v.name for v in verification.contradictions)
         stop(
             FAILED,
-            f"proved at some instances and refuted at another, so these or an axiom are wrong: {names}",
+            f"derived from axioms in some cases and refuted in another, so these or an axiom are wrong: {names}",
         )
     if verification.stop_reason is StopReason.INTERRUPTED:
         stop(INTERRUPTED, "interrupted: rules without a decision are listed as unknown")

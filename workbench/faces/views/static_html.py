@@ -69,11 +69,8 @@ def certificate_words(certificate: Certificate) -> list[tuple[str, str]]:
     found.append(("rounding", certificate.rounding_line()))
     found.append(("rules", certificate.rules_line()))
     limits = "This is evidence on random inputs, not a proof for all inputs."
-    kinds = set(certificate.rules.values())
-    if kinds == {"theorem"}:
+    if set(certificate.rules.values()) == {"theorem"}:
         limits += " Every rule behind this result is a theorem, for all extents and ranks."
-    elif kinds and kinds <= {"theorem", "proved"}:
-        limits += " Every rule that fired is proved for all inputs."
     found.append(("what it means", limits))
     return found
 
@@ -343,10 +340,11 @@ def _extraction(extraction: Extraction) -> str:
 
 # -- verification -----------------------------------------------------------------------------------
 def _verification(verification: Verification) -> str:
-    counts = ", ".join(f"{n} {verdict}" for verdict, n in verification.counts.items())
+    from workbench.laws.verification.verdict import verdict_counts
+
     rows = [(v.index, v.name, v.verdict, f"{v.seconds:.2f}", v.reason()) for v in verification.verdicts]
     rows.sort(key=lambda row: (WORST_FIRST.index(row[2]), row[0]))
-    note = f"{counts}; {_state(verification)}, {verification.seconds:.1f} s"
+    note = f"{verdict_counts(verification.verdicts)}; {_state(verification)}, {verification.seconds:.1f} s"
     return heading(f"Verification of {verification.name}", note) + table(
         ("rule", "name", "verdict", "seconds", "evidence"), rows
     )
@@ -354,13 +352,13 @@ def _verification(verification: Verification) -> str:
 
 def _synthesis(synthesis: Synthesis) -> str:
     laws = {law.rule: law for law in (*synthesis.laws, *synthesis.joint)}
-    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.verdict) for r in synthesis.rules]
+    rows = [(r.name, laws[r].verdict.law, laws[r].verdict.short) for r in synthesis.rules]
     funnel = synthesis.funnel()
     numbers = [tuple(str(cell) for cell in row) for row in funnel.to_numpy()]
     note = f"{len(rows)} laws; {_state(synthesis)}, {synthesis.seconds:.1f} s"
     return (
         heading(f"Synthesis from {synthesis.grammar.name}", note)
-        + table(("law", "equation", "verdict"), rows)
+        + table(("law", "equation", "evidence"), rows)
         + details("terms, classes, candidates", table(tuple(funnel.columns), numbers))
     )
 

@@ -1,5 +1,6 @@
 """Hardware units as text files: products and convolutions of a model are cut into their tiles."""
 
+from workbench.kernels.accelerators import glenside_rules as glenside_rules
 from workbench.kernels.accelerators.cost import AcceleratorCost as AcceleratorCost
 from workbench.kernels.accelerators.cost import Layer as Layer
 from workbench.kernels.accelerators.cost import Left as Left

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from workbench.laws.synthesis.grammar import known_to as known_to
     from workbench.laws.synthesis.grammar import read_grammar as read_grammar
     from workbench.laws.synthesis.synthesis import Synthesis as Synthesis
+    from workbench.laws.synthesis.synthesis import rules_text as rules_text
 
 __getattr__, __all__ = door(
     __name__,
     {
         "derivation": "Coverage",
         "grammar": "Grammar known_to read_grammar",
-        "synthesis": "Synthesis",
+        "synthesis": "Synthesis rules_text",
     },
 )

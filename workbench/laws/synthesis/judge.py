@@ -10,9 +10,10 @@ from workbench.laws.synthesis.anti_unification import Variants
 from workbench.laws.synthesis.conditions import equal_extents, fixed_extents, same_extents
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.refuting.refute import search
-from workbench.laws.verification.verdict import HOLDS, Verdict
+from workbench.laws.verification.verdict import Verdict
 from workbench.laws.verification.verify import Verification
 from workbench.rules.pattern import Compare, Rule
+from workbench.rules.verdicts import TRUSTED
 
 #: Instances of a first look at a law: most wrong laws fail here already.
 LOOK: Final = 6
@@ -83,7 +84,7 @@ def judge(
             verification.close()
         for n, rule, verdict in zip(turn, rules, verdicts, strict=True):
             tried[n].append(verdict)
-            if verdict.verdict in HOLDS:
+            if verdict.verdict in TRUSTED:
                 found[n] = Judged(rule, verdict, tuple(tried[n]), True)
     return [one or Judged(None, None, tuple(tried[n]), failed[n]) for n, one in enumerate(found)]
 

@@ -23,7 +23,7 @@ from workbench.laws.synthesis.outputs import Parts, parts_of, variants_of_parts
 from workbench.laws.synthesis.rewriting import Pair, Rewriting
 from workbench.laws.synthesis.shards import Mapper
 from workbench.laws.verification.evidence import Effort
-from workbench.laws.verification.verdict import HOLDS, Verdict
+from workbench.laws.verification.verdict import Verdict, verdict_counts
 from workbench.ops import TensorType
 from workbench.rules.pattern import App, Rule, subterms, tensor_variables
 from workbench.rules.ruleset import RuleSet
@@ -473,11 +473,11 @@ class Synthesis(Stepwise):
 
     def __repr__(self) -> str:
         state = self.stop_reason.value if self.stop_reason else "not finished"
-        verdicts = [f"{n} {v}" for v in HOLDS if (n := sum(x.verdict.verdict == v for x in self.laws))]
+        verdicts = verdict_counts([law.verdict for law in self.laws])
         terms = sum(level.terms for level in self.enumeration.levels)
         return (
             f"Synthesis {self.grammar.name!r}, {state}: {terms} terms of up to {self.size} operators, "
-            f"{len(self.laws)} laws ({', '.join(verdicts) or 'none'}), "
+            f"{len(self.laws)} laws ({verdicts or 'none'}), "
             f"{len(self.refuted)} candidates refuted, {self.seconds:.1f} s"
         )
 

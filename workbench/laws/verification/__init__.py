@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from workbench.laws.verification.admission import Sound as Sound
     from workbench.laws.verification.admission import sound_rules as sound_rules
     from workbench.laws.verification.evidence import Effort as Effort
+    from workbench.laws.verification.proving import axioms as axioms
     from workbench.laws.verification.refuting.cases import Counterexample as Counterexample
     from workbench.laws.verification.verdict import Verdict as Verdict
     from workbench.laws.verification.verify import Verification as Verification
@@ -20,6 +21,7 @@ __getattr__, __all__ = door(
     {
         "admission": "Sound sound_rules",
         "evidence": "Effort",
+        "proving": "axioms",
         "refuting.cases": "Counterexample",
         "verdict": "Verdict",
         "verify": "Verification",

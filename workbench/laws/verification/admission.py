@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.laws.verification.evidence import Effort
-from workbench.laws.verification.verdict import HOLDS, Verdict
+from workbench.laws.verification.verdict import Verdict
 from workbench.laws.verification.verify import Verification
 from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import CannotTravel, definition_of
@@ -147,8 +147,8 @@ def sound_rules(
 ) -> Sound:
     """Return the sound rules of a file or a set, judged as they are used: operands broadcast.
 
-    A refuted rule that holds in a region is kept with the region as its guard, if the guarded rule is
-    proved or tested.
+    A refuted rule that holds in a region is kept with the region as its guard, if the guarded rule
+    holds.
 
     Args:
         source: A file of rules, or the rules.
@@ -173,7 +173,7 @@ def sound_rules(
     again = Verification(narrowed, effort=effort, seed=seed, jobs=jobs)
     if narrowed:
         again.run(progress)
-    sound = {v.name: v for v in (*verdicts, *again.verdicts) if v.verdict in HOLDS}
+    sound = {v.name: v for v in (*verdicts, *again.verdicts) if v.verdict in TRUSTED}
     kept = [sound[v.name] for v in verdicts if v.name in sound]
     return Sound(
         RuleSet(

@@ -34,7 +34,7 @@ from workbench.laws.verification.refuting.refute import Findings, search
 from workbench.laws.verification.refuting.region import find_region
 from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
-from workbench.rules.verdicts import is_theorem
+from workbench.rules.verdicts import THEOREM, is_theorem
 from workbench.support import deadline
 
 #: Largest number of generic instances without a proof that are searched for counterexamples of their own.
@@ -195,7 +195,7 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
         place = f"{rule.file}, line {rule.line}: " if rule.line else ""
         return "rejected", {"reason": f"{place}the two sides have no type in common: {found.reason}"}
     if found.theorem:
-        return "proved", _agreed(settings, rule, found) | {"theorem": found.theorem, "all_cases": True}
+        return THEOREM, _agreed(settings, rule, found) | {"theorem": found.theorem, "all_cases": True}
     cases = [Corner(decisions_of(i), OPEN) for i in question.open_cases]
     corners = list(dict.fromkeys(cases))[:OPEN_CASES]
     if found.counterexample is None and question.proof is None:
@@ -210,7 +210,7 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
         more = _searched(settings, rule, 0, corners=at)
         if more.counterexample is not None:
             # A proof in generic cases is none for these numbers, so the axioms do not contradict themselves.
-            known = {} if question.proof is None else {"beyond": f"proved in {question.proof.cases} cases"}
+            known = {} if question.proof is None else {"beyond": f"by axioms in {question.proof.cases} cases"}
             evidence = _refutation(settings, replace(question, proof=None), more, at)
             # Draws seldom have such numbers, so they do not show in which region the rule holds.
             evidence.pop("region", None)
@@ -227,7 +227,7 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
             "sampled": proof.sampled,
             "all_cases": proof.complete,
         }
-        return "proved", evidence | _explained(settings, question)
+        return "tested", evidence | _explained(settings, question)
     if len(found.passed) < min(effort.enough, effort.draws):
         reason = f"{len(found.passed)} instances met in {found.tries} tries ({found.reason})"
         return "unknown", evidence | {"reason": reason}
@@ -292,7 +292,7 @@ def _refutation(
         evidence["region"] = {"condition": str(region), "draws": region.draws}
     if question.proof is not None:
         proof = question.proof
-        evidence["contradiction"] = f"proved at {proof.cases} instances in round {proof.round}"
+        evidence["contradiction"] = f"by axioms at {proof.cases} instances in round {proof.round}"
     return evidence
 
 

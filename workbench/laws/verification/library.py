@@ -30,7 +30,7 @@ from workbench.laws.verification.verdict import Verdict
 from workbench.laws.verification.verify import Verification
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import LEFT_OUT, SETS, load_rules
-from workbench.rules.verdicts import VERDICTS, as_verdict, combined, is_theorem, law_of, library, statuses
+from workbench.rules.verdicts import VERDICTS, combined, is_theorem, law_of, library, statuses
 from workbench.run.trace import StopReason
 from workbench.support.files import write_atomic
 
@@ -71,7 +71,7 @@ def record(verdict: Verdict) -> dict[str, Any]:
     """Return the part of a verdict that is recorded."""
     kept = ("draws", "error_bound", "region", "summary")
     known = {k: verdict.evidence[k] for k in kept if k in verdict.evidence}
-    return {"status": as_verdict(verdict.verdict), "law": verdict.law} | known
+    return {"status": verdict.verdict, "law": verdict.law} | known
 
 
 def _is_recorded(rule: Rule) -> bool:

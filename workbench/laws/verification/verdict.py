@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from workbench.rules.pattern import Rule
-from workbench.rules.verdicts import law_of
+from workbench.rules.verdicts import THEOREM, counted, law_of
 from workbench.run.display import Face
-
-#: What a verification finds. A batch proof from axioms, which Tensat's and TASO's verifiers give, makes a rule
-#: *proved*; in the library and in sets of rules it counts as a test (:func:`workbench.rules.verdicts.as_verdict`).
-OUTCOMES: Final = ("proved", "refuted", "tested", "unknown", "vacuous", "rejected")
-#: The outcomes with which a rule may be used.
-HOLDS: Final = ("proved", "tested")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Face):
-    """The verdict on one rule.
+    """The verdict on one rule, one of :data:`workbench.rules.verdicts.VERDICTS`.
 
-    ``proved``: for all types (``theorem`` in the evidence), or both sides meet in the e-graph at instances of
-    every case of the rule's typing; and no instance refutes the rule. ``refuted``: the sides of an instance
-    differ in exact arithmetic. ``tested``: neither proved nor refuted, on a stated number of instances.
-    ``unknown``: too few instances. ``vacuous``: both sides are the same term. ``rejected``: it is not a rule.
-    ``index`` is the rule's place in its file;
-    ``evidence`` is plain data.
+    ``theorem``: a proof for all types was found. ``tested``: a stated number of instances agree; if
+    ``by_axioms``, both sides also meet in an e-graph, in every case of the rule's typing. ``refuted``: the sides
+    of an instance differ in exact arithmetic. ``unknown``: too few instances. ``vacuous``: both sides are the
+    same term. ``rejected``: it is not a rule. ``index`` is the rule's place in its file; ``evidence`` is plain
+    data.
     """
 
     index: int
@@ -41,9 +35,14 @@ class Verdict(Face):
         return "" if self.rule is None else law_of(self.rule)
 
     @property
-    def sampled(self) -> int:
-        """Return the number of cases of a proof that were drawn at random."""
-        return int(self.evidence.get("sampled", 0))
+    def by_axioms(self) -> bool:
+        """Return whether a tested rule follows from axioms in its cases, as Tensat's and TASO's verifiers ask."""
+        return self.verdict == "tested" and "cases" in self.evidence
+
+    @property
+    def short(self) -> str:
+        """Return the verdict in a word or two for a list: it says which tested rules follow from axioms."""
+        return "by axioms" if self.by_axioms else self.verdict
 
     @property
     def complete(self) -> bool:
@@ -64,7 +63,7 @@ class Verdict(Face):
             "rule": self.index,
             "name": self.name,
             "verdict": self.verdict,
-            "all_cases": self.complete if self.verdict == "proved" else None,
+            "all_cases": self.complete if self.verdict == THEOREM or self.by_axioms else None,
             "seconds": round(self.seconds, 6),
             "law": self.law,
             "evidence": self.evidence,
@@ -75,14 +74,13 @@ class Verdict(Face):
         known = self.evidence
         if self.contradiction:
             return f"{known['contradiction']}, refuted at another: {known['summary']}"
-        if known.get("theorem"):
+        if self.verdict == THEOREM:
             return f"for all sizes, {known['theorem']} cases; {known['draws']} instances" + _apart(known)
-        if self.verdict == "proved":
-            text = f"round {known['round']}, {known['cases']} cases"
-            if not self.complete:
-                text += " (a sample)"
+        if self.by_axioms:
+            text = f"by axioms in {known['cases']} cases{'' if self.complete else ' (a sample)'}"
+            text += f", round {known['round']}"
             if known.get("axioms"):
-                text += ", by " + ", ".join(known["axioms"])
+                text += ": " + ", ".join(known["axioms"])
             return text + _apart(known)
         if self.verdict == "refuted":
             text = str(known["summary"])
@@ -94,7 +92,7 @@ class Verdict(Face):
             if known.get("floating"):
                 near = known["floating"]["tolerance"]
                 shown = f" in float64 within {near:.0e}, the weakest evidence"
-            return f"{known['draws']} instances{shown}; not proved: {known['reason']}" + _apart(known)
+            return f"{known['draws']} instances{shown}; not by axioms: {known['reason']}" + _apart(known)
         return str(known.get("reason", ""))
 
     def details(self) -> str:
@@ -112,6 +110,13 @@ class Verdict(Face):
 
     def __repr__(self) -> str:
         return f"{self.name} {self.verdict}: {self.reason()}"
+
+
+def verdict_counts(verdicts: Sequence[Verdict], theorems: Collection[str] = ()) -> str:
+    """Return the numbers of verdicts as text; rules named in ``theorems`` have a stored proof."""
+    text = counted(THEOREM if v.name in theorems else v.verdict for v in verdicts)
+    derived = sum(v.by_axioms and v.name not in theorems for v in verdicts)
+    return text.replace(" tested", f" tested ({derived} by axioms)") if derived else text
 
 
 def _apart(known: dict[str, Any]) -> str:

@@ -26,11 +26,12 @@ from workbench.laws.verification.evidence import (
 )
 from workbench.laws.verification.proving import Prover
 from workbench.laws.verification.refuting.refute import Findings
-from workbench.laws.verification.verdict import OUTCOMES, Verdict
+from workbench.laws.verification.verdict import Verdict, verdict_counts
 from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import install, packed
 from workbench.rules.pattern import Rule, operators_of
 from workbench.rules.symmetry import canonical
+from workbench.rules.verdicts import VERDICTS
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation import Limits
@@ -335,7 +336,7 @@ class Verification(Stepwise):
         again = []
         for number in (n for n in batch if self._first[n] != n):
             known = self._verdicts.get(self._first[number])
-            if known is not None and known.verdict in ("proved", "tested", "unknown"):
+            if known is not None and known.verdict in VERDICTS[:3]:
                 evidence = {"renaming_of": known.name} | known.evidence
                 self._verdicts[number] = self._verdict(number, known.verdict, evidence, 0.0)
             elif known is not None:  # with a counterexample and a region, or a place in the file, of its own
@@ -406,11 +407,16 @@ class Verification(Stepwise):
     def counts(self) -> dict[str, int]:
         """Return the number of rules per verdict."""
         found = self.verdicts
-        return {v: n for v in OUTCOMES if (n := sum(x.verdict == v for x in found))}
+        return {v: n for v in VERDICTS if (n := sum(x.verdict == v for x in found))}
+
+    @property
+    def by_axioms(self) -> int:
+        """Return the number of tested rules that follow from axioms."""
+        return sum(v.by_axioms for v in self.verdicts)
 
     @property
     def contradictions(self) -> list[Verdict]:
-        """Return the rules that were both proved and refuted."""
+        """Return the rules that follow from axioms in their cases and are refuted in another."""
         return [v for v in self.verdicts if v.contradiction]
 
     def __getitem__(self, name: str) -> Verdict:
@@ -428,7 +434,7 @@ class Verification(Stepwise):
 
     def __repr__(self) -> str:
         state = self.stop_reason.value if self.stop_reason else "not finished"
-        counts = ", ".join(f"{n} {v}" for v, n in self.counts.items())
+        counts = verdict_counts(self.verdicts)
         lines = [
             f"Verification of {self.name!r}: {state}, {self.seconds:.1f} s, "
             f"of them proving {self.prove_seconds:.2f} s",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.laws.theorems.store import chain_of, is_typed, why_no_theorem
 from workbench.rules.pattern import Rule, format_condition
 from workbench.rules.ruleset import RuleSet
-from workbench.rules.verdicts import THEOREM, law_of, statuses, verdict_of
+from workbench.rules.verdicts import THEOREM, counted, law_of, statuses, verdict_of
 from workbench.run.display import Face
 from workbench.run.trace import RuleStep, Trace
 from workbench.support.formatting import microseconds, thousands
@@ -194,8 +194,7 @@ class RuleTable(Face):
 
     def summary(self) -> str:
         """Return the counts in one line."""
-        counts = Counter(row.verdict for row in self.rows)
-        parts = [f"{len(self)} rules", *(f"{n} {verdict}" for verdict, n in sorted(counts.items()))]
+        parts = [f"{len(self)} rules", counted(row.verdict for row in self.rows)]
         if self.run:
             once = sum(row.matches == 1 for row in self.rows)
             made = sum(row.contribution is not None for row in self.rows)

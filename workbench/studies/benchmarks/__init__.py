@@ -8,6 +8,7 @@ from typing import Any, Final
 from workbench.graph import Graph
 from workbench.studies.benchmarks.convolutional import (
     inceptionv3,
+    mobilenetv1,
     mobilenetv2,
     nasneta,
     resnet50,
@@ -19,7 +20,7 @@ from workbench.studies.benchmarks.published import PUBLISHED, Published
 from workbench.studies.benchmarks.sequences import bert, nasrnn, transformer
 from workbench.support.plugins import Table
 
-__all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks"]
+__all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks", "mobilenetv1"]
 
 _NETWORKS: Final = Table[Callable[..., Graph]](
     "benchmark",

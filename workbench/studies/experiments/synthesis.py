@@ -35,7 +35,7 @@ class SynthesisStudy(Study):
     or a file whose laws are not found again, as far as a grammar has their operators; ``without`` are names
     of its files that are left out. ``against`` are files of rules, of which the tables report those that the
     laws imply. Without ``sizes`` each grammar has its own. ``seconds`` limits a synthesis. ``instances`` are
-    drawn at the end of each law that is not proved; with 0 there are none.
+    drawn at the end of each law that does not follow from axioms; with 0 there are none.
     """
 
     KIND: ClassVar[str] = "synthesis"
@@ -170,7 +170,7 @@ def synthesise_one(order: Order) -> Record:
     covers = {name: run.covers(rules[name], seed=order.seed) for name in rules}
     before = {name: Coverage(rules[name], known, seed=order.seed) for name in rules if known}
     result = {
-        "laws": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.laws},
+        "laws": {law.rule.name: [law.verdict.short, law.verdict.law] for law in run.laws},
         "covers": {
             name: {
                 **found.counts,
@@ -180,7 +180,7 @@ def synthesise_one(order: Order) -> Record:
             }
             for name, found in covers.items()
         },
-        "joint": {law.rule.name: [law.verdict.verdict, law.verdict.law] for law in run.joint},
+        "joint": {law.rule.name: [law.verdict.short, law.verdict.law] for law in run.joint},
         "rechecks": _rechecks(run, order.study.instances),
         "levels": run.funnel().to_dict("records"),
     }
@@ -210,10 +210,10 @@ def _processor() -> float:
 
 
 def _rechecks(run: Synthesis, instances: int) -> Record:
-    """Return the instances of each law that is not proved: how many passed, whether one failed."""
+    """Return the instances of each law that does not follow from axioms: how many passed, whether one failed."""
     from workbench.laws.synthesis.judge import recheck
 
-    open_laws = [law.rule for law in (*run.laws, *run.joint) if law.verdict.verdict != "proved"]
+    open_laws = [law.rule for law in (*run.laws, *run.joint) if not law.verdict.by_axioms]
     found = recheck(open_laws, instances) if instances else ()
     return {r.name: [r.passed, r.refuted, r.complete] for r in found}
 
@@ -227,15 +227,14 @@ def _row(run: Synthesis) -> Record:
         "open": int(funnel["open"].sum()),
         "laws": len(run.laws),
         "joint": len(run.joint),
-        "proved": sum(law.verdict.verdict == "proved" for law in run.laws),
-        "tested": sum(law.verdict.verdict == "tested" for law in run.laws),
+        "by_axioms": sum(law.verdict.by_axioms for law in run.laws),
         "refuted": len(run.refuted),
         "seconds": round(run.seconds, 2),
     }
 
 
 COLUMNS: Final = (
-    "grammar", "method", "repeat", "terms", "classes", "candidates", "open", "laws", "proved", "tested",
+    "grammar", "method", "repeat", "terms", "classes", "candidates", "open", "laws", "by_axioms",
     "joint", "refuted", "memory", "processor", "seconds", "status", "failed", "notes",
 )  # fmt: skip
 
@@ -250,7 +249,7 @@ PUBLISHED_GENERATOR: Final = (
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    return run_table(records, COLUMNS, COLUMNS[2:13])
+    return run_table(records, COLUMNS, COLUMNS[2:12])
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
@@ -282,9 +281,7 @@ def _funnel(records: Sequence[Record]) -> str:
     rows = []
     for record in records:
         row: dict[str, Any] = record["row"]
-        numbers = [
-            str(row[c]) for c in ("terms", "classes", "candidates", "open", "laws", "proved", "tested")
-        ]
+        numbers = [str(row[c]) for c in ("terms", "classes", "candidates", "open", "laws", "by_axioms")]
         numbers.append(str(row.get("joint", "")))
         cost = [
             f"{row['memory']} MiB",
@@ -293,7 +290,7 @@ def _funnel(records: Sequence[Record]) -> str:
             str(row["status"]),
         ]
         rows.append([str(row["grammar"]), str(row["method"]), *numbers, *cost])
-    head = ["grammar", "terms of", "terms", "classes", "candidates", "open", "laws", "proved", "tested"]
+    head = ["grammar", "terms of", "terms", "classes", "candidates", "open", "laws", "of them by axioms"]
     return lines([*head, "joint", "memory", "processor", "seconds", "ended by"], rows)
 
 
@@ -364,18 +361,18 @@ def _source(record: Record, name: str, rule: str) -> str:
 
 def _laws(record: Record) -> str:
     row, result = record["row"], record["result"]
-    rows = [[name, f"`{law}`", verdict] for name, (verdict, law) in result["laws"].items()]
-    parts = [f"### {row['grammar']}, {row['method']}", lines(["law", "equation", "verdict"], rows)]
-    joint = [[name, f"`{law}`", verdict] for name, (verdict, law) in result.get("joint", {}).items()]
+    rows = [[name, f"`{law}`", evidence] for name, (evidence, law) in result["laws"].items()]
+    parts = [f"### {row['grammar']}, {row['method']}", lines(["law", "equation", "evidence"], rows)]
+    joint = [[name, f"`{law}`", evidence] for name, (evidence, law) in result.get("joint", {}).items()]
     if joint:
-        parts += ["Laws of several outputs:", lines(["law", "equations", "verdict"], joint)]
+        parts += ["Laws of several outputs:", lines(["law", "equations", "evidence"], joint)]
     checks = result.get("rechecks", {})
     if checks:
         refuted = sorted(name for name, (_, wrong, _) in checks.items() if wrong)
         fewest = min(passed for passed, _, _ in checks.values())
         said = f"refuted: {', '.join(refuted)}" if refuted else "none is refuted"
         parts.append(
-            f"The {len(checks)} laws that are tested and not proved were evaluated once more, each on at "
+            f"The {len(checks)} laws that do not follow from axioms were evaluated once more, each on at "
             f"least {fewest} further instances: {said}."
         )
     return "\n\n".join(parts)

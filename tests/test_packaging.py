@@ -99,6 +99,10 @@ def test_what_is_imported_is_declared_and_the_reverse():
     declared = {Requirement(d).name.replace("-", "_") for d in PROJECT["project"]["dependencies"]}
     extras = {
         "torch",
+        "matplotlib",
+        "ortools",
+        "pyarrow",
+        "scipy",
         "graphviz",
         "pygraphviz",
         "anywidget",

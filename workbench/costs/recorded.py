@@ -16,6 +16,7 @@ from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.store import Measurement
 from workbench.graph import Graph
 from workbench.support.files import write_atomic
+from workbench.support.messages import require
 
 _COLUMNS = ("instance", "median_us", "spread_us", "runs")
 
@@ -33,9 +34,7 @@ def save_table(
     the date; its entry ``roofline`` names the analytic device whose figures, scaled, estimate instances that
     the table lacks.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    pa, pq = (require(name, "parquet") for name in ("pyarrow", "pyarrow.parquet"))
     rows = sorted(table.items())
     columns = ([k for k, _ in rows], *([getattr(m, f) for _, m in rows] for f in Measurement.__slots__))
     kinds = (pa.string(), pa.float64(), pa.float64(), pa.int64())
@@ -58,9 +57,7 @@ class RecordedCost(CostModel):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RecordedCost:
         """Read a table; raise :class:`CostTableError` if the file is not one."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        pa, pq = (require(name, "parquet") for name in ("pyarrow", "pyarrow.parquet"))
         try:
             data = pq.read_table(path)
             meta = {k: str(v) for k, v in json.loads(data.schema.metadata[b"workbench.costs"]).items()}

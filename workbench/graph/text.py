@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from workbench.ops import spec_of
 from workbench.ops.inputs_and_opaque import NAMED
+from workbench.support.messages import require
 
 if TYPE_CHECKING:
     import graphviz
@@ -64,12 +64,7 @@ def quoted(text: str) -> str:
 
 def dot_source(name: str, statements: Iterable[str]) -> graphviz.Source:
     """Return statements as ``graphviz.Source``; raise ImportError if the package graphviz is missing."""
-    try:
-        graphviz: Any = import_module("graphviz")
-    except ImportError:
-        raise ImportError(
-            "to_dot() needs the package graphviz: pip install 'tamago-workbench[notebook]'"
-        ) from None
+    graphviz = require("graphviz", "notebook")
     body = "\n".join(f"  {line}" for line in (*_STYLE, *statements))
     return graphviz.Source(f"digraph {quoted(name)} {{\n{body}\n}}\n")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from workbench.run.display import Face
+from workbench.support.messages import require
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
@@ -227,9 +228,7 @@ class Trace(Face):
                 file.write(("\n".join(lines) + "\n").encode())
 
     def _write_parquet(self, file: IO[bytes]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        pa, pq = (require(name, "parquet") for name in ("pyarrow", "pyarrow.parquet"))
         number, count, text = pa.float64(), pa.int64(), pa.string()
         rule = pa.struct({"rule": text, "matches": count, "seconds": number, "e_nodes": count})
         sizes = {"index": count, "seconds": number, "e_nodes": count, "e_classes": count}
@@ -260,9 +259,7 @@ class Trace(Face):
 
     @classmethod
     def _load_parquet(cls, file: Path) -> Trace:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        pa, pq = (require(name, "parquet") for name in ("pyarrow", "pyarrow.parquet"))
         try:
             table = pq.read_table(file)
             meta = json.loads((table.schema.metadata or {})[b"trace"])

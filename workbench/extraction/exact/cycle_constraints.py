@@ -12,6 +12,7 @@ import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Final
 
 import numpy as np
@@ -148,6 +149,8 @@ class Separator:
         loose: Sequence[int],
         until: float,
     ) -> Iterator[list[int]]:
+        if find_spec("scipy") is None:  # of the extra `solvers`; the bound then rises by branching alone
+            return
         from scipy.sparse import csr_matrix
         from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 

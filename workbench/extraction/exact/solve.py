@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Final
 
 from workbench.extraction.exact.cuts import solve_by_cuts
@@ -28,6 +29,7 @@ from workbench.extraction.reduce.dominators import must_sets
 from workbench.extraction.reduce.dual_ascent import affordable, climb, highest_bound
 from workbench.extraction.reduce.presolve import ROUNDS, presolve
 from workbench.extraction.result import Ending, Limit
+from workbench.support.messages import require
 from workbench.support.processes import SOLVER_MEMORY
 
 #: Parts with at most this many selections are enumerated.
@@ -108,6 +110,9 @@ def solve(
     Yields:
         The state before any solver runs, and at every improvement; the last one is the outcome.
     """
+    if solver == "cp-sat":
+        require("ortools", "solvers")
+    solvers = SOLVERS[solver] if find_spec("ortools") else SOLVERS["highs"]
     until = time.perf_counter() + seconds
     ready = time.perf_counter() + (PREPARATION_TIME_SHARE if effort.nodes is None else 1.0) * seconds
     pieces = tighten(split(problem, ready), incumbent, ready, gap=GOOD_SHARE * effort.gap)
@@ -148,7 +153,7 @@ def solve(
             found = _at_once(job, bounds[k], solver, share)
         if found is None:
             job = Job(part, must, picks[k], until - time.perf_counter())
-            race = Race(job, SOLVERS[solver], memory)
+            race = Race(job, solvers, memory)
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best.picked, max(bounds[k], race.best.bound)
                 yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.best.formulas)

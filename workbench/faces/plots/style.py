@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.support.messages import require
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -68,6 +70,7 @@ _STYLE: Any = {
 @contextmanager
 def paper_style() -> Iterator[None]:
     """Set the project's style inside the ``with`` block, and restore matplotlib's settings after it."""
+    require("matplotlib", "plots")
     import matplotlib as mpl
 
     # Not rc_context: it would also undo settings made by the import of pyplot, such as the backend.
@@ -106,9 +109,9 @@ def figure_png(draw: Callable[[Axes], object], size: tuple[float, float]) -> byt
 
 
 def _saved(draw: Callable[[Axes], object], size: tuple[float, float], **options: Any) -> bytes:
-    from matplotlib.figure import Figure
-
     with paper_style():
+        from matplotlib.figure import Figure
+
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
         buffer = io.BytesIO()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 from workbench.faces.views.compare import comparison_html
@@ -252,6 +253,8 @@ def figure(plot: Callable[[Any, Axes], object], thing: object, size: tuple[float
         size: Width and height in inches.
         text: The alternative text.
     """
+    if not find_spec("matplotlib"):
+        return paragraph(f"No plot of {text}: matplotlib is not installed (tamago-workbench[plots]).")
     from workbench.faces.plots import figure_svg
 
     return picture(figure_svg(lambda ax: plot(thing, ax), size), text, kind="svg")

@@ -18,6 +18,7 @@ from workbench.kernels.composites.index import (
     parts,
 )
 from workbench.kernels.composites.index import Read as Read
+from workbench.ops.elementwise import erf
 from workbench.ops.exact import Arithmetic
 
 
@@ -217,12 +218,6 @@ def _fma(x: Any, y: Any, z: Any) -> Any:
     return np.add(np.multiply(x, y), z)
 
 
-def _erf(x: Any) -> Any:
-    from scipy.special import erf
-
-    return np.asarray(erf(x), np.asarray(x).dtype)
-
-
 _POLYNOMIAL, _ORDERED = Arithmetic.POLYNOMIAL, Arithmetic.ORDERED
 _RATIONAL, _DIGITS = Arithmetic.RATIONAL, Arithmetic.DIGITS
 
@@ -246,7 +241,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
         Function("sin", 1, np.sin, "Sin", "sin", Arithmetic.FLOATS, "the sine"),
         Function("cos", 1, np.cos, "Cos", "cos", Arithmetic.FLOATS, "the cosine"),
         Function("tanh", 1, np.tanh, "Tanh", "tanh", _DIGITS, "the hyperbolic tangent"),
-        Function("erf", 1, _erf, "Erf", "erf", _DIGITS, "the error function"),
+        Function("erf", 1, erf, "Erf", "erf", _DIGITS, "the error function"),
         Function("less", 2, np.less, "Less", "lt", _ORDERED, "whether a < b", "<", truth=True),
         Function("atmost", 2, np.less_equal, "LessOrEqual", "le", _ORDERED, "whether a <= b", "<=", True),
         Function("equal", 2, np.equal, "Equal", "eq", _ORDERED, "whether a = b", "==", truth=True),

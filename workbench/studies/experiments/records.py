@@ -15,6 +15,7 @@ import numpy as np
 
 from workbench.optimizer.record import to_row
 from workbench.optimizer.result import Result
+from workbench.support.messages import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,6 +180,7 @@ def _read_file(file: Path) -> pd.DataFrame:
         raise FileNotFoundError(f"{file}: there is no such file")
     try:
         if file.suffix == ".parquet":
+            require("pyarrow", "parquet")
             return pd.read_parquet(file)
         if file.suffix == ".csv":
             return pd.read_csv(file)

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,7 +91,10 @@ def provenance() -> dict[str, Any]:
     from workbench.optimizer.record import versions
 
     return {
-        "versions": {**versions(), **{name: version(name) for name in ("ortools", "numpy")}},
+        "versions": {
+            **versions(),
+            **{name: version(name) for name in ("ortools", "numpy") if find_spec(name)},
+        },
         "commit": commit(),
         "machine": {
             "cpus": os.cpu_count(),

@@ -17,7 +17,7 @@ reference.write_runs(DOCS / "generated" / "site")
 live.write_views(DOCS / "generated" / "site" / "views")
 
 project = "tamago workbench"
-author = "the authors of tamago workbench"
+author = "the tamago workbench contributors"
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = [
@@ -86,7 +86,7 @@ SEARCHED = {
     "docs/how-to/target": "own target, runtime",
     "docs/how-to/torch-compile": "torch.compile, training",
     "docs/how-to/torch-tensorflow": "Hugging Face, HuggingFace, transformers, PyTorch, TensorFlow, Keras, BERT",
-    "docs/online": "Binder, Colab",
+    "docs/online": "Binder, Colab, Docker, container",
     "docs/views": "widgets, stepper, Voilà, ipywidgets, dashboard",
     "rules/README": "rules, rule library, theorems",
 }

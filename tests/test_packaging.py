@@ -69,6 +69,14 @@ def test_binder_installs_the_project_with_extras_and_a_python_that_exist():
         assert (ROOT / opened).is_file()
 
 
+def test_the_container_has_a_python_and_programs_that_exist():
+    text = (ROOT / "Dockerfile").read_text()
+    (python,) = re.findall(r"^FROM python:([\d.]+)-slim$", text, re.MULTILINE)
+    assert python in SpecifierSet(PROJECT["project"]["requires-python"])
+    for program in re.findall(r"bin/\w+", text):
+        assert (ROOT / program).is_file()
+
+
 def test_pins_that_have_reasons_hold():
     wanted = pyproject_requirements()
     assert "13.2.0" in wanted["egglog"].specifier

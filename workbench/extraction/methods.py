@@ -23,7 +23,6 @@ from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, ROUNDS, Effe
 from workbench.extraction.registry import OWN, TENSAT, checked_choice
 from workbench.extraction.result import DIED, Ending, Limit, Status
 from workbench.run.trace import RuleStep, StepKind
-from workbench.support.messages import require
 from workbench.support.processes import SOLVER_MEMORY
 
 #: ``auto`` stops when neither cost nor bound has moved by this share for so many seconds; a large problem has more
@@ -294,8 +293,6 @@ def _race(
 ) -> Generator[StepKind, None, Race]:
     """Run one solver by itself on a problem without reductions, and return the finished race."""
     kept, name = s.kept, solver.partition(":")[0]
-    if name == "cp-sat":
-        require("ortools", "solvers")
     race = Race(Job(problem, None, start, max(0.01, s.seconds())), (solver,), s.memory)
     for _ in race.run(patience):
         kept.bound = race.best.bound

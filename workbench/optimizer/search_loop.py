@@ -310,8 +310,6 @@ def _merging_greedily(job: Job, saturation: Saturation, seconds: float) -> tuple
 
 def _merging(job: Job, saturation: Saturation, seconds: float, cheapest: Callable[..., Solution]) -> Run:
     """Extract by ``cheapest`` and merge the extracted operators in turn; return the best extraction."""
-    from workbench.extraction.exact.solve import load_solver
-
     stages = job.stages
     began = stages.seconds.get("extraction", 0.0)
 
@@ -324,7 +322,7 @@ def _merging(job: Job, saturation: Saturation, seconds: float, cheapest: Callabl
             with stages("snapshot", quiet=True):
                 egraph = saturation.egraph()
             with stages("engine", quiet=True):
-                load_solver()
+                import highspy  # noqa: F401 (outside any timed solve)
             found = _extracted(job, saturation, egraph, left, cheapest)
         except KeyboardInterrupt:
             if best is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from importlib.util import find_spec
+from types import ModuleType
 
 
 def one_line(error: object, most: int | None = 200) -> str:
@@ -19,15 +20,12 @@ def one_line(error: object, most: int | None = 200) -> str:
     return " ".join(str(error).split())[:most] or type(error).__name__
 
 
-def require(module: str, extra: str) -> Any:
+def require(module: str, extra: str) -> ModuleType:
     """Import an optional module; raise ImportError, which names the extra that has it, if it is not installed."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError:
-        package = module.partition(".")[0]
-        raise ImportError(
-            f"{package} is not installed (try pip install 'tamago-workbench[{extra}]')"
-        ) from None
+    package = module.partition(".")[0]
+    if find_spec(package) is None:
+        raise ImportError(f"{package} is not installed (try pip install 'tamago-workbench[{extra}]')")
+    return import_module(module)
 
 
 def nearest(name: object, known: Iterable[object], cutoff: float = 0.6) -> str:

@@ -130,7 +130,7 @@ class Separator:
         """Return violated formulas; ``x`` are the values of candidates, ``y`` those of e-classes."""
         found = self.founded(x)
         loose = [c for c in self.cyclic if y[c] - found.get(c, 0.0) > MIN_VIOLATION]
-        if not loose:
+        if not loose or not find_spec("scipy"):  # of the extra `solvers`
             return []
         formulas = []
         for loop in sorted({tuple(sorted(s)) for s in self._cuts(x, y, found, loose, until)}):
@@ -149,8 +149,6 @@ class Separator:
         loose: Sequence[int],
         until: float,
     ) -> Iterator[list[int]]:
-        if find_spec("scipy") is None:  # of the extra `solvers`; the bound then rises by branching alone
-            return
         from scipy.sparse import csr_matrix
         from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 

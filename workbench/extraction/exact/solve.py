@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
@@ -29,7 +30,6 @@ from workbench.extraction.reduce.dominators import must_sets
 from workbench.extraction.reduce.dual_ascent import affordable, climb, highest_bound
 from workbench.extraction.reduce.presolve import ROUNDS, presolve
 from workbench.extraction.result import Ending, Limit
-from workbench.support.messages import require
 from workbench.support.processes import SOLVER_MEMORY
 
 #: Parts with at most this many selections are enumerated.
@@ -39,7 +39,8 @@ EASY_SECONDS: Final = 0.5
 #: Small parts of at least this many candidates are solved by cutting planes.
 MIN_CUT_SIZE: Final = 50
 #: The solvers of each method; CP-SAT's local searches share a core with its proof.
-SOLVERS: Final = {"portfolio": ("highs", "cp-sat:2"), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
+_CP_SAT: Final = ("cp-sat:2",) if find_spec("ortools") else ()  # of the extra `solvers`
+SOLVERS: Final = {"portfolio": ("highs", *_CP_SAT), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
 #: Largest share of the time for splitting a problem, reducing its parts and their must-sets.
 PREPARATION_TIME_SHARE: Final = 0.25
 #: Parts with fewer candidates are not tightened, those with more take too long to improve.
@@ -73,15 +74,10 @@ class Exact:
     cuts: int = 0
 
 
-def load_solver() -> None:
-    """Import HiGHS, outside any timed solve."""
-    import highspy  # noqa: F401
-
-
 def begin_loading() -> None:
-    """Start :func:`load_solver` in the background, for example during saturation."""
+    """Start to import HiGHS in the background, for example during saturation."""
     if "highspy" not in sys.modules:
-        threading.Thread(target=load_solver, name="load_solver", daemon=True).start()
+        threading.Thread(target=import_module, args=["highspy"], daemon=True).start()
 
 
 def solve(
@@ -110,9 +106,6 @@ def solve(
     Yields:
         The state before any solver runs, and at every improvement; the last one is the outcome.
     """
-    if solver == "cp-sat":
-        require("ortools", "solvers")
-    solvers = SOLVERS[solver] if find_spec("ortools") else SOLVERS["highs"]
     until = time.perf_counter() + seconds
     ready = time.perf_counter() + (PREPARATION_TIME_SHARE if effort.nodes is None else 1.0) * seconds
     pieces = tighten(split(problem, ready), incumbent, ready, gap=GOOD_SHARE * effort.gap)
@@ -153,7 +146,7 @@ def solve(
             found = _at_once(job, bounds[k], solver, share)
         if found is None:
             job = Job(part, must, picks[k], until - time.perf_counter())
-            race = Race(job, solvers, memory)
+            race = Race(job, SOLVERS[solver], memory)
             for _ in race.run(patience):
                 picks[k], bounds[k] = race.best.picked, max(bounds[k], race.best.bound)
                 yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.best.formulas)

@@ -256,6 +256,17 @@ def test_a_call_without_time_returns_the_original():
     assert result.summary()["ended"] == result.ended
 
 
+def test_reading_that_does_not_end_is_given_up(monkeypatch):
+    def endless(*_, **__):
+        while True:
+            pass
+
+    monkeypatch.setattr(pipeline, "open_model", endless)
+    monkeypatch.setattr(pipeline, "READING_SECONDS", 0.1)
+    with pytest.raises(TimeoutError, match=r"must be read within 0.2 s, got no end \(try seconds=2\)"):
+        workbench.optimize("model.onnx", seconds=0.2)
+
+
 def test_the_limit_ends_a_certificate(monkeypatch):
     def endless(*given, **options):
         while True:

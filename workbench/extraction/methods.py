@@ -94,12 +94,9 @@ class Search:
         )
 
     def moment(self, share: float) -> float:
-        """Return the moment (of ``time.perf_counter``) at which a share of the remaining time is spent.
-
-        It is the end if work is limited, so that the result does not depend on the time.
-        """
-        now = time.perf_counter()
-        return now + (share if self.effort.nodes is None else 1.0) * max(0.0, self.until - now)
+        """Return the moment at which a share of the remaining time is spent, or all of it if work is limited."""
+        share = share if self.effort.nodes is None else 1.0
+        return (now := time.perf_counter()) + share * max(0.0, self.until - now)
 
     def seconds(self) -> float:
         """Return the seconds that remain."""

@@ -273,8 +273,9 @@ class Constants:
         nodes = self._graph.nodes
         node = nodes[root]
         large = node.op != "weight" and node.tensor.nbytes >= _LARGE
-        read = [n.attr("name") for i in self._below(root) if (n := nodes[i]).op == "weight"] if large else ()
-        term = (*at, replacements(), *(self._graph.weights[name] for name in read))
+        below = postorder((root,), lambda i: nodes[i].inputs) if large else []
+        read = [self._graph.weights[nodes[i].attr("name")] for i in below if nodes[i].op == "weight"]
+        term = (*at, replacements(), *read)
         if large and (known := _STORED.get(term)) is not None:
             return known
         if node.op == "concat":  # parts are rounded before they are copied: half of the bytes
@@ -286,9 +287,6 @@ class Constants:
         if large:
             _STORED[term] = stored
         return stored
-
-    def _below(self, root: int) -> list[int]:
-        return postorder((root,), lambda i: self._graph.nodes[i].inputs)
 
     def forget_large(self) -> None:
         """Drop large computed values: in float64 they take twice the memory of the weights."""

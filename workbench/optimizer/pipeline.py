@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -28,11 +29,14 @@ from workbench.optimizer.settings import Settings, recorded
 from workbench.rules import RuleSet
 from workbench.run.progress import Progress, Stages, seen_in_notebooks
 from workbench.run.settings import changed, takes_settings
-from workbench.support.deadline import TimeUp, deadline
+from workbench.support.deadline import OutOfTime, TimeUp, deadline
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     from workbench.devices.ranking import Ranking
+
+#: Seconds that a model may take to be read if the limit of the call is shorter.
+READING_SECONDS: Final = 10.0
 
 #: Up to this size the trace also gets the best cost after every step.
 HISTORY_E_NODES = 20_000
@@ -101,6 +105,7 @@ def optimize(
             in a ``.rules`` file.
         UnknownName: (a LookupError) if no accelerator has the name.
         DeviceMissing: if the target of ``measure`` or the timing is not there.
+        OutOfTime: (a TimeoutError) if the model is not read within ``seconds``, or 10 s if these are fewer.
 
     """
     settings = changed(settings or Settings(), changes, "optimize")
@@ -108,7 +113,7 @@ def optimize(
     if accelerator is not None:
         rules, cost = _for_accelerator(accelerator, rules, cost)
     stages = Stages(progress)
-    with stages("import"):
+    with stages("import"), _reading(max(settings.seconds, READING_SECONDS)):
         from workbench.saturation.process import warm
 
         warm()  # the engine's process starts while the rest is imported and model and rules are read
@@ -133,6 +138,17 @@ def optimize(
             return replace(result, seconds=stages.ordered())
         assert choice.certificate is not None
         job = job.without(culprits, choice.certificate.reason)
+
+
+@contextmanager
+def _reading(seconds: float) -> Iterator[None]:
+    """Raise OutOfTime if the block, which reads a model, takes more than its seconds."""
+    try:
+        with deadline(time.perf_counter() + seconds):
+            yield
+    except TimeUp:
+        why = f"the model must be read within {seconds:g} s, got no end (try seconds={10 * seconds:g})"
+        raise OutOfTime(why) from None
 
 
 def _chosen(job: Job, run: Run) -> tuple[Ranking | None, Choice, tuple[str, ...], bool]:

@@ -130,27 +130,23 @@ class _Root:
 
 @dataclass(slots=True, eq=False)
 class _Cutting:
-    """Cutting planes for one problem: the bound so far, and the candidates that are not ruled out.
-
-    ``relaxations`` is the number of relaxations that may still be solved, if they are limited.
-    """
+    """Cutting planes for one problem: the bound so far, candidates not ruled out, relaxations still allowed."""
 
     root: _Root
     scale: float
     cost: float
     bound: float
     alive: list[bool]
-    relaxations: int | None = None
+    relaxations: float = math.inf
 
     def run(self, until: float) -> Iterator[float]:
         """Add rows until the bound rises no more; yield every new bound."""
         root, n = self.root, len(self.root.problem.nodes)
         now, ascents = time.perf_counter(), RESTART_ASCENTS if root.known else ROOT_ASCENTS
-        if self.relaxations is not None:
-            ascents = max(2, ascents * SMALL_SIZE // max(n, SMALL_SIZE))
-        timed = self.relaxations is None and n >= SMALL_SIZE
-        for turn in range(ascents):
-            if turn > 1 and timed and time.perf_counter() > now + ASCENT_SHARE * (until - now):
+        timed = self.relaxations == math.inf
+        most = now + (ASCENT_SHARE if timed and n >= SMALL_SIZE else 1.0) * (until - now)
+        for turn in range(ascents if timed else max(2, ascents * SMALL_SIZE // max(n, SMALL_SIZE))):
+            if turn > 1 and time.perf_counter() > most:
                 break
             rng = None if turn < 2 else root.rng
             look = HEIGHT_PERIOD if turn % 3 == 1 else 0
@@ -163,11 +159,8 @@ class _Cutting:
         separator: Separator | None = None
         bounds = [0.0]
         for turn in range(1_000_000):
-            if self.relaxations is not None:
-                if self.relaxations <= 0:
-                    return
-                self.relaxations -= 1
-            solved = root.solve(until)
+            self.relaxations -= 1
+            solved = root.solve(until) if self.relaxations >= 0 else None
             if solved is None or time.perf_counter() > until:
                 return
             value, columns, reduced = solved
@@ -226,7 +219,7 @@ def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: in
     until = time.perf_counter() + job.seconds
     last = time.perf_counter() + (TIME_SHARE if nodes is None else 1.0) * job.seconds
     size = max(len(job.problem.nodes), SMALL_SIZE)
-    relaxations = None if nodes is None else max(2, FEW_RELAXATIONS * SMALL_SIZE**2 // size**2)
+    relaxations = math.inf if nodes is None else max(2, FEW_RELAXATIONS * SMALL_SIZE**2 // size**2)
     best, part, must = Best.of(job, link), job.problem, job.must
     sets: list[tuple[int, ...]] = []
     for turn in range(MAX_RESTARTS):

@@ -374,8 +374,7 @@ def _tightened(
         start = part.picked(set(taken.values()))
     if part.cost_of(start) >= cost and times < MAX_TIGHTENINGS:
         return [(part, start)]
-    rounds = FEW_ROUNDS if gap else ROUNDS
-    reduced, _ = presolve(reduced, part.cost_of(start), until=until, rounds=rounds)
+    reduced, _ = presolve(reduced, part.cost_of(start), until=until, rounds=FEW_ROUNDS if gap else ROUNDS)
     if len(reduced.nodes) == len(part.nodes) or not times:
         return [(part, start)]
     return tighten(split(reduced, until), part.taken(start), until, times - 1, gap)

@@ -43,6 +43,19 @@ def test_another_weight_is_seen_from_there_on():
     assert found.before.counts()["kept"] == 1
 
 
+def test_rounding_of_folded_weights_is_no_difference(tmp_path):
+    b, random = workbench.GraphBuilder("normalised"), np.random.default_rng(0)
+    x = b.input("x", (1, 8, 6, 6))
+    inner = b.op("conv2d", x, b.weight(data=random.random((8, 8, 3, 3), "f4")), pads=1)
+    norm = b.op("batchnorm", inner, *(b.weight(data=1 + random.random(8, "f4")) for _ in range(4)))
+    graph = b.graph({"y": b.op("relu", norm)})
+    workbench.optimize(graph).save(tmp_path / "b.onnx")
+    found = diff(graph, tmp_path / "b.onnx")
+    ends = found.before.graph.output_ids[0], found.after.graph.output_ids[0]
+    assert found.partners(ends[1]) == (ends[0],)
+    assert "removed" in found.before.marks
+
+
 def test_values_that_do_not_vary_are_related_by_their_terms():
     def graph(last):
         b = workbench.GraphBuilder("constants")

@@ -71,11 +71,14 @@ def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
 def comparison_data(comparison: Comparison) -> dict[str, Any]:
     """Return the data of the viewer: both graphs with marks; operators of one e-class or value correspond."""
     panes = [graph_pane(side.graph, notes, title=said) for said, side, notes in _sides(comparison)]
+    by_rules = comparison.derivations is not None
+    rows = [list(row) for row in rules_of(comparison)]
+    title = f"{' and '.join(comparison.sides)}, by {comparison.by}"
     return viewer_data(
-        f"{comparison.name}: {' and '.join(comparison.sides)}, by {comparison.by}",
+        f"{comparison.name}: {title}" if by_rules else title,
         panes,
         legend={m: MARKS[m] for m in ("removed", "rewritten", "added")},
-        table={"columns": list(RULE_COLUMNS), "rows": [list(row) for row in rules_of(comparison)]},
+        table={"columns": list(RULE_COLUMNS), "rows": rows} if by_rules else None,
         unit="µs",
     )
 

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from workbench.certification.inputs import random_inputs
-from workbench.certification.regions import Correspondence, matched
 from workbench.costs.analytic import AnalyticCost
 from workbench.costs.pricing import node_instances
 from workbench.frontends import load_model, opaque_runner
 from workbench.graph import Graph
+from workbench.graph.evaluate import OpaqueRunner, values
 from workbench.studies.analysis.comparison import Comparison, Side
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Weights of at most so many bytes are compared whole if they are all equal numbers, as others are by their sums.
 SMALL: Final = 1 << 12
+#: The largest difference of the figures of values that look equal: weights that were folded are rounded.
+CLOSE: Final = 1e-5
 
 
 def diff(
@@ -51,7 +55,7 @@ def diff(
     graphs = [first, second]
     inputs = _inputs(first, second, seed)
     opaque = opaque_runner() if any(g.opaques for g in graphs) else None
-    numbers = _completed(graphs, matched(first, second, inputs, opaque), inputs)
+    numbers = _completed(graphs, _related(graphs, inputs, opaque), inputs)
     terms = [_terms(graph, found) for graph, found in zip(graphs, numbers, strict=True)]
     before, after = (
         _side(graphs[k], numbers[k], terms[k], numbers[1 - k], terms[1 - k], alone)
@@ -78,13 +82,49 @@ def _inputs(a: Graph, b: Graph, seed: int) -> dict[str, Any]:
     return found | {m: found[n] for n, m in pairs}
 
 
-def _completed(graphs: list[Graph], known: Correspondence, inputs: Mapping[str, Any]) -> list[list[int]]:
+def _related(graphs: list[Graph], inputs: Mapping[str, Any], opaque: OpaqueRunner | None) -> list[list[int]]:
+    """Return a number for every node of both graphs; nodes of values that look equal have the same one.
+
+    Values that do not vary, and those that no output needs, have -1.
+    """
+    known: dict[object, tuple[list[np.ndarray], list[int]]] = {}
+    sides, count = [], 0
+    for graph in graphs:
+        found = [-1] * len(graph)
+        for i, value in values(graph, inputs, precise=True, opaque=opaque):
+            figures = _figures(value)
+            if figures is None:
+                continue
+            rows, numbers = known.setdefault(graph.nodes[i].type, ([], []))
+            off = np.abs(np.array(rows) - figures).max(axis=1) if rows else np.array([np.inf])
+            nearest = int(off.argmin())
+            if off[nearest] > CLOSE:
+                nearest, count = len(rows), count + 1
+                rows.append(figures)
+                numbers.append(count)
+            found[i] = numbers[nearest]
+        sides.append(found)
+    return sides
+
+
+def _figures(value: object) -> np.ndarray | None:
+    """Return four figures of a value, of the order of 1 but for its norm; None for a value that does not vary."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiu" or value.size < 2:
+        return None
+    data = value.reshape(-1).astype(np.float64)
+    norm = float(np.sqrt(data @ data))
+    if not np.isfinite(norm) or norm == 0 or float(np.ptp(data)) <= CLOSE * norm / np.sqrt(data.size):
+        return None
+    places = np.arange(data.size, dtype=np.float64)
+    sums = (data @ np.cos(0.7 * places), data @ np.sin(1.3 * places), data @ np.cos(2.1 * places + 1))
+    return np.array([np.log(norm), *(float(s) / norm for s in sums)])
+
+
+def _completed(graphs: list[Graph], known: list[list[int]], inputs: Mapping[str, Any]) -> list[list[int]]:
     """Return the numbers of both graphs, with numbers for values that do not vary: of equal terms, equal ones."""
     table: dict[Any, int] = {}
-    first = 1 + max((*known.original, *known.optimised), default=-1)
-    sides = []
-    for graph, given in zip(graphs, (known.original, known.optimised), strict=True):
-        found = list(given)
+    first = 1 + max((n for side in known for n in side), default=-1)
+    for graph, found in zip(graphs, known, strict=True):
         for i, node in enumerate(graph.nodes):
             if found[i] >= 0:
                 continue
@@ -97,8 +137,7 @@ def _completed(graphs: list[Graph], known: Correspondence, inputs: Mapping[str, 
             elif -1 in key[-1]:
                 continue
             found[i] = table.setdefault(key, first + len(table))
-        sides.append(found)
-    return sides
+    return known
 
 
 def _terms(graph: Graph, numbers: list[int]) -> list[Any]:

@@ -118,9 +118,9 @@ def _runs(
 
 def _best_run(kinds: Sequence[int], pieces: Sequence[tuple[int, ...]], k: int) -> tuple[int, int]:
     """Return the period and count of the run starting at ``k`` that saves the most nodes."""
-    best, saved = (1, 1), 0
+    best, saved, size = (1, 1), 0, 0
     for period in range(1, (len(kinds) - k) // 2 + 1):
-        size = sum(len(pieces[k + p]) for p in range(period))
+        size += len(pieces[k + period - 1])
         count = 1
         while kinds[k : k + period] == kinds[k + count * period : k + (count + 1) * period]:
             count += 1

@@ -23,6 +23,7 @@ root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
     "notebooks/*.ipynb",
+    "notebooks/README.md",
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",

@@ -31,7 +31,7 @@ STAGES: Final = (
     ("terms", GREY),
     ("classes", SKY),
     ("candidates", BLUE),
-    ("verified", ORANGE),
+    ("judged", ORANGE),
     ("laws", VERMILION),
 )
 _LABEL: Final[Mapping[str, Any]] = {"ha": "center", "va": "bottom", "fontsize": 6, "rotation": 90}
@@ -40,7 +40,8 @@ _LABEL: Final[Mapping[str, Any]] = {"ha": "center", "va": "bottom", "fontsize": 
 def funnel_data(trace: Trace) -> pd.DataFrame:
     """Return the numbers of a synthesis' trace, one row per size of terms.
 
-    ``verified`` candidates are those that the laws found so far did not imply. ``laws`` are those kept.
+    ``judged`` candidates are those that the laws found so far did not imply. ``laws`` are those that hold; some
+    follow from laws found later, and are not kept.
     """
     import pandas as pd
 
@@ -48,10 +49,10 @@ def funnel_data(trace: Trace) -> pd.DataFrame:
     for step in trace:
         counts = step.counts
         if step.kind is StepKind.ENUMERATION:
-            found.append({**counts, "verified": 0, "laws": 0})
+            found.append({**counts, "judged": 0, "laws": 0})
         elif step.kind is StepKind.CHOICE and found:
             found[-1]["laws"] += counts["kept"]
-            found[-1]["verified"] += counts["kept"] + counts["refuted"]
+            found[-1]["judged"] += counts["kept"] + counts["refuted"]
     return pd.DataFrame(found, columns=["size", *(name for name, _ in STAGES)])
 
 
@@ -74,7 +75,9 @@ def plot_funnel(trace: Trace, ax: Axes | None = None) -> Axes:
         ax.set_ylabel("number")
         ax.legend(ncols=len(STAGES), loc="upper center", fontsize=7, frameon=False)
         name = trace.meta.get("grammar", "a grammar")
-        ax.set_title(f"Synthesis from {name}: {data['laws'].sum()} laws verified")
+        kept = [s.counts["kept"] for s in trace if s.kind is StepKind.REDUCTION and "dropped" in s.counts]
+        rest = f", {kept[-1]} kept" if kept else ""
+        ax.set_title(f"Synthesis from {name}: {data['laws'].sum()} laws found{rest}")
     return ax
 
 

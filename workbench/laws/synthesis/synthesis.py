@@ -477,7 +477,7 @@ class Synthesis(Stepwise):
         terms = sum(level.terms for level in self.enumeration.levels)
         return (
             f"Synthesis {self.grammar.name!r}, {state}: {terms} terms of up to {self.size} operators, "
-            f"{len(self.laws)} laws ({verdicts or 'none'}), "
+            f"{len(self.laws)} laws{': ' if verdicts else ''}{verdicts}, "
             f"{len(self.refuted)} candidates refuted, {self.seconds:.1f} s"
         )
 

@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+import workbench
 from workbench.studies.experiments.blocking import (
     BlockingStudy,
     block_one,
     make_plan,
     markdown,
+    network,
     outcome,
     table,
 )
@@ -23,6 +25,17 @@ def test_the_study_of_glenside_has_a_run_of_every_set_of_rules_on_every_unit(tmp
     plan = make_plan(study, ROOT / "experiments", tmp_path)
     assert len(plan.runs) == len(study.networks) * len(study.units) * len(study.methods)
     assert plan.runs[0].name == "mobilenetv1-systolic64:generic"
+
+
+def test_a_network_may_be_a_model_file(tmp_path):
+    workbench.save_onnx(workbench.benchmark("squeezenet"), tmp_path / "mine.onnx")
+    study = BlockingStudy(networks=("mine.onnx",), units=("systolic64",))
+    (run, *_) = make_plan(study, tmp_path, tmp_path / "out").runs
+    assert run.name.startswith("mine-systolic64")
+    assert run.config["network"]["file"] == "mine.onnx"
+    assert network(str(tmp_path / "mine.onnx")).operators()["conv2d"] > 0
+    with pytest.raises(StudyError, match=r"networks: .*gone.onnx"):
+        make_plan(BlockingStudy(networks=("gone.onnx",), units=("systolic64",)), tmp_path, tmp_path)
 
 
 @pytest.mark.parametrize(

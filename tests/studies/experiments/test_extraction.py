@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import workbench
 from tests.studies.experiments.studies import SHARED, write_egraph, write_study
 from workbench.studies.experiments import extraction as extraction_study
 from workbench.studies.experiments.config import StudyError
@@ -191,6 +192,20 @@ def test_a_network_is_grown_by_our_rules(tmp_path):
     assert record["e_graph"]["iterations"] <= 3
     assert "analytic" in record["e_graph"]["cost_source"]
     assert record["row"]["cost"] < record["e_graph"]["original_cost"]
+
+
+def test_a_network_may_be_a_model_file(tmp_path):
+    workbench.save_onnx(workbench.benchmark("squeezenet"), tmp_path / "mine.onnx")
+    file = tmp_path / "grown.yaml"
+    file.write_text(
+        "kind: extraction\ninstances:\n  networks: [mine.onnx, gone.onnx]\n  saturation: {iterations: 1}\n"
+        "methods: [tree]\n"
+    )
+    plan = make_plan(read_study(file), tmp_path, tmp_path / "results")
+    assert "gone.onnx" in plan.skipped[0]
+    (record,) = sweep(plan, plan.runs)
+    assert record["row"]["e_nodes"] > 20
+    assert record["config"]["instance"]["network"]["file"] == "mine.onnx"
 
 
 @pytest.mark.slow

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from workbench.run.settings import same
 from workbench.saturation.limits import Limits
-from workbench.studies.experiments.config import Study, StudyError, check_given, check_names
+from workbench.studies.experiments.config import (
+    Study,
+    StudyError,
+    check_given,
+    check_names,
+    is_file_name,
+    resource,
+    title,
+)
 from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
 from workbench.studies.experiments.tables import about, cell, lines, missing, run_table, seconds_text
 from workbench.support.formatting import thousands
@@ -36,7 +44,7 @@ MOBILENET: Final = "mobilenetv1"
 class BlockingStudy(Study):
     """A study that puts the products of every network on every hardware unit by every set of rules.
 
-    ``networks`` are published networks or ``mobilenetv1``; ``units`` are names of
+    ``networks`` are published networks, ``mobilenetv1`` or model files; ``units`` are names of
     :func:`workbench.kernels.accelerators.units`, or files. ``e_nodes`` and ``seconds`` limit each saturation. With
     ``certify`` every result is compared with its original.
     """
@@ -57,7 +65,8 @@ class BlockingStudy(Study):
         from workbench.studies.benchmarks import benchmarks
 
         check_given(networks=self.networks, units=self.units, methods=self.methods)
-        check_names("networks", "network", self.networks, [*benchmarks(), MOBILENET])
+        published = [name for name in self.networks if not is_file_name(name)]
+        check_names("networks", "network", published, [*benchmarks(), MOBILENET])
         check_names("methods", "method of blocking", self.methods, METHODS)
         for name in self.units:
             try:
@@ -82,13 +91,17 @@ def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
 def _runs(study: BlockingStudy, home: Path) -> Iterator[tuple[Run, Call]]:
     from workbench.kernels.accelerators import unit
 
-    for network, name, method in product(study.networks, study.units, study.methods):
+    for given, name, method in product(study.networks, study.units, study.methods):
+        model, model_config, absent = resource(given, home)
+        if absent:
+            raise StudyError(f"networks: {absent}")
+        network = title(given)
         place = str(home / name) if name.endswith(".toml") else name
         known = Path(name).stem
         for repeat, seed in repeats(study.repeats, study.seed):
             config = {
                 "study": "blocking",
-                "network": network,
+                "network": model_config,
                 "unit": repr(unit(place)),  # another file of its name is another run
                 "method": method,
                 "e_nodes": study.e_nodes,
@@ -98,7 +111,7 @@ def _runs(study: BlockingStudy, home: Path) -> Iterator[tuple[Run, Call]]:
             }
             columns = {"network": network, "unit": known, "by": "saturation"}
             run = Run(f"{network}-{known}", method, config, 2 * study.seconds, seed, repeat)
-            yield run, Call((study, network, place, method, seed), columns, study.grace)
+            yield run, Call((study, model, place, method, seed), columns, study.grace)
 
 
 def outcome(record: Record) -> str:
@@ -112,7 +125,11 @@ def outcome(record: Record) -> str:
 
 # -- in the process of a run ---------------------------------------------------------------------------
 def network(name: str) -> Graph:
-    """Return a published network, or MobileNet-v1."""
+    """Return a published network, MobileNet-v1, or the network of a model file."""
+    if is_file_name(name):
+        from workbench.frontends import load_model
+
+        return load_model(name)
     from workbench.studies.benchmarks import benchmark
     from workbench.studies.benchmarks.convolutional import mobilenetv1
 

@@ -19,7 +19,10 @@ from workbench.studies.experiments.config import (
     check_given,
     check_names,
     filled,
+    is_file_name,
+    resource,
     sha256,
+    title,
     unset,
 )
 from workbench.studies.experiments.plan import Plan, Record, Run, Task, Tell
@@ -64,8 +67,8 @@ class Instances:
     """The e-graphs of a study.
 
     ``files`` are glob patterns of egraph-serialize JSON files, relative to the study's own folder;
-    ``${NAME}`` is replaced by the environment variable. ``networks`` are published networks, whose e-graphs
-    are grown with the settings ``saturation``.
+    ``${NAME}`` is replaced by the environment variable. ``networks`` are published networks or model files, whose
+    e-graphs are grown with the settings ``saturation``.
     """
 
     files: tuple[str, ...] = ()
@@ -75,7 +78,7 @@ class Instances:
     def __post_init__(self) -> None:
         from workbench.studies.benchmarks import benchmarks
 
-        check_names("networks", "network", self.networks, benchmarks())
+        check_names("networks", "network", [n for n in self.networks if not is_file_name(n)], benchmarks())
         check_double("files", self.files)
 
 
@@ -116,11 +119,12 @@ SETTINGS: Final = ExtractionStudy
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """An e-graph of the study: its name, its origin in the run's settings, and its file or None."""
+    """An e-graph of the study: its name, its origin in the run's settings, and its file or that of its model."""
 
     name: str
     origin: Mapping[str, Any]
     file: Path | None = None
+    model: str = ""
 
 
 def make_plan(study: ExtractionStudy, home: Path, folder: Path) -> Plan:
@@ -166,7 +170,13 @@ def _instances(wanted: Instances, home: Path) -> tuple[list[Instance], list[str]
             origin = {"sha256": sha256(file)}
             found[name] = Instance(name, origin, file)
     grown = asdict(wanted.saturation)
-    networks = [Instance(name, {"network": name, **grown}) for name in wanted.networks]
+    networks = []
+    for given in wanted.networks:
+        model, config, reason = resource(given, home)
+        if reason:
+            skipped.append(reason)
+        else:
+            networks.append(Instance(title(given), {"network": config, **grown}, model=model))
     return [*found.values(), *networks], skipped
 
 
@@ -273,19 +283,20 @@ def prepare(instance: Instance) -> tuple[bytes, Record]:
         egraph, costs = load_json(instance.file)
         figures: dict[str, Any] = {"cost_source": "the file's own"}
     else:
-        egraph, costs, figures = _grow(instance.origin)
+        egraph, costs, figures = _grow(instance.model, instance.origin)
     pickled = pickle.dumps((egraph, costs), protocol=pickle.HIGHEST_PROTOCOL)
     return pickled, {"e_nodes": len(egraph), "e_classes": egraph.n_classes, **figures}
 
 
-def _grow(origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+def _grow(model_name: str, origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     from workbench.costs import graph_cost, price_egraph
     from workbench.costs.registry import cost_model
+    from workbench.frontends import load_model
     from workbench.rules import rule_set
     from workbench.saturation import Saturation
     from workbench.studies.benchmarks import benchmark
 
-    graph = benchmark(origin["network"])
+    graph = load_model(model_name) if is_file_name(model_name) else benchmark(model_name)
     limits = Limits(
         origin["e_nodes"],
         origin["seconds"],

@@ -87,22 +87,23 @@ def _related(graphs: list[Graph], inputs: Mapping[str, Any], opaque: OpaqueRunne
 
     Values that do not vary, and those that no output needs, have -1.
     """
-    known: dict[object, tuple[list[np.ndarray], list[int]]] = {}
-    sides, count = [], 0
+    sizes = Counter(node.type for graph in graphs for node in graph.nodes)
+    known = {kind: (np.full((n, 4), np.inf), [0]) for kind, n in sizes.items()}
+    first = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
+    sides = []
     for graph in graphs:
         found = [-1] * len(graph)
         for i, value in values(graph, inputs, precise=True, opaque=opaque):
-            figures = _figures(value)
+            figures, kind = _figures(value), graph.nodes[i].type
             if figures is None:
                 continue
-            rows, numbers = known.setdefault(graph.nodes[i].type, ([], []))
-            off = np.abs(np.array(rows) - figures).max(axis=1) if rows else np.array([np.inf])
-            nearest = int(off.argmin())
-            if off[nearest] > CLOSE:
-                nearest, count = len(rows), count + 1
-                rows.append(figures)
-                numbers.append(count)
-            found[i] = numbers[nearest]
+            rows, count = known[kind]
+            off = np.abs(rows[: count[0]] - figures).max(axis=1)
+            nearest = int(off.argmin()) if len(off) else 0
+            if not len(off) or off[nearest] > CLOSE:
+                nearest, count[0] = count[0], count[0] + 1
+                rows[nearest] = figures
+            found[i] = first[kind] + nearest
         sides.append(found)
     return sides
 

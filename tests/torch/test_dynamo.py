@@ -455,7 +455,7 @@ def test_a_search_whose_time_was_up_is_not_kept():
     torch._dynamo.reset()
     eager(model)(x)
     first, second = report(model).parts
-    assert first.gain == 1
+    assert first.handed_on == "nothing cheaper was found before the time was up"
     assert second.gain > 1
 
 

@@ -117,7 +117,8 @@ def backend(
         part = replace(part, before=found.before, after=found.after, laws=found.laws)
         cheaper = found.graph(source)
         if cheaper is None:
-            part = replace(part, handed_on="nothing cheaper was found")
+            when = " before the time was up" if found.cut else ""
+            part = replace(part, handed_on=f"nothing cheaper was found{when}")
         else:
             rewritten = write(source, cheaper)
             if frozen:
@@ -202,7 +203,8 @@ def traced(module: fx.GraphModule, arguments: Sequence[Any]) -> fx.GraphModule:
 class Found:
     """What a search found: prices in microseconds, the laws, and the operators of a cheaper graph if there is one.
 
-    An operator is its name, its operands and its attributes; ``outputs`` are the results by name.
+    An operator is its name, its operands and its attributes; ``outputs`` are the results by name. ``cut`` tells that
+    the time was up.
     """
 
     before: float
@@ -210,6 +212,7 @@ class Found:
     laws: tuple[str, ...] = ()
     operators: tuple[tuple[str, tuple[int, ...], tuple[Any, ...]], ...] = ()
     outputs: tuple[tuple[str, int], ...] = ()
+    cut: bool = False
 
     def graph(self, source: TorchGraph) -> Graph | None:
         """Return the cheaper graph of the one that was searched, or None.
@@ -253,7 +256,7 @@ def improved(source: TorchGraph, options: Options, training: bool) -> Found:
     try:
         return Found(*remembered("torch", given, lambda: _searched(source, rules, cost, options)))
     except _Unfinished as unfinished:
-        return Found(*unfinished.args)
+        return replace(Found(*unfinished.args), cut=True)
 
 
 class _Unfinished(Exception):

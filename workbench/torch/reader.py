@@ -106,8 +106,10 @@ def is_effect(node: fx.Node) -> bool:
 
 
 def storage_of(node: fx.Node) -> int | None:
-    """Return the identity of the memory of a node's tensor, or None."""
+    """Return the identity of the memory of a node's tensor, or None; raise :class:`NotRead` inside of ``vmap``."""
     value = node.meta.get("val")
+    if isinstance(value, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(value):
+        raise NotRead("a value inside of a transform such as vmap")
     return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else None
 
 

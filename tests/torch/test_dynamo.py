@@ -84,11 +84,11 @@ def steps(model, call, arguments, count=3):
     return losses, {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-def same_training(model, *arguments, **options):
+def same_training(model, *arguments, count=3, **options):
     """Train a model with and without the backend, and compare losses, gradients and buffers."""
     ours = copy.deepcopy(model)
-    expected, gradients = steps(model, model, arguments)
-    losses, found = steps(ours, eager(ours, **options), arguments)
+    expected, gradients = steps(model, model, arguments, count)
+    losses, found = steps(ours, eager(ours, **options), arguments, count)
     assert losses == pytest.approx(expected, rel=1e-4)
     assert found.keys() == gradients.keys()
     for name, gradient in gradients.items():
@@ -121,6 +121,12 @@ def test_the_entry_point_is_found_without_an_import():
     x = torch.randn(2, 20, 32)
     call = torch.compile(model, backend="workbench", options={"then": "eager", "strict": True})
     torch.testing.assert_close(call(x), model(x))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.2], ids=["alone", "dropout"])
+def test_the_losses_of_fifty_steps_agree(p):
+    (part,) = same_training(LastPosition(p=p), torch.randn(2, 20, 32), count=50)
+    assert part.gain > 1
 
 
 def test_the_stream_of_random_numbers_is_the_same():
@@ -293,6 +299,57 @@ def test_hooks_of_parameters_see_their_gradients():
     assert seen == [pytest.approx(model.wide.weight.grad.norm().item())]
 
 
+def test_hooks_of_modules_run_and_see_what_they_see_without_the_backend():
+    def run(make):
+        torch.manual_seed(0)
+        model, seen = LastPosition(), []
+        model.norm.register_forward_hook(lambda _, given, found: found * 2)
+        model.wide.register_full_backward_hook(lambda _, inner, outer: seen.append(outer[0].norm().item()))
+        make(model)(torch.ones(2, 20, 32)).sum().backward()
+        return [*seen, *(p.grad.norm().item() for p in model.parameters())]
+
+    assert run(lambda model: eager(model)) == pytest.approx(run(lambda model: model), rel=1e-4)
+
+
+def test_what_an_input_is_a_view_of_gets_its_gradient():
+    model, x = LastPosition(), torch.randn(40, 32, requires_grad=True)
+    other = x.detach().clone().requires_grad_()
+    eager(model)(x.view(2, 20, 32)).sum().backward()
+    model(other.view(2, 20, 32)).sum().backward()
+    torch.testing.assert_close(x.grad, other.grad)
+
+
+def test_a_transform_of_functions_is_handed_on():
+    class Mapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return torch.vmap(lambda row: torch.tanh(row @ self.inner.weight))(x)[:, -1:]
+
+    (part,) = same_training(Mapped(), torch.randn(3, 8))
+    assert "vmap" in part.handed_on
+
+
+def test_a_condition_on_data_trains():
+    class Either(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+        def forward(self, x):
+            def more(v):
+                return self.a(v) * 2
+
+            def less(v):
+                return self.b(v) + 1
+
+            return torch.cond(x.sum() > 0, more, less, (x,))[:, -1:]
+
+    same_training(Either(), torch.rand(3, 8))
+
+
 def test_a_condition_on_data_is_handed_on():
     class Either(nn.Module):
         def __init__(self):
@@ -457,6 +514,30 @@ def test_a_search_whose_time_was_up_is_not_kept():
     first, second = report(model).parts
     assert first.handed_on == "nothing cheaper was found before the time was up"
     assert second.gain > 1
+
+
+def test_a_search_that_gains_goes_deeper(monkeypatch):
+    from workbench.torch import dynamo
+
+    limits = []
+
+    class Found:
+        cost_before, cost_after, stop_reason = 10.0, 8.0, dynamo.StopReason.E_NODE_LIMIT
+        graph, dynamic, rules = None, None, ()
+
+    def search(*_, e_nodes, **__):
+        limits.append(e_nodes)
+        return Found()
+
+    monkeypatch.setattr("workbench.optimizer.pipeline.optimize", search)
+    for after, count in ((8.0, 2), (10.0, 1)):
+        limits.clear()
+        Found.cost_after = after
+        torch._dynamo.reset()
+        model = LastPosition()
+        torch.compile(model, backend=backend, options={"then": "eager"})(torch.randn(2, 24 + count, 32))
+        assert len(limits) == count
+    assert dynamo.DEEPER > 1
 
 
 def test_options_are_checked():

@@ -42,6 +42,9 @@ GAIN: Final = 0.05
 #: The limit on e-nodes of a small graph.
 LEAST_E_NODES: Final = 1000
 
+#: If something is gained within the limit on e-nodes, the search has so many times as many.
+DEEPER: Final = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -56,7 +59,8 @@ class Options:
         rules: The rules, as :func:`workbench.optimize` takes them.
         device: The device whose roofline prices the operators.
         seconds: The limit on the search for a better graph.
-        growth: The limit on its e-nodes, as a multiple of the graph's nodes.
+        growth: The limit on its e-nodes, as a multiple of the graph's nodes; if something is gained within it, it is
+            raised once.
         seed: The seed of the check.
     """
 
@@ -250,7 +254,7 @@ def improved(source: TorchGraph, options: Options, training: bool) -> Found:
         repr(graph.outputs),
         cost.source,
         *map(repr, rules),
-        repr(options.growth),
+        repr((options.growth, DEEPER)),
         *symbols,
     )
     try:
@@ -268,7 +272,8 @@ def _searched(source: TorchGraph, rules: RuleSet, cost: CostModel, options: Opti
     from workbench.optimizer.pipeline import optimize
 
     graph, sizes = source.graph, source.sizes
-    result = optimize(
+    search = partial(
+        optimize,
         sizes.model(graph) if sizes.hints else graph,
         sizes=sizes.hints or None,
         rules=rules,
@@ -276,17 +281,23 @@ def _searched(source: TorchGraph, rules: RuleSet, cost: CostModel, options: Opti
         certify=False,
         time=False,
         seconds=options.seconds,
-        e_nodes=max(LEAST_E_NODES, options.growth * len(graph)),
         seed=options.seed,
     )
-    before, after = result.cost_before, result.cost_after
+    e_nodes = max(LEAST_E_NODES, options.growth * len(graph))
+    result = search(e_nodes=e_nodes)
+    before, after, stop = result.cost_before, result.cost_after, result.stop_reason
+    if stop is StopReason.E_NODE_LIMIT and after <= before * (1 - GAIN):
+        deeper = search(e_nodes=DEEPER * e_nodes)
+        stop = deeper.stop_reason
+        if deeper.cost_after < after:
+            result, after = deeper, deeper.cost_after
     found: tuple[Any, ...] = before, before
     if after <= before * (1 - GAIN):
         term = result.graph if result.dynamic is None else result.dynamic.graph
         assert term is not None
         operators = tuple((n.op, n.inputs, n.attrs) for n in term.nodes)
         found = before, after, result.rules, operators, term.outputs
-    if result.stop_reason in (StopReason.TIME_LIMIT, StopReason.INTERRUPTED):
+    if stop in (StopReason.TIME_LIMIT, StopReason.INTERRUPTED):
         raise _Unfinished(*found)
     return found
 

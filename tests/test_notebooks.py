@@ -26,6 +26,7 @@ SMALL = {
     "12-systolic-array": {"image": 32, "e_nodes": 1500},
     "13-composites": {"rows": 32, "width": 64, "seconds": 0.5},
     "14-fewer-multiplications": {"layers": "16x8", "seconds": 0.2},
+    "15-train-a-segformer": {"side": 64, "steps": 2},
 }
 #: How many figures a notebook draws.
 FIGURES = {
@@ -43,7 +44,10 @@ FIGURES = {
     "12-systolic-array": 2,
     "13-composites": 1,
     "14-fewer-multiplications": 2,
+    "15-train-a-segformer": 1,
 }
+#: What a notebook imports that need not be installed.
+NEEDED = {"15-train-a-segformer": ("torch", "transformers")}
 #: The file that a notebook writes, in the folder that git ignores.
 WRITTEN = {"01-optimise-a-model": "out/optimised.onnx", "05-compare-graphs": "out/comparison.html"}
 #: A committed notebook has at most this many bytes, like docs/execute_notebooks.py says.
@@ -165,6 +169,8 @@ def test_the_index_says_of_every_notebook_what_one_learns_and_how_long_it_takes(
 def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
     if path.stem == "06-headline" and not (ROOT / "results" / "headline").is_dir():
         pytest.skip("results/headline is not stored (workbench run experiments/headline.yaml)")
+    for name in NEEDED.get(path.stem, ()):
+        pytest.importorskip(name, reason=f"{name} is not installed")
     run(path, tmp_path, SMALL[path.stem])
     assert (tmp_path / WRITTEN.get(path.stem, "")).exists()
 

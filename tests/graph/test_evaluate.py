@@ -188,3 +188,13 @@ def test_a_large_folded_weight_is_made_once_for_graphs_of_one_model():
     (one,), (other,) = first.weights.values(), second.weights.values()
     assert first is not second
     assert one.data is other.data
+
+
+def test_parts_of_a_joined_weight_are_not_kept_beside_it():
+    b = GraphBuilder()
+    x = b.input("x", (2, 512))
+    parts = [b.op("transpose", b.weight((512, 512)), perm=(1, 0)) for _ in range(2)]
+    graph = b.graph({"y": b.op("matmul", x, b.op("concat", *parts, axis=-1))})
+    memo = {}
+    fold_constants(graph, memo=memo)
+    assert not any(use == "stored" for _, use in memo)

@@ -261,10 +261,10 @@ class Constants:
             self._has_large |= found.nbytes >= _LARGE
         return found
 
-    def laid_out(self, root: int) -> np.ndarray:
+    def laid_out(self, root: int, *, keep: bool = True) -> np.ndarray:
         """Return the value of a node as it is stored: in its declared dtype and in order of its axes.
 
-        A shared memo keeps transposed weights, because their values are the same in every graph. A large value that
+        A shared memo keeps transposed weights if ``keep``, because they are the same in every graph. A large value that
         is in use, as in the model at other sizes, is returned itself.
         """
         at = self._key(root), "stored"
@@ -279,10 +279,12 @@ class Constants:
         if large and (known := _STORED.get(term)) is not None:
             return known
         if node.op == "concat":  # parts are rounded before they are copied: half of the bytes
-            stored = _contiguous(_run(node, [self.laid_out(j) for j in node.inputs], _attrs(node, False)))
+            stored = _contiguous(
+                _run(node, [self.laid_out(j, keep=False) for j in node.inputs], _attrs(node, False))
+            )
         else:
             stored = _rounded(self.value(root), node.tensor)
-        if self._shared and self._graph.nodes[root].op == "transpose":
+        if keep and self._shared and node.op == "transpose":
             self._memo[at] = stored
         if large:
             _STORED[term] = stored

@@ -57,7 +57,7 @@ def test_the_verifier_reports_them_and_they_replay():
     (verdict,) = verification.verdicts
     assert verdict.verdict == "refuted"
     assert not verdict.contradiction, "a proof in generic cases says nothing of this extent"
-    assert verdict.evidence["beyond"].startswith("proved in")
+    assert verdict.evidence["beyond"].startswith("by axioms in")
     assert "region" not in verdict.evidence
     assert verdict.evidence["replays"]
     ((_, given),) = verdict.evidence["counterexample"]["inputs"].items()

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import torch
 
-#: How much further from float64 than the original the rewritten graph may be, and the least distance that counts.
-REWRITTEN: Final = (3.0, 2e-5)
+#: How much further from float64 than the original the rewritten graph may be, and the least distance that counts: in
+#: a step of SegFormer at 512², gradients are 3e-5 away because sums are in another order.
+REWRITTEN: Final = (3.0, 1e-4)
 #: The same for what a compiler made of it: it fuses and reorders sums, and where a gradient nearly cancels, that
 #: alone is 8e-4.
 COMPILED: Final = (10.0, 2e-3)

@@ -68,11 +68,11 @@ import sys
 import importlib.util
 real = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *more: None if name == "ortools" else real(name, *more)
-from workbench.extraction.exact.cpsat import solve_cpsat
-from workbench.extraction.exact.solve import SOLVERS
+from tests.extraction.egraphs import hard
+from workbench.extraction.exact.solve import SOLVERS, solve
 print(SOLVERS["portfolio"])
 try:
-    solve_cpsat(None)
+    list(solve(hard(), None, 20.0, solver="cp-sat"))
 except ImportError as error:
     print(error)
 """

@@ -17,7 +17,6 @@ from workbench.extraction.exact.types import ALONE, Best, Job, Link, Solved
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.cycles import components, cyclic
 from workbench.extraction.reduce.dominators import Must
-from workbench.support.messages import require
 
 #: The incumbent's cost in integer units. Costs are rounded down, so that a lower bound remains valid.
 COST_UNITS: Final = 10_000_000_000
@@ -33,7 +32,6 @@ def solve_cpsat(job: Job, link: Link = ALONE, *, threads: int = 2) -> Solved:
     With 1 thread the linear relaxation is left out; with 2 it runs in one thread and local search in the other
     (measured: several times faster).
     """
-    require("ortools", "solvers")
     from ortools.sat.python import cp_model
 
     until = time.perf_counter() + job.seconds

@@ -16,6 +16,7 @@ from typing import Any
 
 from workbench.extraction.exact.types import Best, Job, Solved
 from workbench.extraction.result import Ending, Limit
+from workbench.support.messages import require
 from workbench.support.processes import SOLVER_MEMORY, Child, frame
 
 #: Callback with seconds, cost and bound; returns whether to go on.
@@ -92,6 +93,8 @@ class Race:
     runners: list[Runner] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if any(name.startswith("cp-sat") for name in self.names):
+            require("ortools", "solvers")
         self.best = Best.of(self.job)
 
     def run(self, patience: Patience | None = None) -> Iterator[None]:

@@ -50,7 +50,7 @@ def transform(page, pane=0):
 def test_both_graphs_are_drawn(compared):
     assert compared.locator(".wb-pane").count() == 2
     assert compared.locator(".wb-box").count() > 20
-    assert compared.locator(".wb-legend").inner_text().count("e-class") == 3
+    assert compared.locator(".wb-legend").inner_text().count("value") == 3
     assert "rewritten" in compared.locator(".wb-caption").first.inner_text()
 
 

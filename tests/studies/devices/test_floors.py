@@ -110,8 +110,10 @@ def test_a_timed_result_is_compared_with_its_time(tmp_path):
     file = tmp_path / "m.onnx"
     workbench.save_model(graph, file)
     found = workbench.optimize(file).floors()
-    assert found.time > 0
-    assert "the result runs in" in str(found)
+    # The runtime may make the same kernels of both: then nothing is timed.
+    assert found.time is None or found.time > 0
+    assert "the result runs in 12.0 µs" in str(replace(found, time=12.0))
+    assert "the result runs in" not in str(replace(found, time=None))
     assert json.loads(json.dumps(found.summary()))["time"] == found.time
     rows = found.frame()
     assert set(rows["graph"]) == {"before", "after"}

@@ -30,7 +30,9 @@ def spec(tmp_path, cpu):
 def bare_python(*arguments):
     """Run Python with only torch, its dependencies and numpy importable."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = {line.partition("[")[0].partition(">")[0].partition("=")[0] for line in project["dependencies"]}
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["plots"], *extras["solvers"], *extras["parquet"]]
+    names = {line.partition("[")[0].partition(">")[0].partition("=")[0] for line in lines}
     names |= {"google", "yaml", "ml_dtypes"}
     blocked = sorted({n.strip().replace("-", "_") for n in names} - {"numpy", "protobuf", "pyyaml"})
     assert {"egglog", "onnx", "pandas", "scipy", "networkx", "onnxruntime", "matplotlib"} <= set(blocked)

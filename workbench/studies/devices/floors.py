@@ -174,7 +174,7 @@ def floors(result: Optimized, *, seconds: float = 4.0, threads: int = 1) -> Floo
     measured, time = result.measured, None
     if measured is not None and measured.decided and not measured.failure:
         time = measured.original.median
-        if measured.winner is not None:
+        if measured.winner is not None and measured.winner not in measured.alike:
             time = measured.candidates[measured.winner].median
     roofline = AnalyticCost(found.device())
     return Floors(
@@ -183,7 +183,7 @@ def floors(result: Optimized, *, seconds: float = 4.0, threads: int = 1) -> Floo
         found,
         _floor(egraph, ArithmeticCost(found), seconds / 2),
         _floor(egraph, roofline, seconds / 2),
-        time,
+        time or None,  # nothing is timed if the runtime makes the same kernels of both
         (
             *_points("before", egraph, egraph.original, result),
             *_points("after", egraph, _taken(result), result),

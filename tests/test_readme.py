@@ -65,6 +65,7 @@ def test_pictures_are_small_files():
 
 #: Options of other programs that pages name: tf2onnx, the scripts in bin/, git, pip, nbconvert.
 ELSEWHERE = {
+    "--rm",
     "--saved-model",
     "--output",
     "--all",

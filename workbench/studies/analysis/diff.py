@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,8 +21,6 @@ from workbench.studies.analysis.comparison import Comparison, Side
 if TYPE_CHECKING:
     from workbench.frontends.model import ModelLike
 
-#: Weights of at most so many bytes are compared whole if they are all equal numbers, as others are by their sums.
-SMALL: Final = 1 << 12
 #: The largest difference of the figures of values that look equal: weights that were folded are rounded.
 CLOSE: Final = 1e-5
 
@@ -134,7 +133,7 @@ def _completed(graphs: list[Graph], known: list[list[int]], inputs: Mapping[str,
                 key = (node.op, node.type, inputs[str(node.attr("name"))].tobytes())
             elif node.op == "weight":
                 data = graph.weights[str(node.attr("name"))].value()
-                key = (node.op, node.type, data.tobytes() if data.nbytes <= SMALL else node.attrs)
+                key = (node.op, node.type, blake2b(np.ascontiguousarray(data).data).digest())
             elif -1 in key[-1]:
                 continue
             found[i] = table.setdefault(key, first + len(table))

@@ -80,6 +80,10 @@ class Peak:
         return Device("limit", self.flops, rate, 0.0, 16 * self.flops, self.flops / 2, efficiency=1.0)
 
 
+class _Busy(Exception):
+    """Raised with figures of a busy machine, which are not kept."""
+
+
 def peak(threads: int = 1) -> Peak:
     """Return the limits of this machine, measured in about three seconds and kept in the cache.
 
@@ -96,21 +100,18 @@ def peak(threads: int = 1) -> Peak:
         raise ValueError(f"threads must be from 1 to {most}, the number of processors here, got {threads}")
     name = machine()
 
-    class Busy(Exception):
-        """Raised with figures that are not kept."""
-
     def measured() -> tuple[float, ...]:
         load = os.getloadavg()[0]
         cached = max(map(_copied, CACHED))
         flops = max(_multiplied(n, threads) for n in PRODUCTS)
         found = (flops, threads * cached, threads * _copied(FAR), load)
         if not Peak(name, threads, *found).quiet:
-            raise Busy(found)
+            raise _Busy(found)
         return found
 
     try:
         return Peak(name, threads, *remembered("peak", [name, str(threads), PROTOCOL], measured))
-    except Busy as busy:
+    except _Busy as busy:
         return Peak(name, threads, *busy.args[0])
 
 

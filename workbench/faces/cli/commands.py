@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -61,11 +59,6 @@ def _main(
     pass
 
 
-def _add(app: typer.Typer, name: str, command: Callable[..., Any], *, hidden: bool = False) -> None:
-    summary = inspect.cleandoc(command.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-    app.command(name, cls=GroupedCommand, short_help=summary, hidden=hidden)(command)
-
-
 def application(verb: str | None = None) -> typer.Typer:
     """Return the application, with one command alone if ``verb`` is its name.
 
@@ -81,13 +74,13 @@ def application(verb: str | None = None) -> typer.Typer:
     )
     made.callback()(_main)
     if verb in _COMMANDS:
-        _add(made, verb, _COMMANDS[verb])
+        made.command(verb, cls=GroupedCommand)(_COMMANDS[verb])
         return made
     for name, command in _COMMANDS.items():
-        _add(made, name, command)
-    _add(made, "optimise", optimize.optimize, hidden=True)
-    made.add_typer(device.app)
-    made.add_typer(studies.app)
+        made.command(name, cls=GroupedCommand)(command)
+    made.command("optimise", cls=GroupedCommand, hidden=True)(optimize.optimize)
+    for group in (device.app, studies.app):
+        made.add_typer(group, short_help=group.info.help)
     return made
 
 

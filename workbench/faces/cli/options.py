@@ -89,7 +89,14 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on
 
 
 class GroupedCommand(TyperCommand):
-    """A command whose help names its arguments as they are typed and lists its options by their panels."""
+    """A command whose help names its arguments as they are typed and lists its options by their panels.
+
+    A list of commands has its summary uncut.
+    """
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first paragraph of the help as one line."""
+        return inspect.cleandoc(self.help or "").split("\n\n")[0].replace("\n", " ")
 
     def panels(self, ctx: typer.Context) -> dict[str, list[tuple[str, str]]]:
         """Return the arguments, then the options, each with its help, by panel; `Options` is the last."""

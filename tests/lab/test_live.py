@@ -35,10 +35,8 @@ def test_a_saturation_is_started_and_stepped(lab, folder, offline):
     with Page(offline, lab, "step.ipynb") as page:
         page.run_all()
         page.page.wait_for_selector(".wb-stepper")
-        page.page.get_by_label("start or continue").click()
-        page.page.wait_for_function(
-            "document.querySelector('.wb-live').style.display === 'none'", timeout=60_000
-        )
+        page.page.locator(".jupyter-button", has_text="start").click()
+        page.page.locator(".wb-status", has_text="stopped because").wait_for(timeout=60_000)
         page.page.locator(".wb-stepper").focus()
         page.page.keyboard.press("Home")
         assert label(page).startswith("iteration 0 of")
@@ -56,19 +54,17 @@ def test_a_saturation_is_started_and_stepped(lab, folder, offline):
         assert page.wrong() == []
 
 
-def test_the_stop_button_stops_a_running_saturation(lab, folder, offline):
+def test_the_pause_button_stops_a_running_saturation(lab, folder, offline):
     write_notebook(folder / "stop.ipynb", ENDLESS, "endless.view()", "print('known', len(endless.trace))")
     with Page(offline, lab, "stop.ipynb") as page:
         page.run_all()
-        page.page.get_by_label("start or continue").click()
+        page.page.locator(".jupyter-button", has_text="start").click()
         page.page.wait_for_function(
             "/iteration [1-9]/.test(document.querySelector('.wb-stepper .wb-label').innerText)",
             timeout=60_000,
         )
-        page.page.get_by_label("stop and keep the results").click()
-        page.page.wait_for_function(
-            "document.querySelector('.wb-live').style.display === 'none'", timeout=60_000
-        )
+        page.page.locator(".jupyter-button", has_text="pause").click()
+        page.page.locator(".wb-status", has_text="paused; start continues").wait_for(timeout=60_000)
         # The kernel is free, and the object knows what it did.
         last = page.page.locator(".jp-CodeCell").last
         last.click()
@@ -105,7 +101,7 @@ def test_a_bench_goes_the_whole_way_by_its_buttons(lab, folder, offline):
     )
     with Page(offline, lab, "bench.ipynb") as page:
         page.run_all()
-        page.page.get_by_role("button", name="start").first.click()
+        page.page.locator(".jupyter-button", has_text="start").first.click()
         page.page.wait_for_function("document.body.innerText.includes('µs, optimal')", timeout=120_000)
         for tab, seen in (
             ("comparison", "original and optimised"),

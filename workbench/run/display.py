@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
-    from anywidget import AnyWidget
+    from ipywidgets import DOMWidget
 
 #: What people look for under another name: the call that does it.
 _CALLED: Final = {
@@ -44,13 +44,13 @@ class Face:
             f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self
         )
 
-    def view(self, **options: Any) -> AnyWidget:
-        """Return the object as a widget: a stepper for stepwise objects, a viewer for graphs.
+    def view(self, **options: Any) -> DOMWidget:
+        """Return the object as a widget: a stepper with its controls for stepwise objects, a viewer for graphs.
 
-        ``options`` are those of the object's view in :mod:`workbench.faces.views.widgets`. Raise ImportError, which
+        ``options`` are those of the object's view in :mod:`workbench.faces.views.live`. Raise ImportError, which
         names the packages to install, if widgets are not available.
         """
-        widget: AnyWidget = offered("view")(self, **options)
+        widget: DOMWidget = offered("view")(self, **options)
         return widget
 
     def save_html(self, path: str | os.PathLike[str]) -> None:

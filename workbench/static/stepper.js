@@ -198,14 +198,10 @@ function render({ model, el }) {
   const heading = element("div", { class: "wb-heading" });
   const plots = element("div", { class: "wb-charts" });
   const table = element("div", { class: "wb-table" });
-  const start = button("start", "start or continue", () => { status.textContent = "starting …"; model.send({ command: "start" }); });
-  const pause = button("pause", "pause after this step", () => { status.textContent = "pausing after the current step"; model.send({ command: "pause" }); });
-  const end = button("stop", "stop and keep the results", () => model.send({ command: "stop" }));
-  const live = element("span", { class: "wb-live" }, start, pause, end);
   const status = element("span", { class: "wb-status", role: "status" });
   const controls = element("div", { class: "wb-controls" },
     button("|◀", "first step", () => choose(0)), button("◀", "step back", () => choose(model.get("step") - 1)), play,
-    button("▶", "step on", () => choose(model.get("step") + 1)), button("▶|", "last step", () => choose(Infinity)), slider, live, status);
+    button("▶", "step on", () => choose(model.get("step") + 1)), button("▶|", "last step", () => choose(Infinity)), slider, status);
   const question = element("input", { type: "text", class: "wb-question", "aria-label": "why not", placeholder: "why not … (a term, a rule, or a == b)" });
   const answer = element("div", { class: "wb-answer", "aria-live": "polite" });
   const asking = element("div", { class: "wb-asking" }, question, answer);
@@ -251,11 +247,6 @@ function render({ model, el }) {
     }
   };
   const state = () => {
-    const running = model.get("running");
-    live.style.display = model.get("live") ? "" : "none";
-    start.disabled = running;
-    pause.disabled = !running;
-    end.disabled = !running && !model.get("live");
     status.textContent = model.get("status") || "";
     asking.style.display = model.get("answers") ? "" : "none";
   };
@@ -264,7 +255,7 @@ function render({ model, el }) {
   const answered = () => { if (model.get("answer")) answer.innerHTML = model.get("answer"); };
   model.on("change:data", rebuild);
   model.on("change:step", show);
-  model.on("change:running change:live change:status change:answers", state);
+  model.on("change:status change:answers", state);
   model.on("change:answer", answered);
   rebuild();
   state();

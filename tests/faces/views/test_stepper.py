@@ -28,7 +28,7 @@ def test_the_state_is_all_that_the_module_needs():
     stepper = trace.view()
     state = stepper.get_state()
     assert len(state["data"]["steps"]) == 4
-    assert (state["step"], state["running"], state["live"]) == (0, False, False)
+    assert (state["step"], state["running"]) == (0, False)
     stepper.set_state({"step": 2})
     assert stepper.step == 2
     assert len(repr(stepper).splitlines()) <= 12
@@ -43,14 +43,31 @@ def test_where_no_widget_is_shown_the_static_face_stands():
 def test_an_extraction_runs_from_the_widget():
     egraph, costs = random_egraph(3)
     extraction = Extraction(egraph, costs)
-    stepper = extraction.view()
-    assert stepper.live
-    stepper._told(stepper, {"command": "start"}, [])
-    finished(stepper)
+    controls = extraction.view()
+    assert not controls.start_button.disabled
+    controls.limits["seconds"].value = 20
+    controls.start_button.click()
+    finished(controls.stepper)
     assert extraction.stop_reason is StopReason.OPTIMAL
-    assert len(stepper.data["steps"]) == len(extraction.trace)
-    assert stepper.step == len(extraction.trace) - 1
-    assert not stepper.live
+    assert extraction.seconds == extraction.trace.meta["time_limit"] == 20
+    assert len(controls.stepper.data["steps"]) == len(extraction.trace)
+    assert controls.stepper.step == len(extraction.trace) - 1
+    assert controls.start_button.disabled
+    assert isinstance(extraction.view(), Stepper)
+
+
+def test_limits_of_a_saturation_hold_from_the_next_step_on():
+    with Saturation(workbench.benchmark("bert", layers=1), workbench.rule_set("default")) as saturation:
+        controls = saturation.view()
+        assert set(controls.limits) == {"e_nodes", "iterations", "seconds", "k_multi"}
+        controls.step_button.click()
+        assert len(saturation.trace) == 2
+        controls.limits["iterations"].value = 2
+        assert saturation.limits.iterations == 2
+        controls.step_button.click()
+        assert saturation.stop_reason is StopReason.ITERATION_LIMIT
+        assert controls.limits["iterations"].disabled
+        assert "<img" in controls._repr_mimebundle_()[0]["text/html"]
 
 
 def test_a_saturation_is_paused_and_continues():
@@ -67,7 +84,6 @@ def test_a_saturation_is_paused_and_continues():
         known = len(saturation.trace)
         assert len(stepper.data["steps"]) == known
         if saturation.unfinished:
-            assert stepper.live
             stepper.start()
             finished(stepper)
             assert len(saturation.trace) > known
@@ -102,22 +118,18 @@ def test_every_step_of_a_live_run_is_attributed_at_a_pause_and_says_so_before():
 
 def test_why_it_stands_is_said():
     egraph, costs = random_egraph(3)
-    stepper = Extraction(egraph, costs).view()
+    stepper = Extraction(egraph, costs).view().stepper
     assert stepper.status == "not started"
     stepper.start()
     finished(stepper)
     assert stepper.status == "stopped because: optimal"
-    other = Extraction(egraph, costs).view()
-    other.stop()
-    assert "stop button" in other.status
-    assert not other.live
 
 
 def test_a_verification_has_steps():
-    stepper = Verification(parse_rules("wrong: relu(x) => x")).view()
-    stepper.start()
-    finished(stepper)
-    assert "refuted" in stepper._repr_mimebundle_()[0]["text/html"]
+    controls = Verification(parse_rules("wrong: relu(x) => x")).view()
+    controls.stepper.start()
+    finished(controls.stepper)
+    assert "refuted" in controls._repr_mimebundle_()[0]["text/html"]
 
 
 def test_what_has_no_steps_shows_its_face():

@@ -89,22 +89,6 @@ def test_it_follows_the_model(shown):
     assert shown.locator(".wb-label").inner_text() == "no step yet"
 
 
-def test_start_pause_and_stop_are_sent(browser):
-    page, problems = show(browser, "stepper", state(live=True))
-    page.get_by_label("start or continue").click()
-    page.evaluate("window.model.change('running', true)")
-    page.get_by_label("pause after this step").click()
-    page.get_by_label("stop and keep").click()
-    assert page.evaluate("window.model.sent.map((m) => m.command)") == ["start", "pause", "stop"]
-    assert page.get_by_label("start or continue").is_disabled()
-    assert problems == []
-    page.context.close()
-
-
-def test_without_a_run_there_is_nothing_to_start(shown):
-    assert not shown.get_by_label("start or continue").is_visible()
-
-
 @pytest.mark.parametrize("width", [1280, 800])
 def test_a_question_is_sent_and_the_same_answer_is_shown_again(browser, width):
     page, problems = show(browser, "stepper", {**state(), "answers": True, "answer": ""})

@@ -9,6 +9,7 @@ from workbench.faces.views.steps import stepper_data
 
 if TYPE_CHECKING:
     from workbench.faces.views.bench import Lab
+    from workbench.faces.views.controls import Controls
     from workbench.faces.views.widgets import View
     from workbench.frontends.model import ModelLike
 
@@ -18,13 +19,13 @@ __all__ = ["lab", "page", "static_html", "stepper_data", "view", "whole_page"]
 _INSTALL = "for widgets, pip install 'tamago-workbench[notebook]'"
 
 
-def view(thing: object, **options: Any) -> View:
+def view(thing: object, **options: Any) -> View | Controls:
     """Return a widget for an object; the valid ``options`` depend on the object.
 
     Raise ImportError, with the packages to install, if widgets are not installed.
     """
     try:
-        from workbench.faces.views.widgets import live
+        from workbench.faces.views.live import live
     except ImportError as error:
         raise ImportError(f"{error}; {_INSTALL}") from None
     return live(thing, **options)

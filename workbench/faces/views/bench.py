@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,9 +17,11 @@ from workbench.egraph.rebuild import rebuild
 from workbench.extraction.api import extractor
 from workbench.extraction.extract import Extraction
 from workbench.extraction.result import Solution
+from workbench.faces.views.controls import WIDE, button, limit_sliders
+from workbench.faces.views.live import live
 from workbench.faces.views.markup import paragraph
 from workbench.faces.views.static_html import static_html
-from workbench.faces.views.widgets import Stepper, live
+from workbench.faces.views.widgets import Stepper
 from workbench.frontends.model import ModelLike
 from workbench.frontends.model_file import open_model
 from workbench.graph import Graph
@@ -66,28 +67,23 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.extraction: Extraction | None = None
         self.outcome: Outcome | None = None
         self.stepper: Stepper | None = None
-        limits = Limits()
-        wide = {"layout": widgets.Layout(width="320px"), "style": {"description_width": "90px"}}
-        self.rules = widgets.Dropdown(options=rule_sets(), value=rules, description="rules", **wide)
-        self.cost = widgets.Dropdown(options=list(NAMES), value=cost, description="costs", **wide)
+        self.rules = widgets.Dropdown(options=rule_sets(), value=rules, description="rules", **WIDE)
+        self.cost = widgets.Dropdown(options=list(NAMES), value=cost, description="costs", **WIDE)
         self.method = widgets.Dropdown(
-            options=extractor.names(), value="exact", description="extraction", **wide
+            options=extractor.names(), value="exact", description="extraction", **WIDE
         )
-        self.e_nodes = widgets.IntSlider(limits.e_nodes, 1000, 100_000, 1000, description="e-nodes", **wide)
-        self.iterations = widgets.IntSlider(limits.iterations, 1, 100, description="iterations", **wide)
-        self.seconds = widgets.FloatSlider(limits.seconds, min=1, max=300, description="seconds", **wide)
-        self.k_multi = widgets.IntSlider(limits.k_multi, 0, 3, description="k_multi", **wide)
-        self.start_button = _button("start", "play", self.start)
-        self.pause_button = _button("pause", "pause", self.pause)
-        self.step_button = _button("step", "step-forward", self.step)
-        self.extract_button = _button("extract", "scissors", self.extract)
+        self.limits = limit_sliders(Limits())
+        self.start_button = button("start", "play", self.start)
+        self.pause_button = button("pause", "pause", self.pause)
+        self.step_button = button("step", "step-forward", self.step)
+        self.extract_button = button("extract", "scissors", self.extract)
         self.status = widgets.HTML()
         self.tabs = widgets.Tab([widgets.VBox() for _ in TABS], titles=TABS)
-        for control in (self.rules, self.e_nodes, self.iterations, self.seconds, self.k_multi):
+        for control in (self.rules, *self.limits.values()):
             control.observe(self._changed, "value")
         self.cost.observe(self._priced, "value")
         choices = widgets.VBox([self.rules, self.cost, self.method])
-        sizes = widgets.VBox([self.e_nodes, self.iterations, self.seconds, self.k_multi])
+        sizes = widgets.VBox(list(self.limits.values()))
         buttons = widgets.HBox([self.start_button, self.pause_button, self.step_button, self.extract_button])
         super().__init__([widgets.HBox([choices, sizes]), buttons, self.status, self.tabs])
         self._show("rules", lambda: live(rule_table(rule_set(self.rules.value))))
@@ -126,12 +122,10 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def step(self) -> None:
         """Take one step of the saturation."""
         stepper = self._opened()
-        if stepper is None or stepper.running or self.saturation is None or not self.saturation.unfinished:
+        if stepper is None or stepper.running or not stepper.unfinished:
             return
         self.tabs.selected_index = TABS.index("growth")
-        with contextlib.suppress(StopIteration):
-            self.saturation.step()
-        stepper.refresh()
+        stepper.advance()
         self._grown()
 
     def extract(self) -> None:
@@ -144,7 +138,9 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._say("extracting")
             egraph = self.saturation.egraph()
             costs = price_egraph(egraph, model)
-            self.extraction = Extraction(egraph, costs, self.method.value, seconds=self.seconds.value)
+            self.extraction = Extraction(
+                egraph, costs, self.method.value, seconds=self.limits["seconds"].value
+            )
             solution = self.extraction.run()
             graph = rebuild(self.graph, egraph, solution.choice)
             self._say("certifying")
@@ -173,7 +169,7 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Return the stepper of the saturation; begin one if there is none for these rules and limits."""
         if self.stepper is not None:
             return self.stepper
-        limits = Limits(self.e_nodes.value, self.seconds.value, self.iterations.value, self.k_multi.value)
+        limits = Limits(**{name: slider.value for name, slider in self.limits.items()})
         self._say("the engine starts")
         try:
             self.saturation = Saturation(self.graph, rule_set(self.rules.value), limits)
@@ -230,9 +226,3 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def _say(self, text: str) -> None:
         self.status.value = paragraph(text) if text else ""
-
-
-def _button(name: str, icon: str, action: Callable[[], None]) -> widgets.Button:
-    button = widgets.Button(description=name, icon=icon)
-    button.on_click(lambda _: action())
-    return button

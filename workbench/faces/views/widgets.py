@@ -1,39 +1,29 @@
-"""Widgets: viewer, stepper, browsers of rules and runs, static faces; and the widget of any object by its class."""
+"""Widgets: viewer, stepper, browsers of rules and runs, static faces."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anywidget
 import traitlets
 
-from workbench.faces.views.compare import comparison_data
-from workbench.faces.views.egraphs import MOST_E_NODES, Known, Part, attribute_texts, egraph_data, egraph_html
-from workbench.faces.views.graphs import cost_notes, graph_pane, viewer_data
+from workbench.faces.views.egraphs import Part
 from workbench.faces.views.markup import EXPORT, live_page, paragraph, static_text
-from workbench.faces.views.rules import rules_data, table_of
+from workbench.faces.views.rules import rules_data
 from workbench.faces.views.runs import first_choice, runs_data, runs_page, runs_script, runs_style
 from workbench.faces.views.static_html import static_html
 from workbench.faces.views.steps import stepper_data, uncounted
 from workbench.run.stepper import Stepwise
-from workbench.run.trace import Trace
 from workbench.studies.analysis.rule_activity import RuleTable, used_by_step
 from workbench.studies.experiments.stored_runs import StoredRuns
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from workbench.costs.model import CostModel
-    from workbench.egraph.egraph import EGraph
-    from workbench.extraction.result import Solution
-    from workbench.graph import Graph
-    from workbench.studies.analysis.comparison import Comparison
+    pass
 
 
 #: The modules of a view before its own, if it has any, in the order in which they are joined.
@@ -87,7 +77,7 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
         """Return the view as a complete page, with its static face for browsers without scripts."""
         own = set(self.class_traits(sync=True)) - set(View.class_traits(sync=True))
         kept = {k: v for k, v in self.get_state(own).items() if not k.startswith("_")}
-        state = json.dumps(kept | {"live": False, "answers": False, "draws": False}).replace("<", "\\u003c")
+        state = json.dumps(kept | {"answers": False, "draws": False}).replace("<", "\\u003c")
         module = script(self.module)
         assert EXPORT in module
         drawn = f"{static_text('page.js')}\n{module.replace(EXPORT, '')}"
@@ -269,13 +259,13 @@ class RunsBrowser(View):
 
 
 class Stepper(View):
-    """A widget for a stepwise object or a trace: slider, keys, play, linked plots; start, pause and stop.
+    """A widget for a stepwise object or a trace: slider, keys, play, linked plots.
 
     ``step`` is the shown step; it can be read and set. The widget contains all data, so that stepping works
-    without a kernel. A run continues in a thread; meanwhile the object must not be stepped elsewhere. A
-    saturation also answers questions: why a term is not in its e-graph. The stepper of a result counts the e-nodes that
-    the result uses, by rule. A page without widgets shows the
-    object's static face instead.
+    without a kernel. A run that is started here goes on in a thread; meanwhile the object must not be
+    stepped elsewhere. A saturation also answers questions: why a term is not in its e-graph. The stepper of a
+    result counts the e-nodes that the result uses, by rule. A page without widgets shows the object's static
+    face instead.
     """
 
     module = "stepper"
@@ -285,7 +275,6 @@ class Stepper(View):
     data = traitlets.Dict().tag(sync=True)
     step = traitlets.Int(0).tag(sync=True)
     running = traitlets.Bool(False).tag(sync=True)
-    live = traitlets.Bool(False).tag(sync=True)
     status = traitlets.Unicode("").tag(sync=True)
     answers = traitlets.Bool(False).tag(sync=True)
     answer = traitlets.Unicode("").tag(sync=True)
@@ -295,53 +284,46 @@ class Stepper(View):
 
         self._trace = getattr(subject, "trace", subject)
         self._name = title
-        self._asked = ""
+        self._pausing = False
         self._used = used_by_step(subject) if isinstance(subject, Optimized) else None
         super().__init__(subject, data=stepper_data(self._trace, title, used=self._used), step=0)
-        self.live = self._unfinished()
         self.answers = hasattr(subject, "why_not")
         self._say()
         self.on_msg(self._told)
         if isinstance(subject, Stepwise):
-            subject.watch(self._followed)
+            subject.watch(self.refresh)
 
-    def _followed(self) -> None:
-        """Show a step that was taken by the button, or by a run in another cell."""
-        self.live = self.live and self._unfinished()
-        self.refresh()
-
-    def _unfinished(self) -> bool:
+    @property
+    def unfinished(self) -> bool:
+        """Return whether a step is left to take."""
         return isinstance(self._subject, Stepwise) and self._subject.unfinished
 
     # -- running ------------------------------------------------------------------------------------
     def start(self) -> None:
-        """Step in a separate thread until the run is finished, paused or stopped."""
-        if self._unfinished() and not self.running:
-            self.running = True
-            self._asked = ""
+        """Step in a separate thread until the run is finished or paused."""
+        if self.unfinished and not self.running:
+            self.running, self._pausing = True, False
             self._say()
             self._subject.start(None, self._ended)
 
     def pause(self, *, wait: bool = False) -> None:
-        """Stop after the current step; with ``wait``, return only after it."""
+        """Stop after the current step; with ``wait``, return only after it. The object keeps its results."""
         if self.running:
-            self._asked = self._asked or "pause"
+            self._pausing = True
             self._say()
             self._subject.stop(wait=wait)
 
-    def stop(self, *, wait: bool = False) -> None:
-        """Stop permanently after the current step; the object keeps its results."""
-        self._asked = "stop"
-        self.pause(wait=wait)
-        self.live = False
-        self._say()
+    def advance(self) -> None:
+        """Take one step, unless a run is going on or no step is left."""
+        if self.unfinished and not self.running:
+            with contextlib.suppress(StopIteration):
+                self._subject.step()
+            self.refresh()
 
     def _ended(self) -> None:
         self._attribute()
         self.running = False
-        self.live = self.live and self._unfinished()
         self.refresh()
-        self._say()
 
     def _attribute(self) -> None:
         """Let a saturation count which rule made which e-nodes; steps of a large e-graph lack the counts."""
@@ -357,14 +339,11 @@ class Stepper(View):
             return
         reason = self._subject.stop_reason
         if self.running:
-            after = {"pause": "pausing", "stop": "stopping"}.get(self._asked)
             taken = len(self._trace)
             busy = f"running: {taken} steps taken" if taken else "running: the first step takes longest"
-            self.status = f"{after} after the current step" if after else busy
-        elif not self._unfinished():
+            self.status = "pausing after the current step" if self._pausing else busy
+        elif not self.unfinished:
             self.status = f"stopped because: {reason.value}" if reason is not None else ""
-        elif self._asked == "stop":
-            self.status = "stopped because: the stop button was pressed; the results are kept"
         elif len(self._trace) <= 1:
             self.status = "not started"
         else:
@@ -405,120 +384,6 @@ class Stepper(View):
     def _told(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("command") == "ask" and self.answers:
             self.ask(str(message.get("question", "")))
-            return
-        command = {"start": self.start, "pause": self.pause, "stop": self.stop}.get(
-            message.get("command", "")
-        )
-        if command is not None:
-            command()
 
     def __repr__(self) -> str:
         return f"Stepper at step {self.step} of {len(self.data['steps'])}: {self._subject!r}"
-
-
-def live(thing: object, **options: Any) -> View:
-    """Return the widget of an object: its own, a stepper if it has a trace, otherwise its static face."""
-    rules = table_of(thing)
-    if rules is not None:
-        return RuleBrowser(rules)
-    for kind in type(thing).__mro__:
-        make = _VIEWS.get(kind.__name__)
-        if make is not None:
-            return make(thing, **options)
-    if isinstance(getattr(thing, "trace", thing), Trace):
-        return Stepper(thing, **options)
-    return Still(thing, **options)
-
-
-def graph_view(graph: Graph, *, cost: str | CostModel = "analytic") -> Viewer:
-    """Return a graph as a widget; ``cost`` is the cost model of the figures, or its name."""
-    notes = cost_notes(graph, cost)
-    return Viewer(graph, viewer_data(f"Graph {graph.name}", [graph_pane(graph, notes)], unit="µs"))
-
-
-def comparison_view(comparison: Comparison) -> Viewer:
-    """Return the original and the optimised graph side by side as a widget."""
-    return Viewer(comparison, comparison_data(comparison))
-
-
-def egraph_view(
-    egraph: EGraph,
-    *,
-    costs: np.ndarray | None = None,
-    solution: Solution | None = None,
-    history: Sequence[EGraph] = (),
-    focus: int | None = None,
-    most: int = MOST_E_NODES,
-) -> Viewer:
-    """Return an e-graph as a widget.
-
-    Args:
-        egraph: The e-graph.
-        costs: The costs of the e-nodes; with ``solution`` they give the costs of alternatives.
-        solution: The extraction to show.
-        history: The snapshots of a saturation, which show merges.
-        focus: The e-class from which the picture starts; by default the roots.
-        most: Limit on the e-nodes in the picture.
-
-    Raises:
-        ValueError: ``focus`` is not an e-class.
-    """
-    if focus is not None and not 0 <= focus < egraph.n_classes:
-        raise ValueError(f"focus must be an e-class from 0 to {egraph.n_classes - 1}, got {focus}")
-    known = Known.of(egraph, costs, None if solution is None else solution.choice, history)
-    answer = None
-    if costs is not None and solution is not None:
-        answer = _alternatives(known, solution)
-    part = Part(focus, most=most)
-    return Viewer(
-        egraph,
-        egraph_data(known, part),
-        face=lambda: egraph_html(known),
-        answer=answer,
-        draw=lambda part: egraph_data(known, part),
-        part=part,
-    )
-
-
-def _alternatives(known: Known, solution: Solution) -> Callable[[str], dict[str, Any] | None]:
-    """Return the function that answers requests for the costs of an e-class's alternatives."""
-    egraph, costs = known.egraph, known.costs
-    assert costs is not None
-
-    def price(value: float, bound: float) -> str:
-        if math.isfinite(value):
-            return known.price(value)
-        return "none found in time" if math.isfinite(bound) else "impossible: cyclic"
-
-    def answer(key: str) -> dict[str, Any] | None:
-        from workbench.extraction.alternatives import alternatives
-
-        c = int(key.removeprefix("e-class ")) if key.startswith("e-class ") else -1
-        if c < 0:
-            c = int(egraph.eclass[int(key)]) if key.isdigit() else -1
-        if c < 0:
-            return None
-        found = alternatives(egraph, costs, c, best=solution, seconds=5.0)
-        rows = [
-            [
-                a.node,
-                ", ".join([a.op, *attribute_texts(a.op, egraph.attrs[a.node])]),
-                price(a.cost, a.bound),
-                known.price(a.bound) if math.isfinite(a.bound) else "",
-                f"+{known.price(max(0.0, a.more))}" if math.isfinite(a.more) and not a.taken else "",
-                "taken" if a.taken else "",
-            ]
-            for a in found
-        ]
-        names = ["e-node", "operator", "whole costs", "at least", "more than best", ""]
-        return {"title": f"Alternatives of e-class {egraph.class_name(c)}", "columns": names, "rows": rows}
-
-    return answer
-
-
-_VIEWS: dict[str, Callable[..., View]] = {
-    "Graph": graph_view,
-    "Comparison": comparison_view,
-    "EGraph": egraph_view,
-    "StoredRuns": RunsBrowser,
-}

@@ -1,0 +1,135 @@
+"""The widget of any object, by its class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from workbench.faces.views.compare import comparison_data
+from workbench.faces.views.controls import Controls
+from workbench.faces.views.egraphs import MOST_E_NODES, Known, Part, attribute_texts, egraph_data, egraph_html
+from workbench.faces.views.graphs import cost_notes, graph_pane, viewer_data
+from workbench.faces.views.rules import table_of
+from workbench.faces.views.widgets import RuleBrowser, RunsBrowser, Stepper, Still, View, Viewer
+from workbench.run.stepper import Stepwise
+from workbench.run.trace import Trace
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from workbench.costs.model import CostModel
+    from workbench.egraph.egraph import EGraph
+    from workbench.extraction.result import Solution
+    from workbench.graph import Graph
+    from workbench.studies.analysis.comparison import Comparison
+
+
+def live(thing: object, **options: Any) -> View | Controls:
+    """Return the widget of an object: its own, controls or a stepper if it has a trace, otherwise its static face."""
+    rules = table_of(thing)
+    if rules is not None:
+        return RuleBrowser(rules)
+    for kind in type(thing).__mro__:
+        make = _VIEWS.get(kind.__name__)
+        if make is not None:
+            return make(thing, **options)
+    if isinstance(thing, Stepwise) and thing.unfinished:
+        return Controls(thing, **options)
+    if isinstance(getattr(thing, "trace", thing), Trace):
+        return Stepper(thing, **options)
+    return Still(thing, **options)
+
+
+def graph_view(graph: Graph, *, cost: str | CostModel = "analytic") -> Viewer:
+    """Return a graph as a widget; ``cost`` is the cost model of the figures, or its name."""
+    notes = cost_notes(graph, cost)
+    return Viewer(graph, viewer_data(f"Graph {graph.name}", [graph_pane(graph, notes)], unit="µs"))
+
+
+def comparison_view(comparison: Comparison) -> Viewer:
+    """Return the original and the optimised graph side by side as a widget."""
+    return Viewer(comparison, comparison_data(comparison))
+
+
+def egraph_view(
+    egraph: EGraph,
+    *,
+    costs: np.ndarray | None = None,
+    solution: Solution | None = None,
+    history: Sequence[EGraph] = (),
+    focus: int | None = None,
+    most: int = MOST_E_NODES,
+) -> Viewer:
+    """Return an e-graph as a widget.
+
+    Args:
+        egraph: The e-graph.
+        costs: The costs of the e-nodes; with ``solution`` they give the costs of alternatives.
+        solution: The extraction to show.
+        history: The snapshots of a saturation, which show merges.
+        focus: The e-class from which the picture starts; by default the roots.
+        most: Limit on the e-nodes in the picture.
+
+    Raises:
+        ValueError: ``focus`` is not an e-class.
+    """
+    if focus is not None and not 0 <= focus < egraph.n_classes:
+        raise ValueError(f"focus must be an e-class from 0 to {egraph.n_classes - 1}, got {focus}")
+    known = Known.of(egraph, costs, None if solution is None else solution.choice, history)
+    answer = None
+    if costs is not None and solution is not None:
+        answer = _alternatives(known, solution)
+    part = Part(focus, most=most)
+    return Viewer(
+        egraph,
+        egraph_data(known, part),
+        face=lambda: egraph_html(known),
+        answer=answer,
+        draw=lambda part: egraph_data(known, part),
+        part=part,
+    )
+
+
+def _alternatives(known: Known, solution: Solution) -> Callable[[str], dict[str, Any] | None]:
+    """Return the function that answers requests for the costs of an e-class's alternatives."""
+    egraph, costs = known.egraph, known.costs
+    assert costs is not None
+
+    def price(value: float, bound: float) -> str:
+        if math.isfinite(value):
+            return known.price(value)
+        return "none found in time" if math.isfinite(bound) else "impossible: cyclic"
+
+    def answer(key: str) -> dict[str, Any] | None:
+        from workbench.extraction.alternatives import alternatives
+
+        c = int(key.removeprefix("e-class ")) if key.startswith("e-class ") else -1
+        if c < 0:
+            c = int(egraph.eclass[int(key)]) if key.isdigit() else -1
+        if c < 0:
+            return None
+        found = alternatives(egraph, costs, c, best=solution, seconds=5.0)
+        rows = [
+            [
+                a.node,
+                ", ".join([a.op, *attribute_texts(a.op, egraph.attrs[a.node])]),
+                price(a.cost, a.bound),
+                known.price(a.bound) if math.isfinite(a.bound) else "",
+                f"+{known.price(max(0.0, a.more))}" if math.isfinite(a.more) and not a.taken else "",
+                "taken" if a.taken else "",
+            ]
+            for a in found
+        ]
+        names = ["e-node", "operator", "whole costs", "at least", "more than best", ""]
+        return {"title": f"Alternatives of e-class {egraph.class_name(c)}", "columns": names, "rows": rows}
+
+    return answer
+
+
+_VIEWS: dict[str, Callable[..., View]] = {
+    "Graph": graph_view,
+    "Comparison": comparison_view,
+    "EGraph": egraph_view,
+    "StoredRuns": RunsBrowser,
+}

@@ -23,7 +23,7 @@ def test_help_names_the_commands_and_imports_nothing_heavy():
     for command in ("optimize", "search", "rules", "cost", "bench", "demo"):
         assert any(line.split()[:1] == [command] for line in text)
     assert "Exit codes" in done.stdout
-    assert not any(line.endswith("...") for line in text)
+    assert not any(line.endswith("...") for line in text if not line.startswith("Usage"))
 
 
 def test_version(run):

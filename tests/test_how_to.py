@@ -27,7 +27,7 @@ SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 #: Pages whose commands of `workbench` run, because the page makes the files that they read.
-TRIED = {"certify", "composites", "device", "report", "study"}
+TRIED = {"certify", "composites", "device", "proof", "report", "study"}
 #: Pages that take more than two seconds of processor time, and pages that need a package.
 SLOW = {"composites", "study"}
 NEEDS = {"torch-tensorflow": ("torch", "onnxscript"), "torch-compile": ("torch",)}

@@ -18,7 +18,8 @@ CORE = (
 
 #: The wings above it, each package on a floor of its own.
 WINGS = (
-    "torch", "laws", "laws.explain", "laws.foreign", "laws.theorems", "laws.verification", "laws.synthesis",
+    "torch", "laws", "laws.explain", "laws.foreign", "laws.theorems", "laws.run_proofs", "laws.verification",
+    "laws.synthesis",
     "kernels", "kernels.composites", "kernels.fast", "kernels.codegen", "kernels.accelerators",
     "studies", "studies.guided", "studies.search", "studies.analysis", "studies.taso", "taso", "studies.devices",
     "studies.benchmarks", "studies.experiments", "results",

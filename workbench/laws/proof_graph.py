@@ -89,7 +89,7 @@ class Reason:
 
 
 GIVEN: Final = Reason()
-_CONGRUENT: Final = Reason("congruent")
+CONGRUENT: Final = Reason("congruent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class ProofGraph(Terms):
             self._readers[i].append(number)
         same = self._canonical.setdefault(self._signature(number), number)
         if same != number:
-            self.union(same, number, _CONGRUENT)
+            self.union(same, number, CONGRUENT)
         return number
 
     def _signature(self, term: int) -> _Key:
@@ -283,7 +283,7 @@ class ProofGraph(Terms):
             for reader in moved:
                 same = self._canonical.setdefault(self._signature(reader), reader)
                 if self.find(same) != self.find(reader):
-                    waiting.append((same, reader, _CONGRUENT))
+                    waiting.append((same, reader, CONGRUENT))
             self._readers[right] += moved
         return changed
 
@@ -326,8 +326,8 @@ class ProofGraph(Terms):
         while stack and len(steps) < LONGEST:
             place, before, after, why = stack.pop()
             if why is None:
-                stack += [(place, *link) for link in reversed(self._path(before, after))]
-            elif why[0] is not _CONGRUENT:
+                stack += [(place, *link) for link in reversed(self.path(before, after))]
+            elif why[0] is not CONGRUENT:
                 steps.append(Step(why[0].rule, place, why[1], before, after, why[0].guards))
             else:
                 below: dict[tuple[int, ...], tuple[int, int, int]] = {}
@@ -338,7 +338,7 @@ class ProofGraph(Terms):
                 stack += [((*place, k), x, y, None) for k, x, y in reversed(below.values())]
         return steps
 
-    def _path(self, a: int, b: int) -> list[tuple[int, int, tuple[Reason, bool]]]:
+    def path(self, a: int, b: int) -> list[tuple[int, int, tuple[Reason, bool]]]:
         """Return the edges of the tree of reasons between two terms, and whether each is from left to right."""
         up = [a]
         while (edge := self._edge[up[-1]]) is not None:

@@ -28,6 +28,7 @@ _COMMANDS = {
         laws.rules,
         laws.verify,
         models.certify,
+        models.check,
         laws.synthesise,
         extract.extract,
         models.why_not,

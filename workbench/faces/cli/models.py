@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workbench.faces.cli.console import FAILED, UNDECIDED, Progress, reporting_errors, show_table
+from workbench.faces.cli.console import FAILED, UNDECIDED, Progress, reporting_errors, show_table, stop
 from workbench.faces.cli.options import (
     DimOption,
     JsonOption,
@@ -79,6 +79,29 @@ def certify(
     typer.echo(str(found))
     if not found.equal:
         raise typer.Exit(UNDECIDED if found.undecided else FAILED)
+
+
+# -- check ---------------------------------------------------------------------------------------------
+@reporting_errors
+def check(
+    original: Annotated[
+        Path, typer.Argument(metavar="A", help="The original, an ONNX file.", show_default=False)
+    ],
+    result: Annotated[Path, typer.Argument(metavar="B", help="The optimised ONNX file.", show_default=False)],
+    proof: Annotated[Path, typer.Argument(help="The proof that optimize wrote.", show_default=False)],
+    dim: DimOption = [],  # noqa: B006
+) -> None:
+    """Check the proof that two models are equal, without a search; exit with 1 if it is not accepted."""
+    for file in (original, result, proof):
+        check_input(file)
+    from workbench.laws.run_proofs import NotAccepted
+    from workbench.laws.run_proofs import check as checked
+
+    try:
+        found = checked(original, result, proof, dimensions(dim))
+    except NotAccepted as error:
+        stop(FAILED, f"not proved: {error}")
+    typer.echo(f"proved: {found}")
 
 
 # -- cost ----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 from workbench.faces.cli.console import (
+    FAILED,
     INTERRUPTED,
     Files,
     Progress,
@@ -39,6 +40,7 @@ from workbench.faces.cli.options import (
     writing,
 )
 from workbench.optimizer.settings import Settings
+from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.kernels.codegen.deployment import Deployed
@@ -155,6 +157,9 @@ def optimize(
     report: Annotated[
         Path | None, option("FILE.html", "Write a self-contained report.", rich_help_panel="Files")
     ] = None,
+    proof: Annotated[
+        Path | None, option("FILE", "Write the proof of the result, for check.", rich_help_panel="Files")
+    ] = None,
     quiet: QuietOption = False,
     **settings: Any,
 ) -> None:
@@ -186,6 +191,7 @@ def optimize(
         output=output,
         json=json,
         report=report,
+        proof=proof,
         quiet=quiet,
         kernels=bounds if kernels else None,
     )
@@ -235,6 +241,7 @@ def run_optimize(
     report: Path | None,
     quiet: bool,
     kernels: dict[str, Any] | None = None,
+    proof: Path | None = None,
 ) -> None:
     """Optimise a model, write the requested files and print the figures of each stage.
 
@@ -246,14 +253,17 @@ def run_optimize(
         report: The file for the HTML report, or None.
         quiet: Whether to show no progress on stderr.
         kernels: The bounds on a program with kernels in C, which is written if it is faster; None for none.
+        proof: The file for the proof of the result, or None.
 
     Raises:
         ValueError: Two results name the same file, or the figures or the report would replace the model.
         UnwritableOutput: A result cannot be written.
     """
     check_input(model)
-    check_results((output, json, report))
-    check_results((json, report), keep=[model])
+    check_results((output, json, report, proof))
+    check_results((json, report, proof), keep=[model])
+    if proof is not None and (output is None or output.suffix != ".onnx" or kernels is not None):
+        raise ValueError("--proof needs --output FILE.onnx, without --kernels")
 
     from workbench.saturation.process import warm
 
@@ -263,7 +273,7 @@ def run_optimize(
 
     program: Deployed | None = None
     limits: Floors | None = None
-    spent = 0.0
+    spent, unproved = 0.0, ""
     with Progress(model.name, quiet=quiet) as progress:
         result = run(model, progress=progress, **settings)
         files = Files(result)
@@ -284,6 +294,8 @@ def run_optimize(
                 files.written.append(_saved(program, output))
             else:
                 files.model(output)
+            if proof is not None:
+                unproved = _proved(result, model, output, proof, files)
             files.json(json, lambda: _figures(result, model, output, program, limits))
             if report is not None:
                 progress("report")
@@ -301,6 +313,22 @@ def run_optimize(
     if settings.get("profile"):
         _show_profile(result)
     finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
+    if unproved:
+        stop(FAILED, f"no proof was found: {unproved}")
+
+
+def _proved(result: Optimized, model: Path, output: Path | None, proof: Path, files: Files) -> str:
+    """Write the proof of a result; return why there is none, or an empty text."""
+    from workbench.laws.run_proofs import prove
+    from workbench.laws.run_proofs.proving import NotProved
+
+    try:
+        found = prove(result, model, output)
+    except NotProved as error:
+        return str(error)
+    writing(lambda: write_atomic(proof, found.text().encode()))
+    files.written.append(f"{proof} ({len(found.steps)} steps)")
+    return ""
 
 
 def _limits(result: Optimized, progress: Progress) -> Floors | None:

@@ -159,8 +159,7 @@ class _Import:
     def __init__(
         self, prepared: Prepared, values: Values, sized: SizedValues | None = None, *, aside: bool = False
     ) -> None:
-        self.model = prepared.model
-        self.prepared = prepared
+        self.model, self.prepared = prepared.model, prepared
         self.inputs = prepared.inputs
         self.arrays = prepared.arrays
         self.stored = frozenset(prepared.arrays)
@@ -189,8 +188,7 @@ class _Import:
             self.place[value.name] = self.builder.input(value.name, kind.shape, kind.dtype)
         total = sum(self.builder.type(i).elements for i in self.builder.inputs)
         check_elements(total, f"all {len(self.builder.inputs)} inputs together")
-        for value in self.prepared.foreign:
-            self.values.types[value.name] = value.type
+        self.values.types |= {value.name: value.type for value in self.prepared.foreign}
         for name, array in self.arrays.items():
             self.values.add_constant(name, array)
         nodes = live_nodes(self.model.graph.node, self.outputs)
@@ -216,7 +214,8 @@ class _Import:
             {} if tail is None else tail.arrays,
         )
         graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
-        graph = doubled(whole(without_neutral(settled(graph)))) if self.values.folds else graph
+        simplified = self.values.folds and not self.prepared.plain
+        graph = doubled(whole(without_neutral(settled(graph)))) if simplified else graph
         return Imported(graph, Coverage(tuple(self.uses), unused, self.notes))
 
     def _plan(self, nodes: Sequence[NodeProto]) -> list[NodeProto]:

@@ -48,8 +48,8 @@ class Prepared:
 
     ``inputs`` are the inputs that are tensors, ``foreign`` the other inputs, ``defaults`` the initial values
     of inputs that stay inputs, ``shell`` the model's content except its nodes and tensors. ``notes`` are for
-    the coverage report. ``symbols`` are the dimensions that are left open, each with an extent that is none of
-    the model's ``numbers``.
+    the coverage report. ``symbols`` are the dimensions left open, each with an extent that is none of the model's
+    ``numbers``. A ``plain`` model is read as it is written: no operator is recognised, left out or computed.
     """
 
     model: ModelProto
@@ -61,6 +61,7 @@ class Prepared:
     notes: tuple[str, ...] = ()
     symbols: tuple[Symbol, ...] = ()
     numbers: frozenset[int] = frozenset()
+    plain: bool = False
 
 
 def prepare(

@@ -1,0 +1,274 @@
+"""The checker of proofs of runs: whether two graphs are equal for the reasons that a proof states.
+
+It reads both graphs, the laws' texts and their stored proofs. Each step is one law at one substitution, or one
+computed constant; the checker makes both sides of the law from its text and accepts the step only if they are the
+terms that the step names. That the outputs are equal must follow from these equations by congruence. Nothing is
+searched, and nothing is imported from the engine, from matching, extraction or certification.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from workbench.graph import Graph, GraphError
+from workbench.graph.weights import Weight
+from workbench.laws.run_proofs.congruence import Congruence
+from workbench.laws.run_proofs.constants import Constants
+from workbench.laws.run_proofs.instance import NoInstance, instance
+from workbench.laws.run_proofs.proof import (
+    FOLD,
+    LAW,
+    ProofStep,
+    RunProof,
+    ground_terms,
+    law_digest,
+    weight_digest,
+)
+from workbench.laws.theorems.store import check_library, rules_of
+from workbench.ops import TensorType, Trait, TypeMismatch, spec_of
+from workbench.rules.pattern import Rule
+from workbench.rules.verdicts import THEOREM, has_proof, law_of, library, proof_record, verdict_of
+from workbench.run.display import Face
+
+#: Exceptions that mean that a step or a term is not what it says.
+FAULTS: Final = (TypeMismatch, GraphError, IndexError, KeyError, ValueError, TypeError, OverflowError)
+#: Limit on the steps and terms of a proof.
+LARGEST: Final = 1_000_000
+
+
+class NotAccepted(ValueError):
+    """Raised when a step of a proof is not what it says, or the outputs do not follow from the steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Face):
+    """What an accepted proof shows.
+
+    ``laws`` counts the steps by law, ``standing`` says of every law whether it is a theorem or tested. ``folded``
+    are the roundings of computed constants, as parts of their largest elements, ``numbers`` those of tensors read as
+    one number. ``opaque`` are the operators that both graphs keep unchanged.
+    """
+
+    laws: Mapping[str, int]
+    standing: Mapping[str, str]
+    folded: tuple[float, ...]
+    numbers: tuple[float, ...]
+    opaque: tuple[str, ...]
+
+    @property
+    def tested(self) -> dict[str, int]:
+        """Return the laws that are no theorems, each with the number of its steps."""
+        return {name: n for name, n in self.laws.items() if self.standing[name] != THEOREM}
+
+    def __str__(self) -> str:
+        said = "over the reals, for all inputs at which all terms of the proof have values, both compute the same"
+        errors = [e for e in (*self.folded, *self.numbers) if e > 0]
+        if errors:
+            what = _count(len(errors), "constant")
+            said += f", up to the rounding of {what} by at most {_above(max(errors))} of its largest element"
+        if self.opaque:
+            what = _count(len(self.opaque), "operator")
+            said += f"; {what} without a model, the same from equal operands: {', '.join(self.opaque)}"
+        if not self.tested:
+            return f"{said}; every law is a theorem"
+        steps = sum(self.tested.values())
+        names = ", ".join(f"{name} ({self.standing[name]})" for name in sorted(self.tested))
+        rest = "rests" if steps == 1 else "rest"
+        return f"{said}; {_count(steps, 'step')} {rest} on laws that are no theorems: {names}"
+
+    def __repr__(self) -> str:
+        return f"Accepted: {self}"
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
+
+
+def _above(value: float) -> str:
+    """Return a number with two digits that is not below a value."""
+    text = f"{value:.1e}"
+    return text if float(text) >= value else f"{value * 1.05:.1e}"
+
+
+def check_graphs(original: Graph, result: Graph, proof: RunProof) -> Accepted:
+    """Check the proof that two graphs are equal.
+
+    Args:
+        original: The first graph.
+        result: The second graph.
+        proof: The proof.
+
+    Raises:
+        NotAccepted: The proof is wrong, or does not show that the graphs are equal.
+    """
+    if len(proof.steps) + len(proof.terms) > LARGEST:
+        raise NotAccepted(f"a proof must have at most {LARGEST} steps and terms")
+    _check_interfaces(original, result)
+    terms = Congruence()
+    try:
+        first = terms.enter(
+            [(t.op, t.attrs, t.inputs) for t in ground_terms(original)], [n.type for n in original]
+        )
+        second = terms.enter(
+            [(t.op, t.attrs, t.inputs) for t in ground_terms(result)], [n.type for n in result]
+        )
+        number = [*first, *second]
+        for t in proof.terms:
+            attrs = spec_of(t.op).pack(dict(zip(spec_of(t.op).attr_names, t.attrs, strict=True)))
+            number.append(terms.add(t.op, attrs, tuple([number[i] for i in t.inputs])))
+        _check_extents(terms)
+    except FAULTS as error:
+        raise NotAccepted(f"a term is not well-typed: {error}") from None
+    weights = {weight_digest(w): w for graph in (original, result) for w in graph.weights.values()}
+    checker = _Checker(terms, number, Constants(terms.terms, terms.types, weights), _laws(proof))
+    for position, step in enumerate(proof.steps):
+        try:
+            checker.step(step)
+        except FAULTS as error:
+            raise NotAccepted(f"step {position}: {error}") from None
+    for (name, a), (_, b) in zip(original.outputs, result.outputs, strict=True):
+        if not terms.equal(first[a], second[b]):
+            raise NotAccepted(f"the steps do not show that output {name!r} is the same")
+    standing = {name: _standing(rule) for name, rule in checker.rules.items()}
+    kept = sorted({o.op_type for o in original.opaques.values()})
+    return Accepted(dict(checker.used), standing, tuple(checker.folded), tuple(checker.numbers), tuple(kept))
+
+
+def _check_extents(terms: Congruence) -> None:
+    """Raise TypeMismatch for a tensor without elements: of these theorems say nothing."""
+    for kind in terms.types:
+        if isinstance(kind, TensorType) and not kind.elements:
+            raise TypeMismatch(f"a tensor must have elements, got {kind}")
+
+
+def _check_interfaces(original: Graph, result: Graph) -> None:
+    """Raise NotAccepted unless two graphs have the same inputs and outputs, by name, order and type."""
+    for what, a, b in (
+        ("inputs", original.input_types, result.input_types),
+        ("outputs", original.output_types, result.output_types),
+    ):
+        if list(a.items()) != list(b.items()):
+            raise NotAccepted(f"the {what} differ: {_listed(a)} and {_listed(b)}")
+    if _rest(original) != _rest(result):
+        raise NotAccepted("the nodes after the graph, which are kept as they are, differ")
+
+
+def _rest(graph: Graph) -> tuple[object, ...]:
+    """Return what a file has beside its graph that decides what it computes."""
+    if graph.info is None:
+        return (b"", {}, {})
+    arrays = (graph.info.tail_arrays, graph.info.defaults)
+    return (
+        graph.info.tail,
+        *({name: weight_digest(Weight.of(a)) for name, a in own.items()} for own in arrays),
+    )
+
+
+def _listed(kinds: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+
+
+class _Checker:
+    """The terms of a proof while its steps are checked."""
+
+    def __init__(
+        self, terms: Congruence, number: list[int], constants: Constants, rules: Mapping[str, Rule]
+    ) -> None:
+        self.terms, self.number, self.constants, self.rules = terms, number, constants, rules
+        self.used: Counter[str] = Counter()
+        self.folded: list[float] = []
+        self.numbers: list[float] = []
+
+    def step(self, step: ProofStep) -> None:
+        """Check a step, and make its terms equal."""
+        pairs = tuple((self.number[a], self.number[b]) for a, b in step.pairs)
+        if step.kind == LAW:
+            self._law(step, pairs)
+        elif step.kind == FOLD:
+            self.folded += [self._same(self.constants.rounding(a, b), step.rounding) for a, b in pairs]
+        else:
+            self.numbers += [self._same(self._number(a, b), step.rounding) for a, b in pairs]
+        for a, b in pairs:
+            self.terms.equate(a, b)
+
+    def _same(self, found: float, recorded: float) -> float:
+        if not abs(found - recorded) <= 0.01 * found:
+            raise TypeMismatch(f"the recorded rounding is {recorded:.2e}, the constant is off by {found:.2e}")
+        return found
+
+    def _law(self, step: ProofStep, pairs: tuple[tuple[int, int], ...]) -> None:
+        rule = self.rules[step.law]
+        bindings = {k: v if k[0] in "@#=" else self.number[v] for k, v in (step.bindings or {}).items()}
+        members = [{k: self.number[v] for k, v in m.items()} for m in step.members]
+        found = instance(rule, self.terms.add, self.terms.types, bindings, members)
+        if found != pairs:
+            raise NoInstance(f"{step.law} does not state that the terms are equal")
+        self.used[step.law] += 1
+
+    def _number(self, tensor: int, number: int) -> float:
+        """Return the rounding with which a tensor of one number is read as that number, by an elementwise operator."""
+        (op, attrs, left), (other, given, right) = self.terms.terms[tensor], self.terms.terms[number]
+        if (op, repr(attrs), len(left)) != (other, repr(given), len(right)) or not _elementwise(op):
+            raise TypeMismatch("a number stands for a tensor as an operand of one elementwise operator")
+        if self.terms.types[tensor] != self.terms.types[number]:
+            raise TypeMismatch("the tensor changes the type of the result, the number does not")
+        error = 0.0
+        for a, b in zip(left, right, strict=True):
+            if a != b:
+                if self.terms.terms[b][0] != "scalar":
+                    raise TypeMismatch("operands differ")
+                error = max(error, self.constants.rounding_to(a, float(self.terms.terms[b][1][0])))  # type: ignore[arg-type]
+        return error
+
+
+def _elementwise(op: str) -> bool:
+    traits = spec_of(op).traits
+    return bool(traits & Trait.BROADCASTS) and not traits & (Trait.PRODUCT | Trait.OWN)
+
+
+def _laws(proof: RunProof) -> dict[str, Rule]:
+    """Return the library's rules of the laws that a proof uses; raise NotAccepted if one has another text."""
+    known = {file.name: file for file in library().glob("*.rules")}
+    files: dict[str, Mapping[str, Rule]] = {}
+    found: dict[str, Rule] = {}
+    for name, (file, law, digest) in proof.laws.items():
+        if file not in files:
+            files[file] = _rules_in(known[file]) if file in known else {}
+        rule = files[file].get(name)
+        if rule is None:
+            raise NotAccepted(f"the library has no law {name} in {file}")
+        if law != law_of(rule) or digest != law_digest(rule):
+            raise NotAccepted(f"{name} is another law in the library: {law_of(rule)}")
+        found[name] = rule
+    return found
+
+
+def _rules_in(file: Path) -> Mapping[str, Rule]:
+    return _read_rules(file.stem, file.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _read_rules(stem: str, changed: int) -> Mapping[str, Rule]:
+    return {rule.name: rule for rule in rules_of(stem)}
+
+
+def _standing(rule: Rule) -> str:
+    """Return whether a law is a theorem, whose stored proof the kernel accepts, or else its verdict."""
+    record = proof_record(rule)
+    if record is not None and has_proof(record) and _accepted(rule, json.dumps(record, sort_keys=True)):
+        return THEOREM
+    found = verdict_of(rule)
+    return "unproved here" if found == THEOREM else found
+
+
+@lru_cache(maxsize=4096)
+def _accepted(rule: Rule, record: str) -> bool:
+    """Return whether the kernel accepts the stored proof of a rule, with this content."""
+    (found,) = check_library([rule])
+    return found.checked is not None

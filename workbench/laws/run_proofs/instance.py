@@ -1,0 +1,150 @@
+"""A law at a substitution: both of its sides as ground terms, if they have types and the conditions hold.
+
+The checker of proofs and the maker of proofs share this: it reads a law's text, the operators' types, and nothing of
+the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
+from workbench.rules.expressions import Numbers
+from workbench.rules.interpret import arguments, read_attributes, value
+from workbench.rules.literals import NUMBER, Number, combined, is_number
+from workbench.rules.pattern import App, AttrVar, Rule, Term, format_term, parts
+
+#: Adds a term: ``(operator, attributes in declared order, operands) -> number``.
+Add = Callable[[str, tuple[AttrValue, ...], tuple[int, ...]], int]
+#: Exceptions that mean that a law does not apply.
+MISFITS: Final = (TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueError, TypeError)
+
+
+class NoInstance(ValueError):
+    """Raised when a law does not apply at a substitution."""
+
+
+def number_key(term: App) -> str:
+    """Return the name under which a substitution has the element type of a number of the left side."""
+    return f"={format_term(term)}"
+
+
+def number_of(term: App, bindings: Mapping[str, Any]) -> float:
+    """Return the number that a term of a left-hand side is under a substitution."""
+    operands = [Number(number_of(arg, bindings), True) for arg in term.args if isinstance(arg, App)]
+    given = dict(term.attrs).get("value")
+    attrs = {}
+    if isinstance(given, AttrVar):
+        attrs["value"] = bindings[f"@{given.name}"]
+    return float(combined(term, attrs, operands).value)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance(Numbers):
+    """The algebra of ground terms under a substitution."""
+
+    add: Add
+    types: Sequence[Any]
+    bindings: Mapping[str, Any]
+    members: Sequence[Mapping[str, int]] = ()
+
+    def attribute(self, name: str) -> AttrValue:
+        """Return the value of an attribute variable."""
+        found: AttrValue = self.bindings[f"@{name}"]
+        return found
+
+    def of_row(self, row: str, name: str) -> AttrValue | None:
+        """Return the value of a row's attribute, or None if the row has no such attribute."""
+        return self.bindings.get(f"#{row}.{name}")
+
+    def kind(self, name: str) -> TensorType:
+        """Return the type of a tensor variable."""
+        found = self.types[self.bindings[name]]
+        if not isinstance(found, TensorType):
+            raise TypeMismatch(f"{name} must be a tensor, got {found}")
+        return found
+
+    def variable(self, name: str) -> int:
+        """Return the term of a tensor variable."""
+        found: int = self.bindings[name]
+        return found
+
+    def starred(self, name: str) -> list[int]:
+        """Return the terms of a starred variable, one for every member."""
+        return [m[name] for m in self.members]
+
+    def side(self, term: Term, *, left: bool) -> int:
+        """Return a side of the law, or a part of it, as a term."""
+        if not isinstance(term, App):
+            return self.variable(term.name)
+        if left and is_number(term):
+            dtype = self.bindings[number_key(term)]
+            made = App(NUMBER, ())
+            return self.apply(made, [], {"value": number_of(term, self.bindings), "dtype": dtype})
+        operands = arguments(term, self, lambda arg: self.side(arg, left=left))
+        return self.apply(term, operands, read_attributes(term, self))
+
+    def apply(self, term: App, operands: list[int], attrs: dict[str, Any]) -> int:
+        """Return the number of an operator's term."""
+        return self.add(term.op, spec_of(term.op).pack(attrs), tuple(operands))
+
+
+def instance(
+    rule: Rule,
+    add: Add,
+    types: Sequence[Any],
+    bindings: Mapping[str, Any],
+    members: Sequence[Mapping[str, int]] = (),
+) -> tuple[tuple[int, int], ...]:
+    """Return the equations that a law states at a substitution, as pairs of left and right terms.
+
+    Restrictions of a law to useful cases are not part of the equation that it states.
+
+    Args:
+        rule: The law.
+        add: Adds a term and returns its number; it raises TypeMismatch for a term without a type.
+        types: The types of the terms by number; it grows as terms are added.
+        bindings: The substitution; see :class:`~workbench.laws.run_proofs.proof.ProofStep`.
+        members: The starred variables of every member of a merge.
+
+    Raises:
+        NoInstance: A condition does not hold, a side has no type, or the sides have different types.
+    """
+    algebra = Instance(add, types, bindings, members)
+    try:
+        if rule.each:
+            pairs = _merged(rule, algebra)
+        else:
+            pairs = tuple(
+                (algebra.side(a, left=True), algebra.side(b, left=False))
+                for a, b in zip(rule.sources, rule.targets, strict=True)
+                if a != b
+            )
+        for condition in rule.conditions:
+            if not algebra.holds(condition):
+                raise NoInstance(f"{rule.name}: a condition does not hold")
+    except MISFITS as error:
+        raise NoInstance(f"{rule.name}: {error}") from None
+    for a, b in pairs:
+        if types[a] != types[b]:
+            raise NoInstance(f"{rule.name}: the sides have the types {types[a]} and {types[b]}")
+    return pairs
+
+
+def _merged(rule: Rule, algebra: Instance) -> tuple[tuple[int, int], ...]:
+    """Return the equations of a merge: every member is its part of the whole."""
+    if len(algebra.members) < 2:
+        raise TypeMismatch("a merge must have two members")
+    (source,), (target,) = rule.sources, rule.targets
+    assert isinstance(target, App)
+    axis = value(dict(target.attrs)["axis"], algebra)
+    whole = algebra.side(target.args[0], left=False)
+    owned = []
+    for member in algebra.members:
+        one = Instance(algebra.add, algebra.types, {**algebra.bindings, **member}, [member])
+        owned.append(one.side(source, left=True))
+    kinds = [algebra.types[i] for i in owned]
+    slices = [algebra.add("slice", spec_of("slice").pack(given), (whole,)) for given in parts(kinds, axis)]
+    return tuple(zip(owned, slices, strict=True))

@@ -1,0 +1,432 @@
+"""Make the proof of a run: equations from the e-graph of a result to its file, and only those that are needed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from workbench.egraph import EGraph
+from workbench.egraph.rebuild import eclasses_of
+from workbench.graph import Graph
+from workbench.graph.dataflow import numbers_in
+from workbench.graph.weights import Weight
+from workbench.laws.matching import Bindings
+from workbench.laws.proof_graph import CONGRUENT, Applied, ProofGraph, Reason, TooManyTerms, number_at
+from workbench.laws.run_proofs.constants import Constants
+from workbench.laws.run_proofs.derivation import Derivations, Match
+from workbench.laws.run_proofs.instance import NoInstance, instance, number_key
+from workbench.laws.run_proofs.proof import (
+    FOLD,
+    LAW,
+    NUMBER,
+    GroundTerm,
+    ProofStep,
+    RunProof,
+    ground_terms,
+    law_digest,
+    weight_digest,
+)
+from workbench.ops import TensorType, TypeMismatch, ValueType
+from workbench.rules.literals import is_number
+from workbench.rules.pattern import App, Rule, starred, subterms
+from workbench.rules.verdicts import law_of
+from workbench.support.orders import postorder
+
+#: Limit on the rounds in which e-classes are connected by all rules that fired.
+ROUNDS: Final = 8
+#: Limit on the terms of a proof that is sought.
+MOST_TERMS: Final = 400_000
+
+
+class NotProved(ValueError):
+    """Raised when no proof was found; the message names what is not connected."""
+
+
+class _Searched(ProofGraph):
+    """A proof graph whose rules, where a search applies them, become steps of a prover."""
+
+    def __init__(self, prover: Prover) -> None:
+        super().__init__(most=MOST_TERMS)
+        self.prover = prover
+
+    def apply(self, rule: Rule, places: tuple[int, ...], bindings: Bindings) -> Applied:
+        """Return a rule at a match as its substitution, which :meth:`record` states."""
+        if len(self) > self.most:
+            raise TooManyTerms
+        return Applied(rule, places, ((self.prover.noted(rule, bindings, ()), 0),))
+
+    def record(self, applied: Applied) -> bool:
+        """State the equations of a rule at a match; return whether that is new."""
+        return self.prover.stated(applied.pairs[0][0])
+
+    def _merged(self, rule: Rule, members: Sequence[tuple[int, Bindings]]) -> Applied:
+        stars = starred(rule)
+        own = [{n: m[n] for n in stars} for _, m in members]
+        shared = {k: v for k, v in members[0][1].items() if k not in stars}
+        return Applied(rule, (), ((self.prover.noted(rule, shared, own), 0),))
+
+
+class Prover:
+    """Terms of both graphs and of an e-graph, with the steps that make them equal."""
+
+    def __init__(self) -> None:
+        self.graph: ProofGraph = _Searched(self)
+        self.steps: list[ProofStep] = []
+        self.laws: dict[str, Rule] = {}
+        self.weights: dict[str, Weight] = {}
+        self._noted: list[tuple[Rule, Bindings, Sequence[Mapping[str, int]]]] = []
+        self._done: set[str] = set()
+
+    def noted(self, rule: Rule, bindings: Bindings, members: Sequence[Mapping[str, int]]) -> int:
+        """Keep a rule at a match; return the number under which :meth:`stated` states it."""
+        self._noted.append((rule, bindings, members))
+        return len(self._noted) - 1
+
+    def stated(self, number: int) -> bool:
+        """State a rule at a match; return whether that made terms equal."""
+        rule, given, members = self._noted[number]
+        bindings: dict[str, Any] = {}
+        reads: dict[str, int] = {}
+        for source in rule.sources:
+            for part in subterms(source):
+                if isinstance(part, App) and is_number(part) and (at := number_at(part, given)) is not None:
+                    kind = self.types[at]
+                    assert isinstance(kind, TensorType)
+                    reads[number_key(part)] = at
+                    bindings[number_key(part)] = kind.dtype
+        bindings |= {k: v for k, v in given.items() if k[0] != "="}
+        key = repr((rule.name, sorted(bindings.items(), key=str), members))
+        if key in self._done:
+            return False
+        self._done.add(key)
+        before = len(self.steps)
+        pairs = self.apply(rule, bindings, members)
+        if pairs and reads:
+            self.read_numbers(rule, pairs, reads)
+        return len(self.steps) > before
+
+    def enter(self, graph: Graph) -> list[int]:
+        """Add the nodes of a graph; return their terms."""
+        found: list[int] = []
+        for term, node in zip(ground_terms(graph), graph.nodes, strict=True):
+            found.append(
+                self.graph.add(term.op, term.attrs, tuple([found[j] for j in term.inputs]), node.type)
+            )
+        self.graph.numbers |= {found[i]: number for i, number in numbers_in(graph).items()}
+        self.weights |= {weight_digest(w): w for w in graph.weights.values()}
+        return found
+
+    def fold(self, *graphs: tuple[Graph, Sequence[int]]) -> None:
+        """State which constants of graphs are equal up to rounding: those that the rest of a graph reads."""
+        constants = Constants(
+            [(e.op, e.attrs, e.inputs) for e in self.graph.entries], self.types, self.weights
+        )
+        alike: dict[TensorType, list[tuple[int, float]]] = {}
+        for graph, place in graphs:
+            constant, ends = graph.constant(), set(graph.output_ids)
+            read = {j for i, n in enumerate(graph.nodes) if not constant[i] for j in n.inputs} | ends
+            for i in sorted(read):
+                term, kind = place[i], graph.nodes[i].type
+                if not constant[i] or not isinstance(kind, TensorType):
+                    continue
+                try:
+                    sketch = float(np.abs(constants.value(term).astype(np.float64, copy=False)).mean())
+                except (TypeMismatch, IndexError, TypeError, ValueError):
+                    continue
+                known = alike.setdefault(kind, [])
+                for other, size in known:
+                    if self.graph.find(other) == self.graph.find(term):
+                        break
+                    if abs(size - sketch) <= 1e-4 * abs(sketch):
+                        with contextlib.suppress(TypeMismatch):
+                            error = constants.rounding(other, term)
+                            self.state(ProofStep(FOLD, ((other, term),), rounding=error))
+                            break
+                else:
+                    known.append((term, sketch))
+
+    def read_numbers(self, rule: Rule, pairs: Sequence[tuple[int, int]], reads: Mapping[str, int]) -> None:
+        """State that the tensors ``reads`` stand for the numbers of a rule's left side."""
+        changed = [s for s, t in zip(rule.sources, rule.targets, strict=True) if s != t]
+        for source, (left, _) in zip(changed, pairs, strict=True):
+            self._read(source, left, reads)
+
+    def _read(self, pattern: App, term: int, reads: Mapping[str, int]) -> None:
+        entry = self.graph.entries[term]
+        for k, arg in enumerate(pattern.args):
+            if not isinstance(arg, App):
+                continue
+            if not is_number(arg):
+                self._read(arg, entry.inputs[k], reads)
+            elif (tensor := reads[number_key(arg)]) != entry.inputs[k]:
+                inputs = (*entry.inputs[:k], tensor, *entry.inputs[k + 1 :])
+                other = self.graph.build(entry.op, entry.attrs, inputs)
+                if self.types[other] == entry.type:
+                    self.state(ProofStep(NUMBER, ((other, term),)))
+
+    @property
+    def types(self) -> Sequence[ValueType | None]:
+        """Return the types of the terms by number."""
+        return _Types(self.graph)
+
+    def state(self, step: ProofStep) -> bool:
+        """Make the terms of a step equal; return whether that is new."""
+        changed = False
+        if any(self.graph.find(a) != self.graph.find(b) for a, b in step.pairs):
+            because = Reason(str(len(self.steps)))
+            self.steps.append(step)
+            for a, b in step.pairs:
+                changed |= self.graph.union(a, b, because)
+        return changed
+
+    def apply(
+        self, rule: Rule, bindings: Mapping[str, Any], members: Sequence[Mapping[str, int]] = ()
+    ) -> tuple[tuple[int, int], ...]:
+        """Make the sides of a law equal at a substitution; return them, or nothing if it does not apply."""
+        try:
+            pairs = instance(rule, self.graph.build, self.types, bindings, members)
+        except NoInstance:
+            return ()
+        self.laws[rule.name] = rule
+        self.state(ProofStep(LAW, pairs, rule.name, dict(bindings), tuple(members)))
+        return pairs
+
+
+class _Types(Sequence[Any]):
+    def __init__(self, graph: ProofGraph) -> None:
+        self.graph = graph
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.graph.entries[i].type
+
+    def __len__(self) -> int:
+        return len(self.graph)
+
+
+class EClasses:
+    """The e-classes of an e-graph as terms: each is one of its terms, the oldest.
+
+    Args:
+        prover: The terms and steps.
+        searched: The graph from which the e-graph grew.
+        egraph: The e-graph.
+        rules: The rules of the run.
+    """
+
+    def __init__(self, prover: Prover, searched: Graph, egraph: EGraph, rules: Iterable[Rule]) -> None:
+        self.prover, self.egraph = prover, egraph
+        self.found = Derivations(egraph, searched, list(rules))
+        self.chosen = self._oldest()
+        self._terms: dict[int, int] = {}
+        self._stated: set[str] = set()
+        self._traced: set[int] = set()
+        self._named = {
+            ("weight", str(n.attrs[0])): t.attrs
+            for n, t in zip(searched, ground_terms(searched), strict=True)
+            if n.op == "weight"
+        }
+        self._named |= {
+            ("opaque", str(n.attrs[0])): t.attrs
+            for n, t in zip(searched, ground_terms(searched), strict=True)
+            if n.op == "opaque"
+        }
+
+    def _oldest(self) -> list[int]:
+        found = self.found
+        chosen = [-1] * self.egraph.n_classes
+        waiting = sorted(range(len(self.egraph)), key=lambda i: (found.birth(i), i))
+        while waiting:
+            later = []
+            for i in waiting:
+                if chosen[found.eclass[i]] >= 0:
+                    continue
+                if all(chosen[c] >= 0 for c in found.operands[i]):
+                    chosen[found.eclass[i]] = i
+                else:
+                    later.append(i)
+            if len(later) == len(waiting):
+                break
+            waiting = later
+        return chosen
+
+    def term(self, eclass: int) -> int:
+        """Return the term of an e-class."""
+        for c in postorder(
+            (eclass,), lambda c: () if c in self._terms else self.found.operands[self.chosen[c]]
+        ):
+            if c not in self._terms:
+                self._terms[c] = self.node(self.chosen[c])
+        return self._terms[eclass]
+
+    def node(self, e_node: int) -> int:
+        """Return an e-node as a term over those of its operands."""
+        op, attrs = self.egraph.ops[e_node], self.egraph.attrs[e_node]
+        if op in ("weight", "opaque"):
+            attrs = self._named[op, str(attrs[0])]
+        operands = tuple([self.term(c) for c in self.found.operands[e_node]])
+        return self.prover.graph.add(op, attrs, operands, self.egraph.types[self.found.eclass[e_node]])
+
+    def trace(self, e_nodes: Iterable[int]) -> None:
+        """State the rule applications that made e-nodes, and those behind their left sides."""
+        waiting = list(e_nodes)
+        while waiting:
+            i = waiting.pop()
+            if i in self._traced:
+                continue
+            self._traced.add(i)
+            self.node(i)
+            waiting += [self.chosen[self.found.eclass[i]], *(self.chosen[c] for c in self.found.operands[i])]
+            for match in self.found.making(i):
+                waiting += self.state(match)
+
+    def state(self, match: Match) -> list[int]:
+        """State the equations of a match; return the e-nodes that its left side needs."""
+        if match.key in self._stated:
+            return []
+        self._stated.add(match.key)
+        bindings: dict[str, Any] = {}
+        reads: dict[str, int] = {}
+        for name, given in match.bindings.items():
+            if name[0] == "~":
+                reads[name[1:]] = given
+            else:
+                bindings[name] = given if name[0] in "@#=" else self.term(given)
+        members = [{n: self.term(c) for n, c in m.items()} for m in match.members]
+        pairs = self.prover.apply(match.rule, bindings, members)
+        if reads and pairs:
+            self.prover.read_numbers(match.rule, pairs, {k: self.term(c) for k, c in reads.items()})
+        classes = [c for n, c in match.bindings.items() if n[0] not in "@#=~"]
+        classes += [c for m in match.members for c in m.values()]
+        return [*match.left, *(self.chosen[c] for c in classes)]
+
+    def connect(self) -> bool:
+        """Connect the traced e-nodes of one e-class by all rules that fired; return whether that changed anything."""
+        prover = self.prover
+        split: dict[int, None] = {}
+        for i in list(self._traced):
+            c = self.found.eclass[i]
+            if prover.graph.find(self.node(i)) != prover.graph.find(self.term(c)):
+                split.setdefault(c)
+        before = len(self._stated)
+        for c in split:
+            for match in self.found.connecting(c):
+                if match.key not in self._stated:
+                    self.trace([*self.state(match), *match.right])
+        return len(self._stated) > before
+
+
+def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[ProofStep]:
+    """Return the steps from which the equality of pairs of terms follows by congruence, those of inner terms last.
+
+    A part that two terms share is explained once, so that a proof is not longer than the graphs are deep.
+    """
+    graph = prover.graph
+    found: dict[int, None] = {}
+    seen: set[tuple[int, int]] = set()
+    waiting = list(goals)
+    while waiting:
+        a, b = pair = waiting.pop()
+        if a == b or pair in seen:
+            continue
+        seen.add(pair)
+        for before, after, (because, _) in graph.path(a, b):
+            if because is CONGRUENT:
+                sides = zip(graph.entries[before].inputs, graph.entries[after].inputs, strict=True)
+                waiting += [(x, y) for x, y in sides if x != y]
+            else:
+                found.setdefault(int(because.rule))
+    return [prover.steps[k] for k in found]
+
+
+def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) -> RunProof:
+    """Return steps as a proof, whose terms are numbered after those that are given."""
+    number: dict[int, int] = {}
+    for position, term in enumerate(given):
+        number.setdefault(term, position)
+    terms: list[GroundTerm] = []
+    entries = prover.graph.entries
+    used: dict[int, None] = {}
+    for step in steps:
+        used |= dict.fromkeys(t for pair in step.pairs for t in pair)
+        used |= dict.fromkeys(v for k, v in (step.bindings or {}).items() if k[0] not in "@#=")
+        used |= dict.fromkeys(v for m in step.members for v in m.values())
+    for i in postorder(used, lambda i: () if i in number else entries[i].inputs):
+        if i not in number:
+            number[i] = len(given) + len(terms)
+            terms.append(
+                GroundTerm(entries[i].op, entries[i].attrs, tuple(number[j] for j in entries[i].inputs))
+            )
+    renamed = []
+    for s in steps:
+        bindings = {k: v if k[0] in "@#=" else number[v] for k, v in (s.bindings or {}).items()}
+        renamed.append(
+            ProofStep(
+                s.kind,
+                tuple((number[a], number[b]) for a, b in s.pairs),
+                s.law,
+                bindings if s.kind == LAW else None,
+                tuple({k: number[v] for k, v in m.items()} for m in s.members),
+                s.rounding,
+            )
+        )
+    laws = {n: prover.laws[n] for n in dict.fromkeys(s.law for s in steps if s.kind == LAW)}
+    return RunProof(
+        {n: (r.file, law_of(r), law_digest(r)) for n, r in laws.items()}, tuple(terms), tuple(renamed)
+    )
+
+
+def prove_graphs(
+    given: Graph, saved: Graph, original: Graph, result: Graph, egraph: EGraph, rules: Iterable[Rule]
+) -> RunProof:
+    """Return the proof that two graphs are equal, one of which was optimised to the other.
+
+    Args:
+        given: What was optimised, as the checker reads it.
+        saved: What was saved, as the checker reads it.
+        original: The graph from which the e-graph grew.
+        result: A term of the e-graph as a graph.
+        egraph: The e-graph.
+        rules: The rules of the run.
+
+    Raises:
+        NotProved: No proof was found; the message names the part that is not connected.
+    """
+    prover, rules = Prover(), list(rules)
+    ends = prover.enter(given), prover.enter(saved)
+    first, second = prover.enter(original), prover.enter(result)
+    prover.fold((given, ends[0]), (original, first), (saved, ends[1]), (result, second))
+    wanted = _goals(given, ends[0], saved, ends[1])
+    if prover.graph.equal(wanted):
+        return written(prover, minimal(prover, wanted), [*ends[0], *ends[1]])
+    _link(prover, rules, _goals(given, ends[0], original, first), "the original and its import")
+    _link(prover, rules, _goals(saved, ends[1], result, second), "the result and its file")
+    goals = _goals(original, first, result, second)
+    classes = EClasses(prover, original, egraph, rules)
+    known, found = classes.found.known, eclasses_of(result, egraph)
+    chosen = [
+        known[node.op, node.attrs, tuple(found[j] for j in node.inputs)]
+        for node, c in zip(result.nodes, found, strict=True)
+        if c >= 0
+    ]
+    classes.trace([*(int(i) for i in egraph.original.tolist() if i >= 0), *chosen])
+    for _ in range(ROUNDS):
+        if prover.graph.equal(goals) or not classes.connect():
+            break
+    if not prover.graph.equal(goals):
+        raise NotProved("the rules that fired do not connect the original with the result")
+    return written(prover, minimal(prover, wanted), [*ends[0], *ends[1]])
+
+
+def _goals(a: Graph, first: Sequence[int], b: Graph, second: Sequence[int]) -> list[tuple[int, int]]:
+    return [(first[i], second[j]) for (_, i), (_, j) in zip(a.outputs, b.outputs, strict=True)]
+
+
+def _link(prover: Prover, rules: Sequence[Rule], goals: Sequence[tuple[int, int]], what: str) -> None:
+    """Connect a graph with its file by the rules of fusion, then by all rules of one left side."""
+    fusion = [r for r in rules if Path(r.file).stem == "fusion" and not r.multi]
+    if not prover.graph.equal(goals) and not prover.graph.run(fusion, goals):
+        raise NotProved(f"the rules do not connect {what}")

@@ -20,7 +20,14 @@ from workbench.kernels.codegen.compiler import compiler as compiler_of
 from workbench.kernels.codegen.custom_ops import Operator, library_of, library_text, payload
 from workbench.kernels.codegen.deployment import deploy, with_kernels
 from workbench.kernels.codegen.fusion import Beside, convolutions, egraph_of
-from workbench.kernels.codegen.winograd import CHOICES, Winograd, written
+from workbench.kernels.codegen.winograd import (
+    CHOICES,
+    Winograd,
+    blocked,
+    convolution,
+    convolution_of,
+    written,
+)
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.evaluate import evaluate
 from workbench.ops import spec_of
@@ -55,6 +62,19 @@ def kernels(graph):
     return convolutions(egraph_of(graph))
 
 
+def turned(cluster, read, write, add=False):
+    """Return a convolution that reads, adds or writes the inner layout, if its channels fill blocks."""
+    kinds = dict(zip(cluster.inputs, cluster.read, strict=True))
+    kinds |= {m.place: m.type for m in cluster.members}
+    own = {m.place for m in cluster.members}
+    added = [j for m in cluster.members if m.op == "add" for j in m.operands if j not in own]
+    wanted = [cluster.inputs[0]] * read + [cluster.result] * write + added * (add or write)
+    inner = {j: 1000 + j for j in wanted if blocked(kinds[j])}
+    kinds |= {place: blocked(kinds[j]) for j, place in inner.items()}
+    members = [m for m in cluster.members if m.op not in ("reshape", "transpose")]
+    return convolution(members, kinds, inner)
+
+
 def every_layer():
     for k, (size, outs, pads) in enumerate(SIZES):
         yield layer(size, outs=outs, pads=pads, bias=k % 2 == 0, residual=k % 3 != 1, relu=k % 4 < 2)
@@ -66,9 +86,11 @@ def test_kernels_compute_convolutions_of_all_sizes(name, march):
     build, how = Build(march=march), Winograd(name)
     graphs = list(every_layer())
     ops = [
-        Operator(kernels(g)[0], how, parts, build)
+        Operator(turned(kernels(g)[0], inner, inner), how, parts, build)
         for parts, g in zip((1, 2, 3, 1, 2, 3, 1), graphs, strict=True)
+        for inner in (False, True)
     ]
+    graphs = [g for g in graphs for _ in range(2)]
     try:
         library = library_of(ops, build)
         session(to_onnx(graphs[0]), threads=1, spin=False, operators=library)
@@ -80,13 +102,13 @@ def test_kernels_compute_convolutions_of_all_sizes(name, march):
         b, random = GraphBuilder("kernel"), np.random.default_rng(0)
         values = {
             i: graph.weights[graph.nodes[i].attr("name")].value()
-            if graph.nodes[i].op == "weight"
+            if t.rank < 5 and graph.nodes[i].op == "weight"
             else random.standard_normal(t.shape).astype(np.float32)
             for i, t in zip(op.cluster.inputs, op.cluster.read, strict=True)
         }
         names, inputs = {}, []
         for i, value in values.items():
-            if graph.nodes[i].op == "weight":
+            if i < 1000 and graph.nodes[i].op == "weight":
                 inputs.append(b.weight(data=value))
             else:
                 names[i] = f"x{i}"
@@ -105,9 +127,13 @@ def test_kernels_compute_convolutions_of_all_sizes(name, march):
             assert np.abs(found - wanted).max() < 2e-5 * scale
 
 
-def test_the_composite_of_a_layer_is_what_its_operators_compute():
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("write", [False, True])
+@pytest.mark.parametrize("add", [False, True])
+def test_the_composite_of_a_layer_is_what_its_operators_compute(read, write, add):
     for graph in every_layer():
         (cluster,) = kernels(graph)
+        cluster = turned(cluster, read, write, add)
         random = np.random.default_rng(1)
         values = {
             i: random.standard_normal(t.shape) for i, t in zip(cluster.inputs, cluster.read, strict=True)
@@ -132,6 +158,8 @@ def drawn(random):
     """Return the graph of a random convolution, with what follows it."""
     groups = int(random.choice([1, 1, 1, 1, 2]))
     channels, outs = (int(n) * groups for n in random.integers(16, 70 // groups, 2))
+    if random.random() < 0.5:
+        channels, outs = channels // 16 * 16, outs // 16 * 16
     pads = tuple(map(int, random.integers(0, 3, 4)))
     height, width = (max(int(n), 3 - pads[k] - pads[k + 2]) for k, n in enumerate(random.integers(1, 41, 2)))
     b = GraphBuilder("drawn", seed=int(random.integers(1 << 30)))
@@ -163,18 +191,18 @@ def test_random_convolutions_are_those_of_float64(count):
             assert len(found) == (not grouped)
             if grouped:
                 continue
-            how = Winograd(CHOICES[k % 2])
-            made.append(Operator(found[0], how, int(random.integers(1, 5)), build))
+            how, cluster = Winograd(CHOICES[k % 2]), turned(found[0], *random.integers(0, 2, 3).tolist())
+            made.append(Operator(cluster, how, int(random.integers(1, 5)), build))
             values, inputs = [], []
-            for i, kind in zip(found[0].inputs, found[0].read, strict=True):
-                if graph.nodes[i].op == "weight":
+            for i, kind in zip(cluster.inputs, cluster.read, strict=True):
+                if i < 1000 and graph.nodes[i].op == "weight":
                     values.append(graph.weights[graph.nodes[i].attr("name")].value())
                     inputs.append(b.weight(data=values[-1]))
                 else:
                     values.append(random.standard_normal(kind.shape).astype(np.float32))
                     inputs.append(b.input(f"x{k}_{i}", kind.shape))
                     feeds[f"x{k}_{i}"] = values[-1]
-            wanted[f"y{k}"] = evaluate(found[0].composite, [v.astype(np.float64) for v in values])
+            wanted[f"y{k}"] = evaluate(cluster.composite, [v.astype(np.float64) for v in values])
             wanted[f"y{k}"] = wanted[f"y{k}"], b.opaque(payload(made[-1]), inputs)[0]
         graph = b.graph({name: place for name, (_, place) in wanted.items()})
         program = session(to_onnx(graph), threads=2, spin=False, operators=library_of(made, build))
@@ -185,16 +213,19 @@ def test_random_convolutions_are_those_of_float64(count):
 HARNESS = """
 int main(void) {
   const int64_t sizes[] = {SIZES};
-  const void *inputs[INPUTS + 1];
+  const int64_t number = 1;
+  const void *inputs[INPUTS + 2];
   for (int i = 0; i < INPUTS; i++) {
     float *made = malloc(sizeof(float) * sizes[i]);
     for (int64_t k = 0; k < sizes[i]; k++) made[k] = (float)(k % 13 - 6);
     inputs[i] = made;
   }
   void *weights = layer_prepare(inputs);
-  float *scratch = aligned_alloc(64, (SCRATCH + 63) / 64 * 64), *y = malloc(sizeof(float) * RESULTS);
-  inputs[INPUTS] = weights;
-  for (int64_t piece = 0; piece < PIECES; piece++) layer_run(inputs, y, piece, 1, scratch);
+  char *scratch = aligned_alloc(64, (SCRATCH + 127) / 64 * 64);
+  float *y = malloc(sizeof(float) * RESULTS);
+  memset(scratch, 0, 64);
+  inputs[INPUTS] = weights, inputs[INPUTS + 1] = &number;
+  for (int64_t piece = 0; piece < PIECES; piece++) layer_run(inputs, y, piece, 1, (float *)(scratch + 64));
   for (int i = 0; i < INPUTS; i++) free((void *)inputs[i]);
   free(weights), free(scratch), free(y);
   return 0;
@@ -206,7 +237,8 @@ int main(void) {
 @pytest.mark.sweep
 def test_kernels_touch_no_memory_but_their_own(tmp_path):
     for k, graph in enumerate([*every_layer(), *draws(40, seed=5)]):
-        for cluster in kernels(graph):
+        for found in kernels(graph):
+            cluster = turned(found, k % 4 > 1, k % 3 > 0, k % 5 > 1)
             made = written("layer", cluster, Winograd(CHOICES[k % 2]))
             sizes = ", ".join(str(t.elements) for t in cluster.read)
             numbers = {
@@ -300,7 +332,30 @@ def test_a_network_gets_kernels_that_its_file_runs_with_and_without(tmp_path):
 
 
 def convolutions_pay(cluster):
-    return Beside(9.0, 1.0 if cluster.members[0].op == "conv2d" else 99.0, 1000)
+    return Beside(9.0, 1.0 if convolution_of(cluster) else 99.0, 1000)
+
+
+def inner_layouts_pay(cluster):
+    turns = sum(m.op == "transpose" for m in cluster.members)
+    return Beside(9.0, 4.0 - turns if convolution_of(cluster) else 99.0)
+
+
+def test_neighbouring_kernels_share_the_inner_layout(tmp_path):
+    done = deploy(network(), AnalyticCost(), measure=inner_layouts_pay, time=False)
+    read = [[t.rank for t in c.read] for c in done.plan.clusters]
+    assert read == [[4, 4, 4], [5, 4, 4], [5, 4, 5]]
+    assert [c.type.rank for c in done.plan.clusters] == [5, 5, 4]
+    assert done.certificate.passed, done.certificate.reason
+    done.save(tmp_path / "network.onnx")
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 16, 12, 10)).astype(np.float32)}
+    found = workbench.kernels.load_program(tmp_path / "network.onnx")(feeds)
+    plain = onnxruntime.InferenceSession(tmp_path / "network.onnx").run(["y"], feeds)[0]
+    np.testing.assert_allclose(found["y"], plain, rtol=1e-4, atol=1e-5)
+
+
+def test_a_layout_that_does_not_pay_is_in_no_kernel():
+    done = deploy(network(), AnalyticCost(), measure=convolutions_pay, time=False)
+    assert all(t.rank == 4 for c in done.plan.clusters for t in (*c.read, c.type))
 
 
 def test_the_bound_on_the_error_chooses_the_algorithm():

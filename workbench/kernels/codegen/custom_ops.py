@@ -68,7 +68,7 @@ def operator(cluster: Cluster, schedule: Schedule | Winograd | None = None) -> O
         cluster: The cluster.
         schedule: The choices in making loops; by default the usual ones.
     """
-    if cluster.members[0].op == "conv2d":
+    if winograd.convolution_of(cluster):
         chosen_by = schedule if isinstance(schedule, Winograd) else Winograd(winograd.CHOICES[0])
         return Operator(cluster, chosen_by, PARTS)
     assert not isinstance(schedule, Winograd), "only convolutions have algorithms"

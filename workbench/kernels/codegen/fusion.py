@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from graphlib import CycleError
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +29,16 @@ from workbench.kernels.codegen.clusters import MOST, Cluster, Member, as_graph, 
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.custom_ops import Operator, kernel_text, library_of, operator, payload
 from workbench.kernels.codegen.tuning import kept_times, measured_schedules
-from workbench.kernels.codegen.winograd import CHOICES, Winograd, candidates, convolution, memory_of, suits
+from workbench.kernels.codegen.winograd import (
+    CHOICES,
+    Winograd,
+    blocked,
+    candidates,
+    convolution,
+    convolution_of,
+    memory_of,
+    suits,
+)
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
@@ -132,10 +142,12 @@ def fused(
     *,
     seconds: float = 60.0,
     memory: int | None = None,
+    inner: bool = True,
 ) -> Fusion:
     """Return an e-graph with e-nodes for clusters: one if its kernel pays, one if ONNX Runtime fuses it.
 
-    Clusters are grown from all operators of all e-classes.
+    Clusters are grown from all operators of all e-classes. A value between two convolutions has one e-class more: the
+    same value in the inner layout, which kernels alone read and write.
 
     Args:
         egraph: The e-graph.
@@ -144,6 +156,7 @@ def fused(
         measure: Returns the times of a cluster's operators and of its kernel.
         seconds: The time limit on measuring.
         memory: The most bytes that all kernels may keep; those that save most for a byte are taken.
+        inner: Whether kernels may read and write values in the inner layout.
     """
     began = time.monotonic()
     cheapest = _cheapest(egraph, costs)
@@ -172,8 +185,68 @@ def fused(
         if times.memory <= room:
             room -= times.memory
             chosen.append((FUSED, cluster, times.kernel))
+    types: list[TensorType] = []
+    if inner:
+        made = [(c, price) for op, c, price in chosen if op == FUSED and by_fewer_products(c)]
+        more, types = _with_inner(egraph, made, measure)
+        chosen += more
     chosen.sort(key=lambda found: (found[1].result, found[0]))
-    return _extended(egraph, costs, chosen, left)
+    return _extended(egraph, costs, chosen, types, left)
+
+
+def _with_inner(
+    egraph: EGraph, made: Sequence[tuple[Cluster, float]], measure: Measure
+) -> tuple[list[tuple[str, Cluster, float]], list[TensorType]]:
+    """Return convolutions that read and write values in the inner layout, and the types of these.
+
+    The values have the numbers after the e-graph's. A kernel that reads its image so and writes its result so is
+    measured; one that does one of both saves half as much. What is added may be read so, at no cost, and must be if
+    the result is written so.
+
+    Args:
+        egraph: The e-graph.
+        made: Convolutions and the microseconds of their kernels, which read and write images channels first.
+        measure: Returns the times of a cluster.
+    """
+    parts = []
+    for cluster, price in made:
+        own = {m.place for m in cluster.members}
+        read = {j for m in cluster.members if m.op == "add" for j in m.operands}
+        parts.append((cluster, price, frozenset(read - own)))
+    known: dict[str, float] = {}
+    while True:
+        shared = {c.result for c, *_ in parts if blocked(c.type)} & {j for c, *_ in parts for j in c.inputs}
+        while lost := shared - {c.result for c, _, added in parts if added <= shared}:
+            shared -= lost
+        number = {c: egraph.n_classes + k for k, c in enumerate(sorted(shared))}
+        types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
+        inner = [t for c in number if (t := blocked(types[c])) is not None]
+        types |= dict(zip(number.values(), inner, strict=True))
+        found, kept = [], []
+        for cluster, price, added in parts:
+            x, y = frozenset([cluster.inputs[0]]), frozenset([cluster.result])
+            none = frozenset[int]()
+            written = dict.fromkeys([none, added & shared, (added | y) & shared])
+            ways = product(dict.fromkeys([none, x & shared]), written)
+            turned = [
+                (convolution(cluster.members, types, {c: number[c] for c in a | b}), len(a) + (y <= b))
+                for a, b in ways
+                if (a or b) and (not y <= b or added <= b)
+            ]
+            whole, most = max(turned, key=lambda t: (t[1], len(t[0].members)), default=(cluster, 0))
+            least = price
+            if most:
+                kind = kind_of(whole)
+                if kind not in known:
+                    known[kind] = measure(whole).kernel
+                least = known[kind]
+                if least >= price:
+                    continue
+            kept.append((cluster, price, added))
+            found += [(FUSED, c, price - (price - least) * used / max(most, 1)) for c, used in turned]
+        if len(kept) == len(parts):
+            return found, inner
+        parts = kept
 
 
 def kind_of(cluster: Cluster) -> str:
@@ -189,7 +262,11 @@ def _cheapest(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
 
 
 def _extended(
-    egraph: EGraph, costs: np.ndarray, chosen: Sequence[tuple[str, Cluster, float]], left: int
+    egraph: EGraph,
+    costs: np.ndarray,
+    chosen: Sequence[tuple[str, Cluster, float]],
+    inner: Sequence[TensorType],
+    left: int,
 ) -> Fusion:
     count, more = len(egraph), [c for _, c, _ in chosen]
     ends = egraph.child_start[-1] + np.cumsum([len(c.inputs) for c in more], dtype=np.int64)
@@ -206,6 +283,8 @@ def _extended(
         birth_step=np.concatenate([births[1], np.zeros(len(more))]) if len(births[1]) else births[1],
         node_names=(),
         class_names=(),
+        n_classes=egraph.n_classes + len(inner),
+        types=(*egraph.types, *inner),
     )
     prices = np.concatenate([costs, np.array([p for _, _, p in chosen], dtype=float)])
     kernels = {count + k: c for k, (op, c, _) in enumerate(chosen) if op == FUSED}
@@ -412,7 +491,8 @@ def _apart(builder: Builder, fusion: Fusion, node: int, places: Mapping[int, int
     """Write the operators of a cluster; return its result."""
     cluster = (fusion.clusters | fusion.together)[node]
     members, inner = fusion.egraph.members(), dict(places)
-    for j in {j for m in cluster.members for j in m.operands} - set(places):
+    made = {m.place for m in cluster.members}
+    for j in {j for m in cluster.members for j in m.operands} - made - set(places):
         stored = [i for i in members[j] if fusion.egraph.ops[i] in _STORED]
         written_out = [i for i in members[j] if fusion.egraph.ops[i] in _NUMBERS]  # exact, if it is there
         known = next(iter([*written_out, *stored]), None)
@@ -481,7 +561,7 @@ def fastest(
 
 def by_fewer_products(cluster: Cluster) -> bool:
     """Return whether a cluster is a convolution, which has an algorithm instead of a schedule."""
-    return cluster.members[0].op == "conv2d"
+    return convolution_of(cluster) is not None
 
 
 def _convolution_times(
@@ -489,7 +569,8 @@ def _convolution_times(
 ) -> list[float]:
     """Return the microseconds of a convolution's operators and of its kernels, with weights that the runtime knows."""
     made = [replace(operator(cluster, how), build=build) for how in algorithms]
-    stored = cluster.members[0].operands[1:]
+    conv = convolution_of(cluster)
+    stored = conv.operands[1:] if conv else ()
 
     def graph(write: Callable[[Builder, list[int]], int]) -> Graph:
         builder = Builder("convolution")

@@ -155,7 +155,15 @@ def plan_of(
     options = build_from() if build is None else build
     basis = graph if isinstance(graph, Basis) else basis_of(graph, cost)
     times = measured(options, threads, algorithms=algorithms) if measure is None else measure
-    found = fused(basis.egraph, basis.costs, basis.numbers, times, seconds=seconds, memory=memory)
+    found = fused(
+        basis.egraph,
+        basis.costs,
+        basis.numbers,
+        times,
+        seconds=seconds,
+        memory=memory,
+        inner=generic is None,
+    )
     timed = options if measure is None else schedules
 
     def choose(cluster: Cluster) -> Operator:

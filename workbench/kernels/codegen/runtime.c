@@ -78,7 +78,7 @@ typedef struct Operator {
   int64_t length;
   const int64_t *dims;
   Run run;
-  void *(*prepare)(const void *const *inputs); /* NULL, or what is made of weights once; a kernel's last input. */
+  void *(*prepare)(const void *const *inputs); /* NULL, or what is made of weights once: an input after the others, before the call's number. */
   int64_t scratch; /* The bytes of memory that a thread needs. */
 } Operator;
 
@@ -135,7 +135,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void with_key(void) { pthread_key_create(&own, free); }
 
-/* Memory of the thread, kept for the next kernel until the thread ends: its size lies before it. NULL if there is none. */
+/* Memory of the thread, kept for the next kernel until the thread ends: its size lies before it, and two marks of the
+   kernel about what it holds, at first 0. NULL if there is none. */
 static float *scratch(int64_t bytes) {
   enum { PAGE = 4096 };
   pthread_once(&once, with_key);
@@ -145,12 +146,13 @@ static float *scratch(int64_t bytes) {
     int64_t size = (bytes + PAGE - 1) / PAGE * PAGE;
     kept = aligned_alloc(PAGE, (size_t)size + PAGE);
     if (pthread_setspecific(own, kept) || kept == NULL) return NULL;
+    memset(kept, 0, PAGE);
     *kept = size;
   }
   return (float *)((char *)kept + PAGE);
 }
 
-typedef struct { const Operator *op; const void *inputs[INPUTS]; void *output; int64_t length; int parts, failed; } Call;
+typedef struct { const Operator *op; const void *inputs[INPUTS + 2]; void *output; int64_t length, number; int parts, failed; } Call;
 
 /* One of the parts of a call. */
 static void part(void *given, size_t number) {
@@ -178,7 +180,10 @@ static Status images_of(void *value, int64_t *count) {
 
 static Status computed(void *kernel, void *context) {
   const Operator *op = ((Node *)kernel)->op;
+  static int64_t calls;
   Call call = {.op = op, .length = op->length, .parts = op->parts};
+  call.number = __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+  call.inputs[op->inputs + 1] = &call.number;
   void *value;
   int64_t dims[AXES];
   memcpy(dims, op->dims, sizeof(int64_t) * (size_t)op->rank);

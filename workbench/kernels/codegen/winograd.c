@@ -10,6 +10,10 @@ static inline Lanes NAME(load)(const float *p) { Lanes v; memcpy(&v, p, sizeof v
 
 static inline void NAME(store)(float *p, Lanes v) { memcpy(p, &v, sizeof v); }
 
+static inline Lanes NAME(relu)(Lanes v) { /* no number stays no number */
+  return (Lanes)((__typeof__(v < 0.0f))v & ~(v < 0.0f));
+}
+
 /* Rows of lanes become columns, by log2(LANES) interleavings of the first half of the rows with the second. */
 static inline void NAME(turn)(Lanes *rows) {
   Lanes other[LANES];
@@ -23,66 +27,90 @@ static inline void NAME(turn)(Lanes *rows) {
   }
 }
 
-/* Rows of an image, channels first, become places whose channels lie next to each other; outside there are zeros. */
+/* Rows of a part of an image, of channels in blocks. Outside of the image there are zeros. */
 static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int64_t height, int64_t width) {
-  for (int64_t r = 0; r < height; r++) {
-    int64_t h = top + r;
-    float *line = to + r * width * DEEP;
-    int64_t from = left < 0 ? -left : 0, until = left + width > WIDTH ? WIDTH - left : width;
-    if (h < 0 || h >= HEIGHT || until <= from) {
-      memset(line, 0, sizeof(float) * (size_t)(width * DEEP));
-      continue;
-    }
-    memset(line, 0, sizeof(float) * (size_t)(from * DEEP));
-    memset(line + until * DEEP, 0, sizeof(float) * (size_t)((width - until) * DEEP));
-    const float *row = x + h * WIDTH + left;
-    for (int64_t c = 0; c < DEEP; c += LANES)
-      for (int64_t w = from; w < until; w += LANES) {
-        if (w + LANES > until && until - from >= LANES) w = until - LANES; /* some places again, rather than parts */
-        Lanes rows[LANES];
-        int64_t count = until - w < LANES ? until - w : LANES;
-        for (int i = 0; i < LANES; i++) {
-          if (c + i >= CHANNELS) rows[i] = (Lanes){0};
-          else if (count == LANES) rows[i] = NAME(load)(row + (c + i) * HEIGHT * WIDTH + w);
-          else {
-            rows[i] = (Lanes){0};
-            memcpy(&rows[i], row + (c + i) * HEIGHT * WIDTH + w, sizeof(float) * (size_t)count);
-          }
-        }
-        NAME(turn)(rows);
-        for (int64_t i = 0; i < count; i++) NAME(store)(line + (w + i) * DEEP + c, rows[i]);
+  int64_t from = left < 0 ? -left : 0, until = left + width > WIDTH ? WIDTH - left : width;
+  for (int64_t c = 0; c < DEEP; c += BLOCK)
+    for (int64_t r = 0; r < height; r++) {
+      int64_t h = top + r;
+      float *line = to + (c * height + r * BLOCK) * width;
+      if (h < 0 || h >= HEIGHT || until <= from) {
+        memset(line, 0, sizeof(float) * (size_t)(width * BLOCK));
+        continue;
       }
-  }
+      memset(line, 0, sizeof(float) * (size_t)(from * BLOCK));
+      memset(line + until * BLOCK, 0, sizeof(float) * (size_t)((width - until) * BLOCK));
+#if BLOCKED_IN
+      const float *row = x + ((c * HEIGHT + h * BLOCK) * WIDTH) + (left + from) * BLOCK;
+      memcpy(line + from * BLOCK, row, sizeof(float) * (size_t)((until - from) * BLOCK));
+#else
+      const float *row = x + (c * HEIGHT + h) * WIDTH + left;
+      for (int64_t k = 0; k < BLOCK; k += LANES)
+        for (int64_t w = from; w < until; w += LANES) {
+          if (w + LANES > until && until - from >= LANES) w = until - LANES; /* some places again, rather than parts */
+          Lanes rows[LANES];
+          int64_t count = until - w < LANES ? until - w : LANES;
+          for (int i = 0; i < LANES; i++) {
+            const float *place = row + (k + i) * HEIGHT * WIDTH + w;
+            rows[i] = (Lanes){0};
+            if (c + k + i >= CHANNELS) continue;
+            if (count == LANES) rows[i] = NAME(load)(place);
+            else memcpy(&rows[i], place, sizeof(float) * (size_t)count);
+          }
+          NAME(turn)(rows);
+          for (int64_t i = 0; i < count; i++) NAME(store)(line + (w + i) * BLOCK + k, rows[i]);
+        }
+#endif
+    }
 }
 
-/* Places whose channels lie next to each other become rows of the result, with what is done to single elements. */
+/* Channels from_k to end of a part of the result, with what is done to single elements. */
 static void NAME(give)(const float *from, const void *const *inputs, float *y, int64_t n, int64_t top, int64_t left,
-                       int64_t height, int64_t width, int64_t pitch, int64_t from_k, int64_t end) {
+                       int64_t height, int64_t width, int64_t rows_here, int64_t pitch, int64_t from_k, int64_t end) {
   const float *bias = BIAS ? inputs[2] : NULL, *more = RESIDUAL ? inputs[RESIDUAL] : NULL;
-  for (int64_t k = from_k; k < end; k += LANES)
+  for (int64_t k = from_k; k < end; k += LANES) {
+    const float *part = from + k / BLOCK * BLOCK * rows_here * pitch + k % BLOCK;
+#if BLOCKED_MORE || BLOCKED_OUT
+    int64_t plane = (n * OUT_CHANNELS + k / BLOCK * BLOCK) * OUT_HEIGHT * OUT_WIDTH + k % BLOCK;
+#endif
     for (int64_t r = 0; r < height; r++)
+#if BLOCKED_OUT
+      for (int64_t w = 0; w < width; w++) {
+        int64_t place = plane + ((top + r) * OUT_WIDTH + left + w) * BLOCK;
+        Lanes v = NAME(load)(part + (r * pitch + w) * BLOCK);
+        if (BIAS) v += NAME(load)(bias + k);
+        if (RESIDUAL) v += NAME(load)(more + place);
+        NAME(store)(y + place, RELU ? NAME(relu)(v) : v);
+      }
+#else
       for (int64_t w = 0; w < width; w += LANES) {
         if (w + LANES > width && width >= LANES) w = width - LANES;
         Lanes rows[LANES];
         int64_t count = width - w < LANES ? width - w : LANES;
         for (int64_t i = 0; i < LANES; i++)
-          rows[i] = i < count ? NAME(load)(from + (r * pitch + w + i) * OUT_DEEP + k) : (Lanes){0};
+          rows[i] = i < count ? NAME(load)(part + (r * pitch + w + i) * BLOCK) : (Lanes){0};
+#if BLOCKED_MORE
+        for (int64_t i = 0; i < count; i++)
+          rows[i] += NAME(load)(more + plane + ((top + r) * OUT_WIDTH + left + w + i) * BLOCK);
+#endif
         NAME(turn)(rows);
         for (int64_t i = 0; i < LANES && k + i < OUT_CHANNELS; i++) {
           int64_t place = ((n * OUT_CHANNELS + k + i) * OUT_HEIGHT + top + r) * OUT_WIDTH + left + w;
           Lanes v = rows[i];
           if (BIAS) v += bias[k + i];
-          if (RESIDUAL) {
+          if (RESIDUAL && !BLOCKED_MORE) {
             Lanes other = {0};
             if (count == LANES) other = NAME(load)(more + place);
             else memcpy(&other, more + place, sizeof(float) * (size_t)count);
             v += other;
           }
-          if (RELU) v = (Lanes)((__typeof__(v < 0.0f))v & ~(v < 0.0f)); /* no number stays no number */
+          if (RELU) v = NAME(relu)(v);
           if (count == LANES) NAME(store)(y + place, v);
           else memcpy(y + place, &v, sizeof(float) * (size_t)count);
         }
       }
+#endif
+  }
 }
 
 /* Sums of products of tiles and weights, for a fixed number of tiles, so that all sums stay in registers. */
@@ -143,65 +171,68 @@ __attribute__((visibility("hidden"))) void *NAME(prepare)(const void *const *inp
   return made;
 }
 
-/* The transformed tiles of a block, from the places that it reads. */
-static void NAME(forward)(const float *image, float *v, int64_t tiles, int64_t across, int64_t width) {
-  for (int64_t t = 0; t < tiles; t++) {
-    const float *corner = image + (t / across * OUTPUTS * width + t % across * OUTPUTS) * DEEP;
+/* The transformed tiles of a block, from the rows that it reads. */
+static void NAME(forward)(const float *image, float *v, int64_t tiles, int64_t across, int64_t height, int64_t width) {
+  for (int64_t t = 0; t < tiles; t++)
     for (int64_t c = 0; c < DEEP; c += LANES) {
+      const float *part = image + c / BLOCK * BLOCK * height * width + c % BLOCK;
+      const float *corner = part + (t / across * OUTPUTS * width + t % across * OUTPUTS) * BLOCK;
       Lanes d[PRODUCTS], e[PRODUCTS];
       for (int a = 0; a < TILE; a++) {
         Lanes line[TILE];
-        for (int k = 0; k < TILE; k++) line[k] = NAME(load)(corner + (a * width + k) * DEEP + c);
+        for (int k = 0; k < TILE; k++) line[k] = NAME(load)(corner + (a * width + k) * BLOCK);
         NAME(input_line)(line, d + a * TILE, 1, 1);
       }
       for (int k = 0; k < TILE; k++) NAME(input_line)(d + k, e + k, TILE, TILE);
       for (int p = 0; p < PRODUCTS; p++) NAME(store)(v + (p * MOST_TILES + t) * PITCH + c, e[p]);
     }
-  }
 }
 
 /* The results of a block in columns k to end, from the products of its tiles. */
-static void NAME(back)(const float *m, float *result, int64_t tiles, int64_t across, int64_t k, int64_t end) {
-  for (int64_t t = 0; t < tiles; t++) {
-    float *corner = result + (t / across * OUTPUTS * across * OUTPUTS + t % across * OUTPUTS) * OUT_DEEP;
+static void NAME(back)(const float *m, float *result, int64_t tiles, int64_t across, int64_t down, int64_t k, int64_t end) {
+  for (int64_t t = 0; t < tiles; t++)
     for (int64_t c = k; c < end; c += LANES) {
+      float *part = result + c / BLOCK * BLOCK * down * OUTPUTS * across * OUTPUTS + c % BLOCK;
+      float *corner = part + (t / across * OUTPUTS * across * OUTPUTS + t % across * OUTPUTS) * BLOCK;
       Lanes d[PRODUCTS], e[OUTPUTS * TILE];
       for (int p = 0; p < PRODUCTS; p++) d[p] = NAME(load)(m + (p * MOST_TILES + t) * OUT_PITCH + c);
       for (int a = 0; a < TILE; a++) NAME(output_line)(d + a, e + a, TILE, TILE);
       for (int a = 0; a < OUTPUTS; a++) {
         Lanes line[OUTPUTS];
         NAME(output_line)(e + a * TILE, line, 1, 1);
-        for (int q = 0; q < OUTPUTS; q++) NAME(store)(corner + (a * across * OUTPUTS + q) * OUT_DEEP + c, line[q]);
+        for (int q = 0; q < OUTPUTS; q++) NAME(store)(corner + (a * across * OUTPUTS + q) * BLOCK, line[q]);
       }
     }
-  }
 }
 
 /* Pieces first to first + count: blocks of tiles, and of each the columns of a share. Each is transformed, multiplied
-   and transformed back in the nearer caches. */
+   and transformed back in the nearer caches. A thread transforms a block once in a call: its marks say which it has. */
 __attribute__((visibility("hidden"))) void NAME(run)(const void *const *inputs, void *output, int64_t first, int64_t count, float *image) {
   const float *x = inputs[0], *weights = inputs[INPUTS_HERE];
+  const int64_t call = *(const int64_t *)inputs[INPUTS_HERE + 1];
+  int64_t *marks = (int64_t *)image - 2;
   float *v = image + IMAGE_SIZE, *m = v + V_SIZE, *result = m + M_SIZE;
   for (int64_t piece = first; piece < first + count; piece++) {
     int64_t b = piece / SHARES, share = piece % SHARES;
     int64_t n = b / (DOWN * ACROSS), i = b / ACROSS % DOWN * TILES_DOWN, j = b % ACROSS * TILES_ACROSS;
     int64_t down = ROWS_OF_TILES - i < TILES_DOWN ? ROWS_OF_TILES - i : TILES_DOWN;
     int64_t across = COLUMNS_OF_TILES - j < TILES_ACROSS ? COLUMNS_OF_TILES - j : TILES_ACROSS;
-    int64_t tiles = down * across, width = across * OUTPUTS + TAPS - 1;
+    int64_t tiles = down * across;
     int64_t from = OUT_COLUMNS / 32 * share / SHARES * 32, next = OUT_COLUMNS / 32 * (share + 1) / SHARES * 32;
     int64_t end = next < OUT_DEEP ? next : OUT_DEEP;
-    if (piece == first || share == 0) {
-      NAME(take)(x + n * CHANNELS * HEIGHT * WIDTH, image, i * OUTPUTS - TOP, j * OUTPUTS - LEFT,
-                 down * OUTPUTS + TAPS - 1, width);
-      NAME(forward)(image, v, tiles, across, width);
+    if (marks[0] != call || marks[1] != b) {
+      marks[0] = call, marks[1] = b;
+      int64_t height = down * OUTPUTS + TAPS - 1, width = across * OUTPUTS + TAPS - 1;
+      NAME(take)(x + n * CHANNELS * HEIGHT * WIDTH, image, i * OUTPUTS - TOP, j * OUTPUTS - LEFT, height, width);
+      NAME(forward)(image, v, tiles, across, height, width);
     }
     for (int p = 0; p < PRODUCTS; p++)
       for (int64_t k = from; k < next; k += COLUMNS)
         NAME(multiply)(tiles, v + (int64_t)p * MOST_TILES * PITCH, weights + (p * OUT_COLUMNS + k) * CHANNELS,
                        m + (int64_t)p * MOST_TILES * OUT_PITCH + k);
-    NAME(back)(m, result, tiles, across, from, end);
     int64_t top = i * OUTPUTS, left = j * OUTPUTS;
+    NAME(back)(m, result, tiles, across, down, from, end);
     NAME(give)(result, inputs, output, n, top, left, OUT_HEIGHT - top < down * OUTPUTS ? OUT_HEIGHT - top : down * OUTPUTS,
-               OUT_WIDTH - left < across * OUTPUTS ? OUT_WIDTH - left : across * OUTPUTS, across * OUTPUTS, from, end);
+               OUT_WIDTH - left < across * OUTPUTS ? OUT_WIDTH - left : across * OUTPUTS, down * OUTPUTS, across * OUTPUTS, from, end);
   }
 }

@@ -4,12 +4,14 @@ The kernel computes what the laws of ``rules/fast.rules`` say along both axes, o
 tiles at a time: overlapping squares of the image are transformed, multiplied by transformed weights, product by
 product, and transformed back. The transforms are straight lines of C made from the matrices, in which zeros and ones
 do not occur, and rows that differ in signs share their sums. A bias, a sum with another value and a relu join the last
-step. Images are read and written channels first. The weights are transformed once, when a kernel first runs.
+step. The weights are transformed once, when a kernel first runs. Images are read and written channels first, or in
+blocks of channels: the inner layout between neighbouring kernels, in which sixteen channels of a place lie next to each
+other. A cluster has the change of layout as operators before and after its convolution.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -26,8 +28,11 @@ _TEXT: Final = Path(__file__).with_name("winograd.c")
 #: there, and if they do.
 PART: Final = 5 / 8
 LESS: Final = 5 / 16
-#: The bytes of that cache if the processor does not tell.
+#: The part of the last cache that they may fill if the weights do not stay there: memory is then read once.
+LAST: Final = 1 / 3
+#: The bytes of the second-level and of the last cache if the processor does not tell.
 CACHE: Final = 1 << 20
+LAST_CACHE: Final = 1 << 24
 #: How much more work than the best one an algorithm may need by the model if it is to be measured.
 SLOWER: Final = 1.5
 #: The least number of pieces into which a convolution is cut, for threads, if a piece keeps columns enough.
@@ -36,6 +41,8 @@ PIECES: Final = 4
 TILES: Final = {"WIDE": 12, "NARROW": 6}
 #: The least number of channels for which transforms may pay.
 LEAST_CHANNELS: Final = 16
+#: The channels of a block of the inner layout.
+BLOCK: Final = 16
 #: The algorithms that kernels are made with, by the end of their operators' names.
 CHOICES: Final = ("4_3", "2_3")
 
@@ -67,6 +74,9 @@ class Layer:
     bias: bool
     residual: int
     relu: bool
+    blocked_in: bool
+    blocked_more: bool
+    blocked_out: bool
 
 
 def suits(m: Member, types: dict[int, TensorType], constant: Sequence[bool]) -> bool:
@@ -91,47 +101,123 @@ def suits(m: Member, types: dict[int, TensorType], constant: Sequence[bool]) -> 
     )
 
 
+def convolution_of(cluster: Cluster) -> Member | None:
+    """Return the convolution of a cluster, or None if it has none."""
+    return next((m for m in cluster.members if m.op == "conv2d"), None)
+
+
 def layer_of(cluster: Cluster) -> Layer:
     """Return the sizes of the convolution of a cluster, whose first operands are the image and the weight."""
-    conv, *after = cluster.members
+    conv = convolution_of(cluster)
+    assert conv is not None
     top, left, _, _ = conv.named["pads"]
     bias = len(conv.operands) > 2
-    residual = 2 + bias if any(m.op == "add" for m in after) else 0
-    relu = cluster.members[-1].op == "relu" or conv.named["act"] == "relu"
+    residual = 2 + bias if any(m.op == "add" for m in cluster.members) else 0
+    relu = any(m.op == "relu" for m in cluster.members) or conv.named["act"] == "relu"
     x, w = cluster.read[:2]
-    return Layer(x.shape, cluster.type.shape, w.shape[2], top, left, bias, residual, relu)
+    return Layer(
+        _plain_shape(x.shape),
+        _plain_shape(cluster.type.shape),
+        w.shape[2],
+        top,
+        left,
+        bias,
+        residual,
+        relu,
+        blocked_in=x.rank == 5,
+        blocked_more=residual > 0 and cluster.read[residual].rank == 5,
+        blocked_out=cluster.type.rank == 5,
+    )
 
 
-def convolution(members: Sequence[Member], types: dict[int, TensorType]) -> Cluster:
+def _plain_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape if len(shape) == 4 else (shape[0], shape[1] * BLOCK, *shape[2:4])
+
+
+def blocked(kind: TensorType) -> TensorType | None:
+    """Return the type of an image in the inner layout, or None if its channels do not fill blocks."""
+    if kind.rank != 4 or kind.dtype != "float32" or kind.shape[1] % BLOCK:
+        return None
+    n, channels, height, width = kind.shape
+    return TensorType(kind.dtype, (n, channels // BLOCK, height, width, BLOCK))
+
+
+def _unblocked(place: int, inner: int, kind: TensorType, own: int) -> list[Member]:
+    """Return the operators that bring an image from the inner layout; the first has a number of its own."""
+    n, channels, height, width = kind.shape
+    turned = TensorType(kind.dtype, (n, channels // BLOCK, BLOCK, height, width))
+    return [
+        Member(own, "transpose", ((0, 1, 4, 2, 3),), (inner,), turned),
+        Member(place, "reshape", (kind.shape,), (own,), kind),
+    ]
+
+
+def _blocked(place: int, inner: int, kind: TensorType, own: int) -> list[Member]:
+    n, channels, height, width = kind.shape
+    split = TensorType(kind.dtype, (n, channels // BLOCK, BLOCK, height, width))
+    made = blocked(kind)
+    assert made is not None
+    return [
+        Member(own, "reshape", (split.shape,), (place,), split),
+        Member(inner, "transpose", ((0, 1, 3, 4, 2),), (own,), made),
+    ]
+
+
+def convolution(
+    members: Sequence[Member], types: Mapping[int, TensorType], inner: Mapping[int, int] | None = None
+) -> Cluster:
     """Return a convolution, and what follows it, as a cluster.
 
     Args:
         members: The convolution, then a sum with another value or a relu or both.
         types: The types of all values.
+        inner: The numbers of values in the inner layout that are read or written instead. A value that is added must
+            be there if the result is.
     """
     from workbench.kernels.composites.equations import parse
 
-    conv, made = members[0], {m.place for m in members}
-    inputs = tuple(dict.fromkeys(j for m in members for j in m.operands if j not in made))
+    conv, made, inside = members[0], {m.place for m in members}, inner or {}
+    x, root = conv.operands[0], members[-1]
+    among: list[Member] = []
+    for m in members:
+        for j in m.operands:
+            if j in inside and j not in made:
+                among += _unblocked(j, inside[j], types[j], -1 - len(among))
+        among.append(m)
+    if root.place in inside:
+        among += _blocked(root.place, inside[root.place], root.type, -1 - len(among))
+    made = {m.place for m in among}
+    inputs = tuple(dict.fromkeys(j for m in among for j in m.operands if j not in made))
     top, left, bottom, right = conv.named["pads"]
     bias = len(conv.operands) > 2
     row, column = f"h+u-{top}", f"v+j-{left}"
-    image = f"where(0 <= {row} and {row} < H and 0 <= {column} and {column} < W, x[n c {row} {column}], 0)"
-    value = f"(sum(c u j) w[k c u j] * {image})" + (" + b[0 k 0 0]" if bias else "")
-    names = ["x{T}[N C H W]", "w{T}[K C R Q]", *(["b{T}[1 K 1 1]"] if bias else [])]
-    out = f"N K H+{top + bottom + 1}-R W+{left + right + 1}-Q"
+    at, dims = f"n c ({row}) ({column})", "N C H W"
+    if x in inside:
+        at, dims = f"n (c//{BLOCK}) ({row}) ({column}) (c%{BLOCK})", f"N B H W {BLOCK}"
+    channel, place, size = "k", "n k h v", "N K P S"
+    more, last = place, size
+    if root.place in inside:
+        channel, place, size = f"({BLOCK}*k+i)", "n k h v i", f"N K//{BLOCK} P S {BLOCK}"
+        more, last = place, size
+    elif any(j in inside for m in members[1:] for j in m.operands):
+        more, last = f"n (k//{BLOCK}) h v (k%{BLOCK})", f"N K//{BLOCK} P S {BLOCK}"
+    image = f"where(0 <= {row} and {row} < H and 0 <= {column} and {column} < W, x[{at}], 0)"
+    value = f"(sum(c u j) w[{channel} c u j] * {image})" + (f" + b[0 {channel} 0 0]" if bias else "")
+    names = [f"x{{T}}[{dims}]", "w{T}[K C R Q]", *(["b{T}[1 K 1 1]"] if bias else [])]
     if any(m.op == "add" for m in members):
-        names.append("z{T}[N K P S]")
-        value += " + z[n k h v]"
-    relu = members[-1].op == "relu" or conv.named["act"] == "relu"
-    body = f"y[n k h v] = {f'max({value}, 0)' if relu else value}"
-    where = f" where P = H+{top + bottom + 1}-R, S = W+{left + right + 1}-Q" if "z[" in value else ""
+        names.append(f"z{{T}}[{last}]")
+        value += f" + z[{more}]"
+    relu = root.op == "relu" or conv.named["act"] == "relu"
+    body = f"y[{place}] = {f'max({value}, 0)' if relu else value}"
+    height, width = f"H+{top + bottom + 1}-R", f"W+{left + right + 1}-Q"
+    where = f" where P = {height}, S = {width}" if "z[" in value else ""
+    out = size.replace("P", height).replace("S", width)
     composite = parse(
         "convolution", f"{', '.join(names)} -> y{{T}}[{out}]{where}", body, composites=None, doc=""
     )
-    root, read = members[-1], tuple(types[j] for j in inputs)
+    read = tuple(types[j] for j in inputs)
     shapes = tuple(t.shape for t in read)
-    return Cluster(tuple(members), composite, inputs, shapes, root.place, root.type, read)
+    return Cluster(tuple(among), composite, inputs, shapes, among[-1].place, among[-1].type, read)
 
 
 # -- text ----------------------------------------------------------------------------------------------
@@ -146,11 +232,20 @@ class Text:
 
 def second_level() -> int:
     """Return the bytes of the second-level cache of this machine, or :data:`CACHE` if it does not tell."""
+    return _bytes_of(2) or CACHE
+
+
+def last_level() -> int:
+    """Return the bytes of the last cache of this machine, or :data:`LAST_CACHE` if it does not tell."""
+    return _bytes_of(3) or LAST_CACHE
+
+
+def _bytes_of(level: int) -> int:
     try:
-        told = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
+        told = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").read_text().strip()
     except OSError:
-        return CACHE
-    return int(told[:-1]) << 10 if told.endswith("K") and told[:-1].isdecimal() else CACHE
+        return 0
+    return int(told[:-1]) << 10 if told.endswith("K") and told[:-1].isdecimal() else 0
 
 
 def candidates(cluster: Cluster, names: Sequence[str] = CHOICES) -> tuple[Winograd, ...]:
@@ -195,8 +290,10 @@ def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
     # A power of two between rows would put them all in few places of the nearest cache.
     pitch, out_pitch = deep + 16, out_columns + 16
     down, across = -(-out_height // m), -(-out_width // m)
-    stay = memory_of(cluster, how) <= second_level() // 2
-    bytes_of_block = cache or int((LESS if stay else PART) * second_level())
+    weights = memory_of(cluster, how)
+    bytes_of_block = cache or int((LESS if weights <= second_level() // 2 else PART) * second_level())
+    if not cache and weights > last_level() // 2:
+        bytes_of_block = int(LAST * last_level())
     most = max(12, bytes_of_block // (4 * tile * tile * (pitch + out_pitch)))
     # Blocks of nearly equal height and width.
     tiles_across = -(-across // -(-across // most))
@@ -210,11 +307,14 @@ def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
         "TILE": tile, "OUTPUTS": m, "TAPS": layer.taps, "CHANNELS": channels, "HEIGHT": height, "WIDTH": width,
         "OUT_CHANNELS": outs, "OUT_HEIGHT": out_height, "OUT_WIDTH": out_width, "DEEP": deep, "OUT_DEEP": out_deep,
         "OUT_COLUMNS": out_columns, "PITCH": pitch, "OUT_PITCH": out_pitch, "TOP": layer.top, "LEFT": layer.left,
+        "BLOCKED_IN": int(layer.blocked_in), "BLOCKED_OUT": int(layer.blocked_out),
+        "BLOCKED_MORE": int(layer.blocked_more), "BLOCK": BLOCK,
         "BIAS": int(layer.bias), "RESIDUAL": layer.residual, "RELU": int(layer.relu),
         "INPUTS_HERE": len(cluster.inputs), "ROWS_OF_TILES": down, "COLUMNS_OF_TILES": across,
         "TILES_DOWN": tiles_down, "TILES_ACROSS": tiles_across, "MOST_TILES": most,
         "DOWN": -(-down // tiles_down), "ACROSS": -(-across // tiles_across), "SHARES": shares,
-        "IMAGE_SIZE": image, "V_SIZE": tile * tile * most * pitch, "M_SIZE": tile * tile * most * out_pitch,
+        "IMAGE_SIZE": image, "V_SIZE": tile * tile * most * pitch,
+        "M_SIZE": tile * tile * most * out_pitch,
     }  # fmt: skip
     head = "".join(
         f"#define {key} (int64_t){value}\n" for key, value in sizes.items() if key.endswith("_SIZE")

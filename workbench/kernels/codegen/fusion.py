@@ -34,6 +34,7 @@ from workbench.kernels.codegen.winograd import (
     Winograd,
     blocked,
     candidates,
+    channels_first,
     convolution,
     convolution_of,
     memory_of,
@@ -80,7 +81,10 @@ MARGIN: Final = 0.9
 
 
 class Beside(NamedTuple):
-    """The microseconds of a cluster's operators in ONNX Runtime and of its kernel, and the bytes that this keeps."""
+    """The microseconds of a cluster's operators in ONNX Runtime and of its kernel, and the bytes that this keeps.
+
+    In the place of its operators a convolution of the inner layout has its kernel of images channels first.
+    """
 
     operators: float
     kernel: float
@@ -200,53 +204,39 @@ def _with_inner(
     """Return convolutions that read and write values in the inner layout, and the types of these.
 
     The values have the numbers after the e-graph's. A kernel that reads its image so and writes its result so is
-    measured; one that does one of both saves half as much. What is added may be read so, at no cost, and must be if
-    the result is written so.
+    measured beside one that does neither; one that does one of both saves half as much. What is added may be read so,
+    at no cost.
 
     Args:
         egraph: The e-graph.
         made: Convolutions and the microseconds of their kernels, which read and write images channels first.
         measure: Returns the times of a cluster.
     """
-    parts = []
+    types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
+    shared = {c.result for c, _ in made if blocked(c.type)} & {j for c, _ in made for j in c.inputs}
+    number = {c: egraph.n_classes + k for k, c in enumerate(sorted(shared))}
+    inner = [t for c in number if (t := blocked(types[c])) is not None]
+    types |= dict(zip(number.values(), inner, strict=True))
+    known: dict[str, float] = {}
+    found = []
     for cluster, price in made:
         own = {m.place for m in cluster.members}
-        read = {j for m in cluster.members if m.op == "add" for j in m.operands}
-        parts.append((cluster, price, frozenset(read - own)))
-    known: dict[str, float] = {}
-    while True:
-        shared = {c.result for c, *_ in parts if blocked(c.type)} & {j for c, *_ in parts for j in c.inputs}
-        while lost := shared - {c.result for c, _, added in parts if added <= shared}:
-            shared -= lost
-        number = {c: egraph.n_classes + k for k, c in enumerate(sorted(shared))}
-        types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
-        inner = [t for c in number if (t := blocked(types[c])) is not None]
-        types |= dict(zip(number.values(), inner, strict=True))
-        found, kept = [], []
-        for cluster, price, added in parts:
-            x, y = frozenset([cluster.inputs[0]]), frozenset([cluster.result])
-            none = frozenset[int]()
-            written = dict.fromkeys([none, added & shared, (added | y) & shared])
-            ways = product(dict.fromkeys([none, x & shared]), written)
-            turned = [
-                (convolution(cluster.members, types, {c: number[c] for c in a | b}), len(a) + (y <= b))
-                for a, b in ways
-                if (a or b) and (not y <= b or added <= b)
-            ]
-            whole, most = max(turned, key=lambda t: (t[1], len(t[0].members)), default=(cluster, 0))
-            least = price
-            if most:
-                kind = kind_of(whole)
-                if kind not in known:
-                    known[kind] = measure(whole).kernel
-                least = known[kind]
-                if least >= price:
-                    continue
-            kept.append((cluster, price, added))
-            found += [(FUSED, c, price - (price - least) * used / max(most, 1)) for c, used in turned]
-        if len(kept) == len(parts):
-            return found, inner
-        parts = kept
+        read = {j for m in cluster.members if m.op == "add" for j in m.operands} - own
+        near = cluster.inputs[0], cluster.result, *read
+        parts: list[list[dict[int, int]]] = [[{}, {j: number[j]}] if j in shared else [{}] for j in near]
+        turned = [
+            (convolution(cluster.members, types, x | y | dict(*z)), bool(x) + bool(y))
+            for x, y, *z in product(*parts)
+        ][1:]
+        if not turned:
+            continue
+        whole, most = turned[-1]
+        if most and kind_of(whole) not in known:
+            times = measure(whole)
+            known[kind_of(whole)] = times.kernel / max(times.operators, 1e-9)
+        ratio = known[kind_of(whole)] if most else 1.0
+        found += [(FUSED, c, price * (1 - (1 - ratio) * used / max(most, 1))) for c, used in turned]
+    return found, inner
 
 
 def kind_of(cluster: Cluster) -> str:
@@ -567,16 +557,20 @@ def by_fewer_products(cluster: Cluster) -> bool:
 def _convolution_times(
     build: Build, threads: int, seconds: float, cluster: Cluster, algorithms: Sequence[Winograd]
 ) -> list[float]:
-    """Return the microseconds of a convolution's operators and of its kernels, with weights that the runtime knows."""
+    """Return the microseconds of a convolution's operators and of its kernels, with weights that the runtime knows.
+
+    In the place of its operators a convolution of the inner layout has its kernel of images channels first.
+    """
+    plain = channels_first(cluster)
     made = [replace(operator(cluster, how), build=build) for how in algorithms]
     conv = convolution_of(cluster)
     stored = conv.operands[1:] if conv else ()
 
-    def graph(write: Callable[[Builder, list[int]], int]) -> Graph:
+    def graph(write: Callable[[Builder, list[int]], int], read: Sequence[TensorType]) -> Graph:
         builder = Builder("convolution")
         inputs = [
             builder.weight(t.shape) if j in stored else builder.input(f"x{k}", t.shape, t.dtype)
-            for k, (j, t) in enumerate(zip(cluster.inputs, cluster.read, strict=True))
+            for k, (j, t) in enumerate(zip(cluster.inputs, read, strict=True))
         ]
         return builder.graph({"y": write(builder, inputs)})
 
@@ -598,9 +592,16 @@ def _convolution_times(
             array.sum()
 
     def runs() -> list[Callable[[], object]]:
-        library = library_of(made, build)
-        kernels = [graph(partial(kernel, op)) for op in made]
-        return [bound(graph(apart), inputs, threads), *(bound(g, inputs, threads, library) for g in kernels)]
+        first = [] if plain == cluster else [replace(operator(plain, algorithms[0]), build=build)]
+        library = library_of([*first, *made], build)
+        kernels = [graph(partial(kernel, op), cluster.read) for op in made]
+        if first:
+            shapes = [t.shape for j, t in zip(plain.inputs, plain.read, strict=True) if j not in stored]
+            turned = [x.reshape(shape) for x, shape in zip(inputs, shapes, strict=True)]
+            other = bound(graph(partial(kernel, first[0]), plain.read), turned, threads, library)
+        else:
+            other = bound(graph(apart, cluster.read), inputs, threads)
+        return [other, *(bound(g, inputs, threads, library) for g in kernels)]
 
     return _kept(build, cluster, made, runs, threads, seconds, least=7, before=before)
 
@@ -622,8 +623,10 @@ def _kept(
     digests = [
         hashlib.blake2b(f"{kernel_text(op)} {shapes}".encode(), digest_size=12).hexdigest() for op in made
     ]
+    inner = by_fewer_products(cluster) and channels_first(cluster) != cluster
+    first = "channels first" if inner else "as operators"
     keys = [
-        f"cluster {digests[0]} as operators threads={threads}",
+        f"cluster {digests[0]} {first} threads={threads}",
         *(f"cluster {d} as kernel threads={threads}" for d in digests),
     ]
     runtime = f"ONNX Runtime {ort.__version__}"
@@ -636,9 +639,13 @@ def _beside(
     build: Build, threads: int, seconds: float, algorithms: Sequence[str], cluster: Cluster
 ) -> Beside:
     if by_fewer_products(cluster):
-        made = candidates(cluster, algorithms)
+        made, plain = candidates(cluster, algorithms), channels_first(cluster)
         if not made:
             return Beside(0.0, math.inf)
+        if plain != cluster and isinstance(
+            how := fastest(plain, build, threads, algorithms).schedule, Winograd
+        ):
+            made = (how,)
         operators, *kernels = _convolution_times(build, threads, seconds, cluster, made)
         return Beside(operators, min(kernels), memory_of(cluster, made[int(np.argmin(kernels))]))
     op = fastest(cluster, build, threads)

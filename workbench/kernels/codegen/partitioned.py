@@ -162,7 +162,7 @@ def plan_of(
         times,
         seconds=seconds,
         memory=memory,
-        inner=generic is None,
+        inner=generic is None and memory is None,  # a value in both layouts would keep weights twice
     )
     timed = options if measure is None else schedules
 

@@ -75,12 +75,29 @@ static void NAME(give)(const float *from, const void *const *inputs, float *y, i
 #endif
     for (int64_t r = 0; r < height; r++)
 #if BLOCKED_OUT
-      for (int64_t w = 0; w < width; w++) {
-        int64_t place = plane + ((top + r) * OUT_WIDTH + left + w) * BLOCK;
-        Lanes v = NAME(load)(part + (r * pitch + w) * BLOCK);
-        if (BIAS) v += NAME(load)(bias + k);
-        if (RESIDUAL) v += NAME(load)(more + place);
-        NAME(store)(y + place, RELU ? NAME(relu)(v) : v);
+      for (int64_t w = 0; w < width; w += LANES) {
+        int64_t count = width - w < LANES ? width - w : LANES;
+#if RESIDUAL && !BLOCKED_MORE
+        Lanes rows[LANES];
+        for (int64_t i = 0; i < LANES; i++) {
+          const float *row = more + ((n * OUT_CHANNELS + k + i) * OUT_HEIGHT + top + r) * OUT_WIDTH + left + w;
+          rows[i] = (Lanes){0};
+          if (count == LANES) rows[i] = NAME(load)(row);
+          else memcpy(&rows[i], row, sizeof(float) * (size_t)count);
+        }
+        NAME(turn)(rows);
+#endif
+        for (int64_t i = 0; i < count; i++) {
+          int64_t place = plane + ((top + r) * OUT_WIDTH + left + w + i) * BLOCK;
+          Lanes v = NAME(load)(part + (r * pitch + w + i) * BLOCK);
+          if (BIAS) v += NAME(load)(bias + k);
+#if BLOCKED_MORE
+          v += NAME(load)(more + place);
+#elif RESIDUAL
+          v += rows[i];
+#endif
+          NAME(store)(y + place, RELU ? NAME(relu)(v) : v);
+        }
       }
 #else
       for (int64_t w = 0; w < width; w += LANES) {

@@ -171,8 +171,7 @@ def convolution(
     Args:
         members: The convolution, then a sum with another value or a relu or both.
         types: The types of all values.
-        inner: The numbers of values in the inner layout that are read or written instead. A value that is added must
-            be there if the result is.
+        inner: The numbers of values in the inner layout that are read or written instead.
     """
     from workbench.kernels.composites.equations import parse
 
@@ -194,30 +193,38 @@ def convolution(
     at, dims = f"n c ({row}) ({column})", "N C H W"
     if x in inside:
         at, dims = f"n (c//{BLOCK}) ({row}) ({column}) (c%{BLOCK})", f"N B H W {BLOCK}"
-    channel, place, size = "k", "n k h v", "N K P S"
-    more, last = place, size
-    if root.place in inside:
-        channel, place, size = f"({BLOCK}*k+i)", "n k h v i", f"N K//{BLOCK} P S {BLOCK}"
-        more, last = place, size
-    elif any(j in inside for m in members[1:] for j in m.operands):
-        more, last = f"n (k//{BLOCK}) h v (k%{BLOCK})", f"N K//{BLOCK} P S {BLOCK}"
+    size, block = "N K P S", f"N K//{BLOCK} P S {BLOCK}"
+    channel, place, out = (
+        ("k", "n k h v", size) if root.place not in inside else (f"({BLOCK}*k+i)", "n k h v i", block)
+    )
     image = f"where(0 <= {row} and {row} < H and 0 <= {column} and {column} < W, x[{at}], 0)"
     value = f"(sum(c u j) w[{channel} c u j] * {image})" + (f" + b[0 {channel} 0 0]" if bias else "")
     names = [f"x{{T}}[{dims}]", "w{T}[K C R Q]", *(["b{T}[1 K 1 1]"] if bias else [])]
-    if any(m.op == "add" for m in members):
-        names.append(f"z{{T}}[{last}]")
-        value += f" + z[{more}]"
+    more = [j for m in members if m.op == "add" for j in m.operands if all(j != o.place for o in members)]
+    if more:
+        turned = f"n ({channel}//{BLOCK}) h v ({channel}%{BLOCK})"
+        names.append(f"z{{T}}[{block if more[0] in inside else size}]")
+        value += f" + z[{turned if more[0] in inside else f'n {channel} h v'}]"
     relu = root.op == "relu" or conv.named["act"] == "relu"
     body = f"y[{place}] = {f'max({value}, 0)' if relu else value}"
     height, width = f"H+{top + bottom + 1}-R", f"W+{left + right + 1}-Q"
     where = f" where P = {height}, S = {width}" if "z[" in value else ""
-    out = size.replace("P", height).replace("S", width)
+    out = out.replace("P", height).replace("S", width)
     composite = parse(
         "convolution", f"{', '.join(names)} -> y{{T}}[{out}]{where}", body, composites=None, doc=""
     )
     read = tuple(types[j] for j in inputs)
     shapes = tuple(t.shape for t in read)
     return Cluster(tuple(among), composite, inputs, shapes, among[-1].place, among[-1].type, read)
+
+
+def channels_first(cluster: Cluster) -> Cluster:
+    """Return a convolution without its changes of layout."""
+    core = [m for m in cluster.members if m.op not in ("reshape", "transpose")]
+    if len(core) == len(cluster.members):
+        return cluster
+    known = dict(zip(cluster.inputs, cluster.read, strict=True)) | {m.place: m.type for m in cluster.members}
+    return convolution(core, known)
 
 
 # -- text ----------------------------------------------------------------------------------------------

@@ -52,6 +52,8 @@ CASES = [
     (torch.mm, [(3, 4), (4, 5)]),
     (torch.bmm, [(2, 3, 4), (2, 4, 5)]),
     (torch.addmm, [(5,), (3, 4), (4, 5)]),
+    (functional.scaled_dot_product_attention, [X, (2, 3, 5, 6), (2, 3, 5, 7)]),
+    (lambda q: functional.scaled_dot_product_attention(q, q, q, scale=0.3), [X]),
     (functional.linear, [X, (5, 6), (5,)]),
     (functional.linear, [X, (5, 6)]),
     (lambda x, w, b: functional.conv2d(x, w, b, (2, 1), (1, 2), 1, 2), [IMAGE, (6, 2, 3, 3), (6,)]),
@@ -130,6 +132,11 @@ def test_the_cases_call_every_operator():
         (lambda x, w: functional.conv2d(x, w), [IMAGE[1:], (6, 4, 3, 3)]),
         (lambda a, x, y: torch.addmm(a, x, y, beta=2), [(5,), (3, 4), (4, 5)]),
         (lambda x: functional.dropout(x, 0.5), [X]),
+        (lambda q: functional.scaled_dot_product_attention(q, q, q, is_causal=True), [X]),
+        (lambda q, m: functional.scaled_dot_product_attention(q, q, q, m), [X, (4, 4)]),
+        (lambda q: functional.scaled_dot_product_attention(q, q, q, dropout_p=0.1), [X]),
+        (lambda q: functional.scaled_dot_product_attention(q, q, q), [X[1:]]),
+        (lambda q, k: functional.scaled_dot_product_attention(q, k, k, enable_gqa=True), [X, (2, 1, 5, 6)]),
     ],
 )
 def test_what_has_no_equal_is_kept(function, shapes):

@@ -30,12 +30,12 @@ ATTENTION = "com.microsoft::MultiHeadAttention"
 def _attention_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     queries, keys, values = xs
     t.require_float(queries)
+    t.require(attrs["heads"] >= 1, "there must be at least one head")
     for x in (queries, keys, values):
         t.require_same_dtype(queries, x)
         t.require(t.rank(x) == 3, "queries, keys and values must be [B, S, W]")
         t.require(t.dim(x, -1) % attrs["heads"] == 0, "the width must be a multiple of the heads")
         t.require(t.dim(x, -3) == t.dim(queries, -3), "the batches must agree")
-    t.require(attrs["heads"] >= 1, "there must be at least one head")
     t.require(t.dim(queries, -1) == t.dim(keys, -1), "queries and keys must have the same width")
     t.require(t.dim(keys, -2) == t.dim(values, -2), "there must be as many keys as values")
     return t.with_dim(queries, -1, t.dim(values, -1))

@@ -225,6 +225,24 @@ def _linear(c: Call) -> int:
     return product if c["bias"] is None else c.op("add", product, c.operand("bias"))
 
 
+@reads(aten.scaled_dot_product_attention.default)
+def _attention(c: Call) -> int:
+    c.need(c["attn_mask"] is None and not c["is_causal"] and not c["dropout_p"], "a mask, or random")
+    heads = [c.operand(name) for name in ("query", "key", "value")]
+    c.need(all(c.type(x).rank == 4 for x in heads), "heads without a batch")
+    batch, count, queries, width = c.type(heads[0]).shape
+    c.need(all(c.type(x).shape[:2] == (batch, count) for x in heads), "heads that share keys")
+    c.fixed(count, width, c.type(heads[2]).shape[-1])
+    scale = width**-0.5 if c["scale"] is None else float(c["scale"])
+    joined = [
+        c.op("reshape", c.op("transpose", x, perm=(0, 2, 1, 3)), shape=(batch, rows, count * each))
+        for x, (_, _, rows, each) in zip(heads, (c.type(x).shape for x in heads), strict=True)
+    ]
+    mixed = c.op("attention", *joined, heads=count, scale=scale)
+    cut = c.op("reshape", mixed, shape=(batch, queries, count, c.type(heads[2]).shape[-1]))
+    return c.op("transpose", cut, perm=(0, 2, 1, 3))
+
+
 @reads(aten.conv2d.default)
 def _conv2d(c: Call) -> int:
     x, w = c.operand("input"), c.operand("weight")

@@ -21,6 +21,7 @@ from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable
 from workbench.torch.aten import TABLE, Call, NotModelled, Value
 from workbench.torch.sizes import BEGINNINGS, NotSized, Sizes, is_number
+from workbench.torch.views import ViewBuilder
 
 #: Element types that a graph has.
 _DTYPES: Final = frozenset(
@@ -193,7 +194,8 @@ def read(module: fx.GraphModule, *, training: bool, frozen: Collection[int] = ()
 
 
 def _read_at(module: fx.GraphModule, sizes: Sizes, training: bool, frozen: Collection[int]) -> TorchGraph:
-    builder = Builder("torch")
+    # Extents that stand for symbolic sizes have no strides.
+    builder = Builder("torch") if sizes.hints else ViewBuilder("torch")
     values: dict[fx.Node, Value] = {}
     kept: dict[str, fx.Node] = {}
     unknown: dict[str, str] = {}

@@ -269,6 +269,23 @@ def _softmax(c: Call, i: Index) -> Value:
     return times(powers.at(i), inverse(reduced(powers, i, [key])))
 
 
+@defines("attention")
+def _attention(c: Call, i: Index) -> Value:
+    q, k, v = c.xs
+    heads = c.int("heads")
+    first = mul(div(i(-1), div(v.dim(-1), heads)), size := div(q.dim(-1), heads))
+
+    def power(row: Int) -> Value:
+        def product(at: list[Int]) -> Value:
+            place = plus_int(first, at[0])
+            return times(q.at(put(i, {-1: place})), k.at(put(i, {-2: row, -1: place})))
+
+        return apply("exp", times(c.real("scale"), summed([size], product)))
+
+    total = inverse(summed([k.dim(-2)], lambda at: power(at[0])))
+    return summed([k.dim(-2)], lambda at: times(times(power(at[0]), total), v.at(put(i, {-2: at[0]}))))
+
+
 # -- resampling ----------------------------------------------------------------------------------------
 @defines("resize")
 def _resize(c: Call, i: Index) -> Value:

@@ -31,7 +31,7 @@ from workbench.laws.run_proofs.proof import (
     weight_digest,
 )
 from workbench.laws.theorems.store import check_library, rules_of
-from workbench.ops import TensorType, Trait, TypeMismatch, spec_of
+from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import THEOREM, has_proof, law_of, library, proof_record, verdict_of
 from workbench.run.display import Face
@@ -74,7 +74,9 @@ class Accepted(Face):
             said += f", up to the rounding of {what} by at most {_above(max(errors))} of its largest element"
         if self.opaque:
             what = _count(len(self.opaque), "operator")
-            said += f"; {what} without a model, the same from equal operands: {', '.join(self.opaque)}"
+            said += (
+                f"; {what} without a model, the same from equal operands: {', '.join(sorted({*self.opaque}))}"
+            )
         if not self.tested:
             return f"{said}; every law is a theorem"
         steps = sum(self.tested.values())
@@ -136,7 +138,7 @@ def check_graphs(original: Graph, result: Graph, proof: RunProof) -> Accepted:
         if not terms.equal(first[a], second[b]):
             raise NotAccepted(f"the steps do not show that output {name!r} is the same")
     standing = {name: _standing(rule) for name, rule in checker.rules.items()}
-    kept = sorted({o.op_type for o in original.opaques.values()})
+    kept = [original.opaques[str(n.attrs[0])].op_type for n in original.nodes if n.op == "opaque"]
     return Accepted(dict(checker.used), standing, tuple(checker.folded), tuple(checker.numbers), tuple(kept))
 
 
@@ -193,7 +195,7 @@ class _Checker:
         elif step.kind == FOLD:
             self.folded += [self._same(self.constants.rounding(a, b), step.rounding) for a, b in pairs]
         else:
-            self.numbers += [self._same(self._number(a, b), step.rounding) for a, b in pairs]
+            self.numbers += [self._same(self.constants.read_as_number(a, b), step.rounding) for a, b in pairs]
         for a, b in pairs:
             self.terms.equate(a, b)
 
@@ -210,26 +212,6 @@ class _Checker:
         if found != pairs:
             raise NoInstance(f"{step.law} does not state that the terms are equal")
         self.used[step.law] += 1
-
-    def _number(self, tensor: int, number: int) -> float:
-        """Return the rounding with which a tensor of one number is read as that number, by an elementwise operator."""
-        (op, attrs, left), (other, given, right) = self.terms.terms[tensor], self.terms.terms[number]
-        if (op, repr(attrs), len(left)) != (other, repr(given), len(right)) or not _elementwise(op):
-            raise TypeMismatch("a number stands for a tensor as an operand of one elementwise operator")
-        if self.terms.types[tensor] != self.terms.types[number]:
-            raise TypeMismatch("the tensor changes the type of the result, the number does not")
-        error = 0.0
-        for a, b in zip(left, right, strict=True):
-            if a != b:
-                if self.terms.terms[b][0] != "scalar":
-                    raise TypeMismatch("operands differ")
-                error = max(error, self.constants.rounding_to(a, float(self.terms.terms[b][1][0])))  # type: ignore[arg-type]
-        return error
-
-
-def _elementwise(op: str) -> bool:
-    traits = spec_of(op).traits
-    return bool(traits & Trait.BROADCASTS) and not traits & (Trait.PRODUCT | Trait.OWN)
 
 
 def _laws(proof: RunProof) -> dict[str, Rule]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from workbench.graph.graph import result_type
-from workbench.ops import AttrValue, TypeMismatch, ValueType
+from workbench.ops import AttrValue, TupleType, TypeMismatch, ValueType
 from workbench.ops.inputs_and_opaque import REFERENCES, RUNTIME
 
 _Key = tuple[str, tuple[AttrValue, ...], tuple[int, ...]]
@@ -24,6 +24,7 @@ class Congruence:
         self._parent: list[int] = []
         self._readers: list[list[int]] = []
         self._canonical: dict[_Key, int] = {}
+        self._given: dict[tuple[str, tuple[AttrValue, ...], tuple[ValueType, ...]], ValueType] = {}
 
     def find(self, term: int) -> int:
         """Return the number that stands for all terms equal to a term."""
@@ -49,12 +50,7 @@ class Congruence:
             return found
         if found is not None:
             raise TypeMismatch(f"{op}: attributes that differ in their types alone: {attrs}")
-        if op in REFERENCES or op in RUNTIME:
-            if known is None:
-                raise TypeMismatch(f"{op} must be one of the files'")
-            kind = known
-        else:
-            kind = result_type(op, [self.types[i] for i in inputs], attrs)
+        kind = self._type(op, attrs, [self.types[i] for i in inputs], known)
         number = self._known[key] = len(self.terms)
         self.terms.append(key)
         self.types.append(kind)
@@ -66,6 +62,23 @@ class Congruence:
         if same != number:
             self.equate(same, number)
         return number
+
+    def _type(
+        self, op: str, attrs: tuple[AttrValue, ...], operands: Sequence[ValueType], known: ValueType | None
+    ) -> ValueType:
+        """Return the type of a new term; an operator without a model has it from the files, for these operand types."""
+        if op == "project":
+            (whole,) = operands
+            index = int(attrs[0])  # type: ignore[arg-type]
+            if not isinstance(whole, TupleType) or not 0 <= index < len(whole.elements):
+                raise TypeMismatch(f"project must read a part of several results, got {whole}")
+            return whole.elements[index]
+        if op not in REFERENCES and op not in RUNTIME:
+            return result_type(op, operands, attrs)
+        found = self._given.get((op, attrs, tuple(operands))) if known is None else known
+        if found is None:
+            raise TypeMismatch(f"{op} must be one of the files'")
+        return self._given.setdefault((op, attrs, tuple(operands)), found)
 
     def _signature(self, term: int) -> _Key:
         op, attrs, inputs = self.terms[term]

@@ -79,6 +79,29 @@ class Constants:
             raise TypeMismatch(f"constants differ by {error:.1e} of their largest element")
         return error
 
+    def read_as_number(self, tensor: int, number: int) -> float:
+        """Return the rounding with which an operator reads a tensor as a number.
+
+        Args:
+            tensor: An elementwise operator of a tensor that is one number everywhere.
+            number: The same operator of that number.
+
+        Raises:
+            TypeMismatch: The terms are not such.
+        """
+        (op, attrs, left), (other, given, right) = self.terms[tensor], self.terms[number]
+        if (op, repr(attrs), len(left)) != (other, repr(given), len(right)) or not _elementwise(op):
+            raise TypeMismatch("a number stands for a tensor as an operand of one elementwise operator")
+        if self.types[tensor] != self.types[number]:
+            raise TypeMismatch("the tensor changes the type of the result, the number does not")
+        error = 0.0
+        for a, b in zip(left, right, strict=True):
+            if a != b:
+                if self.terms[b][0] != "scalar":
+                    raise TypeMismatch("operands differ")
+                error = max(error, self.rounding_to(a, float(self.terms[b][1][0])))
+        return error
+
     def rounding_to(self, tensor: int, number: float) -> float:
         """Return how far the elements of a constant are from a number, as a part of it.
 
@@ -96,3 +119,8 @@ class Constants:
 
 def _is_float(kind: object) -> bool:
     return isinstance(kind, TensorType) and kind.dtype in FLOAT_DTYPES
+
+
+def _elementwise(op: str) -> bool:
+    traits = spec_of(op).traits
+    return bool(traits & Trait.BROADCASTS) and not traits & (Trait.PRODUCT | Trait.OWN)

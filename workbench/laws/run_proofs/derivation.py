@@ -258,8 +258,8 @@ class Derivations:
             if not all(build.holds(c) for c in rule.conditions):
                 return None
             for source, target in zip(rule.sources, rule.targets, strict=True):
-                if source != target:
-                    build.side(target)
+                if source != target and self.eclass[used[0]] != build.side(target) and not rule.multi:
+                    return None
         except (Absent, TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueError):
             return None
         return Match(rule, bindings, (), used, tuple(build.used))

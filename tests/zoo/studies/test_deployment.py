@@ -116,6 +116,8 @@ def test_slower_faster_and_kept_are_counted(done):
     assert "**1.200×** (1.10–1.30)" in fast
     even = markdown(plan, frame, [altered(record, low=0.9, high=1.1, kept=True)])
     assert "0 faster than the original (the whole interval above 1), 1 kept unchanged, 0 slower" in even
+    assert "| same file |" in even
+    assert "geometric mean of the ratios 1.000" in even
 
 
 def test_a_run_that_failed_is_reported_and_not_counted(done):

@@ -361,9 +361,9 @@ def _source(record: Record, name: str, rule: str) -> str:
 
 def _laws(record: Record) -> str:
     row, result = record["row"], record["result"]
-    rows = [[name, f"`{law}`", evidence] for name, (evidence, law) in result["laws"].items()]
+    rows = [[name, _told(law), evidence] for name, (evidence, law) in result["laws"].items()]
     parts = [f"### {row['grammar']}, {row['method']}", lines(["law", "equation", "evidence"], rows)]
-    joint = [[name, f"`{law}`", evidence] for name, (evidence, law) in result.get("joint", {}).items()]
+    joint = [[name, _told(law), evidence] for name, (evidence, law) in result.get("joint", {}).items()]
     if joint:
         parts += ["Laws of several outputs:", lines(["law", "equations", "evidence"], joint)]
     checks = result.get("rechecks", {})
@@ -376,3 +376,12 @@ def _laws(record: Record) -> str:
             f"least {fewest} further instances: {said}."
         )
     return "\n\n".join(parts)
+
+
+def _told(law: str) -> str:
+    """Return a law with the condition that both sides have one type, unless its other conditions imply it."""
+    from workbench.laws.verification.proofs import is_typed
+    from workbench.rules import parse_rules
+
+    (rule,) = parse_rules(f"law: {law}")
+    return f"`{law}`" if is_typed(rule) else f"`{law}`, where both sides have one type"

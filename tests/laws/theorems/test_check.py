@@ -4,6 +4,10 @@ import ast
 import copy
 import json
 import random
+import re
+import subprocess
+import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,7 @@ from workbench.laws.theorems import check as checker
 from workbench.laws.theorems.check import check
 from workbench.laws.theorems.entailment import solver
 from workbench.laws.theorems.steps import Rejected, read_int
-from workbench.rules.ruleset import rule_set
+from workbench.rules.ruleset import library, rule_set
 from workbench.rules.verdicts import is_theorem, proof_record
 
 pytestmark = pytest.mark.skipif(solver() is None, reason="no z3")
@@ -244,3 +248,28 @@ def test_a_step_speaks_of_what_its_statement_speaks_of(law, condition):
 def test_what_is_not_an_integer_is_rejected(data):
     with pytest.raises(ValueError):
         read_int(data)
+
+
+TRUSTED = """
+import json, sys
+from pathlib import Path
+import workbench.laws.theorems.check
+ours = [m for n, m in sys.modules.items() if n.split(".")[0] == "workbench" and getattr(m, "__file__", None)]
+read = [[(m.__name__.split(".") + [""])[1], len(Path(m.__file__).read_text().splitlines())] for m in ours]
+print(json.dumps(read))
+"""
+
+
+def test_the_page_says_how_large_is_what_must_be_trusted():
+    done = subprocess.run([sys.executable, "-c", TRUSTED], capture_output=True, text=True, check=True)
+    lines = Counter()
+    for package, count in json.loads(done.stdout):
+        lines[package] += count
+    page = (library() / "kernel.md").read_text(encoding="utf-8")
+    told = {}
+    for packages, count in re.findall(r"^\| (`workbench/.*) \| ([\d ]+) \|$", page, re.MULTILINE):
+        for name in re.findall(r"`workbench/(\w+)", packages):
+            told[name] = count
+        counted = sum(lines[name] for name in re.findall(r"`workbench/(\w+)", packages))
+        assert counted == pytest.approx(int(count.replace(" ", "")), rel=0.1)
+    assert set(lines) - set(told) <= {"", "_version"}

@@ -423,3 +423,15 @@ def test_a_text_of_tasos_has_no_dimension_to_bind(run, text):
     code, _, err = run("optimize", text, "--dim", "batch=2", "-q")
     assert code == 2
     assert "has no symbolic dimensions" in err
+
+
+def test_options_of_the_runtime_are_measured_for_the_file(run, tmp_path):
+    path, output, figures = tmp_path / "m.onnx", tmp_path / "out.onnx", tmp_path / "figures.json"
+    onnx.save(two_matmuls(batch="height"), path)
+    code, out, _ = run("optimize", path, "-o", output, "--no-time", "--runtime-options", "--json", figures)
+    assert code == 0
+    (row,) = (line for line in out.splitlines() if line.startswith("options  "))
+    found = json.loads(figures.read_text())["runtime_options"]
+    assert f"InferenceSession({str(output)!r}, options" in found["code"]
+    assert ("defaults are the fastest" in row) == (found["best"] == "defaults")
+    assert (found["code"] in out) == (found["best"] != "defaults")

@@ -124,3 +124,13 @@ def test_the_sentence_names_a_part_of_the_egraph():
     found = floors(workbench.optimize(next(graphs())))
     part = replace(found, cost=10.0, prices=replace(found.prices, bound=8.0, scope="cycle-free part"))
     assert "nothing that these laws make is more than 1.25 times as fast, in its cycle-free part" in str(part)
+
+
+def test_without_a_product_and_with_a_doubtful_peak_the_sentence_says_so():
+    found = floors(workbench.optimize(next(graphs())))
+    none = replace(found, arithmetic=replace(found.arithmetic, bound=0.0))
+    assert str(none).endswith("no product of floats is in all of these graphs")
+    some = replace(found.arithmetic, bound=1.0)
+    loud = replace(found, arithmetic=some, peak=replace(found.peak, load=9.0))
+    assert str(loud).endswith("(the peak was measured at a load of 9.0: a quiet machine may need less)")
+    assert "quiet machine" not in str(replace(loud, peak=replace(found.peak, load=0.0)))

@@ -8,6 +8,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from workbench.faces.cli.console import (
     FAILED,
     INTERRUPTED,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from workbench.kernels.codegen.deployment import Deployed
     from workbench.optimizer.result import Optimized
     from workbench.studies.devices.floors import Floors
+    from workbench.studies.devices.runtime_options import RuntimeOptions
 
 
 _LIMITS = "Limits and measuring"
@@ -150,6 +153,14 @@ def optimize(
             "--no-time", "Time nothing: costs alone decide which graph is written.", rich_help_panel=_LIMITS
         ),
     ] = False,
+    runtime_options: Annotated[
+        bool,
+        flag(
+            "--runtime-options",
+            "Measure the runtime's options for what is written, and print the lines that set the best.",
+            rich_help_panel=_LIMITS,
+        ),
+    ] = False,
     profile: Annotated[
         bool, flag("--profile", "Time every rule, and show what each made and what the result uses of it.")
     ] = False,
@@ -194,6 +205,7 @@ def optimize(
         proof=proof,
         quiet=quiet,
         kernels=bounds if kernels else None,
+        options=runtime_options,
     )
 
 
@@ -242,6 +254,7 @@ def run_optimize(
     quiet: bool,
     kernels: dict[str, Any] | None = None,
     proof: Path | None = None,
+    options: bool = False,
 ) -> None:
     """Optimise a model, write the requested files and print the figures of each stage.
 
@@ -254,6 +267,7 @@ def run_optimize(
         quiet: Whether to show no progress on stderr.
         kernels: The bounds on a program with kernels in C, which is written if it is faster; None for none.
         proof: The file for the proof of the result, or None.
+        options: Whether to measure the options of the runtime for the file that is written, or for the model.
 
     Raises:
         ValueError: Two results name the same file, or the figures or the report would replace the model.
@@ -270,9 +284,11 @@ def run_optimize(
     warm()  # the engine's process starts while the rest is imported
     from workbench.optimizer.pipeline import optimize as run
     from workbench.optimizer.summary import Row, summary_rows
+    from workbench.studies.devices.runtime_options import runtime_options
 
     program: Deployed | None = None
     limits: Floors | None = None
+    found: RuntimeOptions | None = None
     spent, unproved = 0.0, ""
     with Progress(model.name, quiet=quiet) as progress:
         result = run(model, progress=progress, **settings)
@@ -296,7 +312,11 @@ def run_optimize(
                 files.model(output)
             if proof is not None:
                 unproved = _proved(result, model, output, proof, files)
-            files.json(json, lambda: _figures(result, model, output, program, limits))
+            if options:
+                progress("runtime options")
+                shapes = {name: t.shape for name, t in result.original.input_types.items()}
+                found = runtime_options(output or model, shapes=shapes)
+            files.json(json, lambda: _figures(result, model, output, program, limits, found))
             if report is not None:
                 progress("report")
             files.report(report, model.name)
@@ -309,10 +329,14 @@ def run_optimize(
         rows.insert(first, Row("kernels", spent, str(program)))
     if limits is not None:
         rows.append(Row("limits", None, str(limits)))
+    if found is not None:
+        rows.append(Row("options", None, str(found)))
     interrupted = "interrupted: the result above comes from the e-graph as it was at the interrupt"
     if settings.get("profile"):
         _show_profile(result)
     finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
+    if found is not None and found.best.lines:
+        typer.echo(f"\n{found.code()}")
     if unproved:
         stop(FAILED, f"no proof was found: {unproved}")
 
@@ -367,7 +391,12 @@ def _with_kernels(result: Optimized, settings: dict[str, Any], bounds: dict[str,
 
 
 def _figures(
-    result: Optimized, model: Path, output: Path | None, program: Deployed | None, limits: Floors | None
+    result: Optimized,
+    model: Path,
+    output: Path | None,
+    program: Deployed | None,
+    limits: Floors | None,
+    options: RuntimeOptions | None,
 ) -> dict[str, Any]:
     found = result.coverage
     timing = None if result.measured is None else result.measured.timing()
@@ -378,6 +407,7 @@ def _figures(
         "coverage": {"modelled": found.modelled, "opaque": found.opaque, "constant": found.constant},
         **({} if program is None else {"kernels": program.summary()}),
         **({} if limits is None else {"limits": limits.summary()}),
+        **({} if options is None else {"runtime_options": options.summary()}),
     }
 
 

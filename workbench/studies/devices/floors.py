@@ -122,11 +122,14 @@ class Floors:
             if self.factor < SAME
             else f"by these prices nothing that these laws make is more than {self.factor:.3g} times as fast"
         )
+        if not self.arithmetic.bound:
+            return f"{said}{scope}; no product of floats is in all of these graphs"
         least = microseconds(self.arithmetic.bound)
         end = f", and the result runs in {microseconds(self.time)}" if self.time else ""
-        end += (
-            "" if self.peak.quiet else f" (the peak was measured at a load of {self.peak.load:.1f}: too low)"
-        )
+        if not self.peak.quiet:
+            end += (
+                f" (the peak was measured at a load of {self.peak.load:.1f}: a quiet machine may need less)"
+            )
         return (
             f"{said}{scope}; at its measured peak of {self.peak.flops / 1e9:.0f} Gflop/s this machine needs at least "
             f"{least} for the products of any of these graphs{end}"

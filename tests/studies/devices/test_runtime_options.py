@@ -1,0 +1,68 @@
+"""Options of ONNX Runtime: measured in alternation, printed as lines that run, never worse than the defaults."""
+
+import numpy as np
+import pytest
+
+import workbench
+from workbench.studies.devices import runtime_options as module
+from workbench.studies.devices.runtime_options import CHOICES, Choice, runtime_options
+
+
+@pytest.fixture
+def model(tmp_path):
+    b = workbench.GraphBuilder("small")
+    x = b.input("x", (16, 32))
+    path = tmp_path / "small.onnx"
+    workbench.save_onnx(b.graph({"y": np.maximum(x @ b.weight((32, 8)), 0)}), path)
+    return path
+
+
+def test_every_choice_is_measured_and_the_lines_run(model):
+    found = runtime_options(model, seconds=0.5)
+    names = [c.name for c in found.tried]
+    assert {*CHOICES, "1 thread"} <= set(names)
+    assert all(c.speedup > 0 and c.interval[0] <= c.speedup <= c.interval[1] for c in found.tried)
+    assert found.best.faster or found.best.lines == ()
+    space = {}
+    exec(found.code(), space)
+    (name,) = (i.name for i in space["session"].get_inputs())
+    (y,) = space["session"].run(None, {name: np.ones((16, 32), "f4")})
+    assert y.shape == (16, 8)
+    assert found.summary()["best"] == found.best.name
+
+
+def measuring(monkeypatch, ratios):
+    """Let a choice have a fixed speed-up by its lines, with an interval of a tenth on both sides."""
+
+    def measured(_model, choice, _shapes, _seconds, _comparisons):
+        ratio = ratios(choice)
+        return Choice(choice.name, choice.lines, ratio, (ratio - 0.1, ratio + 0.1)), 100.0
+
+    monkeypatch.setattr(module, "_measured", measured)
+
+
+def test_what_is_faster_is_joined_and_measured_anew(monkeypatch):
+    single = {"level basic": 1.5, "level extended": 2.0, "1 thread": 1.3}
+    measuring(monkeypatch, lambda c: single.get(c.name, 1.0) if len(c.lines) < 2 else 2.5)
+    best = runtime_options("model.onnx").best
+    assert (best.name, best.speedup) == ("level extended, 1 thread", 2.5)
+    assert best.lines == (*CHOICES["level extended"], "options.intra_op_num_threads = 1")
+
+
+def test_what_is_slower_together_is_not_taken(monkeypatch):
+    single = {"level extended": 2.0, "1 thread": 1.3}
+    measuring(monkeypatch, lambda c: single.get(c.name, 1.0) if len(c.lines) < 2 else 0.8)
+    assert runtime_options("model.onnx").best.name == "level extended"
+
+
+def test_within_the_noise_the_defaults_stay(monkeypatch):
+    measuring(monkeypatch, lambda _: 1.05)
+    found = runtime_options("model.onnx")
+    assert found.best.lines == ()
+    assert "defaults are the fastest" in str(found)
+    assert "intra_op" not in found.code()
+
+
+def test_a_limit_that_is_not_positive_is_refused():
+    with pytest.raises(ValueError, match="time limit must be positive, got 0"):
+        runtime_options("model.onnx", seconds=0)

@@ -1,0 +1,158 @@
+"""How to run a model: options of ONNX Runtime, each measured in alternation with the runtime's defaults."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from workbench.devices.timing import paired_speedup, random_feeds, rounds
+
+if TYPE_CHECKING:
+    import onnxruntime as ort
+
+#: The choices beside the defaults, by name: the lines that make them, on ``options``.
+CHOICES: Final = {
+    "level basic": (
+        "options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC",
+    ),
+    "level extended": (
+        "options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED",
+    ),
+    "no memory pattern": ("options.enable_mem_pattern = False",),
+    "denormals are zero": ('options.add_session_config_entry("session.set_denormal_as_zero", "1")',),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Options of a session, and how many times as fast a model runs with them as with the defaults."""
+
+    name: str
+    lines: tuple[str, ...]
+    speedup: float = 1.0
+    interval: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def faster(self) -> bool:
+        """Return whether the whole interval is faster than the defaults."""
+        return self.interval[0] > 1
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.name}: {self.speedup:.2f}× ({low:.2f}–{high:.2f})"
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeOptions:
+    """The options with which a model runs fastest, never slower than with the defaults, and all that were tried.
+
+    ``best`` has no lines if nothing is faster than the defaults beyond the noise.
+    """
+
+    model: str
+    best: Choice
+    tried: tuple[Choice, ...]
+    defaults: float
+    """Microseconds of a run with the defaults, the median."""
+
+    def code(self) -> str:
+        """Return the lines of Python that load the model with the best options."""
+        made = ["import onnxruntime", "", "options = onnxruntime.SessionOptions()", *self.best.lines]
+        return "\n".join(
+            [
+                *made,
+                f'session = onnxruntime.InferenceSession({self.model!r}, options, providers=["CPUExecutionProvider"])',
+            ]
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures as plain data, ready for JSON."""
+        tried = [{"name": c.name, "speedup": c.speedup, "interval": list(c.interval)} for c in self.tried]
+        return {"best": self.best.name, "code": self.code(), "tried": tried, "defaults": self.defaults}
+
+    def __str__(self) -> str:
+        told = "; ".join(map(str, self.tried))
+        if not self.best.lines:
+            return f"the runtime's defaults are the fastest ({told})"
+        return f"{self.best} against the runtime's defaults ({told})"
+
+
+def runtime_options(
+    model: str | Path, *, shapes: Mapping[str, Sequence[int]] | None = None, seconds: float = 10.0
+) -> RuntimeOptions:
+    """Measure the options of ONNX Runtime for a model file, and return the fastest that beat the defaults.
+
+    Every choice runs in alternation with the defaults. What is faster beyond the noise is joined, and the joined
+    options are measured anew; so are the best ones alone if the joined ones are not faster.
+
+    Args:
+        model: The file.
+        shapes: The shapes of inputs with open dimensions, by name; by default these dimensions are 1.
+        seconds: Limit on the measurement; sessions are loaded besides.
+
+    Raises:
+        ValueError: The limit is not positive.
+    """
+    if not seconds > 0:
+        raise ValueError(f"the time limit must be positive, got {seconds} (try seconds=10)")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    counts = sorted({1, max(1, cores // 2), cores})
+    choices = CHOICES | {
+        f"{n} thread{'s' * (n > 1)}": (f"options.intra_op_num_threads = {n}",) for n in counts
+    }
+    each, shapes = seconds / (len(choices) + 2), shapes or {}
+    tried, medians = [], []
+    for name, lines in choices.items():
+        choice, median = _measured(model, Choice(name, lines), shapes, each, len(choices))
+        tried.append(choice)
+        medians.append(median)
+    faster = sorted((c for c in tried if c.faster), key=lambda c: -c.speedup)
+    best = Choice("defaults", ())
+    for candidate in dict.fromkeys((_joined(faster), *faster[:1])):
+        if candidate.lines and not best.lines:
+            again, _ = _measured(model, candidate, shapes, each, 2)
+            best = again if again.faster else best
+    return RuntimeOptions(str(model), best, tuple(tried), sorted(medians)[len(medians) // 2])
+
+
+def _joined(choices: Sequence[Choice]) -> Choice:
+    """Return choices together; of those that set the same option the first."""
+    lines: dict[str, str] = {}
+    names = []
+    for choice in choices:
+        (line,) = choice.lines
+        if line.split(" = ")[0] not in lines:
+            lines[line.split(" = ")[0]] = line
+            names.append(choice.name)
+    return Choice(", ".join(names), tuple(lines.values()))
+
+
+def _measured(
+    model: str | Path, choice: Choice, shapes: Mapping[str, Sequence[int]], seconds: float, comparisons: int
+) -> tuple[Choice, float]:
+    """Return a choice with its speed-up, and the median microseconds of the defaults."""
+    plain, own = _session(model, ()), _session(model, choice.lines)
+    feeds = random_feeds(plain, shapes=shapes)
+
+    def timer(session: ort.InferenceSession) -> float:
+        began = time.perf_counter()
+        session.run(None, feeds)
+        return 1e6 * (time.perf_counter() - began)
+
+    before, after = rounds([lambda: timer(plain), lambda: timer(own)], seconds=seconds, most=1000)
+    speedup, interval = paired_speedup(before, after, comparisons=comparisons)
+    return Choice(choice.name, choice.lines, speedup, interval), sorted(before)[len(before) // 2]
+
+
+def _session(model: str | Path, lines: Sequence[str]) -> ort.InferenceSession:
+    """Load a model with options that lines of :data:`CHOICES` make."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    exec("\n".join(lines), {"options": options, "onnxruntime": onnxruntime})  # the lines that are printed
+    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])

@@ -230,7 +230,7 @@ class Certificate(Face):
     def rounding_line(self) -> str:
         """Return one line with the rounding error of the result and of the original in the model's dtype."""
         if self.rounding is None or self.own_rounding is None:
-            return "not measured: the model in float64 takes too long"
+            return "not measured: some operators are opaque, or float64 takes too long"
         if not self.rounding and not self.own_rounding:
             return "computed without rounding"
         return (

@@ -120,7 +120,7 @@ class Floors:
         said = (
             "by these prices it is the fastest that these laws make"
             if self.factor < SAME
-            else f"by these prices nothing that these laws make is more than {self.factor:.3g} times as fast"
+            else f"by these prices nothing that these laws make is more than {self.factor:.4g} times as fast"
         )
         if not self.arithmetic.bound:
             return f"{said}{scope}; no product of floats is in all of these graphs"

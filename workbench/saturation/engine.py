@@ -22,7 +22,7 @@ from workbench.saturation.encoding import (
     load_graph,
 )
 from workbench.saturation.group_merge import Candidate, collect, merge_members
-from workbench.saturation.node_budget import bursting, fitting
+from workbench.saturation.node_budget import MANY, bursting, fitting, hold_joins
 from workbench.saturation.rule_prefilter import A_NUMBER, Pair, pairs_in, pairs_of, usable
 from workbench.saturation.state import Record, State, columns_of
 
@@ -223,11 +223,10 @@ class Engine:
         while True:
             try:
                 outcome = self._iterate(plan)
+                break
             except _Missing as error:
                 self.wanted |= error.texts
                 self._restart()
-            else:
-                break
         loading = time.perf_counter() - began - outcome.seconds
         return replace(outcome, loading=loading, needed=frozenset(self.needed))
 
@@ -248,8 +247,8 @@ class Engine:
             self._restart()
             self._blame(plan, error)
         if over:
-            matches = {number: found for number, (found, _) in tally.rules.items()}
-            vain = bursting(self.state, self.rules, matches, plan.limit - self.e_nodes)
+            room = plan.limit - self.e_nodes
+            vain = bursting(self.state, self._making(tally, room), room)
             if pushed:
                 self._undo(before)
             else:
@@ -257,6 +256,8 @@ class Engine:
             tally = _Tally()
             notes = []
             self._one_by_one(plan, tally, notes, vain)
+        if not self.program.weights:
+            hold_joins(self.state, self._making(tally, plan.limit // MANY))
         self.run(f"(clock_ {plan.step}) (run stamp_ 1) (run tick_ 1)")
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
@@ -272,6 +273,10 @@ class Engine:
             "; ".join(notes),
             phases=phases | {"own code": max(0.0, seconds - sum(phases.values()))},
         )
+
+    def _making(self, tally: _Tally, most: int) -> list[CompiledRule]:
+        """Return the rules whose matches may have made more than a number of e-nodes."""
+        return [r for r in self.rules if tally.rules.get(r.number, [0.0])[0] * r.growth > most]
 
     def _values(self, among: frozenset[int] | None) -> frozenset[Any] | None:
         """Return the engine's values of e-classes that are numbered as in a snapshot of the present state."""
@@ -418,10 +423,8 @@ class Engine:
 
     def _blame(self, plan: Plan, error: EngineError) -> None:
         """Find the rule that causes an engine error and raise an error that names it."""
-        rules = self._active(plan, multi=False)
-        if plan.multi:
-            rules = self._active(plan, multi=True) + rules
-        for rule in rules:
+        rules = self._active(plan, multi=True) if plan.multi else []
+        for rule in rules + self._active(plan, multi=False):
             try:
                 self.base.include("\n".join(self.base.missing(_texts([rule])).values()))
                 if rule.member is not None:

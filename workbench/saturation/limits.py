@@ -19,8 +19,8 @@ class Limits:
 
     With ``weights=False`` terms of weights alone are rewritten only if that makes them smaller, and of
     the e-nodes of an e-class that differ in weights alone only one is matched: weights are computed once,
-    whatever form they have. ``None`` leaves the choice to the rule set; for rules that are not a set it
-    means ``True``.
+    whatever form they have. Of many joins that differ in the order of their parts, one is matched. ``None``
+    leaves the choice to the rule set; for rules that are not a set it means ``True``.
 
     Raises:
         ValueError: if a limit is out of its bounds.

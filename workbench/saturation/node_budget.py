@@ -1,21 +1,21 @@
-"""Rules that would exceed the e-node limit, predicted from their match counts or learned from earlier iterations.
+"""Rules that would exceed the e-node limit, predicted from match counts or learned, and joins that wait before it.
 
 An iteration never exceeds its limit on e-nodes. One that would is undone and repeated rule by rule; these
 counts keep most rules that are the cause from being tried again.
 
 The engine cannot be stopped within an iteration, and a rule of several roots may have millions of matches. Its
 matches are therefore counted in portions: a copy of the query matches one of its variables only in a relation
-of e-classes, which is filled step by step. A pattern that matches in a portion matches in the whole too, so
-that a portion above the limit is enough to decide. A rule that stays below it is counted as a whole
-afterwards: portions never change a decision.
+of e-classes, which is filled step by step. A pattern that matches in a portion matches in the whole too: a portion
+above the limit is enough to decide. A rule that stays below it is counted as a whole afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from workbench.rules.pattern import Rule, tensor_variables
+from workbench.ops import spec_of
+from workbench.rules.pattern import App, Rule, tensor_variables
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import UNSTAMPED, Constructor
 from workbench.saturation.group_merge import Names
@@ -48,37 +48,6 @@ def pivots(state: State) -> tuple[int, ...]:
     return tuple(handle for handle in handles if handle is not None)
 
 
-def exceeds(
-    state: State,
-    rule: Rule,
-    counting: EgglogRule,
-    handles: Iterable[int],
-    growth: Callable[[], int],
-    limit: int,
-) -> bool:
-    """Return whether a query exceeds a limit in some portion of the e-graph, which stays as it is.
-
-    Args:
-        state: The state of the run.
-        rule: The rule whose matches are counted.
-        counting: The rule of the program that counts them.
-        handles: The oldest e-classes of the portions, from :func:`pivots`.
-        growth: The limited quantity.
-        limit: Its limit.
-    """
-    facts = (f"(some_ {divided(rule)})", *counting.facts)
-    state.base.push()
-    try:
-        state.run(f"{_DECLARATIONS}{EgglogRule('part_', 'part', facts, counting.actions)}")
-        for handle in handles:
-            state.run(f"(set (pivot_) (h_ {handle})) (run fill_ 1) (run part_ 1)")
-            if growth() > limit:
-                return True
-        return False
-    finally:
-        state.base.pop()
-
-
 def fitting(
     state: State, rules: Sequence[CompiledRule], ready: Collection[int], e_nodes: int, limit: int
 ) -> tuple[list[CompiledRule], list[str]]:
@@ -102,7 +71,7 @@ def fitting(
         if rule.counting is None or rule.number not in ready:
             kept.append(rule)
             continue
-        if handles and _too_many(state, rule, rule.counting, room, handles):
+        if handles and _exceeds(state, rule, rule.counting, room, handles):
             notes.append(f"{rule.rule.name} held back: its matches could add more than {room} e-nodes")
             continue
         state.run(f"(run count_rs_{rule.ruleset} 1)")
@@ -124,48 +93,38 @@ def _matches(state: State, rule: CompiledRule) -> int:
     return int(output.size)
 
 
-def _too_many(
-    state: State, rule: CompiledRule, counting: EgglogRule, room: int, handles: tuple[int, ...]
+def _exceeds(
+    state: State, rule: CompiledRule, counting: EgglogRule, room: int, handles: Sequence[int]
 ) -> bool:
-    """Return whether the matches of a rule in some portion of the e-graph are too many for the room."""
+    """Return whether new matches in a portion, up to one of the handles, add more e-nodes than there is room for."""
     applied = state.record.applied.get(rule.ruleset, 0)
+    facts = (f"(some_ {divided(rule.rule)})", *counting.facts)
+    state.base.push()
+    try:
+        state.run(f"{_DECLARATIONS}{EgglogRule('part_', 'part', facts, counting.actions)}")
+        for handle in handles:
+            state.run(f"(set (pivot_) (h_ {handle})) (run fill_ 1) (run part_ 1)")
+            if (_matches(state, rule) - applied) * rule.growth > room:
+                return True
+        return False
+    finally:
+        state.base.pop()
 
-    def growth() -> int:
-        return max(0, _matches(state, rule) - applied) * rule.growth
 
-    return exceeds(state, rule.rule, counting, handles, growth, room)
-
-
-def bursting(
-    state: State, rules: Sequence[CompiledRule], matches: Mapping[int, float], room: int
-) -> frozenset[int]:
-    """Return the numbers of rules of one root each of which alone has made too many e-nodes.
+def bursting(state: State, rules: Iterable[CompiledRule], room: int) -> frozenset[int]:
+    """Return the numbers of rules of one root each of which alone has made more e-nodes than there is room for.
 
     An e-node that a rule has made among others it also makes alone, so that trying it would be in vain.
-
-    Args:
-        state: The state at the end of an iteration.
-        rules: The rules.
-        matches: The matches in this iteration by the rules' numbers.
-        room: The number of e-nodes that the iteration may make.
     """
     return frozenset(
         r.number
         for r in rules
-        if not r.rule.multi
-        and matches.get(r.number, 0) * r.growth > room
-        and sum(born(state, c, r.number) for c in dict.fromkeys(r.makes)) > room
+        if not r.rule.multi and sum(born(state, c, r.number) for c in dict.fromkeys(r.makes)) > room
     )
 
 
 def born(state: State, constructor: Constructor, number: int) -> int:
-    """Return the number of e-nodes of a constructor that a rule has made since the last stamp.
-
-    Args:
-        state: The state of the run.
-        constructor: The constructor.
-        number: The number of the rule.
-    """
+    """Return the number of e-nodes of a constructor that the rule of a number has made since the last stamp."""
     name = f"fresh{number}_{constructor.name}"
     operand = "TT" if constructor.op == "project" else "T"
     sorts = constructor.columns() + [operand] * constructor.arity
@@ -175,3 +134,49 @@ def born(state: State, constructor: Constructor, number: int) -> int:
     state.run(f"{counting} (run of_{name} 1)")
     (output,) = state.run(f"(print-size {name})")
     return int(output.size)
+
+
+#: Joins wait of a rule that may have made more than this part of the limit on e-nodes in an iteration.
+MANY: Final = 256
+
+
+def hold_joins(state: State, rules: Iterable[CompiledRule]) -> None:
+    """Let joins wait that differ from an older one of their e-class in the order of their parts alone.
+
+    A sum of n products has at least 2ⁿ orders in which the products can be joined. Of those that one of the rules has
+    just made in an e-class, the oldest goes on. The others can be extracted, but they are not rewritten before their
+    joined operand turns out to be something else, such as the value that its parts were cut from.
+    """
+    for r in rules:
+        root = r.rule.targets[0]
+        if r.rule.multi or not isinstance(root, App) or len(root.args) < 2 or spec_of(root.op).variadic:
+            continue
+        c, join = Constructor(root.op, len(root.args)), root.args[0]
+        if not isinstance(join, App) or not spec_of(join.op).variadic:
+            continue
+        columns = [f"c{i}_" for i in range(len(c.columns()))]
+        mine, older = ([f"{v}{i}_" for i in range(c.arity)] for v in "xy")
+        one, name = f"{c.name} {' '.join(columns + mine)}", f"{state.new_handle()}_"
+        if c not in state.record.held:
+            state.record.held.add(c)
+            state.run(_released(state, c, join.op, one))
+        made = f"(= e_ ({one})) (= {UNSTAMPED + r.number} ({c.born} {' '.join(columns + mine)}))"
+        oldest = f"(= y0_ (least_{name} e_)) (!= y0_ x0_) (= e_ ({c.name} {' '.join(columns + older)}))"
+        alike = f"(alike_{c.name} {' '.join(columns + older + mine)} e_)"
+        state.run(
+            f"(function least_{name} (T) T :merge (ordering-min old new)) (ruleset old_{name}) (ruleset held_{name})"
+            f"(rule ({made}) ((set (least_{name} e_) x0_)) :ruleset old_{name})"
+            f"(rule ({made} {oldest}) ((subsume ({one})) {alike} (joined_{one} e_)) :ruleset held_{name})"
+            f"(run old_{name} 1) (run held_{name} 1)"
+        )
+
+
+def _released(state: State, c: Constructor, op: str, one: str) -> str:
+    """Return rules that make an e-node anew that waits, once its first operand is not only a join by ``op``."""
+    text = f"(relation joined_{c.name} ({' '.join([*c.columns(), *['T'] * c.arity])} T))"
+    for d in (d for d in state.record.constructors if not d.many):
+        read = " ".join(f"d{i}_" for i in range(len(d.columns()) + d.arity))
+        first = f"(= x0_ ({d.name} {read}))" + (f" (= 0 ({d.born} {read}))" if d.op == op else "")
+        again = f"(delete (joined_{one} e_)) (delete ({one})) (lost_{one} e_)"
+        text += f"(rule ((joined_{one} e_) {first}) ({again}) :ruleset lost_)"
+    return text

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +32,8 @@ class Record:
     ``constructors`` are those declared. ``applied`` counts the matches of rules of several roots by rule set,
     ``merged`` holds the groups that ``each`` rules have merged, ``made_by_merge`` the handles of the tensors
     that they joined. ``combined`` names the rule sets that run together, by the numbers of their rules.
-    ``pairs`` are pairs of operators that were found (:mod:`workbench.saturation.rule_prefilter`).
+    ``pairs`` are pairs of operators that were found (:mod:`workbench.saturation.rule_prefilter`). E-nodes of
+    the constructors ``held`` may wait (:func:`~workbench.saturation.node_budget.hold_joins`).
     """
 
     constructors: list[Constructor]
@@ -39,18 +42,11 @@ class Record:
     made_by_merge: set[int] = field(default_factory=set)
     combined: dict[tuple[int, ...], str] = field(default_factory=dict)
     pairs: set[Pair] = field(default_factory=set)
+    held: set[Constructor] = field(default_factory=set)
 
     def copy(self) -> Record:
         """Return a record that later changes of this one do not reach."""
-        return replace(
-            self,
-            constructors=list(self.constructors),
-            applied=dict(self.applied),
-            merged=set(self.merged),
-            made_by_merge=set(self.made_by_merge),
-            combined=dict(self.combined),
-            pairs=set(self.pairs),
-        )
+        return Record(*(copy(getattr(self, f.name)) for f in fields(self)))
 
 
 @dataclass(slots=True)
@@ -123,8 +119,7 @@ class Decoder:
         """Return a vector of i64."""
         known = self._vectors.get(value)
         if known is None:
-            known = tuple(map(self.integer, self._egraph.value_to_vec(value)))
-            self._vectors[value] = known
+            known = self._vectors[value] = tuple(map(self.integer, self._egraph.value_to_vec(value)))
         return known
 
 
@@ -149,11 +144,9 @@ def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
 
     for row in functions["ty_"].rows:
         vec = decode.vector(row.output)
-        kind = type_cache.get(vec)
-        if kind is None:
-            kind = type_cache[vec] = encoding.type_of(vec)
-        class_of(row.inputs[0])
-        types[classes[row.inputs[0]]] = kind
+        if vec not in type_cache:
+            type_cache[vec] = encoding.type_of(vec)
+        types[class_of(row.inputs[0])] = type_cache[vec]
     records: list[tuple[int, str, tuple[Any, ...], list[int], int]] = []
     attr_cache: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
     for constructor in state.record.constructors:
@@ -175,11 +168,8 @@ def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
             birth = decode.integer(born[tuple(inputs)]) % UNSTAMPED
             records.append((birth, op, attrs, [class_of(v) for v in inputs[width:]], number))
     records.sort(key=lambda r: r[0] // BIRTH_BASE)
-    children: list[int] = []
-    start = [0]
-    for record in records:
-        children += record[3]
-        start.append(len(children))
+    children = [operand for record in records for operand in record[3]]
+    start = [0, *accumulate(len(record[3]) for record in records)]
     births = np.array([r[0] for r in records], dtype=np.int64)
     position = {r.number: i for i, r in enumerate(rules)}
     rule_of = [position.get(int(b) % BIRTH_BASE, -1) for b in births]

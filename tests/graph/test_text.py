@@ -1,4 +1,5 @@
 import re
+import sys
 
 import pytest
 
@@ -56,3 +57,12 @@ def test_graphviz_reads_it_and_places_every_node(drawn):
     read.layout("dot")
     assert all("," in node.attr["pos"] for node in read.nodes())
     assert sum(node.startswith("n") for node in read.nodes()) == len(made)
+
+
+def test_a_notebook_shows_it_without_the_program_dot(monkeypatch):
+    pytest.importorskip("pygraphviz", reason="pygraphviz is not installed")
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    made = small().to_dot()
+    assert made._repr_mimebundle_()["image/svg+xml"].count("<polygon") >= len(small())
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+    assert made._repr_mimebundle_() == {"text/plain": made.source}

@@ -6,9 +6,11 @@ import workbench
 from tests.certification.test_half_precision import attention, boundary
 from workbench.certification.half_precision import range_fault
 from workbench.laws.verification.admission import RefutedRuleKept, RefutedRules
-from workbench.optimizer.rule_selection import keeps_range, published, rules_for, rules_of, union
+from workbench.optimizer.rule_selection import keeps_range, rules_for
 from workbench.optimizer.summary import summary_rows
 from workbench.rules import RuleSet, parse_rules, rule_set
+from workbench.rules.ruleset import published, rules_of, union
+from workbench.saturation import Saturation
 from workbench.support.messages import UnknownName
 
 LAW = "my-own: add(x, y) => add(y, x)\n"
@@ -45,6 +47,15 @@ def test_own_rules_join_the_default_ones(mine):
     assert whole.verdict(whole["my-own"]) == "tested"
     assert not whole.weights  # the default set leaves terms of weights alone, whatever comes with it
     assert not rules_of([mine, "default"]).weights
+
+
+def test_a_saturation_takes_the_same_list(mine):
+    graph = attention(True)
+    saturation = Saturation(graph, ["default", *parse_rules(LAW)])
+    assert names(saturation.rules) == names(rules_of(["default", mine]))
+    assert Saturation(graph, "merge").rules.rules == rule_set("merge").rules
+    with pytest.raises(TypeError, match="rules must be names, files or rules, got 3"):
+        Saturation(graph, 3)
 
 
 def test_one_name_for_two_laws_is_refused(mine):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from workbench.ops import spec_of
 from workbench.ops.inputs_and_opaque import NAMED
-from workbench.support.messages import require
+from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     import graphviz
@@ -64,9 +64,9 @@ def quoted(text: str) -> str:
 
 def dot_source(name: str, statements: Iterable[str]) -> graphviz.Source:
     """Return statements as ``graphviz.Source``; raise ImportError if the package graphviz is missing."""
-    graphviz = require("graphviz", "notebook")
     body = "\n".join(f"  {line}" for line in (*_STYLE, *statements))
-    return graphviz.Source(f"digraph {quoted(name)} {{\n{body}\n}}\n")
+    source: graphviz.Source = offered("dot_source")(f"digraph {quoted(name)} {{\n{body}\n}}\n")
+    return source
 
 
 def graph_dot(graph: Graph) -> graphviz.Source:

@@ -23,10 +23,10 @@ from workbench.optimizer.dynamic import fate_of
 from workbench.optimizer.job import Job, check_timing, default_cost, job_of
 from workbench.optimizer.record import trace_meta
 from workbench.optimizer.result import Optimized
-from workbench.optimizer.rule_selection import Rules, rules_of
 from workbench.optimizer.search_loop import Run, saturate, search
 from workbench.optimizer.settings import Settings, recorded
 from workbench.rules import RuleSet
+from workbench.rules.ruleset import Rules, rules_of
 from workbench.run.progress import Progress, Stages, seen_in_notebooks
 from workbench.run.settings import changed, takes_settings
 from workbench.support.deadline import OutOfTime, TimeUp, deadline

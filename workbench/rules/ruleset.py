@@ -5,10 +5,10 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from workbench.rules.language import RuleSyntaxError, law_lines, parse_rule, parse_rules
 from workbench.rules.pattern import Rule, format_rule
@@ -336,3 +336,70 @@ def _named(name: str, files: Iterable[Path]) -> tuple[Rule, ...]:
     left_out = LEFT_OUT.get(name, ())
     # Its present law was tested or is a theorem, and was never refuted.
     return tuple(r for r in rules if r.name not in left_out and verdict_of(r) in TRUSTED)
+
+
+# -- what a user asks for ---------------------------------------------------------------------------
+#: The name of a rule set, the path of a file, a set, a rule, or several of them.
+Rules: TypeAlias = "str | os.PathLike[str] | RuleSet | Rule | Sequence[Rules]"
+
+
+def rules_of(rules: Rules, *, keep_refuted: bool = False) -> RuleSet:
+    """Return rules as a set: by name, from a file, given, or the union of several.
+
+    The rules of a ``.rules`` file are judged before they are used. Of another system's file the sound rules
+    are used.
+
+    Args:
+        rules: The rules.
+        keep_refuted: Whether refuted rules of a ``.rules`` file are used nevertheless, with a warning.
+
+    Raises:
+        UnknownName: (a LookupError) if there is no set of a name.
+        RefutedRules: (a ValueError) if a ``.rules`` file has refuted rules.
+        ValueError: If two of the sets give one name to different laws.
+    """
+    if isinstance(rules, RuleSet):
+        return rules
+    if isinstance(rules, str | os.PathLike):
+        return _read(os.fspath(rules), keep_refuted)
+    if isinstance(rules, Rule):
+        return RuleSet(rules.name, (rules,), weights=False)
+    if not isinstance(rules, Iterable):
+        raise TypeError(f"rules must be names, files or rules, got {rules!r}")
+    given: list[Rules] = list(rules)
+    if all(isinstance(rule, Rule) for rule in given):
+        return RuleSet("given", tuple(r for r in given if isinstance(r, Rule)), weights=False)
+    return union([rules_of(part, keep_refuted=keep_refuted) for part in given])
+
+
+def union(sets: Sequence[RuleSet]) -> RuleSet:
+    """Return several sets as one; terms of weights alone are rewritten if all of the sets rewrite them.
+
+    Raise ValueError if two of them give one name to different laws.
+    """
+    whole, *others = sets
+    known = {rule.name: (rule, whole) for rule in whole}
+    for other in others:
+        for rule in other:
+            first, place = known.setdefault(rule.name, (rule, other))
+            if law_of(first) != law_of(rule):
+                raise ValueError(
+                    f"{rule.name!r} must be the same law in all rule sets, but those of {place.name} and "
+                    f"{other.name} differ"
+                )
+        whole = whole + other
+    return replace(whole, weights=all(one.weights for one in sets))
+
+
+def published(rules: str) -> RuleSet:
+    """Return all rules of a file as they are, including unsound ones, or a set of the library by name."""
+    return load_rules(rules, strict=False) if Path(rules).is_file() else rule_set(rules)
+
+
+def _read(name: str, keep_refuted: bool) -> RuleSet:
+    if not name.endswith(".rules") and Path(name).is_file():
+        return replace(offered("sound_rules")(name).rules, name=name)
+    found = replace(rule_set(name), name=name)
+    if name.endswith(".rules"):
+        found = offered("judged_rules")(found, keep_refuted=keep_refuted)
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
@@ -13,7 +13,7 @@ from workbench.graph.dataflow import numbers_in
 from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import packed
 from workbench.rules.pattern import App, Rule, format_rule, operators_of
-from workbench.rules.ruleset import RuleSet, rule_set
+from workbench.rules.ruleset import Rules, RuleSet, rules_of
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.saturation.compile import MOVEMENT, CompiledRule, compile_rule
@@ -112,7 +112,8 @@ class Saturation(Stepwise):
 
     Args:
         graph: The start graph.
-        rules: The rules; without them the default ones.
+        rules: Names of rule sets, files or rules, as for :func:`workbench.optimize`. A list of rules alone also
+            rewrites terms of weights.
         limits: The limits; by default those of :class:`Limits`.
         profile: Whether every rule is timed separately.
         engine: An engine that another saturation no longer needs; by default a new one.
@@ -129,7 +130,7 @@ class Saturation(Stepwise):
     def __init__(
         self,
         graph: Graph,
-        rules: RuleSet | Sequence[Rule] | None = None,
+        rules: Rules = "default",
         limits: Limits | None = None,
         *,
         profile: bool = False,
@@ -138,7 +139,8 @@ class Saturation(Stepwise):
         background: Sequence[Callable[[], object]] = (),
     ) -> None:
         super().__init__()
-        rules = rule_set("default") if rules is None else rules
+        plain = isinstance(rules, Sequence) and all(isinstance(rule, Rule) for rule in rules)
+        chosen = cast("Sequence[Rule]", rules) if plain else rules_of(rules)
         self.keep = keep
         self.snapshots: list[EGraph] = []
         self.graph = graph
@@ -147,11 +149,11 @@ class Saturation(Stepwise):
         began = time.perf_counter()
         weights = self.limits.weights
         if weights is None:
-            weights = rules.weights if isinstance(rules, RuleSet) else True
+            weights = chosen.weights if isinstance(chosen, RuleSet) else True
         encoding = encoding_for(graph)
-        self.rules = tuple(rules)
-        content = _content(rules, encoding, not weights)
-        compiled = compile_rules(rules, encoding, not weights, content)
+        self.rules = chosen
+        content = _content(chosen, encoding, not weights)
+        compiled = compile_rules(chosen, encoding, not weights, content)
         # The rules that earlier runs of these rules and operators needed: the engine loads them at once.
         operators = sorted({constructor_of(graph, i) for i in range(len(graph))})
         self._needed = Needed((*content, *(c.name for c in operators))) if content else None

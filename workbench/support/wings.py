@@ -26,6 +26,7 @@ _OFFERS: Final = {
     "judged_rules": "laws.verification.admission:judged",
     "judge_range": "laws.verification.half_precision:judge_range",
     "sound_rules": "laws.verification.admission:sound_rules",
+    "dot_source": "faces.views.svg:drawn_source",
     "graph_svg": "faces.views.graphs:graph_svg",
     "page": "faces.views:page",
     "plot_growth": "faces.plots:plot_growth",

@@ -241,7 +241,7 @@ def improved(source: TorchGraph, options: Options, training: bool) -> Found:
 
     The same search of another process is read from disk, unless its time was up.
     """
-    from workbench.optimizer.rule_selection import rules_of
+    from workbench.rules.ruleset import rules_of
 
     cost = cost_of(training, options.device)
     rules = rules_of(options.rules)

@@ -18,8 +18,8 @@ from workbench.support.files import UnwritableOutput, check_writable, write_atom
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from workbench.optimizer.rule_selection import Rules
     from workbench.rules import RuleSet
+    from workbench.rules.ruleset import Rules
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -299,7 +299,7 @@ def chosen_rules(texts: list[str], *, as_published: bool = False) -> str | list[
     for text in texts:
         _check(text)
     if as_published:
-        from workbench.optimizer.rule_selection import published, union
+        from workbench.rules.ruleset import published, union
 
         return union([published(text) for text in texts])
     return texts[0] if len(texts) == 1 else texts

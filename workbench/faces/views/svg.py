@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces.views.dot import LINE
 from workbench.faces.views.layout import Layout, Point
 from workbench.faces.views.scene import COLOURS, MARKS, Scene
+from workbench.support.messages import require
+
+if TYPE_CHECKING:
+    import graphviz
 
 _SIZE = re.compile(r'(?:width|height)="([0-9.]+)"')
 
@@ -140,3 +145,33 @@ def _boxes(scene: Scene, layout: Layout) -> Iterator[str]:
         _, sign = MARKS[box.mark]
         if sign:
             yield f'<text class="s m-{box.mark}" x="{x + 7:g}" y="{y + 12:g}">{sign}</text>'
+
+
+def drawn_source(text: str) -> graphviz.Source:
+    """Return a text in DOT as ``graphviz.Source``, which a notebook shows as a picture.
+
+    Without the program ``dot`` pygraphviz draws it; without both the text is shown, and ``render`` raises.
+    Raise ImportError if the package graphviz is missing.
+    """
+    graphviz = require("graphviz", "notebook")
+    if shutil.which("dot") is not None:
+        return graphviz.Source(text)
+
+    class Source(graphviz.Source):  # type: ignore[misc, name-defined]  # imported on demand
+        """A text in DOT that pygraphviz draws."""
+
+        def pipe(
+            self, format: str | None = None, *_: object, encoding: str | None = None, **__: object
+        ) -> Any:
+            import pygraphviz
+
+            drawn = pygraphviz.AGraph(string=self.source).draw(format=format or "svg", prog=self.engine)
+            return drawn if encoding is None else str(drawn, encoding)
+
+        def _repr_mimebundle_(self, *include: object, **options: object) -> Any:
+            try:
+                return super()._repr_mimebundle_(*include, **options)
+            except ImportError:
+                return {"text/plain": self.source}
+
+    return Source(text)

@@ -13,8 +13,8 @@ from workbench.extraction.result import Limit, Status
 from workbench.frontends.model_file import fixed_model
 from workbench.optimizer.pipeline import optimize
 from workbench.optimizer.result import Optimized
-from workbench.optimizer.rule_selection import Rules, rules_of
 from workbench.rules import RuleSet
+from workbench.rules.ruleset import Rules, rules_of
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import Step, StepKind, StopReason, Trace
 from workbench.studies.analysis.rule_activity import contributions

@@ -110,7 +110,7 @@ def run_benchmark(
         RuntimeError: The process failed; the message has the last line that it wrote.
     """
     from workbench.costs.registry import cost_model
-    from workbench.optimizer.rule_selection import rules_of
+    from workbench.rules.ruleset import rules_of
     from workbench.studies.benchmarks import benchmarks
     from workbench.support.messages import UnknownName
 

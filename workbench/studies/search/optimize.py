@@ -21,9 +21,9 @@ from workbench.optimizer.candidates import Candidate, first_certified
 from workbench.optimizer.job import Job, default_cost, job_of
 from workbench.optimizer.record import SearchFigures, trace_meta
 from workbench.optimizer.result import Result
-from workbench.optimizer.rule_selection import Rules, published, rules_of
 from workbench.optimizer.settings import Settings
 from workbench.rules import RuleSet
+from workbench.rules.ruleset import Rules, published, rules_of
 from workbench.run.progress import Progress, Stages, seen_in_notebooks
 from workbench.run.trace import StopReason, Trace
 from workbench.studies.search.modes import mode_of

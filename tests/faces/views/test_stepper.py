@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("anywidget", reason="anywidget is not installed")
@@ -66,8 +67,47 @@ def test_limits_of_a_saturation_hold_from_the_next_step_on():
         assert saturation.limits.iterations == 2
         controls.step_button.click()
         assert saturation.stop_reason is StopReason.ITERATION_LIMIT
-        assert controls.limits["iterations"].disabled
+        assert controls.start_button.disabled
         assert "<img" in controls._repr_mimebundle_()[0]["text/html"]
+
+
+def test_chosen_rules_and_costs_of_a_saturation():
+    with Saturation(workbench.benchmark("bert", layers=1)) as saturation:
+        controls = saturation.view()
+        stepper = controls.stepper
+        controls.choices["costs"].value = "analytic"
+        controls.start_button.click()
+        saturation._thread.join(60)  # costs come after the run
+        assert all(step.cost is not None for step in saturation.trace)
+        assert any(chart["title"].startswith("Cost:") for chart in stepper.data["charts"])
+        # A limit that is changed after the end begins anew, as other rules do.
+        controls.limits["iterations"].value = 1
+        assert controls.subject is not saturation
+        assert not controls.start_button.disabled
+        controls.step_button.click()
+        assert controls.subject.stop_reason is StopReason.ITERATION_LIMIT
+        controls.choices["rules"].value = "matmul"
+        assert {r.name for r in controls.subject.rules} == {r.name for r in workbench.rule_set("matmul")}
+        assert controls.stepper is stepper
+        assert controls.subject.graph is saturation.graph
+        assert controls.subject.limits.iterations == 1
+        controls.close()
+
+
+def test_chosen_costs_and_method_of_an_extraction():
+    with Saturation(workbench.benchmark("bert", layers=1)) as saturation:
+        saturation.run()
+        egraph = saturation.egraph()
+    extraction = Extraction(egraph, np.ones(len(egraph)))
+    controls = extraction.view()
+    controls.choices["costs"].value = "analytic"
+    controls.choices["method"].value = "tree"
+    controls.start_button.click()
+    finished(controls.stepper)
+    assert controls.subject.method == "tree"
+    assert controls.subject.costs.max() > 1
+    assert "µs" in controls.stepper.data["steps"][-1]["label"]
+    assert set(Extraction(*random_egraph(3)).view().choices) == {"method"}
 
 
 def test_a_saturation_is_paused_and_continues():

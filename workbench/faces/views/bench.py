@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import ipywidgets as widgets
@@ -11,22 +11,21 @@ import numpy as np
 
 from workbench.certification import Certificate, certify
 from workbench.costs import price_egraph
-from workbench.costs.registry import NAMES, cost_model
+from workbench.costs.registry import cost_model
 from workbench.egraph import EGraph
 from workbench.egraph.rebuild import rebuild
 from workbench.extraction.api import extractor
 from workbench.extraction.extract import Extraction
 from workbench.extraction.result import Solution
-from workbench.faces.views.controls import WIDE, button, limit_sliders
+from workbench.faces.views.controls import Controls, button, dropdown
 from workbench.faces.views.live import live
 from workbench.faces.views.markup import paragraph
 from workbench.faces.views.static_html import static_html
-from workbench.faces.views.widgets import Stepper
 from workbench.frontends.model import ModelLike
 from workbench.frontends.model_file import open_model
 from workbench.graph import Graph
-from workbench.rules import RuleSet, rule_set, rule_sets
-from workbench.saturation import Limits, Saturation
+from workbench.rules import RuleSet, rule_set
+from workbench.saturation import Saturation
 from workbench.studies.analysis.comparison import compare
 from workbench.studies.analysis.rule_activity import rule_table
 from workbench.support.formatting import microseconds
@@ -52,8 +51,9 @@ class Outcome:
 class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """A bench of ipywidgets for one model; every control and view can be linked, observed and put elsewhere.
 
-    Changed rules or limits begin a new saturation at the next start. ``saturation``, ``extraction`` and
-    ``outcome`` are the objects behind the views; they are None until they exist.
+    ``controls`` are those of the saturation: its rules, costs, limits and buttons. ``saturation``, ``extraction``
+    and ``outcome`` are the objects behind the views; the latter two are None until they exist. The tab of rules is
+    drawn when it is first looked at.
 
     Args:
         model: A graph or a model file; symbolic dimensions have usual sizes.
@@ -63,74 +63,57 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def __init__(self, model: ModelLike, *, rules: str = "default", cost: str = "analytic") -> None:
         self.graph = open_model(model).graph
-        self.saturation: Saturation | None = None
         self.extraction: Extraction | None = None
         self.outcome: Outcome | None = None
-        self.stepper: Stepper | None = None
-        self.rules = widgets.Dropdown(options=rule_sets(), value=rules, description="rules", **WIDE)
-        self.cost = widgets.Dropdown(options=list(NAMES), value=cost, description="costs", **WIDE)
-        self.method = widgets.Dropdown(
-            options=extractor.names(), value="exact", description="extraction", **WIDE
-        )
-        self.limits = limit_sliders(Limits())
-        self.start_button = button("start", "play", self.start)
-        self.pause_button = button("pause", "pause", self.pause)
-        self.step_button = button("step", "step-forward", self.step)
+        saturation = Saturation(self.graph, rule_set(rules))
+        self.controls = Controls(saturation, self.graph.name, rules=rules, cost=cost)
+        self.rules, self.cost = self.controls.choices["rules"], self.controls.choices["costs"]
+        self.limits, self.stepper = self.controls.limits, self.controls.stepper
+        self.method = dropdown("extraction", extractor.names(), "exact")
         self.extract_button = button("extract", "scissors", self.extract)
         self.status = widgets.HTML()
         self.tabs = widgets.Tab([widgets.VBox() for _ in TABS], titles=TABS)
-        for control in (self.rules, *self.limits.values()):
-            control.observe(self._changed, "value")
+        self.tabs.observe(self._looked, "selected_index")
+        self.controls.start_button.on_click(lambda _: self._look("growth"))
+        self.controls.step_button.on_click(lambda _: self._stepped())
+        self.stepper.observe(self._ran, "running")
+        self.stepper.observe(self._told, "status")
+        self.rules.observe(self._anew, "value")
         self.cost.observe(self._priced, "value")
-        choices = widgets.VBox([self.rules, self.cost, self.method])
-        sizes = widgets.VBox(list(self.limits.values()))
-        buttons = widgets.HBox([self.start_button, self.pause_button, self.step_button, self.extract_button])
-        super().__init__([widgets.HBox([choices, sizes]), buttons, self.status, self.tabs])
-        self._show("rules", lambda: live(rule_table(rule_set(self.rules.value))))
+        buttons, choices, stepper = self.controls.children
+        super().__init__(
+            [
+                choices,
+                widgets.HBox([*buttons.children, self.extract_button, self.method]),
+                self.status,
+                self.tabs,
+            ]
+        )
+        self._tab("growth", stepper)
         self._priced()
         self._say("not started")
+
+    @property
+    def saturation(self) -> Saturation:
+        """Return the saturation that the controls drive now."""
+        subject = self.controls.subject
+        assert isinstance(subject, Saturation)
+        return subject
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """Return the widget, with a static face of what there is for pages without widgets."""
         bundle = super()._repr_mimebundle_(**options)
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        shown = [
-            self.graph,
-            self.saturation,
-            self.extraction,
-            None if self.outcome is None else self.outcome.certificate,
-        ]
+        shown = [self.graph, self.saturation, self.extraction, self.outcome and self.outcome.certificate]
         faces = "".join(static_html(thing) for thing in shown if thing is not None)
         return dict(data) | {"text/plain": repr(self), "text/html": self.status.value + faces}, metadata
 
     def __repr__(self) -> str:
         return f"Lab of {self.graph.name!r}: {len(self.graph)} nodes, rules {self.rules.value}, costs {self.cost.value}"
 
-    # -- controls -------------------------------------------------------------------------------------
-    def start(self) -> None:
-        """Saturate in a thread, then extract, compare and certify."""
-        stepper = self._opened()
-        if stepper is not None and not stepper.running:
-            self.tabs.selected_index = TABS.index("growth")
-            stepper.start()
-
-    def pause(self) -> None:
-        """Stop the saturation after the current step."""
-        if self.stepper is not None:
-            self.stepper.pause()
-
-    def step(self) -> None:
-        """Take one step of the saturation."""
-        stepper = self._opened()
-        if stepper is None or stepper.running or not stepper.unfinished:
-            return
-        self.tabs.selected_index = TABS.index("growth")
-        stepper.advance()
-        self._grown()
-
     def extract(self) -> None:
         """Extract from the e-graph as it is, rebuild the graph, compare it and certify it."""
-        if self.saturation is None or (self.stepper is not None and self.stepper.running):
+        if self.stepper.running or not len(self.saturation.trace):
             self._say("the extraction needs an e-graph (try start or step, and pause while it runs)")
             return
         ruleset, model = rule_set(self.rules.value), cost_model(self.cost.value)
@@ -141,6 +124,7 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self.extraction = Extraction(
                 egraph, costs, self.method.value, seconds=self.limits["seconds"].value
             )
+            self.extraction.trace.meta["cost_source"] = model.source
             solution = self.extraction.run()
             graph = rebuild(self.graph, egraph, solution.choice)
             self._say("certifying")
@@ -148,72 +132,68 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         except (ValueError, RuntimeError, OSError) as error:
             self._say(str(error))
             return
+        verdicts = {
+            r.rule: ruleset.verdict(ruleset[r.rule])
+            for s in self.saturation.trace
+            for r in s.rules
+            if r.matches
+        }
+        certificate = replace(certificate, rules=verdicts)
         self.outcome = Outcome(self.graph, graph, egraph, ruleset, costs, model.source, solution, certificate)
         history = self.saturation.snapshots
         self._show("e-graph", lambda: live(egraph, costs=costs, solution=solution, history=history))
         self._show("extraction", lambda: live(self.extraction))
         self._show("comparison", lambda: live(compare(self.outcome)))  # type: ignore[arg-type]  # what it reads is there
         self._show("certificate", lambda: live(certificate))
-        before = float(costs[egraph.original[egraph.original >= 0]].sum())
+        before = float(costs[np.unique(egraph.original[egraph.original >= 0])].sum())
         gain = f"{microseconds(before)} → {microseconds(solution.cost)}, {solution.status.value} ({model.source})"
         self._say(f"{gain}; {certificate.verdict()}")
 
     def close(self) -> None:
         """End the saturation's process and remove the widgets."""
-        if self.saturation is not None:
-            self.saturation.close()
+        self.saturation.close()
+        self.controls.close()
         super().close()
 
     # -- the way through ------------------------------------------------------------------------------
-    def _opened(self) -> Stepper | None:
-        """Return the stepper of the saturation; begin one if there is none for these rules and limits."""
-        if self.stepper is not None:
-            return self.stepper
-        limits = Limits(**{name: slider.value for name, slider in self.limits.items()})
-        self._say("the engine starts")
-        try:
-            self.saturation = Saturation(self.graph, rule_set(self.rules.value), limits)
-        except (ValueError, OSError, RuntimeError) as error:
-            self._say(str(error))
-            return None
-        self.stepper = Stepper(self.saturation, self.graph.name)
-        self.stepper.observe(self._ran, "running")
-        self.stepper.observe(self._told, "status")
-        self._tab("growth", self.stepper)
-        return self.stepper
-
     def _told(self, change: Mapping[str, Any]) -> None:
-        if self.stepper is not None and self.stepper.running:
+        if self.stepper.running:
             self._say(change["new"])
 
     def _ran(self, change: Mapping[str, Any]) -> None:
-        if not change["new"] and self.saturation is not None:
+        if not change["new"]:
             self._grown()
             if not self.saturation.unfinished:
                 self.extract()
 
-    def _grown(self) -> None:
-        if self.saturation is not None:
-            egraph, history = self.saturation.egraph(), self.saturation.snapshots
-            self._show("e-graph", lambda: live(egraph, history=history))
+    def _stepped(self) -> None:
+        self._look("growth")
+        self._grown()
 
-    def _changed(self, _change: object) -> None:
-        """Forget the saturation: the next start begins a new one."""
-        if self.stepper is not None:
-            self.stepper.pause(wait=True)
-            self.stepper = None
-        if self.saturation is not None:
-            self.saturation.close()
-        self.saturation = self.extraction = self.outcome = None
-        for name in TABS[2:]:
+    def _grown(self) -> None:
+        egraph, history = self.saturation.egraph(), self.saturation.snapshots
+        self._show("e-graph", lambda: live(egraph, history=history))
+
+    def _anew(self, _change: object) -> None:
+        """Forget what the saturation that was left has given."""
+        self.extraction = self.outcome = None
+        for name in set(TABS[1:]) - {"growth"}:
             self._tab(name)
-        self._show("rules", lambda: live(rule_table(rule_set(self.rules.value))))
+        self._looked()
         self._say("changed: start begins a new saturation")
 
     def _priced(self, _change: object = None) -> None:
         self._show("model", lambda: live(self.graph, cost=self.cost.value))
 
     # -- showing --------------------------------------------------------------------------------------
+    def _looked(self, _change: object = None) -> None:
+        place = TABS.index("rules")
+        if self.tabs.selected_index == place and not self.tabs.children[place].children:
+            self._show("rules", lambda: live(rule_table(rule_set(self.rules.value))))
+
+    def _look(self, name: str) -> None:
+        self.tabs.selected_index = TABS.index(name)
+
     def _show(self, name: str, make: Callable[[], widgets.Widget]) -> None:
         """Put a view into a tab, or the reason why there is none."""
         try:

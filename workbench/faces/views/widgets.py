@@ -282,16 +282,27 @@ class Stepper(View):
     def __init__(self, subject: Any, title: str = "") -> None:
         from workbench.optimizer.result import Optimized
 
-        self._trace = getattr(subject, "trace", subject)
         self._name = title
         self._pausing = False
         self._used = used_by_step(subject) if isinstance(subject, Optimized) else None
+        self._trace = getattr(subject, "trace", subject)
         super().__init__(subject, data=stepper_data(self._trace, title, used=self._used), step=0)
-        self.answers = hasattr(subject, "why_not")
-        self._say()
         self.on_msg(self._told)
-        if isinstance(subject, Stepwise):
-            subject.watch(self.refresh)
+        self._watch()
+
+    def follow(self, subject: Stepwise) -> None:
+        """Show another object that can take steps, from its beginning."""
+        self._subject, self._trace = subject, subject.trace
+        self.answer = ""
+        self.step = 0
+        self._watch()
+        self.refresh()
+
+    def _watch(self) -> None:
+        self.answers = hasattr(self._subject, "why_not")
+        self._say()
+        if isinstance(self._subject, Stepwise):
+            self._subject.watch(self.refresh)
 
     @property
     def unfinished(self) -> bool:

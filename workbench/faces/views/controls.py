@@ -56,14 +56,14 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         if isinstance(subject, Saturation):
             self.limits = limit_sliders(subject.limits)
             self.choices = {
-                "rules": dropdown("rules", rule_sets(), rules, "as given"),
-                "costs": dropdown("costs", NAMES, cost, "none"),
+                "rules": dropdown("rules", rule_sets() if rules else [("as given", ""), *rule_sets()], rules),
+                "costs": dropdown("costs", [("none", ""), *NAMES], cost),
             }
         elif isinstance(subject, Extraction):
             self.limits = {"seconds": _slider("seconds", subject.seconds)}
             self.choices = {"method": dropdown("method", extractor.names(), subject.method)}
             if any(subject.egraph.types):
-                self.choices["costs"] = dropdown("costs", NAMES, "", "as given")
+                self.choices["costs"] = dropdown("costs", [("as given", ""), *NAMES], "")
         for name, control in (self.limits | self.choices).items():
             control.observe(lambda change, name=name: self._changed(name, change["new"]), "value")
         self.stepper.observe(self._state, ["running", "status"])
@@ -186,10 +186,10 @@ def _slider(name: str, value: float) -> widgets.Widget:
     return kind(value, description=name.replace("e_nodes", "e-nodes"), **bounds, **WIDE)
 
 
-def dropdown(name: str, names: Iterable[str], value: str, empty: str = "") -> widgets.Dropdown:
-    """Return a choice of names; without a value its first option is ``empty``."""
-    options = [*([] if value else [(empty, "")]), *((known, known) for known in names)]
-    return widgets.Dropdown(options=options, value=value, description=name, **WIDE)
+def dropdown(name: str, options: Iterable[str | tuple[str, str]], value: str) -> widgets.Dropdown:
+    """Return a choice of names, or of labels with their values."""
+    pairs = [(option, option) if isinstance(option, str) else option for option in options]
+    return widgets.Dropdown(options=pairs, value=value, description=name, **WIDE)
 
 
 def button(name: str, icon: str, action: Callable[[], None]) -> widgets.Button:

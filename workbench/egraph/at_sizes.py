@@ -144,7 +144,7 @@ def plain(x: Extent) -> Extent:
     return x if isinstance(x, int) or x.value is None else x.value
 
 
-class _EverySize(ConcreteTyping):
+class EverySize(ConcreteTyping):
     """The reading on integers over symbols: a condition that is not proved raises :class:`TypeMismatch`."""
 
     def __init__(self, facts: Facts) -> None:
@@ -211,7 +211,7 @@ def typed(
     read: Any = attrs_at(op, attrs, lambda n: plain(generic.expression(n)))
     if not (_open(read) or any(isinstance(d, Int) for x in xs for d in x.shape)):
         return
-    reading: Any = _EverySize(generic.facts)
+    reading: Any = EverySize(generic.facts)
     try:
         found = spec.infer(reading, xs, spec.unpack(read))
     except (TypeError, ValueError, AttributeError, KeyError) as error:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
     from workbench.certification.regions import Correspondence
+    from workbench.egraph import EGraph
     from workbench.frontends.model import Fixed, SymbolTable
     from workbench.frontends.onnx.file import Apart
 
@@ -69,6 +70,7 @@ class Dynamic:
     notes: tuple[str, ...] = ()
     graph: Graph | None = field(default=None, repr=False)
     table: SymbolTable | None = field(default=None, repr=False)
+    egraph: EGraph | None = field(default=None, repr=False)
 
     def model(self) -> ModelProto:
         """Return the result as an ONNX model with its symbolic dimensions."""
@@ -83,9 +85,7 @@ class Dynamic:
 
     def lines(self) -> list[str]:
         """Return the lines of a summary: dimensions kept and fixed, bindings checked, notes."""
-        found = []
-        if self.kept:
-            found.append(f"kept {', '.join(self.kept)}; priced at {named(self.sizes)}")
+        found = [f"kept {', '.join(self.kept)}; priced at {named(self.sizes)}"] if self.kept else []
         found += [f"fixed {fixed}" for fixed in self.fixed]
         if self.checked:
             found.append("checked at " + "; ".join(map(str, self.checked)))
@@ -102,16 +102,14 @@ class Dynamic:
         }
 
 
-def fate_of(
-    model: Model, term: Graph, checked: tuple[Checked, ...] = (), notes: tuple[str, ...] = ()
-) -> Dynamic | None:
+def fate_of(model: Model, term: Graph, notes: tuple[str, ...] = (), **more: Any) -> Dynamic | None:
     """Return the fate of a model's symbolic dimensions, or None for a model without any.
 
     Args:
         model: The model.
         term: The result, as it was searched.
-        checked: The checks of the result.
         notes: More notes for people.
+        more: The checks of the result and the e-graph.
     """
     if not model.symbols:
         return Dynamic((), {}, model.fixed) if model.fixed else None
@@ -128,7 +126,8 @@ def fate_of(
             found.append(f"{name} is at most {most * k + c}")
         if (least := generic.facts.least.get(symbol, 1)) > 1:
             found.append(f"{name} is at least {least * k + c}")
-    return Dynamic(model.kept, model.sizes, model.fixed, checked, (*found, *notes), term, model.table)
+    more |= {"graph": term, "table": model.table}
+    return Dynamic(model.kept, model.sizes, model.fixed, notes=(*found, *notes), **more)
 
 
 def checks_at_sizes(

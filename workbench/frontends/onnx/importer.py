@@ -432,10 +432,10 @@ def import_symbolic(prepared: Prepared) -> Model:
 
     Raise :class:`~workbench.frontends.model.ModelError` if it cannot be imported at any size.
     """
-    return _Opening(prepared).run() if prepared.symbols else import_prepared(prepared).model()
+    return Opening(prepared).run() if prepared.symbols else import_prepared(prepared).model()
 
 
-class _Opening:
+class Opening:
     """A search for generic extents at which a model can be imported."""
 
     def __init__(self, prepared: Prepared) -> None:

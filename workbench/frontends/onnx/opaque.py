@@ -146,7 +146,9 @@ def cut(
         deterministic,
         reason,
     )
-    return Cut(record, _key(record, model), operands, results)
+    return Cut(
+        record, f"{op_type}_{hashlib.blake2b(unnamed(model), digest_size=5).hexdigest()}", operands, results
+    )
 
 
 def _embedded(values: Values, name: str) -> bool:
@@ -158,15 +160,14 @@ def _embedded(values: Values, name: str) -> bool:
     return array.size <= limit or kind == "string"  # a weight cannot contain text
 
 
-def _key(record: Opaque, model: ModelProto) -> str:
-    """Return a key that operators share if and only if they are equal up to names and documentation."""
+def unnamed(model: ModelProto) -> bytes:
+    """Return the content of a model: equal if and only if the models are equal up to names and documentation."""
     bare = copied(model)
     for node in walk(bare.graph.node):
-        node.name = ""
-        node.doc_string = ""
+        node.ClearField("name")
+        node.ClearField("doc_string")
         del node.metadata_props[:]
-    digest = hashlib.blake2b(bare.SerializeToString(deterministic=True), digest_size=5).hexdigest()
-    return f"{record.op_type}_{digest}"
+    return bytes(bare.SerializeToString(deterministic=True))
 
 
 def payload_of(record: Opaque) -> ModelProto:

@@ -381,6 +381,7 @@ class NodeView:
 
     def attr(self, name: str, default: object = None) -> Any:
         """Return an attribute as a Python value, or ``default`` if the node does not have it."""
+        default = float(np.float32(default)) if isinstance(default, float) else default  # as a file has it
         return python_value(self._attrs[name]) if name in self._attrs else default
 
     def has(self, index: int) -> bool:

@@ -7,38 +7,61 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from workbench.egraph.at_sizes import egraph_at, graph_at
+from workbench.frontends.onnx.file import Source
 from workbench.graph import Graph
-from workbench.laws.run_proofs.checking import Accepted, check_graphs
+from workbench.laws.run_proofs.checking import Accepted, NotAccepted, check_graphs
 from workbench.laws.run_proofs.proof import MalformedProof, RunProof
 from workbench.laws.run_proofs.reading import read_plainly
+from workbench.laws.run_proofs.sizes import Sized
 
 if TYPE_CHECKING:
     from workbench.optimizer.result import Optimized
 
-#: A model for a proof: the path of an ONNX file, or a graph.
-Readable: TypeAlias = "Graph | str | os.PathLike[str]"
+#: A model for a proof: an ONNX file or message, or a graph.
+Readable: TypeAlias = "Graph | Source"
 
 
 def prove(result: Optimized, given: Readable | None = None, saved: Readable | None = None) -> RunProof:
-    """Return the proof that a result is equal to its original.
+    """Return the proof that a result is equal to its original, at every size that the original accepts.
 
     Args:
         result: The result of :func:`workbench.optimize`.
         given: The file that was optimised; by default the result's original, as a graph.
-        saved: The file to which the result was saved; by default the result's graph.
+        saved: The file to which the result was saved; by default the result's graph. If dimensions are left open,
+            both are by default the files themselves.
 
     Raises:
         NotProved: (a ValueError) if no proof was found; the message names the part that is not connected.
     """
     from workbench.laws.run_proofs.proving import NotProved, prove_graphs
 
-    if result.dynamic is not None and result.dynamic.kept:
-        kept = ", ".join(result.dynamic.kept)
-        raise NotProved(f"dimensions must have sizes in a proof, got {kept} left open (try --dim)")
-    dims = None if result.given is None else result.given.dims
-    first = result.original if given is None else _read(given, dims)
-    second = result.graph if saved is None else _read(saved, dims)
-    return prove_graphs(first, second, result.original, result.graph, result.egraph, result.ruleset)
+    model = result.given
+    dims = None if model is None else model.dims
+    if model is None or not model.symbols:
+        first = Sized.of(result.original) if given is None else _read(given, dims)
+        second = Sized.of(result.graph) if saved is None else _read(saved, dims, first)
+        return prove_graphs(first, second, result.original, result.graph, result.egraph, result.ruleset)
+    if result.dynamic is None or result.dynamic.graph is None or result.dynamic.egraph is None:
+        raise NotProved("the result was not searched at all sizes")
+    first = _read(model.source if given is None else given, dims)
+    ends = first, _read(result.to_onnx() if saved is None else saved, dims, first)
+
+    def number(extent: int) -> int:
+        return first.generic.number(model.generic.expression(extent))
+
+    try:
+        second = ends[1].at(first.generic)
+        original, found = (graph_at(g, number) for g in (model.searched, result.dynamic.graph))
+        egraph = egraph_at(result.dynamic.egraph, number)
+    except ValueError as error:
+        raise NotProved(f"sizes have no numbers that stand for them: {error}") from None
+    proof = prove_graphs(first, second, original, found, egraph, result.ruleset)
+    try:
+        check_graphs(*ends, proof)
+    except NotAccepted as error:
+        raise NotProved(f"a step is not proved for every size: {error}") from None
+    return proof
 
 
 def check(
@@ -66,8 +89,9 @@ def check(
             proof = RunProof.read(Path(proof).read_text(encoding="utf-8"))
         except UnicodeDecodeError:
             raise MalformedProof("a proof must be a text, got something else") from None
-    return check_graphs(_read(original, dims), _read(result, dims), proof)
+    first = _read(original, dims)
+    return check_graphs(first, _read(result, dims, first), proof)
 
 
-def _read(model: Readable, dims: Mapping[str, int] | None) -> Graph:
-    return model if isinstance(model, Graph) else read_plainly(model, dims)
+def _read(model: Readable, dims: Mapping[str, int] | None, like: Sized | None = None) -> Sized:
+    return Sized.of(model) if isinstance(model, Graph) else read_plainly(model, dims, like)

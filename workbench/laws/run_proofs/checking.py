@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from workbench.graph import Graph, GraphError
 from workbench.graph.weights import Weight
@@ -30,16 +31,20 @@ from workbench.laws.run_proofs.proof import (
     law_digest,
     weight_digest,
 )
+from workbench.laws.run_proofs.sizes import Sized, packed
 from workbench.laws.theorems.store import check_library, rules_of
-from workbench.ops import TensorType, TypeMismatch, spec_of
+from workbench.ops import TypeMismatch, spec_of
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import THEOREM, has_proof, law_of, library, proof_record, verdict_of
 from workbench.run.display import Face
+from workbench.symbolic.integers import Int
 
 #: Exceptions that mean that a step or a term is not what it says.
 FAULTS: Final = (TypeMismatch, GraphError, IndexError, KeyError, ValueError, TypeError, OverflowError)
 #: Limit on the steps and terms of a proof.
 LARGEST: Final = 1_000_000
+#: The standing of a law that is tested, and of one whose proof only z3 can check, which is not installed.
+TESTED, NEEDS_Z3 = "tested", "its proof needs z3, which is not installed"
 
 
 class NotAccepted(ValueError):
@@ -52,7 +57,8 @@ class Accepted(Face):
 
     ``laws`` counts the steps by law, ``standing`` says of every law whether it is a theorem or tested. ``folded``
     are the roundings of computed constants, as parts of their largest elements, ``numbers`` those of tensors read as
-    one number. ``opaque`` are the operators that both graphs keep unchanged.
+    one number. ``opaque`` are the operators that both graphs keep unchanged. ``sizes`` are the sizes of symbolic
+    dimensions of which the proof speaks, in words.
     """
 
     laws: Mapping[str, int]
@@ -60,6 +66,7 @@ class Accepted(Face):
     folded: tuple[float, ...]
     numbers: tuple[float, ...]
     opaque: tuple[str, ...]
+    sizes: str = ""
 
     @property
     def tested(self) -> dict[str, int]:
@@ -67,7 +74,9 @@ class Accepted(Face):
         return {name: n for name, n in self.laws.items() if self.standing[name] != THEOREM}
 
     def __str__(self) -> str:
-        said = "over the reals, for all inputs at which all terms of the proof have values, both compute the same"
+        said = "over the reals, for all inputs at which all terms of the proof have values"
+        said += f" and all sizes {self.sizes} at which the original runs" if self.sizes else ""
+        said += ", both compute the same"
         errors = [e for e in (*self.folded, *self.numbers) if e > 0]
         if errors:
             what = _count(len(errors), "constant")
@@ -98,12 +107,12 @@ def _above(value: float) -> str:
     return text if float(text) >= value else f"{value * 1.05:.1e}"
 
 
-def check_graphs(original: Graph, result: Graph, proof: RunProof) -> Accepted:
-    """Check the proof that two graphs are equal.
+def check_graphs(original: Sized, result: Sized, proof: RunProof) -> Accepted:
+    """Check the proof that two graphs are equal, at every size that the first accepts.
 
     Args:
         original: The first graph.
-        result: The second graph.
+        result: The second graph, read with the facts of the first.
         proof: The proof.
 
     Raises:
@@ -112,52 +121,66 @@ def check_graphs(original: Graph, result: Graph, proof: RunProof) -> Accepted:
     if len(proof.steps) + len(proof.terms) > LARGEST:
         raise NotAccepted(f"a proof must have at most {LARGEST} steps and terms")
     _check_interfaces(original, result)
-    terms = Congruence()
+    terms = Congruence(original.generic.facts)
     try:
-        first = terms.enter(
-            [(t.op, t.attrs, t.inputs) for t in ground_terms(original)], [n.type for n in original]
-        )
-        second = terms.enter(
-            [(t.op, t.attrs, t.inputs) for t in ground_terms(result)], [n.type for n in result]
+        original.check_names()
+        first, second = (
+            terms.enter(
+                [(t.op, t.attrs, t.inputs) for t in ground_terms(side)],
+                [side.kind(n.type) for n in side.graph],
+            )
+            for side in (original, result)
         )
         number = [*first, *second]
         for t in proof.terms:
-            attrs = spec_of(t.op).pack(dict(zip(spec_of(t.op).attr_names, t.attrs, strict=True)))
+            _check_words(original, t.attrs)
+            attrs = packed(t.op, dict(zip(spec_of(t.op).attr_names, t.attrs, strict=True)))
             number.append(terms.add(t.op, attrs, tuple([number[i] for i in t.inputs])))
-        _check_extents(terms)
     except FAULTS as error:
         raise NotAccepted(f"a term is not well-typed: {error}") from None
-    weights = {weight_digest(w): w for graph in (original, result) for w in graph.weights.values()}
+    weights = {weight_digest(w): w for side in (original, result) for w in side.graph.weights.values()}
     checker = _Checker(terms, number, Constants(terms.terms, terms.types, weights), _laws(proof))
     for position, step in enumerate(proof.steps):
         try:
+            _check_words(original, tuple((step.bindings or {}).values()))
             checker.step(step)
         except FAULTS as error:
             raise NotAccepted(f"step {position}: {error}") from None
-    for (name, a), (_, b) in zip(original.outputs, result.outputs, strict=True):
+    for (name, a), (_, b) in zip(original.graph.outputs, result.graph.outputs, strict=True):
         if not terms.equal(first[a], second[b]):
             raise NotAccepted(f"the steps do not show that output {name!r} is the same")
     standing = {name: _standing(rule) for name, rule in checker.rules.items()}
-    kept = [original.opaques[str(n.attrs[0])].op_type for n in original.nodes if n.op == "opaque"]
-    return Accepted(dict(checker.used), standing, tuple(checker.folded), tuple(checker.numbers), tuple(kept))
+    graph = original.graph
+    kept = tuple([graph.opaques[str(n.attrs[0])].op_type for n in graph.nodes if n.op == "opaque"])
+    folded, numbers = tuple(checker.folded), tuple(checker.numbers)
+    return Accepted(dict(checker.used), standing, folded, numbers, kept, original.covered())
 
 
-def _check_extents(terms: Congruence) -> None:
-    """Raise TypeMismatch for a tensor without elements: of these theorems say nothing."""
-    for kind in terms.types:
-        if isinstance(kind, TensorType) and not kind.elements:
-            raise TypeMismatch(f"a tensor must have elements, got {kind}")
+def _check_words(original: Sized, values: tuple[Any, ...]) -> None:
+    """Raise TypeMismatch for a size in a proof that is not made of the symbols of the original."""
+    for value in values:
+        if isinstance(value, tuple):
+            _check_words(original, value)
+        elif isinstance(value, Int):
+            original.check_words(value)
 
 
-def _check_interfaces(original: Graph, result: Graph) -> None:
-    """Raise NotAccepted unless two graphs have the same inputs and outputs, by name, order and type."""
+def _check_interfaces(original: Sized, result: Sized) -> None:
+    """Raise NotAccepted unless two graphs have the same inputs and outputs, by name, order and type.
+
+    The result must not require more of the sizes than the original.
+    """
+    known, mine = original.generic, result.generic
+    if mine.facts.known != known.facts.known or any(known.sizes.get(n) != x for n, x in mine.sizes.items()):
+        raise NotAccepted("the result requires more of its sizes than the original")
     for what, a, b in (
-        ("inputs", original.input_types, result.input_types),
-        ("outputs", original.output_types, result.output_types),
+        ("inputs", original.inputs(), result.inputs()),
+        ("outputs", original.outputs(), result.outputs()),
     ):
-        if list(a.items()) != list(b.items()):
-            raise NotAccepted(f"the {what} differ: {_listed(a)} and {_listed(b)}")
-    if _rest(original) != _rest(result):
+        if a != b:
+            shown = [", ".join(f"{name}: {kind}" for name, kind in kinds) for kinds in (a, b)]
+            raise NotAccepted(f"the {what} differ: {shown[0]} and {shown[1]}")
+    if _rest(original.graph) != _rest(result.graph):
         raise NotAccepted("the nodes after the graph, which are kept as they are, differ")
 
 
@@ -170,10 +193,6 @@ def _rest(graph: Graph) -> tuple[object, ...]:
         graph.info.tail,
         *({name: weight_digest(Weight.of(a)) for name, a in own.items()} for own in arrays),
     )
-
-
-def _listed(kinds: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
 
 
 class _Checker:
@@ -208,7 +227,7 @@ class _Checker:
         rule = self.rules[step.law]
         bindings = {k: v if k[0] in "@#=" else self.number[v] for k, v in (step.bindings or {}).items()}
         members = [{k: self.number[v] for k, v in m.items()} for m in step.members]
-        found = instance(rule, self.terms.add, self.terms.types, bindings, members)
+        found = instance(rule, self.terms.add, self.terms.types, bindings, members, self.terms.facts)
         if found != pairs:
             raise NoInstance(f"{step.law} does not state that the terms are equal")
         self.used[step.law] += 1
@@ -241,12 +260,21 @@ def _read_rules(stem: str, changed: int) -> Mapping[str, Rule]:
 
 
 def _standing(rule: Rule) -> str:
-    """Return whether a law is a theorem, whose stored proof the kernel accepts, or else its verdict."""
+    """Return whether a law is a theorem, whose stored proof the kernel accepts, or tested.
+
+    Raise NotAccepted for any other law: one whose proof is rejected, or whose text was changed since it was tested.
+    """
     record = proof_record(rule)
-    if record is not None and has_proof(record) and _accepted(rule, json.dumps(record, sort_keys=True)):
-        return THEOREM
+    if record is not None and has_proof(record):
+        if _accepted(rule, json.dumps(record, sort_keys=True)):
+            return THEOREM
+        if find_spec("z3") is None:
+            return NEEDS_Z3
+        raise NotAccepted(f"the kernel does not accept the stored proof of {rule.name}")
     found = verdict_of(rule)
-    return "unproved here" if found == THEOREM else found
+    if found != TESTED:
+        raise NotAccepted(f"{rule.name} is neither a theorem nor tested, but {found}")
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.graph.graph import result_type
-from workbench.ops import AttrValue, TupleType, TypeMismatch, ValueType
+from workbench.laws.run_proofs.sizes import Kind, check_elements, inferred
+from workbench.ops import AttrValue, TupleType, TypeMismatch
 from workbench.ops.inputs_and_opaque import REFERENCES, RUNTIME
+from workbench.symbolic.facts import Facts
 
 _Key = tuple[str, tuple[AttrValue, ...], tuple[int, ...]]
 
@@ -14,17 +15,19 @@ _Key = tuple[str, tuple[AttrValue, ...], tuple[int, ...]]
 class Congruence:
     """Well-typed terms, each of which has one number, and the least congruence that has given equations.
 
-    :meth:`add` gives terms numbers, :meth:`equate` states an equation, :meth:`equal` says what follows.
+    :meth:`add` gives terms numbers, :meth:`equate` states an equation, :meth:`equal` says what follows. Types hold at
+    every size at which the facts hold, and no tensor is empty there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, facts: Facts | None = None) -> None:
+        self.facts = facts or Facts()
         self.terms: list[_Key] = []
-        self.types: list[ValueType] = []
+        self.types: list[Kind] = []
         self._known: dict[_Key, int] = {}
         self._parent: list[int] = []
         self._readers: list[list[int]] = []
         self._canonical: dict[_Key, int] = {}
-        self._given: dict[tuple[str, tuple[AttrValue, ...], tuple[ValueType, ...]], ValueType] = {}
+        self._given: dict[tuple[str, tuple[AttrValue, ...], tuple[Kind, ...]], Kind] = {}
 
     def find(self, term: int) -> int:
         """Return the number that stands for all terms equal to a term."""
@@ -34,7 +37,7 @@ class Congruence:
         return term
 
     def add(
-        self, op: str, attrs: tuple[AttrValue, ...], inputs: tuple[int, ...], known: ValueType | None = None
+        self, op: str, attrs: tuple[AttrValue, ...], inputs: tuple[int, ...], known: Kind | None = None
     ) -> int:
         """Return the number of a term; raise TypeMismatch if it has no type.
 
@@ -51,6 +54,7 @@ class Congruence:
         if found is not None:
             raise TypeMismatch(f"{op}: attributes that differ in their types alone: {attrs}")
         kind = self._type(op, attrs, [self.types[i] for i in inputs], known)
+        check_elements(kind, self.facts)
         number = self._known[key] = len(self.terms)
         self.terms.append(key)
         self.types.append(kind)
@@ -64,8 +68,8 @@ class Congruence:
         return number
 
     def _type(
-        self, op: str, attrs: tuple[AttrValue, ...], operands: Sequence[ValueType], known: ValueType | None
-    ) -> ValueType:
+        self, op: str, attrs: tuple[AttrValue, ...], operands: Sequence[Kind], known: Kind | None
+    ) -> Kind:
         """Return the type of a new term; an operator without a model has it from the files, for these operand types."""
         if op == "project":
             (whole,) = operands
@@ -74,7 +78,7 @@ class Congruence:
                 raise TypeMismatch(f"project must read a part of several results, got {whole}")
             return whole.elements[index]
         if op not in REFERENCES and op not in RUNTIME:
-            return result_type(op, operands, attrs)
+            return inferred(op, operands, attrs, self.facts)
         found = self._given.get((op, attrs, tuple(operands))) if known is None else known
         if found is None:
             raise TypeMismatch(f"{op} must be one of the files'")
@@ -105,7 +109,7 @@ class Congruence:
         """Return whether the equality of two terms follows."""
         return self.find(a) == self.find(b)
 
-    def enter(self, terms: Sequence[_Key], kinds: Sequence[ValueType]) -> list[int]:
+    def enter(self, terms: Sequence[_Key], kinds: Sequence[Kind]) -> list[int]:
         """Add the nodes of a graph, whose operands are positions among them; return their numbers."""
         found: list[int] = []
         for (op, attrs, inputs), kind in zip(terms, kinds, strict=True):

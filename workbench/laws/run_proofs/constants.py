@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.graph.weights import Weight
+from workbench.laws.run_proofs.sizes import is_open
 from workbench.ops import TensorType, Trait, TypeMismatch, spec_of
 from workbench.ops.types import FLOAT_DTYPES
 
@@ -36,6 +37,8 @@ class Constants:
             return self._known[term]
         op, attrs, inputs = self.terms[term]
         spec = spec_of(op)
+        if is_open(attrs) or not isinstance(self.types[term], TensorType):
+            raise TypeMismatch(f"{op} depends on a size, so it is no constant")
         if op == "weight":
             found = self.weights[str(attrs[0])].value()
         elif spec.evaluate is None or spec.traits & Trait.RUNTIME:

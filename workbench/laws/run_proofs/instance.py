@@ -7,14 +7,18 @@ the engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
+from workbench.egraph.at_sizes import SizedType
+from workbench.laws.run_proofs import sizes
+from workbench.ops import AttrValue, TensorType, TypeMismatch
 from workbench.rules.expressions import Numbers
-from workbench.rules.interpret import arguments, read_attributes, value
+from workbench.rules.interpret import arguments, compared, read_attributes, related, value
 from workbench.rules.literals import NUMBER, Number, combined, is_number
-from workbench.rules.pattern import App, AttrVar, Rule, Term, format_term, parts
+from workbench.rules.pattern import App, AttrVar, Compare, Rule, Term, format_term, parts
+from workbench.symbolic.facts import Facts
+from workbench.symbolic.integers import Int
 
 #: Adds a term: ``(operator, attributes in declared order, operands) -> number``.
 Add = Callable[[str, tuple[AttrValue, ...], tuple[int, ...]], int]
@@ -43,12 +47,13 @@ def number_of(term: App, bindings: Mapping[str, Any]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Instance(Numbers):
-    """The algebra of ground terms under a substitution."""
+    """The algebra of ground terms under a substitution; what it concludes of symbols follows from ``facts``."""
 
     add: Add
     types: Sequence[Any]
     bindings: Mapping[str, Any]
     members: Sequence[Mapping[str, int]] = ()
+    facts: Facts = field(default_factory=Facts)
 
     def attribute(self, name: str) -> AttrValue:
         """Return the value of an attribute variable."""
@@ -59,12 +64,31 @@ class Instance(Numbers):
         """Return the value of a row's attribute, or None if the row has no such attribute."""
         return self.bindings.get(f"#{row}.{name}")
 
-    def kind(self, name: str) -> TensorType:
+    def kind(self, name: str) -> Any:
         """Return the type of a tensor variable."""
         found = self.types[self.bindings[name]]
-        if not isinstance(found, TensorType):
+        if not isinstance(found, (TensorType, SizedType)):
             raise TypeMismatch(f"{name} must be a tensor, got {found}")
         return found
+
+    def rank(self, var: str) -> int:
+        """Return the rank of a tensor variable."""
+        return len(self.kind(var).shape)
+
+    def arith(self, sign: str, left: Any, right: Any) -> Any:
+        """Return the result of an arithmetic operation."""
+        if isinstance(left, Int) or isinstance(right, Int):
+            return sizes.arithmetic(sign, left, right, self.facts)
+        return Numbers.arith(self, sign, left, right)
+
+    def holds(self, condition: Compare) -> bool:
+        """Return whether a condition holds at every size."""
+        return all(
+            sizes.related(condition.relation, a, b, self.facts)
+            if isinstance(a, Int) or isinstance(b, Int)
+            else related(condition.relation, a, b)
+            for a, b in compared(condition, self)
+        )
 
     def variable(self, name: str) -> int:
         """Return the term of a tensor variable."""
@@ -88,7 +112,7 @@ class Instance(Numbers):
 
     def apply(self, term: App, operands: list[int], attrs: dict[str, Any]) -> int:
         """Return the number of an operator's term."""
-        return self.add(term.op, spec_of(term.op).pack(attrs), tuple(operands))
+        return self.add(term.op, sizes.packed(term.op, attrs), tuple(operands))
 
 
 def instance(
@@ -97,6 +121,7 @@ def instance(
     types: Sequence[Any],
     bindings: Mapping[str, Any],
     members: Sequence[Mapping[str, int]] = (),
+    facts: Facts | None = None,
 ) -> tuple[tuple[int, int], ...]:
     """Return the equations that a law states at a substitution, as pairs of left and right terms.
 
@@ -108,11 +133,12 @@ def instance(
         types: The types of the terms by number; it grows as terms are added.
         bindings: The substitution; see :class:`~workbench.laws.run_proofs.proof.ProofStep`.
         members: The starred variables of every member of a merge.
+        facts: What is known of the sizes of the model; by default nothing.
 
     Raises:
         NoInstance: A condition does not hold, a side has no type, or the sides have different types.
     """
-    algebra = Instance(add, types, bindings, members)
+    algebra = Instance(add, types, bindings, members, facts or Facts())
     try:
         if rule.each:
             pairs = _merged(rule, algebra)
@@ -143,8 +169,8 @@ def _merged(rule: Rule, algebra: Instance) -> tuple[tuple[int, int], ...]:
     whole = algebra.side(target.args[0], left=False)
     owned = []
     for member in algebra.members:
-        one = Instance(algebra.add, algebra.types, {**algebra.bindings, **member}, [member])
+        one = replace(algebra, bindings={**algebra.bindings, **member}, members=[member])
         owned.append(one.side(source, left=True))
     kinds = [algebra.types[i] for i in owned]
-    slices = [algebra.add("slice", spec_of("slice").pack(given), (whole,)) for given in parts(kinds, axis)]
+    slices = [algebra.add("slice", sizes.packed("slice", given), (whole,)) for given in parts(kinds, axis)]
     return tuple(zip(owned, slices, strict=True))

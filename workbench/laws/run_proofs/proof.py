@@ -14,11 +14,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.graph import Graph
+from workbench.egraph.at_sizes import plain
+from workbench.frontends.onnx.opaque import payload_of, unnamed
 from workbench.graph.weights import Weight
-from workbench.ops import AttrValue
+from workbench.laws.run_proofs.sizes import Sized
+from workbench.laws.theorems.steps import read_int
+from workbench.laws.theorems.unify import write_int
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import law_of
+from workbench.symbolic.integers import Int
 
 #: The first line of a proof, which says how to read it.
 FORMAT: Final = "workbench proof of a run, version 1"
@@ -35,7 +39,7 @@ class GroundTerm:
     """An operator, its attributes, and the numbers of its operands."""
 
     op: str
-    attrs: tuple[AttrValue, ...]
+    attrs: tuple[Any, ...]
     inputs: tuple[int, ...]
 
 
@@ -73,7 +77,8 @@ class RunProof:
         """Return the proof as a JSON text, a line for every law, term and step."""
 
         def block(rows: list[Any]) -> str:
-            return "[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]"
+            lines = (json.dumps(row, separators=(",", ":"), default=_size) for row in rows)
+            return "[\n" + ",\n".join(lines) + "\n]"
 
         laws = [[name, *given] for name, given in self.laws.items()]
         terms = [[t.op, list(t.attrs), list(t.inputs)] for t in self.terms]
@@ -131,7 +136,13 @@ def _number(given: object) -> int:
 
 
 def _frozen(given: Any) -> Any:
+    if isinstance(given, dict):
+        return plain(read_int(given["size"]))
     return tuple(map(_frozen, given)) if isinstance(given, list) else given
+
+
+def _size(x: Int) -> dict[str, Any]:
+    return {"size": write_int(x)}
 
 
 # -- digests ----------------------------------------------------------------------------------------------
@@ -153,22 +164,27 @@ def weight_digest(weight: Weight) -> str:
     return found.hexdigest()
 
 
-def ground_terms(graph: Graph) -> list[GroundTerm]:
-    """Return the nodes of a graph as terms; weights and opaque operators are named by their content."""
-    digests = {name: weight_digest(w) for name, w in graph.weights.items()}
-    opaques: dict[str, str] = {}
+def contents(sized: Sized) -> dict[tuple[str, str], str]:
+    """Return digests of the weights and opaque operators of a graph, by operator and key."""
+    graph = sized.graph
+    found = {("weight", name): weight_digest(w) for name, w in graph.weights.items()}
     for key, record in graph.opaques.items():
         # Random numbers are drawn anew by every operator: only the operator that has the same key is the same.
         own = b"" if record.deterministic else key.encode()
-        content = hashlib.blake2b(record.payload + own, digest_size=20)
-        content.update(repr((record.op_type, record.domain, record.results, record.deterministic)).encode())
-        opaques[key] = content.hexdigest()
+        payload = unnamed(payload_of(record)) if record.payload else b""
+        content = hashlib.blake2b(payload + own, digest_size=20)
+        results = tuple(map(sized.kind, record.results))
+        content.update(repr((record.op_type, record.domain, results, record.deterministic)).encode())
+        found["opaque", key] = content.hexdigest()
+    return found
+
+
+def ground_terms(sized: Sized) -> list[GroundTerm]:
+    """Return the nodes of a graph as terms over symbols; weights and opaque operators are named by their content."""
+    names = contents(sized)
     found: list[GroundTerm] = []
-    for node in graph.nodes:
-        attrs = node.attrs
-        if node.op == "weight":
-            attrs = (digests[str(attrs[0])],)
-        elif node.op == "opaque":
-            attrs = (opaques[str(attrs[0])],)
-        found.append(GroundTerm(node.op, attrs, node.inputs))
+    for n in sized.graph.nodes:
+        named = n.op in ("weight", "opaque")
+        attrs = (names[n.op, str(n.attrs[0])],) if named else sized.attrs(n.op, n.attrs)
+        found.append(GroundTerm(n.op, attrs, n.inputs))
     return found

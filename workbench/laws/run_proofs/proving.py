@@ -29,15 +29,17 @@ from workbench.laws.run_proofs.proof import (
     GroundTerm,
     ProofStep,
     RunProof,
-    ground_terms,
+    contents,
     law_digest,
     weight_digest,
 )
-from workbench.ops import TensorType, TypeMismatch, ValueType
+from workbench.laws.run_proofs.sizes import Sized
+from workbench.ops import AttrValue, TensorType, TypeMismatch, ValueType
 from workbench.rules.literals import is_number
 from workbench.rules.pattern import App, Rule, starred, subterms
 from workbench.rules.verdicts import law_of
 from workbench.support.orders import postorder
+from workbench.symbolic import Generic
 
 #: Limit on the rounds in which e-classes are connected by all rules that fired.
 ROUNDS: Final = 8
@@ -83,11 +85,13 @@ class _Searched(ProofGraph):
 class Prover:
     """Terms of both graphs and of an e-graph, with the steps that make them equal."""
 
-    def __init__(self) -> None:
+    def __init__(self, generic: Generic | None = None) -> None:
+        self.generic = generic or Generic({})
         self.graph: ProofGraph = _Searched(self)
         self.steps: list[ProofStep] = []
         self.laws: dict[str, Rule] = {}
         self.weights: dict[str, Weight] = {}
+        self.names: dict[tuple[str, str], str] = {}
         self._noted: list[tuple[Rule, Bindings, Sequence[Mapping[str, int]]]] = []
         self._done: set[str] = set()
 
@@ -122,13 +126,17 @@ class Prover:
     def enter(self, graph: Graph) -> list[int]:
         """Add the nodes of a graph; return their terms."""
         found: list[int] = []
-        for term, node in zip(ground_terms(graph), graph.nodes, strict=True):
-            found.append(
-                self.graph.add(term.op, term.attrs, tuple([found[j] for j in term.inputs]), node.type)
-            )
+        self.names |= contents(Sized(graph, self.generic))
+        for node in graph.nodes:
+            attrs = self.named(node.op, node.attrs)
+            found.append(self.graph.add(node.op, attrs, tuple([found[j] for j in node.inputs]), node.type))
         self.graph.numbers |= {found[i]: number for i, number in numbers_in(graph).items()}
         self.weights |= {weight_digest(w): w for w in graph.weights.values()}
         return found
+
+    def named(self, op: str, attrs: tuple[AttrValue, ...]) -> tuple[AttrValue, ...]:
+        """Return attributes with the content of a weight or an opaque operator of the last graph for its key."""
+        return (self.names[op, str(attrs[0])],) if op in ("weight", "opaque") else attrs
 
     @property
     def constants(self) -> Constants:
@@ -257,16 +265,7 @@ class EClasses:
         self._terms: dict[int, int] = {}
         self._stated: set[str] = set()
         self._traced: set[int] = set()
-        self._named = {
-            ("weight", str(n.attrs[0])): t.attrs
-            for n, t in zip(searched, ground_terms(searched), strict=True)
-            if n.op == "weight"
-        }
-        self._named |= {
-            ("opaque", str(n.attrs[0])): t.attrs
-            for n, t in zip(searched, ground_terms(searched), strict=True)
-            if n.op == "opaque"
-        }
+        self._names = contents(Sized(searched, prover.generic))
 
     def _oldest(self) -> list[int]:
         """Return for every e-class the e-node that is there first, with all that it reads."""
@@ -304,7 +303,7 @@ class EClasses:
         """Return an e-node as a term over those of its operands."""
         op, attrs = self.egraph.ops[e_node], self.egraph.attrs[e_node]
         if op in ("weight", "opaque"):
-            attrs = self._named[op, str(attrs[0])]
+            attrs = (self._names[op, str(attrs[0])],)
         operands = tuple([self.term(c) for c in self.found.operands[e_node]])
         return self.prover.graph.add(op, attrs, operands, self.egraph.types[self.found.eclass[e_node]])
 
@@ -402,8 +401,8 @@ def needed(prover: Prover, steps: Sequence[ProofStep], goals: Sequence[tuple[int
     return kept
 
 
-def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) -> RunProof:
-    """Return steps as a proof, whose terms are numbered after those that are given."""
+def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int], sized: Sized) -> RunProof:
+    """Return steps as a proof over symbols, whose terms are numbered after those that are given."""
     number: dict[int, int] = {}
     for position, term in enumerate(given):
         number.setdefault(term, position)
@@ -417,12 +416,12 @@ def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) ->
     for i in postorder(used, lambda i: () if i in number else entries[i].inputs):
         if i not in number:
             number[i] = len(given) + len(terms)
-            terms.append(
-                GroundTerm(entries[i].op, entries[i].attrs, tuple(number[j] for j in entries[i].inputs))
-            )
+            op, attrs = entries[i].op, entries[i].attrs
+            terms.append(GroundTerm(op, sized.attrs(op, attrs), tuple(number[j] for j in entries[i].inputs)))
     renamed = []
     for s in steps:
-        bindings = {k: v if k[0] in "@#=" else number[v] for k, v in (s.bindings or {}).items()}
+        given_to = (s.bindings or {}).items()
+        bindings = {k: sized.extent(v) if k[0] in "@#=" else number[v] for k, v in given_to}
         renamed.append(
             ProofStep(
                 s.kind,
@@ -440,9 +439,11 @@ def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) ->
 
 
 def prove_graphs(
-    given: Graph, saved: Graph, original: Graph, result: Graph, egraph: EGraph, rules: Iterable[Rule]
+    given: Sized, saved: Sized, original: Graph, result: Graph, egraph: EGraph, rules: Iterable[Rule]
 ) -> RunProof:
     """Return the proof that two graphs are equal, one of which was optimised to the other.
+
+    All have the generic extents of the first.
 
     Args:
         given: What was optimised, as the checker reads it.
@@ -455,15 +456,17 @@ def prove_graphs(
     Raises:
         NotProved: No proof was found; the message names the part that is not connected.
     """
-    prover, rules = Prover(), list(rules)
-    ends = prover.enter(given), prover.enter(saved)
+    prover, rules = Prover(given.generic), list(rules)
+    ends = prover.enter(given.graph), prover.enter(saved.graph)
     first, second = prover.enter(original), prover.enter(result)
-    prover.fold((given, ends[0]), (original, first), (saved, ends[1]), (result, second))
-    wanted = _goals(given, ends[0], saved, ends[1])
+    before, after = Side(given.graph, ends[0]), Side(saved.graph, ends[1])
+    graphs = before, Side(original, first), after, Side(result, second)
+    prover.fold(*((side.graph, side.terms) for side in graphs))
+    wanted = _goals(given.graph, ends[0], saved.graph, ends[1])
     if prover.graph.equal(wanted):
-        return written(prover, prover.rounded(minimal(prover, wanted)), [*ends[0], *ends[1]])
-    _link(prover, rules, Side(given, ends[0]), Side(original, first), "the original and its import")
-    _link(prover, rules, Side(saved, ends[1]), Side(result, second), "the result and its file")
+        return written(prover, prover.rounded(minimal(prover, wanted)), [*ends[0], *ends[1]], given)
+    _link(prover, rules, before, graphs[1], "the original and its import")
+    _link(prover, rules, after, graphs[3], "the result and its file")
     goals = _goals(original, first, result, second)
     classes = EClasses(prover, original, egraph, rules)
     known, found = classes.found.known, eclasses_of(result, egraph)
@@ -479,7 +482,7 @@ def prove_graphs(
     if not prover.graph.equal(goals):
         raise NotProved("the rules that fired do not connect the original with the result")
     steps = needed(prover, minimal(prover, wanted), wanted)
-    return written(prover, prover.rounded(steps), [*ends[0], *ends[1]])
+    return written(prover, prover.rounded(steps), [*ends[0], *ends[1]], given)
 
 
 def _goals(a: Graph, first: Sequence[int], b: Graph, second: Sequence[int]) -> list[tuple[int, int]]:

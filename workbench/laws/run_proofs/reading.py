@@ -6,27 +6,45 @@ as neutral, or computed, except shapes and the arithmetic on them, which the typ
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from workbench.frontends.onnx.file import names_as_text, read_tensors
-from workbench.frontends.onnx.importer import import_prepared
+from workbench.frontends.model import DimensionError
+from workbench.frontends.onnx.file import Source, names_as_text, read_tensors
+from workbench.frontends.onnx.importer import Opening, import_prepared
 from workbench.frontends.onnx.prepare import prepare
-from workbench.graph import Graph
+from workbench.laws.run_proofs.sizes import Sized
+from workbench.symbolic.facts import Facts
 
 
-def read_plainly(path: str | os.PathLike[str], dims: Mapping[str, int] | None = None) -> Graph:
-    """Return an ONNX file as a graph, operator by operator.
+def read_plainly(source: Source, dims: Mapping[str, int] | None = None, like: Sized | None = None) -> Sized:
+    """Return an ONNX file as a graph, operator by operator; dimensions without a size stay symbols.
 
     Args:
-        path: The file.
+        source: The file.
         dims: Sizes of its symbolic dimensions.
+        like: The original, if the file is its result: it is read with what the original says of the sizes.
 
     Raises:
-        ModelError: The file is no valid model, or a dimension has no size.
+        ModelError: The file is no valid model.
         OSError: The file cannot be read.
     """
     with names_as_text():
-        prepared = prepare(read_tensors(path), dims or {})
-        return import_prepared(replace(prepared, plain=True)).graph
+        try:
+            prepared = prepare(read_tensors(source), dims or {}, open_dimensions=True)
+        except DimensionError:
+            if like is None:
+                raise
+            prepared = prepare(
+                read_tensors(source), {}, open_dimensions=True
+            )  # a result may have the sizes already
+        prepared = replace(prepared, plain=True)
+        if not prepared.symbols:
+            return Sized.of(import_prepared(prepared).graph)
+        opening = Opening(prepared)
+        if like is not None:
+            known, facts = like.generic, like.generic.facts
+            opening.sizes = {name: known.sizes.get(name, size) for name, size in opening.sizes.items()}
+            opening.facts = Facts(list(facts.known), dict(facts.least), dict(facts.most))
+            opening.kinds = dict.fromkeys(known.primes, "other") | opening.kinds
+        return Sized.of(opening.run())

@@ -1,0 +1,196 @@
+"""Models for proofs: graphs whose extents may be integers over symbols, and types that hold at every size.
+
+A graph of generic extents (:mod:`workbench.symbolic`) is read as terms over symbols: nothing is concluded from the
+numbers. A type rule then runs on these integers, and what it requires must follow from the facts of the original.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from workbench.egraph.at_sizes import COUNTED, EverySize, Extent, SizedType, graph_at, plain
+from workbench.frontends.model import Model
+from workbench.graph import Graph
+from workbench.graph.graph import result_type
+from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
+from workbench.symbolic import Generic
+from workbench.symbolic.facts import Facts
+from workbench.symbolic.integers import Cond, Int, atoms, num, written
+from workbench.symbolic.symint import ARITHMETIC, RELATIONS
+
+#: The type of a term: of numbers, or with integers over symbols.
+Kind: TypeAlias = "ValueType | SizedType"
+#: Signs in names of dimensions that could make the text of a symbol that of another integer.
+_SIGNS: Final = frozenset("*(),")
+#: The operations of which integers in a proof may be made.
+_HEADS: Final = frozenset(("sym", "div", "max", "ite"))
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A graph for a proof, and the meaning of its generic extents."""
+
+    graph: Graph
+    generic: Generic
+
+    @classmethod
+    def of(cls, model: Graph | Model) -> Sized:
+        """Return a graph without symbols, or the searched graph of a model."""
+        if isinstance(model, Graph):
+            return cls(model, Generic({}))
+        return cls(model.searched, model.generic)
+
+    def at(self, generic: Generic) -> Sized:
+        """Return the graph with the numbers of other generic extents; raise ValueError if they have none."""
+        if not generic.primes:
+            return self
+        return Sized(graph_at(self.graph, lambda n: generic.number(self.generic.expression(n))), generic)
+
+    def extent(self, number: Any) -> Any:
+        """Return what a number, or a tuple of numbers, of the graph stands for."""
+        if isinstance(number, tuple):
+            return tuple(map(self.extent, number))
+        counted = type(number) is int and self.generic.primes
+        return plain(self.generic.expression(number)) if counted else number
+
+    def kind(self, kind: ValueType) -> Kind:
+        """Return a type of the graph over symbols."""
+        if isinstance(kind, TupleType):
+            return replace(kind, elements=tuple(map(self.kind, kind.elements)))  # type: ignore[arg-type]
+        return tensor(kind.dtype, self.extent(kind.shape))
+
+    def attrs(self, op: str, attrs: Sequence[AttrValue]) -> tuple[Any, ...]:
+        """Return attributes of the graph over symbols."""
+        pairs = zip(spec_of(op).attrs, attrs, strict=True)
+        return tuple([self.extent(given) if attr.kind in COUNTED else given for attr, given in pairs])
+
+    def inputs(self) -> list[tuple[str, Kind]]:
+        """Return the inputs in order."""
+        return [(name, self.kind(kind)) for name, kind in self.graph.input_types.items()]
+
+    def outputs(self) -> list[tuple[str, Kind]]:
+        """Return the outputs in order."""
+        return [(name, self.kind(kind)) for name, kind in self.graph.output_types.items()]
+
+    def check_names(self) -> None:
+        """Raise TypeMismatch for a dimension whose name could be read as an operation on others."""
+        for name in self.generic.primes:
+            if _SIGNS & set(name):
+                raise TypeMismatch(
+                    f"a dimension must have a name without {' '.join(sorted(_SIGNS))}, got {name[1:]}"
+                )
+
+    def check_words(self, x: Int) -> None:
+        """Raise TypeMismatch for an integer that is not made of the symbols."""
+        for a in atoms(x):
+            if a.head not in _HEADS or (a.head == "sym" and a.args[0] not in self.generic.primes):
+                raise TypeMismatch(f"no size of the model: {x}")
+
+    def covered(self) -> str:
+        """Return the sizes of which a proof speaks, in words; empty if all are numbers."""
+        generic, names = self.generic, [n for n, s in self.generic.sizes.items() if s.value is None]
+        if not names:
+            return ""
+        found = []
+        single = {name: (symbol, k, c) for symbol, (name, k, c) in generic.own.items()}
+        for name in names:
+            if name not in single:
+                found.append(f"{name} = {written(generic.named(generic.sizes[name]))}")
+                continue
+            symbol, factor, addend = single[name]
+            least = generic.facts.least.get(symbol, 1) * factor + addend
+            text = f"{name} >= {least}"
+            if symbol in generic.facts.most:
+                text = f"{least} <= {name} <= {generic.facts.most[symbol] * factor + addend}"
+            if factor > 1:
+                text += f" in steps of {factor}"
+            found.append(text)
+        own = {x for x in generic.facts.known if len({a.text for a in atoms(x) if a.head == "sym"}) > 1}
+        found += sorted(f"{written(generic.named(x))} >= 0" for x in own)
+        return ", ".join(found)
+
+
+def tensor(dtype: str, shape: Sequence[Extent]) -> TensorType | SizedType:
+    """Return the type of a tensor, with integers over symbols only if it has some."""
+    return SizedType(dtype, tuple(shape)) if is_open(shape) else TensorType(dtype, tuple(shape))  # type: ignore[arg-type]
+
+
+def is_open(values: Sequence[Any]) -> bool:
+    """Return whether values, or the entries of tuples among them, depend on a symbol."""
+    return any(isinstance(v, Int) or (isinstance(v, tuple) and is_open(v)) for v in values)
+
+
+def packed(op: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return attributes in declared order, checked as numbers are, if one of them has integers over symbols."""
+    spec = spec_of(op)
+    if not is_open(tuple(given.values())):
+        return spec.pack(given)
+
+    def closed(v: Any) -> Any:
+        return tuple(map(closed, v)) if isinstance(v, tuple) else 1 if isinstance(v, Int) else v
+
+    found: list[Any] = list(spec.pack({name: closed(v) for name, v in given.items()}))
+    for k, attr in enumerate(spec.attrs):
+        value: Any = given.get(attr.name)
+        if not is_open((value,)):
+            continue
+        if attr.kind not in COUNTED:
+            raise TypeMismatch(f"{op}: {attr.name} must not depend on a size, got {value}")
+        if isinstance(found[k], tuple):
+            values: Any = value if isinstance(value, tuple) else (value,) * len(found[k])
+            found[k] = tuple(map(plain, values))
+        else:
+            found[k] = value
+    return tuple(found)
+
+
+def inferred(op: str, operands: Sequence[Kind], attrs: Sequence[Any], facts: Facts) -> Kind:
+    """Return the type of an operator's result at every size; raise TypeMismatch if it is not proved."""
+    sized = any(isinstance(k, SizedType) for k in operands)
+    if not sized and not is_open(attrs):
+        return result_type(op, operands, attrs)  # type: ignore[arg-type]
+    spec: Any = spec_of(op)
+    if spec.infer is None or not spec.min_inputs <= len(operands) <= spec.max_inputs:
+        raise TypeMismatch(f"{op} takes {spec.arity}, got {len(operands)}")
+    if not all(isinstance(k, (TensorType, SizedType)) for k in operands):
+        raise TypeMismatch(f"{op}: the operands must be tensors")
+    try:
+        found = spec.infer(EverySize(facts), operands, spec.unpack(attrs))
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise TypeMismatch(f"{op}: {error}") from None
+    return tensor(found.dtype, found.shape)
+
+
+def check_elements(kind: Kind, facts: Facts) -> None:
+    """Raise TypeMismatch for a tensor that may have no elements: of these theorems say nothing."""
+    if not isinstance(kind, TupleType) and not all(facts.at_least(_int(d), 1) for d in kind.shape):
+        raise TypeMismatch(f"a tensor must have elements at every size, got {kind}")
+
+
+def arithmetic(sign: str, left: Any, right: Any, facts: Facts) -> Any:
+    """Return the result of an operation of the rule language on numbers and integers over symbols."""
+    a, b = _int(left), _int(right)
+    if sign in ("//", "%") and not facts.at_least(b, 1):
+        raise TypeMismatch(f"{left} {sign} {right}, which may be 0")
+    operations: Mapping[str, Callable[[Int, Int], Int]]
+    operations = {**ARITHMETIC, "max": facts.greatest, "min": facts.smallest}
+    return plain(operations[sign](a, b))
+
+
+def related(relation: str, left: Any, right: Any, facts: Facts) -> bool:
+    """Return whether a relation of numbers and integers over symbols is proved for every size."""
+    a, b = _int(left), _int(right)
+    if relation == "!=":
+        return facts.differ(a, b)
+    condition: Cond = RELATIONS[relation](a, b)
+    return facts.decided(condition).head == "true"
+
+
+def _int(x: Any) -> Int:
+    if isinstance(x, Int):
+        return x
+    if type(x) is not int:
+        raise TypeMismatch(f"a size must be a whole number, got {x!r}")
+    return num(x)

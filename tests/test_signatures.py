@@ -21,6 +21,7 @@ OPEN = {
     "graph/graph.py": (1, "an attribute of a node: the operator's declaration says of which type"),
     "ops/typing.py": (3, "an attribute that one reading holds as a tuple and another as an expression"),
     "rules/interpret.py": (18, "values of an algebra: numbers, unknowns, expressions, or tuples of them"),
+    "egraph/at_sizes.py": (5, "a type or an extent of a reading: of numbers, or with integers over symbols"),
     "symbolic/symint.py": (3, "integers of one reading, or what it takes for one"),
     "laws/verification/instances/linear.py": (2, "the same: a relation is asked of any other object"),
     "laws/pool.py": (1, "arguments of the caller's function"),

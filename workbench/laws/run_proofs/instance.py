@@ -18,7 +18,6 @@ from workbench.rules.interpret import arguments, compared, read_attributes, rela
 from workbench.rules.literals import NUMBER, Number, combined, is_number
 from workbench.rules.pattern import App, AttrVar, Compare, Rule, Term, format_term, parts
 from workbench.symbolic.facts import Facts
-from workbench.symbolic.integers import Int
 
 #: Adds a term: ``(operator, attributes in declared order, operands) -> number``.
 Add = Callable[[str, tuple[AttrValue, ...], tuple[int, ...]], int]
@@ -64,28 +63,28 @@ class Instance(Numbers):
         """Return the value of a row's attribute, or None if the row has no such attribute."""
         return self.bindings.get(f"#{row}.{name}")
 
-    def kind(self, name: str) -> Any:
-        """Return the type of a tensor variable."""
-        found = self.types[self.bindings[name]]
+    def kind(self, name: str) -> TensorType:
+        """Return the type of a tensor variable, whose extents may be integers over symbols."""
+        found: Any = self.types[self.bindings[name]]
         if not isinstance(found, (TensorType, SizedType)):
             raise TypeMismatch(f"{name} must be a tensor, got {found}")
-        return found
+        return found  # type: ignore[return-value]
 
     def rank(self, var: str) -> int:
         """Return the rank of a tensor variable."""
         return len(self.kind(var).shape)
 
-    def arith(self, sign: str, left: Any, right: Any) -> Any:
-        """Return the result of an arithmetic operation."""
-        if isinstance(left, Int) or isinstance(right, Int):
-            return sizes.arithmetic(sign, left, right, self.facts)
-        return Numbers.arith(self, sign, left, right)
+    def arith(self, sign: str, left: float, right: float) -> float:
+        """Return the result of an arithmetic operation, over symbols if a number of it is."""
+        if not sizes.is_open((left, right)):
+            return Numbers.arith(self, sign, left, right)
+        return sizes.arithmetic(sign, left, right, self.facts)  # type: ignore[return-value]
 
     def holds(self, condition: Compare) -> bool:
         """Return whether a condition holds at every size."""
         return all(
             sizes.related(condition.relation, a, b, self.facts)
-            if isinstance(a, Int) or isinstance(b, Int)
+            if sizes.is_open((a, b))
             else related(condition.relation, a, b)
             for a, b in compared(condition, self)
         )

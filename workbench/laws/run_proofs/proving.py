@@ -85,8 +85,9 @@ class _Searched(ProofGraph):
 class Prover:
     """Terms of both graphs and of an e-graph, with the steps that make them equal."""
 
-    def __init__(self, generic: Generic | None = None) -> None:
-        self.generic = generic or Generic({})
+    def __init__(self, given: Sized | None = None) -> None:
+        self.given = given
+        self.generic = Generic({}) if given is None else given.generic
         self.graph: ProofGraph = _Searched(self)
         self.steps: list[ProofStep] = []
         self.laws: dict[str, Rule] = {}
@@ -401,8 +402,10 @@ def needed(prover: Prover, steps: Sequence[ProofStep], goals: Sequence[tuple[int
     return kept
 
 
-def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int], sized: Sized) -> RunProof:
+def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) -> RunProof:
     """Return steps as a proof over symbols, whose terms are numbered after those that are given."""
+    sized = prover.given
+    assert sized is not None
     number: dict[int, int] = {}
     for position, term in enumerate(given):
         number.setdefault(term, position)
@@ -456,7 +459,7 @@ def prove_graphs(
     Raises:
         NotProved: No proof was found; the message names the part that is not connected.
     """
-    prover, rules = Prover(given.generic), list(rules)
+    prover, rules = Prover(given), list(rules)
     ends = prover.enter(given.graph), prover.enter(saved.graph)
     first, second = prover.enter(original), prover.enter(result)
     before, after = Side(given.graph, ends[0]), Side(saved.graph, ends[1])
@@ -464,7 +467,7 @@ def prove_graphs(
     prover.fold(*((side.graph, side.terms) for side in graphs))
     wanted = _goals(given.graph, ends[0], saved.graph, ends[1])
     if prover.graph.equal(wanted):
-        return written(prover, prover.rounded(minimal(prover, wanted)), [*ends[0], *ends[1]], given)
+        return written(prover, prover.rounded(minimal(prover, wanted)), [*ends[0], *ends[1]])
     _link(prover, rules, before, graphs[1], "the original and its import")
     _link(prover, rules, after, graphs[3], "the result and its file")
     goals = _goals(original, first, result, second)
@@ -482,7 +485,7 @@ def prove_graphs(
     if not prover.graph.equal(goals):
         raise NotProved("the rules that fired do not connect the original with the result")
     steps = needed(prover, minimal(prover, wanted), wanted)
-    return written(prover, prover.rounded(steps), [*ends[0], *ends[1]], given)
+    return written(prover, prover.rounded(steps), [*ends[0], *ends[1]])
 
 
 def _goals(a: Graph, first: Sequence[int], b: Graph, second: Sequence[int]) -> list[tuple[int, int]]:

@@ -48,18 +48,18 @@ class Sized:
             return self
         return Sized(graph_at(self.graph, lambda n: generic.number(self.generic.expression(n))), generic)
 
-    def extent(self, number: Any) -> Any:
-        """Return what a number, or a tuple of numbers, of the graph stands for."""
-        if isinstance(number, tuple):
-            return tuple(map(self.extent, number))
-        counted = type(number) is int and self.generic.primes
-        return plain(self.generic.expression(number)) if counted else number
+    def extent(self, given: AttrValue) -> object:
+        """Return what a number, or a tuple of numbers, of the graph stands for; other values stay as they are."""
+        if isinstance(given, tuple):
+            return tuple(map(self.extent, given))
+        return plain(self.generic.expression(given)) if type(given) is int and self.generic.primes else given
 
     def kind(self, kind: ValueType) -> Kind:
         """Return a type of the graph over symbols."""
         if isinstance(kind, TupleType):
             return replace(kind, elements=tuple(map(self.kind, kind.elements)))  # type: ignore[arg-type]
-        return tensor(kind.dtype, self.extent(kind.shape))
+        shape: Any = self.extent(kind.shape)
+        return tensor(kind.dtype, shape)
 
     def attrs(self, op: str, attrs: Sequence[AttrValue]) -> tuple[Any, ...]:
         """Return attributes of the graph over symbols."""
@@ -147,7 +147,17 @@ def packed(op: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def inferred(op: str, operands: Sequence[Kind], attrs: Sequence[Any], facts: Facts) -> Kind:
-    """Return the type of an operator's result at every size; raise TypeMismatch if it is not proved."""
+    """Return the type of an operator's result at every size.
+
+    Args:
+        op: The operator.
+        operands: The types of its operands.
+        attrs: Its attributes in declared order.
+        facts: What is known of the sizes.
+
+    Raises:
+        TypeMismatch: It has no type, or it is not proved that it has one.
+    """
     sized = any(isinstance(k, SizedType) for k in operands)
     if not sized and not is_open(attrs):
         return result_type(op, operands, attrs)  # type: ignore[arg-type]
@@ -169,8 +179,18 @@ def check_elements(kind: Kind, facts: Facts) -> None:
         raise TypeMismatch(f"a tensor must have elements at every size, got {kind}")
 
 
-def arithmetic(sign: str, left: Any, right: Any, facts: Facts) -> Any:
-    """Return the result of an operation of the rule language on numbers and integers over symbols."""
+def arithmetic(sign: str, left: Extent | float, right: Extent | float, facts: Facts) -> Extent:
+    """Return the result of an operation of the rule language on numbers and integers over symbols.
+
+    Args:
+        sign: The operation.
+        left: The first number.
+        right: The second number.
+        facts: What is known of the sizes.
+
+    Raises:
+        TypeMismatch: A divisor may be 0, or a number is not whole.
+    """
     a, b = _int(left), _int(right)
     if sign in ("//", "%") and not facts.at_least(b, 1):
         raise TypeMismatch(f"{left} {sign} {right}, which may be 0")
@@ -179,8 +199,18 @@ def arithmetic(sign: str, left: Any, right: Any, facts: Facts) -> Any:
     return plain(operations[sign](a, b))
 
 
-def related(relation: str, left: Any, right: Any, facts: Facts) -> bool:
-    """Return whether a relation of numbers and integers over symbols is proved for every size."""
+def related(relation: str, left: Extent | float, right: Extent | float, facts: Facts) -> bool:
+    """Return whether a relation of numbers and integers over symbols is proved for every size.
+
+    Args:
+        relation: The relation.
+        left: The first number.
+        right: The second number.
+        facts: What is known of the sizes.
+
+    Raises:
+        TypeMismatch: A number is not whole.
+    """
     a, b = _int(left), _int(right)
     if relation == "!=":
         return facts.differ(a, b)
@@ -188,7 +218,7 @@ def related(relation: str, left: Any, right: Any, facts: Facts) -> bool:
     return facts.decided(condition).head == "true"
 
 
-def _int(x: Any) -> Int:
+def _int(x: Extent | float) -> Int:
     if isinstance(x, Int):
         return x
     if type(x) is not int:

@@ -571,7 +571,9 @@ class _Reading:
             spread = [(i, x) for i, x in pairs if i.leading]
             count = len(out.dims)
             if any(len(i.dims) != count for i, _ in spread):
-                raise TypeMismatch(f"the result of {self.composite.name} has fewer axes than an operand")
+                what = f"the result of {self.composite.name} has fewer axes than an operand"
+                t.concrete(what)  # a reading without numbers says that it cannot know
+                raise TypeMismatch(what)
             made = spread[0][1]
             for _, x in spread[1:]:
                 made = t.broadcast(made, x, count)

@@ -54,7 +54,7 @@ def test_timing_and_cleaning_have_rows_when_they_were_measured(result):
     ranking = Ranking(
         entrant(2000.0, 1.0), (entrant(1000.0, 2.0),), 0.01, 7, "test", 0.5, 0, entrant(2900.0, 1 / 1.45)
     )
-    timed = replace(result, measured=ranking, seconds={**result.seconds, "measuring": 0.5})
+    timed = replace(result, measured=ranking, seconds={**result.seconds, "timing": 0.5})
     rows = {r.what: r for r in summary_rows(timed)}
     assert rows["timing"].seconds == 0.5
     assert rows["timing"].figures.startswith("2.00× (2000.0 → 1000.0 µs; 1.980 to 2.020), 7 rounds")

@@ -237,6 +237,12 @@ class Graph(Face):
         info = None if self.info is None else self.info.bare()
         return replace(self, weights=weights, opaques=opaques, info=info)
 
+    @staticmethod
+    def from_onnx(model: Any, **options: Any) -> Graph:
+        """Return an ONNX model as a graph; see :func:`workbench.load_onnx`."""
+        found: Graph = offered("load_onnx")(model, **options)
+        return found
+
     def to_dot(self) -> graphviz.Source:
         """Return the graph as ``graphviz.Source``; see :func:`~workbench.graph.text.graph_dot`."""
         from workbench.graph.text import graph_dot

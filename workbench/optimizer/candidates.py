@@ -152,7 +152,7 @@ def ranked(job: Job, run: Run) -> tuple[Ranking | None, list[Candidate]]:
         with job.stages("extraction", quiet=True):
             return None, [candidate_of(job.model, run.egraph, run.solution)] if run.gains else []
     try:
-        with job.stages("measuring"):
+        with job.stages("timing"):
             in_parts = job.trial.quick and weight_of(job.model.graph) > VAST
             return (_timed_in_parts if in_parts else _timed)(job, run, job.trial)
     except KeyboardInterrupt:

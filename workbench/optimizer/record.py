@@ -147,11 +147,6 @@ class RunRecord:
         return speedup(self.cost_before, self.cost_after)
 
     @property
-    def gain(self) -> float:
-        """Return ``speedup - 1``, or 0 if the result costs nothing."""
-        return self.cost_before / self.cost_after - 1 if self.cost_after > 0 else 0.0
-
-    @property
     def optimiser_seconds(self) -> float:
         """Return the time of the optimiser proper, which other systems' figures cover.
 
@@ -178,10 +173,9 @@ class RunRecord:
 #: command line, then the column in the rows of stored runs; "" means that the field is not there.
 NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "network": ("graph", "network"),
-    "cost_before": ("original", "original"),
-    "cost_after": ("optimized", "optimized"),
+    "cost_before": ("cost_before", "original"),
+    "cost_after": ("cost_after", "optimized"),
     "cost_claimed": ("", "claimed"),
-    "gain": ("gain", ""),
     "speedup": ("speedup", ""),
     "cost_source": ("cost_source", "cost_source"),
     "seconds": ("seconds", ""),
@@ -197,8 +191,8 @@ NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "rules": ("rules", ""),
 }
 SATURATION_NAMES: Final[Mapping[str, tuple[str, str]]] = {
-    "e_nodes": ("nodes", "nodes"),
-    "e_classes": ("classes", "classes"),
+    "e_nodes": ("e_nodes", "nodes"),
+    "e_classes": ("e_classes", "classes"),
     "log2_terms": ("", "programs"),
     "iterations": ("iterations", "iter"),
     "extractor": ("extractor", ""),

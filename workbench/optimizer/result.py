@@ -67,11 +67,6 @@ class Result(Face, ABC):
         """Return the factor by which the cost model predicts the result to be faster: before / after."""
         return self.record().speedup
 
-    @property
-    def gain(self) -> float:
-        """Return ``speedup - 1``, or 0 if the result costs nothing."""
-        return self.record().gain
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the optimised graph as ONNX, or as TASO's text if the path ends in ``.model``.
 

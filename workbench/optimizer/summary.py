@@ -78,7 +78,7 @@ def _saturation_rows(record: RunRecord, way: SaturationFigures) -> list[Row]:
     if way.measured is not None:
         if way.measured.given is not None:
             rows.append(Row("cleaning", None, way.measured.cleaning_line()))
-        rows.append(Row("timing", seconds.get("measuring"), str(way.measured)))
+        rows.append(Row("timing", seconds.get("timing"), str(way.measured)))
     return rows
 
 

@@ -90,15 +90,18 @@ def has_proof(record: Mapping[str, Any]) -> bool:
     return "cases" in record or "chain" in record
 
 
-def counted(verdicts: Iterable[str]) -> str:
-    """Return the numbers of verdicts as text, in the order of the scale.
+def counted(verdicts: Iterable[str], by_axioms: int = 0) -> str:
+    """Return the numbers of verdicts as text, in the order of the scale, and how many are tested by axioms.
 
     >>> counted(["tested", "theorem", "theorem"])
     '2 theorems, 1 tested'
     """
     found = Counter(verdicts)
-    plural = "s" if found[THEOREM] > 1 else ""
-    return ", ".join(f"{found[v]} {v}{plural if v == THEOREM else ''}" for v in VERDICTS if v in found)
+    more = {
+        THEOREM: "s" if found[THEOREM] > 1 else "",
+        "tested": f" ({by_axioms} by axioms)" if by_axioms else "",
+    }
+    return ", ".join(f"{found[v]} {v}{more.get(v, '')}" for v in VERDICTS if v in found)
 
 
 def law_of(rule: Rule) -> str:

@@ -105,7 +105,7 @@ STAGES: Final = {
     "snapshot": "reading the e-graph",
     "pricing": "pricing operators",
     "extraction": "extracting the cheapest graph",
-    "measuring": "timing the best results against the original",
+    "timing": "timing models in alternation",
     "certificate": "checking the result against the original",
     "result": "collecting the figures of the result",
     "blame": "the check failed: looking for the rule to blame",
@@ -113,7 +113,6 @@ STAGES: Final = {
     "export": "writing the result",
     "verification": "judging rules",
     "comparison": "comparing the models",
-    "timing": "timing both models in alternation",
     "report": "writing the report",
 }
 

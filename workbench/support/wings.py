@@ -40,6 +40,7 @@ _OFFERS: Final = {
     "solve_tensat": "studies.tensat:solve_tensat",
     "certify_torch": "torch.certifying:certify_torch",
     "exported": "torch.exported:exported",
+    "load_onnx": "frontends:load_onnx",
     "to_onnx": "frontends:to_onnx",
     "torch_target": "torch.target:Torch",
     "to_torch": "torch.module:to_module",

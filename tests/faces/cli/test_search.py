@@ -12,7 +12,7 @@ def test_search_writes_what_it_found(run, model, tmp_path):
     assert "graphs expanded" in out
     assert "certificate" in out
     figures = json.loads(places[1].read_text())
-    assert figures["optimized"] < figures["original"]
+    assert figures["cost_after"] < figures["cost_before"]
     assert figures["certificate"]["passed"] is True
     assert onnx.load(places[0]).graph.output[0].name == "y"
     assert places[2].read_text().startswith("<!DOCTYPE html>")

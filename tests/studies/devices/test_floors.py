@@ -1,5 +1,6 @@
 """Floors are never above what any graph of the e-graph needs, and say which part of it they speak of."""
 
+import html
 import json
 import math
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 import workbench
 from workbench.costs import OpInstance
 from workbench.costs.pricing import price_egraph
+from workbench.faces.views.report import report_html
 from workbench.ops import TensorType
 from workbench.studies.devices.floors import ArithmeticCost, floors, products
 from workbench.studies.devices.peak import Peak
@@ -105,11 +107,12 @@ def test_what_has_no_known_peak_counts_nothing():
     assert products(OpInstance("relu", (), (half,), half, (False,))) == 0
 
 
-def test_a_timed_result_is_compared_with_its_time(tmp_path):
+def test_a_timed_result_is_compared_with_its_time(tmp_path, monkeypatch):
     graph = next(graphs())
     file = tmp_path / "m.onnx"
     workbench.save_model(graph, file)
-    found = workbench.optimize(file).floors()
+    result = workbench.optimize(file)
+    found = result.floors()
     # The runtime may make the same kernels of both: then nothing is timed.
     assert found.time is None or found.time > 0
     assert "the result runs in 12.0 µs" in str(replace(found, time=12.0))
@@ -118,6 +121,9 @@ def test_a_timed_result_is_compared_with_its_time(tmp_path):
     rows = found.frame()
     assert set(rows["graph"]) == {"before", "after"}
     assert np.isfinite(rows["least"]).all()
+    # A report shows floors that it is given, and computes none.
+    monkeypatch.setattr(type(result), "floors", lambda _: pytest.fail("computed twice"))
+    assert html.escape(str(found)[1:]) in report_html(result, floors=found)
 
 
 def test_the_sentence_names_a_part_of_the_egraph():

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from workbench.optimizer.result import Result
     from workbench.optimizer.summary import Row
+    from workbench.studies.devices.floors import Floors
 
 
 P = ParamSpec("P")
@@ -226,13 +227,13 @@ class Files:
         if path is not None:
             self.written.append(str(path))
 
-    def report(self, path: Path | None, title: str) -> None:
-        """Write the report as a page."""
+    def report(self, path: Path | None, title: str, floors: Floors | None = None) -> None:
+        """Write the report as a page, with floors that are known already."""
         if path is None:
             return
         from workbench.faces.views.report import report_html
 
-        page = report_html(self.result, title=title)
+        page = report_html(self.result, title=title, floors=floors)
         writing(lambda: write_atomic(path, page))
         self.written.append(str(path))
 

@@ -319,7 +319,7 @@ def run_optimize(
             files.json(json, lambda: _figures(result, model, output, program, limits, found))
             if report is not None:
                 progress("report")
-            files.report(report, model.name)
+            files.report(report, model.name, limits)
         except KeyboardInterrupt:
             stop(INTERRUPTED, f"interrupted; written so far: {', '.join(files.written) or 'nothing'}")
 

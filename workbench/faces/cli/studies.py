@@ -220,7 +220,8 @@ def run(
     what = f"{done} of {len(chosen)} runs done now" if todo else f"nothing to do: {len(chosen)} runs are done"
     skipped = sum(bool(r.absent) for r in plan.runs)
     what += f", {skipped} are skipped because a file is missing" if skipped else ""
-    typer.echo(f"{what}; {plan.folder / 'table.md'}")
+    again = "" if todo else " (--results FOLDER makes them again elsewhere, --force here)"
+    typer.echo(f"{what}; {plan.folder / 'table.md'}{again}")
     if failed:
         stop(FAILED, f"{len(failed)} failed: {', '.join(failed)}; --force does them again")
 

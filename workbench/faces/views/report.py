@@ -26,19 +26,25 @@ if TYPE_CHECKING:
     from workbench.devices.ranking import Ranking
     from workbench.kernels.accelerators import Placement
     from workbench.optimizer.record import RunRecord
-    from workbench.optimizer.result import Result
+    from workbench.optimizer.result import Optimized, Result
     from workbench.rules import RuleSet
     from workbench.run.trace import Trace
+    from workbench.studies.devices.floors import Floors
 
 
-def report_html(result: Result, *, title: str | None = None) -> str:
-    """Return a result as an HTML page: both graphs, rules, timing, certificate, plots, settings."""
+def report_html(result: Result, *, title: str | None = None, floors: Floors | None = None) -> str:
+    """Return a result as an HTML page: both graphs, rules, timing, certificate, plots, settings.
+
+    ``floors`` are the result's, if they are known; a timed result without them has them computed.
+    """
     record, trace = result.record(), result.trace
     name = title or record.network
     way = record.way
     measured = way.measured if isinstance(way, SaturationFigures) else None
     placed = cast("Placement | None", way.placement) if isinstance(way, SaturationFigures) else None
     grown = "Saturation" if isinstance(way, SaturationFigures) else "Search"
+    if floors is None and measured is not None and measured.decided and not measured.failure:
+        floors = cast("Optimized", result).floors()
     parts = [
         f"<h1>{escape(name)}, optimised</h1>",
         paragraph(_provenance(record.settings), "source"),
@@ -46,7 +52,7 @@ def report_html(result: Result, *, title: str | None = None) -> str:
         section("Before and after", changes_html(result)),
         section("Rules that made the result", _rules(result, record)),
         section("Timing", _measured(measured)),
-        *([section("Limits", _limits(result))] if measured is not None and measured.decided else []),
+        *([section("Limits", _limits(floors))] if floors is not None else []),
         *([section("Accelerator", _accelerator(placed))] if placed is not None else []),
         section("Certificate", _certificate(record)),
         section("Cost", _cost_figures(trace)),
@@ -109,13 +115,10 @@ def _measured(measured: Ranking | None) -> str:
     )
 
 
-def _limits(result: Result) -> str:
+def _limits(found: Floors) -> str:
     """Return how far the result is from its limits, with its operators under the machine's roof."""
     from workbench.faces.plots import plot_roofline
-    from workbench.optimizer.result import Optimized
 
-    assert isinstance(result, Optimized)
-    found = result.floors()
     sentence = str(found)
     drawn = figure(plot_roofline, found, (7.0, 4.2), "operators by FLOP per byte and rate, under the roof")
     return paragraph(f"{sentence[:1].upper()}{sentence[1:]}.") + drawn

@@ -114,9 +114,8 @@ class Verdict(Face):
 
 def verdict_counts(verdicts: Sequence[Verdict], theorems: Collection[str] = ()) -> str:
     """Return the numbers of verdicts as text; rules named in ``theorems`` have a stored proof."""
-    text = counted(THEOREM if v.name in theorems else v.verdict for v in verdicts)
     derived = sum(v.by_axioms and v.name not in theorems for v in verdicts)
-    return text.replace(" tested", f" tested ({derived} by axioms)") if derived else text
+    return counted((THEOREM if v.name in theorems else v.verdict for v in verdicts), derived)
 
 
 def _apart(known: dict[str, Any]) -> str:

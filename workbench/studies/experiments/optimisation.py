@@ -43,7 +43,7 @@ GREEDY: Final = ("tree", "dag", "local")
 #: Columns that rows of records omit: stages are under ``seconds``, names are in the study's own columns.
 ELSEWHERE: Final = (
     "method", "network", "repeat", "import", "engine", "search", "snapshot", "pricing", "history",
-    "measuring", "certificate", "result",
+    "measuring", "timing", "certificate", "result",
 )  # fmt: skip
 
 

@@ -238,7 +238,7 @@ class Graph(Face):
         return replace(self, weights=weights, opaques=opaques, info=info)
 
     @staticmethod
-    def from_onnx(model: Any, **options: Any) -> Graph:
+    def from_onnx(model: object, **options: object) -> Graph:
         """Return an ONNX model as a graph; see :func:`workbench.load_onnx`."""
         found: Graph = offered("load_onnx")(model, **options)
         return found

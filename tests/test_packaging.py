@@ -108,7 +108,6 @@ def test_what_is_imported_is_declared_and_the_reverse():
     extras = {
         "torch",
         "matplotlib",
-        "ortools",
         "pyarrow",
         "scipy",
         "graphviz",

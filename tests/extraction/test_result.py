@@ -29,7 +29,7 @@ def test_the_distance_is_never_understated():
         (Ending(Limit.PATIENCE), "no progress worth waiting for"),
         (Ending(Limit.INTERRUPTED), "interrupted"),
         (Ending(Limit.MEMORY, "highs"), "highs ran out of memory"),
-        (Ending(Limit.KILLED, "cp-sat:2"), "cp-sat:2 was killed"),
+        (Ending(Limit.KILLED, "tensat"), "tensat was killed"),
         (Ending(Limit.FAILED, "tensat", "no licence"), "tensat failed: no licence"),
         (Ending(Limit.NOTHING), "nothing found: this is the tree selection"),
     ],

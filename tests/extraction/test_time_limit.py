@@ -176,7 +176,7 @@ def test_a_bound_that_a_solver_has_proved_survives_the_deadline(monkeypatch):
         raise deadlines.TimeUp
 
     monkeypatch.setattr(methods, "solve", stopped)
-    run = Extraction(egraph, costs, "highs", seconds=1e5)
+    run = Extraction(egraph, costs, "exact", seconds=1e5)
     solution = run.run()
     assert solution.bound == pytest.approx(least - 0.1)
     assert solution.limits == {Limit.TIME}

@@ -8,7 +8,7 @@ import pytest
 from tests.extraction.egraphs import brute_force, egraph_of, problem_of, random_egraph, random_problem
 from tests.extraction.problems import tangle
 from workbench.extraction import Extraction, Status, extract
-from workbench.extraction.exact.race import Race
+from workbench.extraction.exact.solver_process import SolverProcess
 from workbench.extraction.exact.types import Job
 from workbench.extraction.problem import is_acyclic
 from workbench.extraction.result import Ending, Limit
@@ -97,12 +97,12 @@ def test_nothing_found_in_time_is_the_tree_selection_with_a_note():
 
 
 def test_an_interrupt_before_anything_is_found_is_raised(monkeypatch):
-    def interrupt(self, seconds):
+    def interrupt(self, child, seconds):
         raise KeyboardInterrupt
 
-    races = []
-    monkeypatch.setattr(Race, "_listen", interrupt)
-    monkeypatch.setattr(Race, "__init__", recorded(Race.__init__, races))
+    processes = []
+    monkeypatch.setattr(SolverProcess, "_listen", interrupt)
+    monkeypatch.setattr(SolverProcess, "__init__", recorded(SolverProcess.__init__, processes))
     egraph, costs = tangle(300)
     run = Extraction(egraph, costs, "tensat")
     with pytest.raises(KeyboardInterrupt):
@@ -110,8 +110,9 @@ def test_an_interrupt_before_anything_is_found_is_raised(monkeypatch):
     assert run.solution is None
     assert run.stop_reason is StopReason.INTERRUPTED
     assert not run.unfinished
-    (race,) = races
-    assert all(not runner.child.running for runner in race.runners)
+    (process,) = processes
+    assert process.child is not None
+    assert not process.child.running
     assert "nothing" not in repr(run)
 
 
@@ -124,25 +125,26 @@ def recorded(init, made):
 
 
 def test_an_interrupt_between_steps_ends_the_solver(monkeypatch):
-    def bound_alone(self, runner):
-        runner.read()
+    def bound_alone(self, child, seconds):
+        child.receive()
         self.best.bound += 1.0
 
     def interrupt(step):
         assert step.cost is None
         raise KeyboardInterrupt
 
-    races = []
-    monkeypatch.setattr(Race, "_take", bound_alone)
-    monkeypatch.setattr(Race, "__init__", recorded(Race.__init__, races))
+    processes = []
+    monkeypatch.setattr(SolverProcess, "_listen", bound_alone)
+    monkeypatch.setattr(SolverProcess, "__init__", recorded(SolverProcess.__init__, processes))
     egraph, costs = tangle(300)
     run = Extraction(egraph, costs, "tensat", seconds=60.0)
 
     with pytest.raises(KeyboardInterrupt):
         run.run(interrupt)
     assert "tensat: nothing yet" in repr(run)
-    (race,) = races
-    assert all(not runner.child.running for runner in race.runners)
+    (process,) = processes
+    assert process.child is not None
+    assert not process.child.running
 
 
 def test_a_part_without_cycles_is_named_from_the_first_term_on():

@@ -109,7 +109,7 @@ def _next_best(
     must = must_sets(problem, until)
     place = {node: i for i, node in enumerate(problem.nodes)}
     picked = {c: place[i] for c in problem.members() if (i := int(first.choice[c])) in place}
-    rest = {c: place[i] for c, i in greedy(problem, until).taken.items()}
+    rest = {c: place[i] for c, i in greedy(problem, until).items()}
     if problem.cost_of(picked) == math.inf:
         picked = rest  # the first takes another free term
     found = [first]

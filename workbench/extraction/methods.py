@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from workbench.extraction.exact.race import Patience, Race
 from workbench.extraction.exact.solve import PROOF_EFFORT, Exact, solve
+from workbench.extraction.exact.solver_process import Patience, SolverProcess
 from workbench.extraction.exact.types import Effort, Job
-from workbench.extraction.greedy.dag import ENTRIES, beam, greedy
-from workbench.extraction.greedy.local_search import PATIENCE, improve
+from workbench.extraction.greedy.dag import ENTRIES, greedy
+from workbench.extraction.greedy.local_search import improve
 from workbench.extraction.incumbent import Incumbent
-from workbench.extraction.problem import VAST, Problem, Terms, dag_cost, original_selection
+from workbench.extraction.problem import Problem, Terms, original_selection
 from workbench.extraction.reduce.cycles import break_cycles, split
 from workbench.extraction.reduce.dual_ascent import climb
 from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, ROUNDS, Effect, presolve
@@ -115,7 +115,7 @@ Stage = Callable[[Search], Iterator[StepKind]]
 def stages(method: str, *, gains: bool) -> tuple[Stage, ...]:
     """Return the stages of a method; they end when the incumbent's bound is settled.
 
-    ``gains`` tells whether costs are negative that a selection can avoid: only CP-SAT searches then.
+    ``gains`` tells whether costs are negative that a selection can avoid: only branch and bound searches then.
     """
     if method not in _STAGES:
         return (own,)
@@ -137,7 +137,7 @@ def tree(s: Search) -> Iterator[StepKind]:
 
 
 def dag(s: Search) -> Iterator[StepKind]:
-    """Offer a greedy selection that counts shared parts once; the method ``dag`` then keeps several terms."""
+    """Offer a greedy selection that counts shared parts once."""
     kept, problem = s.kept, s.problem
     if not problem.roots:
         yield kept.prove(0.0, proved=True)
@@ -146,13 +146,8 @@ def dag(s: Search) -> Iterator[StepKind]:
         yield kept.offer(s.start, StepKind.DAG)
         return
     entries = min(ENTRIES, s.memory // BYTES_PER_PAIR)
-    first = greedy(problem, s.moment(GREEDY_TIME_SHARE), entries)
-    yield kept.offer(problem.selection(first.taken), StepKind.DAG)
-    pays = s.method == "dag" and first.finished and not kept.optimal and len(problem.nodes) < VAST
-    if pays and (wider := beam(problem, s.until, entries)) is not None:
-        found = problem.selection(wider)
-        if dag_cost(found, kept.costs) < kept.solution.cost:
-            yield kept.offer(found, StepKind.DAG)
+    taken = greedy(problem, s.moment(GREEDY_TIME_SHARE), entries)
+    yield kept.offer(problem.selection(taken), StepKind.DAG)
 
 
 def blocks(s: Search) -> Iterator[StepKind]:
@@ -164,11 +159,11 @@ def blocks(s: Search) -> Iterator[StepKind]:
 
 
 def bounds(s: Search) -> Iterator[StepKind]:
-    """Raise the bound of a large problem. End if the selection meets its bound, unless solvers are compared."""
+    """Raise the bound of a large problem. End if the selection meets its bound."""
     kept = s.kept
     bound = early_bound(s.left, s.moment(PREPARATION_TIME_SHARE))
     kept.change(bound=min(kept.solution.cost, max(kept.solution.bound, bound)))
-    if kept.optimal and s.method not in ("highs", "cp-sat"):
+    if kept.optimal:
         yield kept.prove(kept.bound, proved=True)
 
 
@@ -183,13 +178,13 @@ def shrunk(s: Search) -> Iterator[StepKind]:
 
 
 def local(s: Search) -> Iterator[StepKind]:
-    """Offer a selection that local search improves. Before a solver it only descends: that finds the rest."""
-    last, patience, rest = s.until, PATIENCE, math.inf
+    """Offer a selection that local search improves; before a solver it has a share of the time."""
+    last, rest = s.until, math.inf
     if s.method != "local":
         size = len(s.problem.nodes)
         share = min(MAX_LOCAL_TIME_SHARE, max(MIN_LOCAL_TIME_SHARE, size / HOPELESS_SIZE))
-        last, patience, rest = s.moment(share), 0, LOCAL_SECONDS_PER_CANDIDATE * size
-    taken = improve(s.problem, s.kept.within(s.problem), last, patience=patience, rest=rest)
+        last, rest = s.moment(share), LOCAL_SECONDS_PER_CANDIDATE * size
+    taken = improve(s.problem, s.kept.within(s.problem), last, rest)
     yield s.kept.offer(s.problem.selection(taken), StepKind.LOCAL_SEARCH)
 
 
@@ -226,7 +221,6 @@ def exact(s: Search) -> Iterator[StepKind]:
         problem,
         kept.within(problem),
         left,
-        solver=s.method if s.method in ("highs", "cp-sat") else "portfolio",
         patience=Idling(len(problem.nodes)) if s.method == "auto" else None,
         memory=s.memory,
         effort=s.effort,
@@ -255,24 +249,24 @@ def tensat(s: Search) -> Iterator[StepKind]:
         yield kept.offer(problem.selection({}), StepKind.INCUMBENT, s.method)
         yield kept.prove(0.0, proved=True)
         return
-    race = yield from _race(s, s.method, problem, None)
-    endings = tuple(race.endings)
+    process = yield from _run(s, s.method, problem, None)
+    endings = tuple(process.endings)
     if kept.best is None:
         yield kept.offer(s.terms.selection(), StepKind.TREE)
         endings = (*endings, Ending(Limit.NOTHING))
-    proved = race.proved and race.best.picked is not None
-    yield kept.prove(race.best.cost if proved else race.best.bound, proved=proved, endings=endings)
+    proved, best = process.proved and process.best.picked is not None, process.best
+    yield kept.prove(best.cost if proved else best.bound, proved=proved, endings=endings)
 
 
 def gaining(s: Search) -> Iterator[StepKind]:
-    """Improve the tree selection by CP-SAT, which takes negative costs."""
+    """Improve the tree selection by branch and bound, which takes negative costs."""
     if s.seconds() < 0:
         yield s.kept.prove(0.0, proved=False, endings=(Ending(Limit.TIME),))
         return
     start = s.problem.picked(frozenset(s.kept.within(s.problem).values()))
     patience = Idling(len(s.problem.nodes)) if s.method == "auto" else None
-    race = yield from _race(s, "cp-sat:2", s.problem, start, patience)
-    yield s.kept.prove(race.best.bound, proved=race.proved, endings=tuple(race.endings))
+    process = yield from _run(s, "highs", s.problem, start, patience)
+    yield s.kept.prove(process.best.bound, proved=process.proved, endings=tuple(process.endings))
 
 
 def own(s: Search) -> Iterator[StepKind]:
@@ -285,19 +279,19 @@ def own(s: Search) -> Iterator[StepKind]:
     yield s.kept.prove(s.kept.bound, proved=False)
 
 
-def _race(
+def _run(
     s: Search, solver: str, problem: Problem, start: dict[int, int] | None, patience: Patience | None = None
-) -> Generator[StepKind, None, Race]:
-    """Run one solver by itself on a problem without reductions, and return the finished race."""
-    kept, name = s.kept, solver.partition(":")[0]
-    race = Race(Job(problem, None, start, max(0.01, s.seconds())), (solver,), s.memory)
-    for _ in race.run(patience):
-        kept.bound = race.best.bound
-        if race.best.picked is None:
-            yield kept.note(StepKind.INCUMBENT, kept.bound, name)
+) -> Generator[StepKind, None, SolverProcess]:
+    """Run a solver on a problem without reductions, and return its process after its end."""
+    kept = s.kept
+    process = SolverProcess(Job(problem, None, start, max(0.01, s.seconds())), solver, s.memory)
+    for _ in process.run(patience):
+        kept.bound, picked = process.best.bound, process.best.picked
+        if picked is None:
+            yield kept.note(StepKind.INCUMBENT, kept.bound, solver)
         else:
-            yield kept.offer(problem.selection(problem.taken(race.best.picked)), StepKind.INCUMBENT, name)
-    return race
+            yield kept.offer(problem.selection(problem.taken(picked)), StepKind.INCUMBENT, solver)
+    return process
 
 
 def _cycle_free(s: Search, keep: Set[int]) -> Problem:
@@ -311,7 +305,6 @@ def _cycle_free(s: Search, keep: Set[int]) -> Problem:
 
 _GREEDY: Final[tuple[Stage, ...]] = (original, tree, dag)
 _PORTFOLIO: Final[tuple[Stage, ...]] = (*_GREEDY, blocks, bounds, shrunk, reduced)
-_ONE_SOLVER: Final[tuple[Stage, ...]] = (*_GREEDY, bounds, reduced)
 #: The stages of each method that is built in.
 _STAGES: Final[dict[str, tuple[Stage, ...]]] = {
     "tree": (tree,),
@@ -319,8 +312,6 @@ _STAGES: Final[dict[str, tuple[Stage, ...]]] = {
     "local": (*_GREEDY, bounds, local),
     "exact": _PORTFOLIO,
     "auto": _PORTFOLIO,
-    "highs": _ONE_SOLVER,
-    "cp-sat": _ONE_SOLVER,
     "filtered": (*_GREEDY, bounds, shrunk, filtered),
     **dict.fromkeys(TENSAT, (tensat,)),
 }
@@ -345,14 +336,14 @@ def early_bound(problem: Problem, until: float) -> float:
 
 
 class Idling:
-    """A stopping rule of a race: go on while cost or bound move; larger problems may pause longer."""
+    """A stopping rule of a solver: go on while cost or bound move; larger problems may pause longer."""
 
     def __init__(self, candidates: int) -> None:
         self._idle = max(IDLE_SECONDS, IDLE_SECONDS_PER_CANDIDATE * candidates)
         self._cost, self._bound, self._since = math.inf, 0.0, 0.0
 
     def __call__(self, seconds: float, cost: float, bound: float) -> bool:
-        """Return whether the race continues."""
+        """Return whether the solver goes on."""
         if cost < self._cost * (1 - PROGRESS_SHARE) or bound > self._bound + PROGRESS_SHARE * cost:
             self._cost, self._bound, self._since = cost, bound, seconds
         return seconds - self._since < max(self._idle, self._since)

@@ -15,13 +15,11 @@ from workbench.support.plugins import Named
 
 #: One line on each method that is built in.
 METHODS: Final = {
-    "exact": "greedy, local search, then HiGHS and CP-SAT at once until an optimum is proved",
-    "auto": "as exact, but the solvers stop when they make no progress worth waiting for",
+    "exact": "greedy, local search, then cutting planes and branch and bound until an optimum is proved",
+    "auto": "as exact, but the solver stops when it makes no progress worth waiting for",
     "dag": "the least cost of each term with shared parts counted once, greedily",
     "local": "greedy, then local search: switches, and shared parts that pay only together",
     "tree": "the least cost of each term with shared parts counted every time",
-    "highs": "as exact, with HiGHS alone",
-    "cp-sat": "as exact, with CP-SAT alone",
     "filtered": "as exact, on the cycle-free part left after breaking cycles, as Tensat does",
     "tensat": "Tensat's program by itself, with real order variables, in HiGHS",
     "tensat-integer": "Tensat's program by itself, with integer order variables",

@@ -18,7 +18,7 @@ from workbench.extraction.reduce.dominators import must_sets
 def started(problem):
     """Return a greedy selection of a problem by candidate."""
     place = {node: i for i, node in enumerate(problem.nodes)}
-    return {c: place[node] for c, node in greedy(problem).taken.items()}
+    return {c: place[node] for c, node in greedy(problem).items()}
 
 
 def shared(seed, classes=60):
@@ -99,17 +99,6 @@ def test_with_a_limit_on_nodes_no_share_of_the_time_decides_about_any_problem(mo
         return told
 
     assert reports(0.0) == reports(1.0)
-
-
-def test_a_better_selection_of_another_solver_is_adopted():
-    problem = shared(1)
-    best = solve_highs(Job(problem, must_sets(problem), None, 1e4)).picked
-    given = iter([best])
-    found = solve_by_cuts(
-        Job(problem, must_sets(problem), started(problem), 1e4), Link(hear=lambda: next(given, None))
-    )
-    assert found.proved
-    assert problem.cost_of(found.picked) == problem.cost_of(best)
 
 
 def test_without_time_the_start_and_a_valid_bound_remain():

@@ -1,8 +1,5 @@
 """Exact extraction part by part."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -42,7 +39,7 @@ def test_small_parts_take_cutting_planes_and_no_process(monkeypatch):
         raise AssertionError("no solver but cutting planes is needed")
 
     problem = random_problem(11)
-    monkeypatch.setattr(module, "Race", unused)
+    monkeypatch.setattr(module, "SolverProcess", unused)
     monkeypatch.setattr(module, "EASY_SECONDS", 60.0)
     *_, before = solve(problem, None, 60.0)
     asked = []
@@ -60,21 +57,3 @@ def test_small_parts_take_cutting_planes_and_no_process(monkeypatch):
     assert found.proved
     assert before.proved
     assert found.bound == pytest.approx(before.bound)
-
-
-def test_without_the_extra_highs_solves_alone_and_cp_sat_names_it():
-    code = """
-import sys
-import importlib.util
-real = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "ortools" else real(name, *more)
-from tests.extraction.egraphs import hard
-from workbench.extraction.exact.solve import SOLVERS, solve
-print(SOLVERS["portfolio"])
-try:
-    list(solve(hard(), None, 20.0, solver="cp-sat"))
-except ImportError as error:
-    print(error)
-"""
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == "('highs',)\nortools is not installed (try pip install 'tamago-workbench[solvers]')\n"

@@ -79,7 +79,7 @@ def test_a_broken_record_is_named(tmp_path, text):
 
 def test_provenance_says_versions_commit_machine_and_load():
     found = provenance()
-    assert {"workbench", "python", "egglog", "highspy", "ortools", "numpy"} <= set(found["versions"])
+    assert {"workbench", "python", "egglog", "highspy", "numpy"} <= set(found["versions"])
     assert found["machine"]["cpus"] == os.cpu_count()
     assert found["machine"]["platform"]
     assert json.dumps(found, allow_nan=False)

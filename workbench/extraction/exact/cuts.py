@@ -206,15 +206,15 @@ class _Cutting:
 def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: int | None = None) -> Solved:
     """Solve a problem by cutting planes, then by branch and bound.
 
-    Branch and bound begins at once without a start, or if selections are forbidden.
+    Branch and bound begins at once without a start, if selections are forbidden, or if costs are negative.
 
     Args:
         job: The problem and its limits.
-        link: The way to other solvers.
+        link: The way to report better selections and bounds.
         slack: The difference of cost and bound at which branch and bound ends, in the unit of the cost.
         nodes: Limit on the nodes of each branch and bound.
     """
-    if job.start is None or job.forbidden:
+    if job.start is None or job.forbidden or min(job.problem.cost, default=0.0) < 0.0:
         return solve_highs(job, link, slack=slack, nodes=nodes)
     until = time.perf_counter() + job.seconds
     last = time.perf_counter() + (TIME_SHARE if nodes is None else 1.0) * job.seconds
@@ -223,7 +223,6 @@ def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: in
     best, part, must = Best.of(job, link), job.problem, job.must
     sets: list[tuple[int, ...]] = []
     for turn in range(MAX_RESTARTS):
-        best.listen()
         scale = SCALED_COST / best.cost if 0.0 < best.cost < math.inf else 1.0
         now = time.perf_counter()
         root = _Root.of(part, must, scale, until)
@@ -233,8 +232,6 @@ def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: in
         for risen in cutting.run(now + share * max(0.0, last - now)):
             best.formulas = len(root.known)
             best.raise_bound(min(risen, best.cost))
-            best.listen()
-            cutting.cost = best.cost
         relaxations = cutting.relaxations
         sets = root.tight()
         if best.met:
@@ -260,7 +257,7 @@ def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: in
     inner = Job(part, must, _inside(best, part), until - time.perf_counter())
     found = solve_highs(
         inner,
-        Link(report, lambda: _inside(best, part) if best.listen() else None),
+        Link(report),
         slack=slack,
         nodes=nodes,
         sets=sets,

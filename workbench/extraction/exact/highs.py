@@ -94,7 +94,7 @@ def solve_highs(
 
     Args:
         job: The problem and its limits.
-        link: The way to other solvers.
+        link: The way to report better selections and bounds.
         slack: The difference of cost and bound at which the search ends, in the unit of the cost.
         nodes: Limit on the nodes of each branch and bound.
         sets: Sets of candidates of which every selection takes one.
@@ -174,10 +174,6 @@ def _branch(search: _Search) -> bool:
 
     def bounding(event: Any) -> None:
         best.raise_bound(float(event.data_out.mip_dual_bound) / search.scale)
-        heard = best.link.hear()
-        if heard is not None:
-            search.offer(heard)
-            # Another solver's incumbent meets the bound: nothing better exists.
         if best.met:
             event.interrupt()
 

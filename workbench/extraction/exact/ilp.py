@@ -165,7 +165,7 @@ class Program:
 
 
 def program(problem: Problem, needed: Iterable[int] = ()) -> Program:
-    """Return the integer program of a problem, without rows against cycles.
+    """Return the integer program of a problem; there are rows against cycles only if a cost is negative.
 
     ``needed`` are e-classes, other than the roots, that every solution contains.
     """
@@ -183,6 +183,13 @@ def program(problem: Problem, needed: Iterable[int] = ()) -> Program:
                 continue
             left = [column] if len(taking) == len(of_class) else taking
             found.add([*left, found.column[d]], [1.0] * len(left) + [-1.0], -math.inf, 0.0)
+    if any(cost < 0.0 for cost in problem.cost):
+        # What gains is built only if it is read, and not by a loop of its own.
+        reading = problem.readers()
+        for c in found.members.keys() - fixed:
+            by = reading.get(c, [])
+            found.add([found.column[c], *by], [1.0] + [-1.0] * len(by), -math.inf, 0.0)
+        found.add_order()
     return found
 
 

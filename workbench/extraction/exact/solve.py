@@ -1,8 +1,8 @@
 """Exact extraction: independent parts one after another, each by the solver that suits it.
 
 Parts with few selections are enumerated. Other small parts are solved by HiGHS in this process, from some
-size on with cutting planes. Large parts are solved in processes of their own, by HiGHS and CP-SAT at once
-(:mod:`~workbench.extraction.exact.race`). Of parts that are equal only one is solved.
+size on with cutting planes. Large parts are solved in a process of their own
+(:mod:`~workbench.extraction.exact.solver_process`). Of parts that are equal only one is solved.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Final
 
 from workbench.extraction.exact.cuts import solve_by_cuts
 from workbench.extraction.exact.highs import SMALL_SIZE, solve_highs
-from workbench.extraction.exact.race import Patience, Race
+from workbench.extraction.exact.solver_process import Patience, SolverProcess
 from workbench.extraction.exact.types import GAP_TOLERANCE, Effort, Job, Solved, met
 from workbench.extraction.greedy.dag import greedy
-from workbench.extraction.greedy.local_search import improve
 from workbench.extraction.problem import Problem, settle
 from workbench.extraction.reduce.cycles import split
 from workbench.extraction.reduce.dominators import must_sets
@@ -38,16 +36,11 @@ MAX_ENUMERATED: Final = 256
 EASY_SECONDS: Final = 0.5
 #: Small parts of at least this many candidates are solved by cutting planes.
 MIN_CUT_SIZE: Final = 50
-#: The solvers of each method; CP-SAT's local searches share a core with its proof.
-_CP_SAT: Final = ("cp-sat:2",) if find_spec("ortools") else ()  # of the extra `solvers`
-SOLVERS: Final = {"portfolio": ("highs", *_CP_SAT), "highs": ("highs",), "cp-sat": ("cp-sat:2",)}
 #: Largest share of the time for splitting a problem, reducing its parts and their must-sets.
 PREPARATION_TIME_SHARE: Final = 0.25
 #: Parts with fewer candidates are not tightened, those with more take too long to improve.
 MIN_TIGHTENED_SIZE: Final = 60
 MAX_TIGHTENED_SIZE: Final = 5_000
-#: Candidates opened between two descents before: nearly all that local search gains is gained soon.
-TIGHTENED_OPENINGS: Final = 300
 #: The share of the allowed gap within which a part is left as it is.
 GOOD_SHARE: Final = 0.3
 #: Times that a part is reduced and split, and rounds of its reductions if there is a gap.
@@ -85,7 +78,6 @@ def solve(
     incumbent: dict[int, int] | None,
     seconds: float,
     *,
-    solver: str = "portfolio",
     patience: Patience | None = None,
     memory: int = SOLVER_MEMORY,
     effort: Effort = PROOF_EFFORT,
@@ -98,8 +90,7 @@ def solve(
         problem: The problem.
         incumbent: A selection to begin with (e-class → e-node).
         seconds: Time limit.
-        solver: A name of :data:`SOLVERS`.
-        patience: Callback with seconds, cost and bound; returns whether a race of solvers continues.
+        patience: Callback with seconds, cost and bound; returns whether a solver goes on.
         memory: Bytes that each solver's process may use.
         effort: How far the solution is proved.
 
@@ -143,15 +134,16 @@ def solve(
             must = musts[kind[k]] if k == groups[kind[k]][0] else must_sets(part, until)
             share = Effort(max(0.0, slack) / (len(order) - done), effort.nodes)
             job = Job(part, must, picks[k], until - time.perf_counter())
-            found = _at_once(job, bounds[k], solver, share)
+            found = _at_once(job, bounds[k], share)
         if found is None:
             job = Job(part, must, picks[k], until - time.perf_counter())
-            race = Race(job, SOLVERS[solver], memory)
-            for _ in race.run(patience):
-                picks[k], bounds[k] = race.best.picked, max(bounds[k], race.best.bound)
-                yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=cuts + race.best.formulas)
-            cuts += race.best.formulas
-            found = race.solved
+            process = SolverProcess(job, memory=memory)
+            for _ in process.run(patience):
+                picks[k], bounds[k] = process.best.picked, max(bounds[k], process.best.bound)
+                formulas = cuts + process.best.formulas
+                yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=formulas)
+            cuts += process.best.formulas
+            found = process.solved
         if found.proved or effort.nodes is not None:
             solved[kind[k]] = found
         endings += found.endings
@@ -207,7 +199,7 @@ def _trivial(problem: Problem, start: dict[int, int] | None, bound: float) -> So
     return None
 
 
-def _at_once(job: Job, bound: float, solver: str, effort: Effort) -> Solved | None:
+def _at_once(job: Job, bound: float, effort: Effort) -> Solved | None:
     """Solve a part that needs no process of its own; return None for other parts."""
     problem, start, slack = job.problem, job.start, effort.gap
     known = None if start is None else dict(start)
@@ -216,10 +208,10 @@ def _at_once(job: Job, bound: float, solver: str, effort: Effort) -> Solved | No
     if start is not None and slack > 0.0 and problem.cost_of(start) - bound <= slack:
         return Solved(known, bound, proved=False, endings=(Ending(Limit.CLOSE),))
     # Cutting planes take a while to begin with, but then often decide a part without a branch.
-    by = solve_by_cuts if len(problem.nodes) >= MIN_CUT_SIZE and solver == "portfolio" else solve_highs
+    by = solve_by_cuts if len(problem.nodes) >= MIN_CUT_SIZE else solve_highs
     if effort.nodes is not None:
         return by(job, slack=slack, nodes=effort.nodes * SMALL_SIZE // max(len(problem.nodes), SMALL_SIZE))
-    if len(problem.nodes) < SMALL_SIZE and solver in ("portfolio", "highs"):
+    if len(problem.nodes) < SMALL_SIZE:
         found = by(replace(job, seconds=min(job.seconds, EASY_SECONDS)))
         return found if found.proved else None
     return None
@@ -233,10 +225,10 @@ def solve_whole(job: Job) -> Solved:
         found = solve_highs(replace(job, seconds=min(job.seconds, EASY_SECONDS)))
         if found.proved:
             return replace(found, bound=found.bound + paid)
-    race = Race(job, ("highs",))
-    for _ in race.run():
+    process = SolverProcess(job)
+    for _ in process.run():
         pass
-    return replace(race.solved, bound=race.best.bound + paid)
+    return replace(process.solved, bound=process.best.bound + paid)
 
 
 def _enumerate(problem: Problem, members: dict[int, list[int]]) -> Solved:
@@ -316,7 +308,7 @@ def start_of(part: Problem, incumbent: Mapping[int, int] | None, until: float) -
             return picked
         price = [0.0 if node in kept else cost for node, cost in zip(part.nodes, part.cost, strict=True)]
         found.append({c: i for c, i in enumerate(settle(part, price).choice) if i >= 0})
-    found.insert(0, part.picked(set(greedy(part, until).taken.values())))
+    found.insert(0, part.picked(set(greedy(part, until).values())))
     whole = [picked for picked in found if part.cost_of(picked) < math.inf]
     return min(whole, key=part.cost_of, default=None)
 
@@ -366,14 +358,7 @@ def _tightened(
     found = climb(part, until=until)
     if not found or part.cost_of(start) - found[0].bound <= max(gap, GAP_TOLERANCE) * part.cost_of(start):
         return [(part, start)]
-    # A selection that local search improves rules out far more candidates, and reductions are what takes time.
-    cost = part.cost_of(start)
-    reduced = part.keep(affordable(part, found, cost * (1 + GAP_TOLERANCE)), always=False)
-    if (inner := reduced.selected(set(part.taken(start).values()))) is not None:
-        taken = improve(reduced, reduced.taken(inner), until, patience=0, openings=TIGHTENED_OPENINGS)
-        start = part.picked(set(taken.values()))
-    if part.cost_of(start) >= cost and times < MAX_TIGHTENINGS:
-        return [(part, start)]
+    reduced = part.keep(affordable(part, found, part.cost_of(start) * (1 + GAP_TOLERANCE)), always=False)
     reduced, _ = presolve(reduced, part.cost_of(start), until=until, rounds=FEW_ROUNDS if gap else ROUNDS)
     if len(reduced.nodes) == len(part.nodes) or not times:
         return [(part, start)]

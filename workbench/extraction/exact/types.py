@@ -1,4 +1,4 @@
-"""The interface of the solvers: the job, the link to other solvers, the best selection so far, and the answer."""
+"""The interface of the solvers: the job, the reports during a run, the best selection so far, and the answer."""
 
 from __future__ import annotations
 
@@ -50,14 +50,12 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The way between a solver and others of the same job, which run at the same time.
+    """The way on which a solver reports a selection or None, a lower bound, and the number of formulas in use.
 
-    ``tell`` reports a selection (e-class → candidate) or None, a lower bound, and the number of loop formulas
-    in use. ``hear`` returns a better selection that another solver has found, or None.
+    The selection maps e-classes to candidates.
     """
 
     tell: Callable[[Mapping[int, int] | None, float, int], None] = lambda *_: None
-    hear: Callable[[], Mapping[int, int] | None] = lambda: None
 
 
 ALONE: Final = Link()
@@ -78,7 +76,7 @@ class Solved:
 
 @dataclass(slots=True, eq=False)
 class Best:
-    """The best selection and the lower bound that a solver knows; it tells others of every improvement.
+    """The best selection and the lower bound that a solver knows; it reports every improvement.
 
     ``formulas`` is the number of loop formulas in use. Several threads may report.
     """
@@ -120,11 +118,6 @@ class Best:
             with self.lock:
                 self.bound = bound
                 self.link.tell(None, bound, self.formulas)
-
-    def listen(self) -> bool:
-        """Take a better selection of another solver; return whether there was one."""
-        heard = self.link.hear()
-        return heard is not None and self.offer(heard)
 
 
 def met(cost: float, bound: float, paid: float = 0.0) -> bool:

@@ -1,4 +1,4 @@
-"""Greedy extraction that counts shared parts once: by the best term of every e-class, and by several (beam)."""
+"""Greedy extraction that counts shared parts once: by the best term of every e-class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from workbench.extraction.problem import NoExtraction, Problem, Settled, settle
@@ -16,24 +15,12 @@ from workbench.extraction.problem import NoExtraction, Problem, Settled, settle
 ENTRIES: Final = 20_000_000
 #: Relative differences of cost below this are rounding, not improvements.
 TOLERANCE: Final = 1e-12
-#: Terms of every e-class that a beam search keeps.
-WIDTH: Final = 3
-#: It tries each candidate at most this often on average; further tries hardly find anything.
-TRIES: Final = 6
 #: Set entries processed between two checks of the clock, about a tenth of a second.
 _STRIDE: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Greedy:
-    """A complete acyclic selection (e-class → e-node), and whether the search finished."""
-
-    taken: dict[int, int]
-    finished: bool
-
-
-def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES) -> Greedy:
-    """Choose by the least cost of the whole term, counting shared parts once.
+def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES) -> dict[int, int]:
+    """Return a selection (e-class → e-node) by the least cost of whole terms, counting shared parts once.
 
     Every e-class keeps the e-classes below its best candidate with their costs. Candidates are tried again
     when a child improves (the worklist method of the extraction gym). Two orders are tried, because neither
@@ -49,15 +36,14 @@ def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES)
         if tree.choice[root] < 0:
             raise NoExtraction(f"root e-class {root} must have a finite term of finite cost, got none")
     plain = acyclic(problem, tree.choice, tree.best, tree)
-    best, least, complete = plain, problem.cost_of(plain), True
+    best, least = plain, problem.cost_of(plain)
     for in_order in (True, False):
-        choice, total, finished = _search(problem, tree, until, entries, in_order=in_order)
-        complete &= finished
+        choice, total = _search(problem, tree, until, entries, in_order=in_order)
         picked = acyclic(problem, choice, total, tree)
         cost = problem.cost_of(picked)
         if cost < least or (best is plain and cost == least):
             best, least = picked, cost
-    return Greedy(problem.taken(best), complete)
+    return problem.taken(best)
 
 
 class _Queue:
@@ -89,8 +75,8 @@ class _Queue:
 
 def _search(
     problem: Problem, tree: Settled, until: float | None, entries: int, *, in_order: bool
-) -> tuple[list[int], list[float], bool]:
-    """Return the choice and cost of every e-class, and whether the worklist was emptied.
+) -> tuple[list[int], list[float]]:
+    """Return the choice and cost of every e-class when the worklist is empty or a limit is reached.
 
     Candidates wait in the order of their e-class's tree cost, or first in, first out.
     """
@@ -113,7 +99,7 @@ def _search(
         if work > _STRIDE:
             work = 0
             if until is not None and time.perf_counter() > until:
-                return choice, total, False
+                return choice, total
         work += 20
         i = queue.pop()
         queued[i] = 0
@@ -140,13 +126,13 @@ def _search(
         kept += len(united) - (len(old) if old is not None else 0)
         below[c], total[c], choice[c] = united, sum_, i
         if kept > entries:
-            return choice, total, False
+            return choice, total
         for j in readers.get(c, ()):
             missing[j] -= old is None
             if not queued[j] and cost[j] < math.inf:
                 queue.push((rank[eclass[j]], j))
                 queued[j] = 1
-    return choice, total, True
+    return choice, total
 
 
 def acyclic(problem: Problem, choice: Sequence[int], total: Sequence[float], tree: Settled) -> dict[int, int]:
@@ -195,115 +181,3 @@ def acyclic(problem: Problem, choice: Sequence[int], total: Sequence[float], tre
                 path.pop()
                 rest.pop()
     return done
-
-
-# -- beam search ---------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True, eq=False)
-class _Term:
-    """A term of an e-class: its cost, and the candidate of every e-class in it."""
-
-    cost: float
-    parts: dict[int, int]
-
-
-def beam(
-    problem: Problem, until: float | None = None, entries: int = ENTRIES, width: int = WIDTH
-) -> dict[int, int] | None:
-    """Return an acyclic selection (e-class → e-node) found by keeping ``width`` terms of every e-class.
-
-    So readers can share the better ones. A candidate is tried with the combinations of its children's terms,
-    child by child, of which the cheapest ``width`` go on. The result is None if time or ``entries`` (pairs of
-    an e-class and one below it) end the search, or if terms of different children do not fit together at a
-    root.
-
-    Args:
-        problem: The problem.
-        until: Deadline of ``time.perf_counter``.
-        entries: Largest number of pairs that are kept.
-        width: Number of terms that are kept of every e-class.
-    """
-    tree = settle(problem, problem.cost)
-    readers = problem.readers()
-    known: list[list[_Term]] = [[] for _ in range(problem.n_classes)]
-    order = sorted(range(len(problem.nodes)), key=lambda i: (tree.rank[problem.eclass[i]], i))
-    queue = deque(i for i in order if problem.cost[i] < math.inf)
-    queued = bytearray(len(problem.nodes))
-    for i in queue:
-        queued[i] = 1
-    kept = work = 0
-    left = TRIES * len(problem.nodes)
-    while queue and left:
-        left -= 1
-        work += 1
-        if not work & 63 and until is not None and time.perf_counter() > until:
-            return None
-        i = queue.popleft()
-        queued[i] = 0
-        c = problem.eclass[i]
-        before = known[c]
-        fresh = [
-            term
-            for term in _combined(problem, known, problem.children[i], width)
-            if c not in term.parts
-        ]  # fmt: skip
-        own = [_Term(term.cost + problem.cost[i], term.parts | {c: i}) for term in fresh]
-        best = _cheapest([*before, *own], width)
-        if len(best) == len(before) and all(a is b for a, b in zip(best, before, strict=True)):
-            continue
-        known[c] = best
-        kept += sum(len(term.parts) for term in best) - sum(len(term.parts) for term in before)
-        if kept > entries:
-            return None
-        for j in readers.get(c, ()):
-            if not queued[j] and problem.cost[j] < math.inf:
-                queue.append(j)
-                queued[j] = 1
-    whole = _combined(problem, known, problem.roots, width)
-    if not whole:
-        return None
-    choice = [-1] * problem.n_classes
-    for c, i in whole[0].parts.items():
-        choice[c] = i
-    picked = acyclic(problem, choice, [0.0] * problem.n_classes, tree)
-    return problem.taken(picked)
-
-
-def _combined(
-    problem: Problem, known: list[list[_Term]], classes: tuple[int, ...], width: int
-) -> list[_Term]:
-    """Return the cheapest ways to build several e-classes at once."""
-    found = [_Term(0.0, {})]
-    for d in sorted(classes, key=lambda d: -len(known[d][0].parts) if known[d] else 0):
-        if len(found) == 1 and len(known[d]) == 1:
-            # The only way grows in place: copies of it would take quadratic time under a wide e-node.
-            cost, grown = found[0].cost, found[0].parts
-            for c, i in known[d][0].parts.items():
-                if c not in grown:
-                    grown[c] = i
-                    cost += problem.cost[i]
-            found = [_Term(cost, grown)]
-            continue
-        united = []
-        for one in found:
-            for other in known[d]:
-                parts = other.parts | one.parts
-                cost = one.cost
-                for c, i in other.parts.items():
-                    if c not in one.parts:
-                        cost += problem.cost[i]
-                united.append(_Term(cost, parts))
-        found = _cheapest(united, width)
-        if not found:
-            return []
-    return found
-
-
-def _cheapest(terms: list[_Term], width: int) -> list[_Term]:
-    """Return the cheapest terms, of equal costs the first only."""
-    result: list[_Term] = []
-    for term in sorted(terms, key=lambda term: term.cost):
-        if not result or term.cost > result[-1].cost * (1 + 1e-12):
-            result.append(term)
-            if len(result) == width:
-                break
-    return result

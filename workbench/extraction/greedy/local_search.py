@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,19 +15,10 @@ from workbench.support.orders import postorder
 
 #: Number of e-classes above a newly built one whose readers are examined.
 REACH: Final = 30
-#: The search ends after this many stirs without a gain, per e-class with a choice.
-PATIENCE: Final = 20
 #: The share of its cost that a round of switches must save for another round to follow.
 GOOD_DEAL: Final = 1e-3
-#: Candidates opened and places stirred between two descents; large problems get more.
+#: Candidates opened between two descents; large problems get more.
 OPENINGS: Final = 5_000
-STIRS: Final = 500
-#: Sizes of the neighbourhoods to stir.
-SIZES: Final = (4, 8, 16, 32)
-#: Moves of a stir per e-class of its neighbourhood.
-MOVES: Final = 8
-#: Temperatures of the stirs, relative to the mean cost of a built e-node.
-HEATS: Final = (1.0, 0.3, 0.1)
 #: A switch that touches more e-classes than this is given up.
 EFFORT: Final = 5_000
 #: If labels get closer than this, they are spread again before rounding makes them equal.
@@ -256,17 +246,16 @@ def _children_first(
 class _Search:
     """The state of a local search.
 
-    The selection never gets worse by a completed move, so it is itself the best so far. ``told`` is the
-    last reported cost. ``cursor`` is the e-class whose candidates are opened next. ``vain`` counts the
-    e-classes passed since an opening or a stir last gained. The search ends at ``until``, or ``rest``
-    seconds after ``gained``, the time of its last gain.
+    The selection never gets worse by a completed move, so it is itself the best so far; ``best`` is its cost after
+    the last one. ``cursor`` is the e-class whose candidates are opened next. ``vain`` counts the e-classes passed
+    since an opening last gained. The search ends at ``until``, or ``rest`` seconds after ``gained``, the time of its
+    last gain.
     """
 
     selection: Selection
     readers: list[list[int]]
     until: float
-    improved: Callable[[float], None] | None
-    told: float
+    best: float
     rest: float
     gained: float
     cursor: int = 0
@@ -281,30 +270,20 @@ def improve(
     problem: Problem,
     taken: dict[int, int],
     until: float,
-    improved: Callable[[float], None] | None = None,
-    seed: int = 0,
-    patience: int = PATIENCE,
     rest: float = math.inf,
-    openings: int | None = None,
 ) -> dict[int, int]:
     """Return an acyclic selection (e-class → e-node) that costs at most as much as ``taken``.
 
-    The search first descends. It switches e-classes to other candidates if that is cheaper. It also builds
-    new e-classes and lets several readers switch to them, if together they gain more than the new
-    e-class costs; a single reader need not gain. It then stirs: it anneals a small random neighbourhood
-    and keeps the result if it does not cost more. Equal arguments give equal results unless time cuts
-    the search short.
+    The search switches e-classes to other candidates if that is cheaper. It also builds new e-classes and lets
+    several readers switch to them, if together they gain more than the new e-class costs; a single reader need
+    not gain. It ends when all candidates have been opened in vain. Equal arguments give equal results unless time
+    cuts the search short.
 
     Args:
         problem: The problem.
         taken: An acyclic selection to improve.
         until: Deadline of ``time.perf_counter``.
-        improved: Callback for every better cost.
-        seed: Seed of the random choices.
-        patience: Largest number of stirs without a gain, per e-class with a choice.
         rest: Largest number of seconds without a gain.
-        openings: Number of candidates opened between two descents; the search ends when they gain nothing. By default
-            it goes on until all have been opened in vain.
     """
     tree = settle(problem, problem.cost)
     place = {node: i for i, node in enumerate(problem.nodes)}
@@ -318,29 +297,19 @@ def improve(
         if problem.cost[i] < math.inf:
             for d in row:
                 readers[d].append(i)
-    search = _Search(selection, readers, until, improved, selection.total, rest, time.perf_counter())
-    rng = random.Random(seed)
-    idle = 0
-    while selection.total > 0.0 and not search.late():
-        before = selection.total
+    search = _Search(selection, readers, until, selection.total, rest, time.perf_counter())
+    while selection.total > 0.0 and search.vain < problem.n_classes and not search.late():
         _descend(search)
-        _openings(search, openings or OPENINGS + len(problem.nodes) // 20)
-        idle = _stirs(search, rng, STIRS + len(problem.nodes) // 100, idle, patience)
-        if selection.total < before * (1 - TOLERANCE):
-            idle = max(idle, 0)
-        elif idle < 0 and (openings or search.vain >= problem.n_classes):
-            break
+        _openings(search, OPENINGS + len(problem.nodes) // 20)
     return {c: problem.nodes[i] for c, i in enumerate(selection.pick) if i >= 0}
 
 
 def _keep(search: _Search) -> None:
-    """Make the changes since the last call final, and report a better cost."""
+    """Make the changes since the last call final, and note the time of a gain."""
     s = search.selection
     s.journal.clear()
-    if s.total < search.told * (1 - TOLERANCE):
-        search.told, search.gained = s.total, time.perf_counter()
-        if search.improved is not None:
-            search.improved(s.total)
+    if s.total < search.best * (1 - TOLERANCE):
+        search.best, search.gained = s.total, time.perf_counter()
 
 
 def _descend(search: _Search) -> None:
@@ -453,98 +422,3 @@ def _open(search: _Search, f: int, i: int) -> bool:
     s.uses[f] -= 1
     s.drop((f,))
     return True
-
-
-def _stirs(search: _Search, rng: random.Random, count: int, idle: int, patience: int) -> int:
-    """Stir one place after another; return the number of stirs without a gain, -1 if patience has ended."""
-    s = search.selection
-    built = [c for c, i in enumerate(s.pick) if i >= 0 and len(s.members[c]) > 1]
-    costs = [s.problem.cost[i] for i in s.pick if i >= 0 and s.problem.cost[i] > 0.0]
-    mean = math.fsum(costs) / max(1, len(costs))
-    for _ in range(count):
-        if search.late():
-            break
-        if idle < 0 or idle >= patience * len(built):
-            return -1
-        before = s.total
-        c = built[int(rng.random() * len(built))]
-        size, heat = rng.choice(SIZES), rng.choice(HEATS)
-        if s.pick[c] >= 0:
-            _stir(search, rng, _around(search, rng, c, size), size * MOVES, heat * mean)
-        idle += 1
-        if s.total < before * (1 - TOLERANCE):
-            idle = search.vain = 0
-    return idle
-
-
-def _stir(search: _Search, rng: random.Random, pool: list[int], moves: int, heat: float) -> None:
-    """Anneal the choices of the e-classes in ``pool``, descend, and keep the result if it costs no more."""
-    s = search.selection
-    pick, members, random_ = s.pick, s.members, rng.random
-    most = 3 * len(pool)
-    start = s.mark()
-    for n in range(moves):
-        if n % 16 == 0 and search.late():
-            break
-        c = pool[int(random_() * len(pool))]
-        if pick[c] < 0:
-            continue
-        i = members[c][int(random_() * len(members[c]))]
-        mark = s.mark()
-        if random_() < 0.1:
-            f, i = _descent(s, rng, i)
-            done = f >= 0 and s.price(i) < math.inf and _open(search, f, i)
-        else:
-            done = i != pick[c] and s.price(i) < math.inf and s.take(c, i)
-        rise = s.total - mark[1]
-        if not done or (rise > 0.0 and random_() >= math.exp(-rise * moves / (heat * (moves - n)))):
-            s.undo(mark)
-            continue
-        for d, old, _ in s.journal[mark[0] :]:
-            if old < 0 <= pick[d] and len(members[d]) > 1 and len(pool) < most:
-                pool.append(d)
-    for c in dict.fromkeys(pool):
-        if pick[c] >= 0:
-            _try_all(s, c, members[c])
-    if s.total <= start[1] * (1 + TOLERANCE):
-        _keep(search)
-    else:
-        s.undo(start)
-
-
-def _descent(s: Selection, rng: random.Random, i: int) -> tuple[int, int]:
-    """Walk down at random from a candidate to an unbuilt e-class (-1 if none) and one of its candidates."""
-    pick, members, children, random_ = s.pick, s.members, s.problem.children, rng.random
-    f = -1
-    while True:
-        open_ = [d for d in children[i] if pick[d] < 0]
-        if not open_ or (f >= 0 and random_() < 0.5):
-            return f, i
-        f = open_[int(random_() * len(open_))]
-        i = members[f][int(random_() * len(members[f]))]
-
-
-def _around(search: _Search, rng: random.Random, c: int, size: int) -> list[int]:
-    """Return built e-classes with a choice near ``c``: a breadth-first search, thinned at random."""
-    s = search.selection
-    members, children, eclass, random_ = s.members, s.problem.children, s.problem.eclass, rng.random
-    order, found = [c], [c]
-    seen = {c}
-    for x in order:
-        if len(found) >= size or len(order) >= 20 * size:
-            break
-        near = []
-        for _ in range(4):
-            row = children[members[x][int(random_() * len(members[x]))]]
-            if row:
-                near.append(row[int(random_() * len(row))])
-            above = search.readers[x]
-            if above:
-                near.append(eclass[above[int(random_() * len(above))]])
-        for d in near:
-            if d not in seen:
-                seen.add(d)
-                order.append(d)
-                if s.pick[d] >= 0 and len(members[d]) > 1:
-                    found.append(d)
-    return found

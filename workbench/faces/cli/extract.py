@@ -36,8 +36,8 @@ def extract(
         str,
         option(
             "tree|dag|exact|auto",
-            "How to extract; also local, highs, cp-sat, filtered, tensat, tensat-integer, "
-            "tensat-filtered, and those of packages.",
+            "How to extract; also local, filtered, tensat, tensat-integer, tensat-filtered, and those of "
+            "packages.",
             "--extractor",
             "--method",
         ),

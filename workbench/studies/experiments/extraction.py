@@ -484,8 +484,7 @@ def _about(records: Sequence[Record]) -> str:
         ". Costs are DAG costs. A bound is proven for every term of the e-graph; for `filtered` and "
         "`tensat-filtered`, which break cycles first, only for the terms that remain. `tensat`, "
         "`tensat-integer` and `tensat-filtered` are Tensat's integer programs alone, in HiGHS. All other "
-        "methods begin with the greedy selections; *found by* names the source of the best selection. "
-        "`highs` and `cp-sat` continue even if a greedy selection meets its bound.",
+        "methods begin with the greedy selections; *found by* names the source of the best selection.",
     )
 
 

@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,7 +92,7 @@ def provenance() -> dict[str, Any]:
     return {
         "versions": {
             **versions(),
-            **{name: version(name) for name in ("ortools", "numpy") if find_spec(name)},
+            "numpy": version("numpy"),
         },
         "commit": commit(),
         "machine": {

@@ -1,0 +1,99 @@
+"""Run a solver in a process of its own; what it has reported is kept if it dies or runs out of memory or time."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from workbench.extraction.exact.types import Best, Job, Solved
+from workbench.extraction.result import Ending, Limit
+from workbench.support.processes import SOLVER_MEMORY, Child
+
+#: Callback with seconds, cost and bound; returns whether to go on.
+Patience = Callable[[float, float, float], bool]
+
+
+@dataclass(slots=True, eq=False)
+class SolverProcess:
+    """A solver on one job, until it proves an optimum or ends, or the time is up.
+
+    ``name`` is ``"highs"`` or a method of Tensat. ``best`` is the best selection and bound so far, ``endings`` are
+    the reasons for an early end. ``child`` is the process while it runs and after.
+    """
+
+    job: Job
+    name: str = "highs"
+    memory: int = SOLVER_MEMORY
+    proved: bool = False
+    done: bool = False
+    best: Best = field(init=False)
+    endings: list[Ending] = field(default_factory=list)
+    child: Child | None = None
+
+    def __post_init__(self) -> None:
+        self.best = Best.of(self.job)
+
+    def run(self, patience: Patience | None = None) -> Iterator[None]:
+        """Run to the end; yield at every improvement of cost or bound.
+
+        ``patience`` is called regularly with seconds, cost and bound and returns whether to go on. However
+        the iteration ends, the process ends with it.
+        """
+        began, best = time.perf_counter(), self.best
+        self.child = Child("workbench.extraction.exact.worker", self.name, str(self.memory))
+        try:
+            with contextlib.suppress(BrokenPipeError):  # if the process has died, the first read notices it
+                self.child.send(self.job)
+            known = best.cost, best.bound
+            while not self.proved and not self.done:
+                left = began + self.job.seconds - time.perf_counter()
+                if left <= 0:
+                    self.endings.append(Ending(Limit.TIME))
+                    break
+                self._listen(self.child, min(left, 0.2))
+                if (best.cost, best.bound) != known:
+                    known = best.cost, best.bound
+                    yield
+                if patience and not patience(time.perf_counter() - began, best.cost, best.bound):
+                    self.endings.append(Ending(Limit.PATIENCE))
+                    break
+        finally:
+            self.child.kill()
+        if not self.proved and not self.endings:
+            self.endings.append(Ending(Limit.TIME))  # the solver observes it itself
+
+    @property
+    def solved(self) -> Solved:
+        """Return the best selection and bound found so far."""
+        return Solved(self.best.picked, self.best.bound, self.proved, tuple(self.endings))
+
+    def _listen(self, child: Child, seconds: float) -> None:
+        if not child.answered(seconds):
+            return
+        try:
+            kind, *report = child.receive()
+        except EOFError:
+            code = child.wait()
+            failed = Ending(Limit.FAILED, self.name, f"its process ended with code {code}")
+            self._end(failed if code >= 0 else Ending(Limit.KILLED, self.name))
+            return
+        if kind == "memory":
+            self._end(Ending(Limit.MEMORY, self.name))
+        elif kind == "error":
+            self._end(Ending(Limit.FAILED, self.name, str(report[0])))
+        else:
+            picked, bound, last = report
+            if picked is not None:
+                self.best.offer(picked)  # which checks cost and acyclicity, as a solver may err
+            self.best.raise_bound(min(bound, self.best.cost))
+            if kind == "done":
+                self.done, self.proved = True, last
+            else:
+                self.best.formulas = max(self.best.formulas, last)
+            self.proved |= self.best.met
+
+    def _end(self, ending: Ending) -> None:
+        self.done = True
+        self.endings.append(ending)

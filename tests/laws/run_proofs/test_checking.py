@@ -170,7 +170,7 @@ def test_a_law_whose_stored_proof_is_rejected_is_not_accepted(run, monkeypatch):
     from workbench.laws.run_proofs import checking
 
     original, result, data = run
-    monkeypatch.setattr(checking, "_accepted", lambda rule, record: False)
+    monkeypatch.setattr(checking, "_rejected", lambda rule, record: "wrong")
     with pytest.raises(NotAccepted, match="does not accept the stored proof"):
         check(original, result, RunProof.read(json.dumps(data)))
     monkeypatch.setattr(checking, "proof_record", lambda rule: None)

@@ -194,10 +194,10 @@ def with_changed_file(run, rng, folder, patch):
     for used in {used for _, used, *_ in data["laws"]}:
         shutil.copy(library() / used, folder / used)
     lines = (folder / file).read_text().splitlines()
-    (at,) = (i for i, line in enumerate(lines) if line.startswith(f"{name}:"))
-    head, arrow, tail = lines[at].partition("=>")
+    at = next((i for i, line in enumerate(lines) if line.startswith(f"{name}:")), None)
+    head, arrow, tail = ("", "", "") if at is None else lines[at].partition("=>")
     words = [w for w in OTHERS if re.search(rf"\b{w}\(", tail)]
-    if not arrow or not words:
+    if at is None or not words:
         return None
     word = rng.choice(words)
     lines[at] = head + arrow + re.sub(rf"\b{word}\(", f"{OTHERS[word]}(", tail, count=1)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ from workbench.laws.run_proofs.proof import (
     weight_digest,
 )
 from workbench.laws.run_proofs.sizes import Sized, packed
+from workbench.laws.theorems.entailment import UNAVAILABLE
 from workbench.laws.theorems.store import check_library, rules_of
 from workbench.ops import TypeMismatch, spec_of
 from workbench.rules.pattern import Rule
@@ -266,11 +266,12 @@ def _standing(rule: Rule) -> str:
     """
     record = proof_record(rule)
     if record is not None and has_proof(record):
-        if _accepted(rule, json.dumps(record, sort_keys=True)):
-            return THEOREM
-        if find_spec("z3") is None:
+        why = _rejected(rule, json.dumps(record, sort_keys=True))
+        if why == UNAVAILABLE:
             return NEEDS_Z3
-        raise NotAccepted(f"the kernel does not accept the stored proof of {rule.name}")
+        if why:
+            raise NotAccepted(f"the kernel does not accept the stored proof of {rule.name}: {why}")
+        return THEOREM
     found = verdict_of(rule)
     if found != TESTED:
         raise NotAccepted(f"{rule.name} is neither a theorem nor tested, but {found}")
@@ -278,7 +279,7 @@ def _standing(rule: Rule) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _accepted(rule: Rule, record: str) -> bool:
-    """Return whether the kernel accepts the stored proof of a rule, with this content."""
+def _rejected(rule: Rule, record: str) -> str:
+    """Return why the kernel rejects the stored proof of a rule, with this content; empty if it does not."""
     (found,) = check_library([rule])
-    return found.checked is not None
+    return found.reason if found.checked is None else ""

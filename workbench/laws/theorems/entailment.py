@@ -47,6 +47,9 @@ LESS: Final = 20
 #: Functions of an index, an extent and another extent whose value is a place inside the first extent.
 PLACES: Final = ("first", "second", "nearest")
 
+#: The message if the solver is needed and not installed.
+UNAVAILABLE: Final = "this proof needs an SMT solver (try installing workbench[proofs])"
+
 
 class Unavailable(ImportError):
     """Raised when a condition needs the solver and ``z3`` is not installed."""
@@ -152,7 +155,7 @@ def follows(facts: Sequence[Cond], goal: Cond, effort: int, *, linear: bool) -> 
     """
     z3 = solver()
     if z3 is None:
-        raise Unavailable("this proof needs an SMT solver (try installing workbench[proofs])")
+        raise Unavailable(UNAVAILABLE)
     return Question(z3, linear).refuted((*facts, negated(goal)), effort)
 
 

@@ -14,6 +14,7 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
 from workbench.frontends.runtime import session
 from workbench.graph import GraphBuilder
+from workbench.kernels.codegen import winograd
 from workbench.kernels.codegen.c_printer import prelude
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.compiler import compiler as compiler_of
@@ -24,6 +25,7 @@ from workbench.kernels.codegen.winograd import (
     CHOICES,
     Winograd,
     blocked,
+    candidates,
     channels_first,
     convolution,
     convolution_of,
@@ -161,6 +163,21 @@ def test_transforms_have_no_zeros_and_no_ones():
     assert library_text([Operator(cluster, Winograd("4_3"))]).count("97.0f") >= 2
 
 
+def test_far_blocks_are_measured_if_weights_leave_the_second_level(monkeypatch):
+    monkeypatch.setattr(winograd, "second_level", lambda: 1 << 19)
+    monkeypatch.setattr(winograd, "last_level", lambda: 1 << 25)
+    rows = {}
+    for size, outs in (((1, 128, 56, 56), 256), ((1, 16, 8, 8), 16)):
+        (cluster,) = kernels(layer(size, outs=outs, pads=(1, 1, 1, 1), bias=True, residual=False, relu=True))
+        rows[size] = [
+            (how.far, written("layer", cluster, how).pieces) for how in candidates(cluster, ["4_3"])
+        ]
+    (_, many), (_, few) = rows[1, 128, 56, 56]
+    assert [far for far, _ in rows[1, 128, 56, 56]] == [False, True]
+    assert few < many
+    assert [far for far, _ in rows[1, 16, 8, 8]] == [False]
+
+
 def drawn(random):
     """Return the graph of a random convolution, with what follows it."""
     groups = int(random.choice([1, 1, 1, 1, 2]))
@@ -198,7 +215,10 @@ def test_random_convolutions_are_those_of_float64(count):
             assert len(found) == (not grouped)
             if grouped:
                 continue
-            how, cluster = Winograd(CHOICES[k % 2]), turned(found[0], *random.integers(0, 2, 3).tolist())
+            how, cluster = (
+                Winograd(CHOICES[k % 2], k % 4 > 1),
+                turned(found[0], *random.integers(0, 2, 3).tolist()),
+            )
             made.append(Operator(cluster, how, int(random.integers(1, 5)), build))
             values, inputs = [], []
             for i, kind in zip(cluster.inputs, cluster.read, strict=True):
@@ -246,7 +266,7 @@ def test_kernels_touch_no_memory_but_their_own(tmp_path):
     for k, graph in enumerate([*every_layer(), *draws(40, seed=5)]):
         for found in kernels(graph):
             cluster = turned(found, k % 4 > 1, k % 3 > 0, k % 5 > 1)
-            made = written("layer", cluster, Winograd(CHOICES[k % 2]))
+            made = written("layer", cluster, Winograd(CHOICES[k % 2], k % 4 > 1))
             sizes = ", ".join(str(t.elements) for t in cluster.read)
             numbers = {
                 "SIZES": sizes,

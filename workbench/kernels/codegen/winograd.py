@@ -12,7 +12,7 @@ other. A cluster has the change of layout as operators before and after its conv
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -28,7 +28,10 @@ _TEXT: Final = Path(__file__).with_name("winograd.c")
 #: there, and if they do.
 PART: Final = 5 / 8
 LESS: Final = 5 / 16
-#: The part of the last cache that they may fill if the weights do not stay there: memory is then read once.
+#: How many times the second-level cache they fill at least in a far block, and which part of the weights' bytes: the
+#: last cache then gives weights about as often as it gives and takes numbers of the block. LAST is the most of it.
+FAR: Final = 2
+WEIGHTS: Final = 1 / 2
 LAST: Final = 1 / 3
 #: The bytes of the second-level and of the last cache if the processor does not tell.
 CACHE: Final = 1 << 20
@@ -49,9 +52,14 @@ CHOICES: Final = ("4_3", "2_3")
 
 @dataclass(frozen=True, slots=True)
 class Winograd:
-    """The choice of an algorithm for a convolution, in the place of a schedule of loops."""
+    """The choice of an algorithm for a convolution, in the place of a schedule of loops.
+
+    The tiles of a block stay in the second-level cache, or if it is ``far`` in the last one. The weights are read once
+    for each block, so that far blocks pay if the weights do not stay in the second-level cache.
+    """
 
     algorithm: str
+    far: bool = False
 
     @property
     def by(self) -> Algorithm:
@@ -59,7 +67,7 @@ class Winograd:
         return ALGORITHMS[self.algorithm]
 
     def __str__(self) -> str:
-        return f"Winograd F({self.by.outputs}, {self.by.taps})"
+        return f"Winograd F({self.by.outputs}, {self.by.taps}){' in far blocks' * self.far}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +264,7 @@ def _bytes_of(level: int) -> int:
 
 
 def candidates(cluster: Cluster, names: Sequence[str] = CHOICES) -> tuple[Winograd, ...]:
-    """Return the algorithms of a convolution that may be the fastest, by the work that a model says.
+    """Return the algorithms of a convolution that may be the fastest, by the work that a model says, in either blocks.
 
     Work is counted in products of numbers. Transforms cost as much as products with 26 channels. Weights that do not
     stay in the nearer caches are read again for each block; a byte takes as long as four products.
@@ -271,13 +279,35 @@ def candidates(cluster: Cluster, names: Sequence[str] = CHOICES) -> tuple[Winogr
         read = 4 * memory * (memory > second_level() // 2)
         work[how] = products * (channels * outs + 26 * (channels + outs)) + read
     most = 2 * min([layer.taps**2 * height * width * channels * outs, *work.values()])
-    return tuple(how for how, needed in work.items() if needed <= min(most, SLOWER * min(work.values())))
+    made = [how for how, needed in work.items() if needed <= min(most, SLOWER * min(work.values()))]
+    far = [replace(how, far=True) for how in made]
+    return *made, *(f for how, f in zip(made, far, strict=True) if _tiles(cluster, f) != _tiles(cluster, how))
 
 
 def memory_of(cluster: Cluster, how: Winograd) -> int:
     """Return the bytes of the transformed weights of a convolution."""
     layer = layer_of(cluster)
     return 4 * how.by.products**2 * layer.x[1] * -(-layer.y[1] // 32) * 32
+
+
+def _tiles(cluster: Cluster, how: Winograd, cache: int = 0) -> tuple[int, int, int, int]:
+    """Return the rows and columns of tiles of an image, and of a block, of nearly equal height and width."""
+    layer, by, weights = layer_of(cluster), how.by, memory_of(cluster, how)
+    (_, channels, _, _), (_, outs, height, width) = layer.x, layer.y
+    down, across = -(-height // by.outputs), -(-width // by.outputs)
+    wanted = (LESS if weights <= second_level() // 2 else PART) * second_level()
+    if how.far:
+        wanted = min(max(FAR * second_level(), WEIGHTS * weights), LAST * last_level())
+    pitches = _pitch(channels, 16) + _pitch(outs, 32)
+    most = max(12, int(cache or wanted) // (4 * by.products**2 * pitches))
+    tiles_across = -(-across // -(-across // most))
+    tiles_down = max(1, min(down, most // tiles_across))
+    return down, across, -(-down // -(-down // tiles_down)), tiles_across
+
+
+def _pitch(channels: int, block: int) -> int:
+    """Return how far tiles lie apart: a power of two would put them all in few places of the nearest cache."""
+    return -(-channels // block) * block + 16
 
 
 def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
@@ -287,25 +317,15 @@ def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
         name: The beginning of all names.
         cluster: The convolution.
         how: The algorithm.
-        cache: The bytes of a block; by default a part of the second-level cache.
+        cache: The bytes of a block; by default a part of a cache.
     """
     layer, by = layer_of(cluster), how.by
     (_, channels, height, width), (_, outs, out_height, out_width) = layer.x, layer.y
     m, tile = by.outputs, by.products
+    down, across, tiles_down, tiles_across = _tiles(cluster, how, cache)
     deep, out_deep = (-(-n // 16) * 16 for n in (channels, outs))
     out_columns = -(-outs // 32) * 32
-    # A power of two between rows would put them all in few places of the nearest cache.
-    pitch, out_pitch = deep + 16, out_columns + 16
-    down, across = -(-out_height // m), -(-out_width // m)
-    weights = memory_of(cluster, how)
-    bytes_of_block = cache or int((LESS if weights <= second_level() // 2 else PART) * second_level())
-    if not cache and weights > last_level() // 2:
-        bytes_of_block = int(LAST * last_level())
-    most = max(12, bytes_of_block // (4 * tile * tile * (pitch + out_pitch)))
-    # Blocks of nearly equal height and width.
-    tiles_across = -(-across // -(-across // most))
-    tiles_down = max(1, min(down, most // tiles_across))
-    tiles_down = -(-down // -(-down // tiles_down))
+    pitch, out_pitch = _pitch(channels, 16), _pitch(outs, 32)
     most = tiles_down * tiles_across
     blocks = -(-down // tiles_down) * -(-across // tiles_across)
     shares = max(1, min(-(-PIECES // blocks), out_columns // 64))

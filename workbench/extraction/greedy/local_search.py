@@ -271,12 +271,13 @@ def improve(
     taken: dict[int, int],
     until: float,
     rest: float = math.inf,
+    openings: int | None = None,
 ) -> dict[int, int]:
     """Return an acyclic selection (e-class → e-node) that costs at most as much as ``taken``.
 
     The search switches e-classes to other candidates if that is cheaper. It also builds new e-classes and lets
     several readers switch to them, if together they gain more than the new e-class costs; a single reader need
-    not gain. It ends when all candidates have been opened in vain. Equal arguments give equal results unless time
+    not gain. Equal arguments give equal results unless time
     cuts the search short.
 
     Args:
@@ -284,6 +285,8 @@ def improve(
         taken: An acyclic selection to improve.
         until: Deadline of ``time.perf_counter``.
         rest: Largest number of seconds without a gain.
+        openings: Number of candidates opened between two descents; the search ends when they gain nothing. By default
+            it goes on until all have been opened in vain.
     """
     tree = settle(problem, problem.cost)
     place = {node: i for i, node in enumerate(problem.nodes)}
@@ -298,9 +301,13 @@ def improve(
             for d in row:
                 readers[d].append(i)
     search = _Search(selection, readers, until, selection.total, rest, time.perf_counter())
-    while selection.total > 0.0 and search.vain < problem.n_classes and not search.late():
+    while selection.total > 0.0 and not search.late():
+        before = selection.total
         _descend(search)
-        _openings(search, OPENINGS + len(problem.nodes) // 20)
+        _openings(search, openings or OPENINGS + len(problem.nodes) // 20)
+        in_vain = selection.total >= before * (1 - TOLERANCE)
+        if in_vain and (openings or search.vain >= problem.n_classes):
+            break
     return {c: problem.nodes[i] for c, i in enumerate(selection.pick) if i >= 0}
 
 

@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from workbench.torch import backend, report  # noqa: E402
-from workbench.torch.freezing import SAMPLE, Folded, is_frozen, stored_places  # noqa: E402
+from workbench.torch.freezing import SAMPLE, Folded, stored_places  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -33,7 +33,7 @@ def close(call, model, x):
 
 def test_products_of_frozen_parameters_are_computed_once_and_follow_a_change(monkeypatch):
     model, x = two(), torch.randn(300, 64)
-    call = compiled(model, freeze=True)
+    call = compiled(model)
     with torch.no_grad():
         close(call, model, x)
         computed = []
@@ -70,7 +70,7 @@ WRITES = {
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_a_write_that_raises_no_version_is_followed(write):
     model, x = two(), torch.randn(302, 64)
-    call = compiled(model, freeze=True)
+    call = compiled(model)
     with torch.no_grad():
         close(call, model, x)
     before = [p._version for p in model.parameters()]
@@ -82,7 +82,7 @@ def test_a_write_that_raises_no_version_is_followed(write):
 
 def test_a_write_of_one_element_that_raises_no_version_is_followed_in_the_end():
     model, x = two(), torch.randn(302, 64)
-    call = compiled(model, freeze=True)
+    call = compiled(model)
     with torch.no_grad():
         close(call, model, x)
         model[0].weight.data[3, 5] = 9
@@ -91,16 +91,20 @@ def test_a_write_of_one_element_that_raises_no_version_is_followed_in_the_end():
         close(call, model, x)
 
 
-def test_parameters_are_frozen_if_asked_or_if_torch_says_so_and_never_in_training():
-    from torch._inductor import config
+@pytest.mark.parametrize(("options", "freed"), [({}, True), ({"freeze": False}, False)])
+def test_parameters_are_frozen_in_evaluation_unless_forbidden(options, freed):
+    model, x = two(), torch.randn(40, 64)
+    with torch.no_grad():
+        close(compiled(model, **options), model, x)
+    (part,) = report(model).parts
+    assert (
+        bool(part.laws) == freed
+    )  # the product of two parameters is worth its price only if it is computed once
 
-    assert not is_frozen(None)
-    assert is_frozen(True)
-    with config.patch(freezing=True):
-        assert is_frozen(None)
-        assert not is_frozen(False)
+
+def test_parameters_are_never_frozen_in_training():
     model, x = two(), torch.randn(301, 64)
-    ours = torch.autograd.grad(compiled(model, freeze=True)(x).sum(), [*model.parameters()])
+    ours = torch.autograd.grad(compiled(model)(x).sum(), [*model.parameters()])
     theirs = torch.autograd.grad(model(x).sum(), [*model.parameters()])
     for a, b in zip(ours, theirs, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)

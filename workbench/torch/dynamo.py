@@ -23,7 +23,7 @@ from workbench.rules import RuleSet
 from workbench.run.trace import StopReason
 from workbench.support.disk_cache import remembered
 from workbench.torch.checks import COMPILED, REWRITTEN, Outcome, Verdict, compared, outcome
-from workbench.torch.freezing import Folded, is_frozen, stored_places
+from workbench.torch.freezing import Folded, stored_places
 from workbench.torch.prices import cost_of
 from workbench.torch.reader import NotRead, TorchGraph, read
 from workbench.torch.reader import is_random as is_random_node
@@ -36,8 +36,9 @@ _log: Final = logging.getLogger("workbench.torch")
 #: What follows the rewriting.
 THENS: Final = ("inductor", "eager")
 
-#: A rewritten graph must be cheaper than the original by this part of its price.
-GAIN: Final = 0.05
+#: A rewritten graph must be cheaper than the original by this part of its price: in training, whose prices guess what
+#: the gradients cost, and in evaluation.
+GAINS: Final = {True: 0.05, False: 0.005}
 
 #: The limit on e-nodes of a small graph.
 LEAST_E_NODES: Final = 1000
@@ -54,8 +55,7 @@ class Options:
         then: What compiles the rewritten graph: ``inductor``, or ``eager`` for nothing.
         strict: Whether an error of the rewriting, or a failed check, is raised instead of handed on.
         check: Whether the first call is compared with the original.
-        freeze: Whether parameters and buffers are constants if no gradient is asked for; None is torch's own setting,
-            ``torch._inductor.config.freezing``.
+        freeze: Whether parameters and buffers are constants if no gradient is asked for.
         rules: The rules, as :func:`workbench.optimize` takes them.
         device: The device whose roofline prices the operators.
         seconds: The limit on the search for a better graph.
@@ -67,7 +67,7 @@ class Options:
     then: str = "inductor"
     strict: bool = False
     check: bool = True
-    freeze: bool | None = None
+    freeze: bool = True
     rules: Any = "default"
     device: str = "cpu"
     seconds: float = 60.0
@@ -113,7 +113,7 @@ def backend(
     part = Part.of(module, arguments, training)
     rewritten, folded, frozen = None, None, frozenset[int]()
     try:
-        if not training and is_frozen(chosen.freeze):
+        if not training and chosen.freeze:
             frozen = stored_places(module, arguments)
         source = read(traced(module, arguments), training=training, frozen=frozen)
         part = replace(part, operators=len(source.values), unknown=source.unknown)
@@ -254,11 +254,13 @@ def improved(source: TorchGraph, options: Options, training: bool) -> Found:
         repr(graph.outputs),
         cost.source,
         *map(repr, rules),
-        repr((options.growth, DEEPER)),
+        repr((options.growth, DEEPER, GAINS)),
         *symbols,
     )
     try:
-        return Found(*remembered("torch", given, lambda: _searched(source, rules, cost, options)))
+        return Found(
+            *remembered("torch", given, lambda: _searched(source, rules, cost, options, GAINS[training]))
+        )
     except _Unfinished as unfinished:
         return replace(Found(*unfinished.args), cut=True)
 
@@ -267,7 +269,9 @@ class _Unfinished(Exception):
     """Raised with what a search found whose time was up: the next process may find more."""
 
 
-def _searched(source: TorchGraph, rules: RuleSet, cost: CostModel, options: Options) -> tuple[Any, ...]:
+def _searched(
+    source: TorchGraph, rules: RuleSet, cost: CostModel, options: Options, gain: float
+) -> tuple[Any, ...]:
     """Return the parts of what a search found."""
     from workbench.optimizer.pipeline import optimize
 
@@ -286,13 +290,13 @@ def _searched(source: TorchGraph, rules: RuleSet, cost: CostModel, options: Opti
     e_nodes = max(LEAST_E_NODES, options.growth * len(graph))
     result = search(e_nodes=e_nodes)
     before, after, stop = result.cost_before, result.cost_after, result.stop_reason
-    if stop is StopReason.E_NODE_LIMIT and after <= before * (1 - GAIN):
+    if stop is StopReason.E_NODE_LIMIT and after <= before * (1 - gain):
         deeper = search(e_nodes=DEEPER * e_nodes)
         stop = deeper.stop_reason
         if deeper.cost_after < after:
             result, after = deeper, deeper.cost_after
     found: tuple[Any, ...] = before, before
-    if after <= before * (1 - GAIN):
+    if after <= before * (1 - gain):
         term = result.graph if result.dynamic is None else result.dynamic.graph
         assert term is not None
         operators = tuple((n.op, n.inputs, n.attrs) for n in term.nodes)

@@ -14,15 +14,6 @@ from workbench.torch.reader import is_effect
 SAMPLE: Final = 256
 
 
-def is_frozen(options: bool | None) -> bool:
-    """Return whether parameters are constants: as asked, or as torch's own setting ``freezing`` says."""
-    if options is not None:
-        return options
-    from torch._inductor import config
-
-    return bool(config.freezing)
-
-
 def stored_places(module: fx.GraphModule, arguments: Sequence[Any]) -> frozenset[int]:
     """Return the places of a graph's arguments that are parameters or buffers of the model."""
     nodes = [n for n in module.graph.nodes if n.op == "placeholder"]

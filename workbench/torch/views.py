@@ -111,12 +111,10 @@ def _viewed(op: str, x: np.ndarray, attrs: dict[str, Any]) -> np.ndarray | None:
         entries = [slice(None)] * x.ndim
         entries[attrs["axis"]] = slice(attrs["start"], attrs["stop"], attrs.get("step", 1))
         return x[tuple(entries)]
-    view = x.view()
     try:
-        view.shape = attrs["shape"]
-    except (AttributeError, ValueError):
+        return x.reshape(attrs["shape"], copy=False)
+    except ValueError:
         return None
-    return view
 
 
 def axes_of(view: np.ndarray) -> list[Axis] | None:

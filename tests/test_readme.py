@@ -88,7 +88,7 @@ def test_every_command_is_described_and_every_option_named_exists():
         *commands.values(),
         *(s for c in commands.values() for s in getattr(c, "commands", {}).values()),
     ]
-    known = {o for c in every for p in c.params for o in p.opts}
+    known = {o for c in every for p in c.params for o in (*p.opts, *p.secondary_opts)}
     known |= set(re.findall(r"--[a-z-]+", command_line().format_help()))
     for page in PAGES:
         shown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()))

@@ -431,6 +431,22 @@ def test_noise_is_neither_equal_nor_different():
     assert certify_files(a, a).equal
 
 
+@pytest.mark.parametrize(("shift", "other", "equal"), [(-17.0, -17.0, True), (-16.0, -12.0, False)])
+def test_a_saturated_sigmoid_is_right_to_the_last_digit_of_one(shift, other, equal):
+    small = np.full((6, 4), 0.01, F)
+    text = "m = MatMul(x, w) p = Add(m, k) q = Add(p, l) s = Sigmoid(q) y = Reshape(s, r)"
+    a = written(text, w=small, k=F(shift / 2 + 0.3), l=F(shift / 2 - 0.3), r=np.array([-1]))
+    b = written(
+        "m = MatMul(x, w) q = Add(m, k) s = Sigmoid(q) y = Reshape(s, r)",
+        w=small,
+        k=F(other),
+        r=np.array([-1]),
+    )
+    found = certify_files(a, b)
+    assert found.equal == equal
+    assert not found.undecided
+
+
 def test_a_threshold_in_an_external_file_is_read(tmp_path):
     model = written("y = Clip(x, , k)", k=F(6))
     path = tmp_path / "clip.onnx"

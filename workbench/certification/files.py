@@ -33,6 +33,7 @@ from workbench.certification.tolerance import (
     STATED,
     Mismatch,
     difference,
+    is_coarse,
     is_noise,
     lost,
     mismatch,
@@ -344,7 +345,10 @@ class _Task:
                     shown.append((number, ours, theirs, at))
                     continue
                 self._note_error(expected[number][ours], found[theirs], values)
-                if ours not in self.noise and is_noise(expected[number][ours], found[theirs], values):
+                coarse = is_coarse(self.a, ours)
+                if ours not in self.noise and is_noise(
+                    expected[number][ours], found[theirs], values, coarse=coarse
+                ):
                     self.noise.append(ours)
             if shown:
                 break

@@ -283,11 +283,23 @@ def lost(expected: object, found: object, moved: Sequence[object]) -> Mismatch |
     return Mismatch(index, float(x[index]), float(y[index]), 0.0)
 
 
-def is_noise(expected: object, found: object, moved: Sequence[object]) -> bool:
+def is_coarse(model: Model, name: str) -> bool:
+    """Return whether a value is right to the last digit of 1 alone: a sigmoid, and what passes it on."""
+    while (place := model.maker.get(name)) is not None:
+        node = model.nodes[place]
+        if has(node, OnnxTrait.COARSE):
+            return True
+        if not has(node, OnnxTrait.CARRIES):
+            return False
+        name = node.input[0]
+    return False
+
+
+def is_noise(expected: object, found: object, moved: Sequence[object], *, coarse: bool = False) -> bool:
     """Return whether two float values differ by more than rounding, where the original itself is noise.
 
     An entry of the original is noise if its movement is at least a quarter of the largest entry: no
-    comparison shows whether another value is right there.
+    comparison shows whether another value is right there. Of a coarse value, a few units of 1 are rounding.
     """
     if not isinstance(expected, np.ndarray) or TensorType.of(expected).dtype not in STATED:
         return False
@@ -298,7 +310,8 @@ def is_noise(expected: object, found: object, moved: Sequence[object]) -> bool:
         x, y = expected.astype(np.float64), np.asarray(found).astype(np.float64)
         scale = float(np.abs(np.where(np.isfinite(x), x, 0.0)).max(initial=0.0))
         movement = np.max([np.abs(m.astype(np.float64) - x) for m in others], axis=0)
-        beyond = np.abs(x - y) > STATED[TensorType.of(expected).dtype] * scale
+        dtype = TensorType.of(expected).dtype
+        beyond = np.abs(x - y) > max(STATED[dtype] * scale, FLOOR * UNIT[dtype] * coarse)
         return bool((beyond & (movement >= scale / 4)).any())
 
 
@@ -407,7 +420,14 @@ def moved_model(
             for place, name in enumerate(node.input):
                 copy.input[place] = replaced[name] if name in moves else name
             node = copy
-        nodes.append(node)
+        coarse = [n for n in node.output if n in soft] if has(node, OnnxTrait.COARSE) else []
+        if coarse:  # the value of that name differs, too
+            copy = copied(node)
+            copy.output[0] = _fresh(f"{coarse[0]}__coarse", taken)
+            nodes.append(copy)
+            nodes += _noise(copy.output[0], coarse[0], soft[coarse[0]], constants, seed, taken, absolute=True)
+        else:
+            nodes.append(node)
         for name in node.output:
             move(name)
     piece = model.cut(outputs, nodes=nodes)
@@ -464,35 +484,47 @@ def _soft(model: Model, types: dict[str, tuple[str, Any]]) -> tuple[dict[str, st
 
 
 def _noise(
-    name: str, result: str, dtype: str, constants: dict[str, np.ndarray], seed: int, taken: set[str]
+    name: str,
+    result: str,
+    dtype: str,
+    constants: dict[str, np.ndarray],
+    seed: int,
+    taken: set[str],
+    *,
+    absolute: bool = False,
 ) -> list[NodeProto]:
-    """Return nodes that multiply a value by 1 plus a random number of units of the last place."""
+    """Return nodes that multiply a value by 1 plus a random number of units of the last place, or add one of 1."""
     wide = "float64" if dtype == "float64" else "float32"
-    amount = np.asarray(MOVED_BY[dtype] * UNIT[dtype], wide)
-    scale = f"moved_by_{dtype}"
+    amount = np.asarray((1 if absolute else MOVED_BY[dtype]) * UNIT[dtype], wide)
+    scale = f"moved_by_{dtype}" + "_absolute" * absolute
     while scale in taken:
         scale += "_"
     constants[scale] = amount
-    constants[f"{scale}_one"] = np.asarray(1.0, wide)  # multiplying by a factor preserves infinities
     short = dtype != wide
-    source = f"{result}_w" if short else name
+    fresh = name if absolute else result  # the beginning of names that nothing else has
+    source = f"{fresh}_w" if short else name
+    end = f"{fresh}_a" if short else result
     nodes = [helper.make_node("Cast", [name], [source], to=DTYPE_CODES[wide])] if short else []
     nodes += [
         helper.make_node(
             "RandomUniformLike",
             [source],
-            [f"{result}_u"],
+            [f"{fresh}_u"],
             dtype=DTYPE_CODES[wide],
             low=-1.0,
             high=1.0,
             seed=float(seed),
         ),
-        helper.make_node("Mul", [f"{result}_u", scale], [f"{result}_s"]),
-        helper.make_node("Add", [f"{result}_s", f"{scale}_one"], [f"{result}_f"]),
-        helper.make_node("Mul", [f"{result}_f", source], [f"{result}_a" if short else result]),
+        helper.make_node("Mul", [f"{fresh}_u", scale], [f"{fresh}_s"]),
     ]
+    if absolute:
+        nodes.append(helper.make_node("Add", [f"{fresh}_s", source], [end]))
+    else:
+        constants[f"{scale}_one"] = np.asarray(1.0, wide)  # multiplying by a factor preserves infinities
+        nodes.append(helper.make_node("Add", [f"{fresh}_s", f"{scale}_one"], [f"{fresh}_f"]))
+        nodes.append(helper.make_node("Mul", [f"{fresh}_f", source], [end]))
     if short:
-        nodes.append(helper.make_node("Cast", [f"{result}_a"], [result], to=DTYPE_CODES[dtype]))
+        nodes.append(helper.make_node("Cast", [end], [result], to=DTYPE_CODES[dtype]))
     return nodes
 
 

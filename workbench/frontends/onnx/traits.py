@@ -23,6 +23,8 @@ class OnnxTrait(enum.Flag):
     FOLDABLE = enum.auto()
     #: The float results vary in the last digits between runtimes.
     VARIES = enum.auto()
+    #: The float results are right to the last digit of 1, not to that of small results.
+    COARSE = enum.auto()
     #: The results are continuous in the operands; an operator without this trait may round.
     CONTINUOUS = enum.auto()
     #: The result depends only on the type of the operand.
@@ -57,7 +59,8 @@ _ONNX: Final[dict[OnnxTrait, str]] = {
     _T.FOLDABLE: "Reciprocal Sqrt",
     _T.FOLDABLE | _T.COMPARES: "Mod",
     _T.FOLDABLE | _T.ARITHMETIC: "Add Div Mul Sub",
-    _T.FOLDABLE | _T.VARIES: "Erf Exp Log Pow Range Sigmoid Tanh",
+    _T.FOLDABLE | _T.VARIES: "Erf Exp Log Pow Range Tanh",
+    _T.FOLDABLE | _T.VARIES | _T.COARSE: "Sigmoid",
     _T.FOLDABLE | _T.VARIES | _T.CONTINUOUS: "Atan Cos CumSum ReduceMean ReduceProd ReduceSum Sin Tan",
     _T.FOLDABLE | _T.UNROUNDED: "Abs Neg Trilu",
     _T.FOLDABLE | _T.UNROUNDED | _T.COMPARES: "Clip Max Min",

@@ -118,9 +118,10 @@ def write_status(
         folder: The folder of the library.
         ranges: The effects on the range of 16-bit floats, by rule name.
     """
-    known = {r.name: statuses()[r.name] for r in _library_rules() if _is_recorded(r)}
+    ruleset = _library_rules()
+    known = {r.name: statuses()[r.name] for r in ruleset if _is_recorded(r)}
     known |= {v.name: record(v) for v in verification.verdicts}
-    rules = {r.name: known[r.name] for r in _library_rules() if r.name in known}  # as the files have them
+    rules = {r.name: known.pop(r.name) for r in ruleset if r.name in known} | known  # as the files have them
     for name, test in tests.items():
         rules[name] = {**rules[name], **test}
     for name, found in (ranges or {}).items():

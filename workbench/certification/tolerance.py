@@ -299,7 +299,13 @@ def is_noise(expected: object, found: object, moved: Sequence[object], *, coarse
     """Return whether two float values differ by more than rounding, where the original itself is noise.
 
     An entry of the original is noise if its movement is at least a quarter of the largest entry: no
-    comparison shows whether another value is right there. Of a coarse value, a few units of 1 are rounding.
+    comparison shows whether another value is right there.
+
+    Args:
+        expected: The value in the original.
+        found: The value in the other model.
+        moved: The value in runs of the changed original.
+        coarse: Whether a few units of 1 are rounding, see :func:`is_coarse`.
     """
     if not isinstance(expected, np.ndarray) or TensorType.of(expected).dtype not in STATED:
         return False

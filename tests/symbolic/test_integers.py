@@ -176,3 +176,11 @@ def test_a_text_can_state_an_expression():
     assert written(parsed("2*past - 1", names)) == "2*past - 1"
     for text in ("past", "past + other", "past // 2", "f(past)", "past +", "past + 1.5", "a b"):
         assert parsed(text, names) is None
+
+
+def test_an_open_condition_has_no_truth():
+    assert TRUE
+    assert not FALSE
+    for condition in (G >= 2, at_least(B, S), equal(G, H)):
+        with pytest.raises(TypeError, match="must hold at every size or at none"):
+            bool(condition)

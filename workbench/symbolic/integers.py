@@ -427,6 +427,12 @@ class Cond:
             return not inner[0]
         return any(inner) if self.head == "or" else self.head in ("and", "true") and all(inner)
 
+    def __bool__(self) -> bool:
+        """Return a truth; raise TypeError for a condition that depends on a symbol, which no branch decides."""
+        if self.head not in ("true", "false"):
+            raise TypeError(f"a condition must hold at every size or at none, got {self}")
+        return self.head == "true"
+
     def __hash__(self) -> int:
         return hash(self.text)
 

@@ -63,7 +63,7 @@ def test_one_call_does_the_whole_way(tmp_path):
     assert len(repr(result).splitlines()) <= 12
     summary = result.summary()
     for key in (
-        "original", "optimized", "cost_source", "saturation", "extraction", "nodes", "classes",
+        "cost_before", "cost_after", "cost_source", "saturation", "extraction", "e_nodes", "e_classes",
         "iterations", "stop_reason", "rules", "certificate",
     ):  # fmt: skip
         assert key in summary

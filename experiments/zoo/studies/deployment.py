@@ -449,15 +449,15 @@ def _record(
     call: Record, figures: Record, latency: Record, sizes: Record, apart: float | None, notes: list[str]
 ) -> Record:
     certificate = figures.get("certificate") or {}
-    before, after = figures.get("original"), figures.get("optimized")
+    before, after = figures.get("cost_before"), figures.get("cost_after")
     ours: Record = next((r for r in latency["rows"] if r["form"] == OURS and "speedup" in r), {})
     row = {
         "original": before,
         "optimized": after,
         "saturation": figures.get("saturation"),
         "extraction": figures.get("extraction"),
-        "nodes": figures.get("nodes"),
-        "classes": figures.get("classes"),
+        "nodes": figures.get("e_nodes"),
+        "classes": figures.get("e_classes"),
         "iter": figures.get("iterations"),
         "seconds": call["seconds"],
         "cost_source": figures.get("cost_source", ""),
@@ -661,7 +661,10 @@ def _speed(rows: pd.DataFrame, records: Sequence[Record]) -> str:
     return lines(["model", ORIGINAL, AGAIN, OURS, *rivals], said)
 
 
-_STAGES: Final = ("import", "engine", "saturation", "pricing", "extraction", "measuring", "certificate")
+#: The stages of a call; older records name the timing ``measuring``.
+_STAGES: Final = (
+    "import", "engine", "saturation", "pricing", "extraction", "measuring", "timing", "certificate",
+)  # fmt: skip
 
 
 def _calls(records: Sequence[Record]) -> str:

@@ -76,7 +76,9 @@ def ask_explain(saturation: Saturation, left: Target, right: Target) -> Explanat
     if classes[0] < 0 or classes[0] != classes[1]:
         both = f"{names[0]} and {names[1]}"
         raise TargetError(f"terms must be in one e-class to be explained, got {both} (try why_not)")
-    return _explained(examined, saturation.rules, graphs[0], graphs[1], (names[0], names[1]), classes[0])
+    return _explained(
+        examined, tuple(saturation.rules), graphs[0], graphs[1], (names[0], names[1]), classes[0]
+    )
 
 
 def _explained(
@@ -140,7 +142,7 @@ def _examined(saturation: Saturation) -> Examined:
 def _run(saturation: Saturation, more: Iterable[Rule]) -> Run:
     return Run(
         saturation.graph,
-        saturation.rules,
+        tuple(saturation.rules),
         tuple(more),
         saturation.engine.program.weights,
         saturation.stop_reason,

@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/reading-order.md").read_text(encoding="utf-8")
 
-#: At most so many lines have to be read: the page says "about eight thousand".
+#: The limit on the lines of the spine: the page says "about eight thousand".
 SPINE_LINES = 8_500
 
 

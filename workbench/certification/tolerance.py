@@ -431,7 +431,8 @@ def moved_model(
             copy = copied(node)
             copy.output[0] = _fresh(f"{coarse[0]}__coarse", taken)
             nodes.append(copy)
-            nodes += _noise(copy.output[0], coarse[0], soft[coarse[0]], constants, seed, taken, absolute=True)
+            own = seed + len(nodes)  # equal noise of two would cancel in their difference
+            nodes += _noise(copy.output[0], coarse[0], soft[coarse[0]], constants, own, taken, absolute=True)
         else:
             nodes.append(node)
         for name in node.output:

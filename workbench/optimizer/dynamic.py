@@ -102,14 +102,21 @@ class Dynamic:
         }
 
 
-def fate_of(model: Model, term: Graph, notes: tuple[str, ...] = (), **more: Any) -> Dynamic | None:
+def fate_of(
+    model: Model,
+    term: Graph,
+    notes: tuple[str, ...] = (),
+    checked: tuple[Checked, ...] = (),
+    egraph: EGraph | None = None,
+) -> Dynamic | None:
     """Return the fate of a model's symbolic dimensions, or None for a model without any.
 
     Args:
         model: The model.
         term: The result, as it was searched.
         notes: More notes for people.
-        more: The checks of the result and the e-graph.
+        checked: The checks of the result.
+        egraph: The e-graph of the search.
     """
     if not model.symbols:
         return Dynamic((), {}, model.fixed) if model.fixed else None
@@ -126,8 +133,8 @@ def fate_of(model: Model, term: Graph, notes: tuple[str, ...] = (), **more: Any)
             found.append(f"{name} is at most {most * k + c}")
         if (least := generic.facts.least.get(symbol, 1)) > 1:
             found.append(f"{name} is at least {least * k + c}")
-    more |= {"graph": term, "table": model.table}
-    return Dynamic(model.kept, model.sizes, model.fixed, notes=(*found, *notes), **more)
+    all_notes = (*found, *notes)
+    return Dynamic(model.kept, model.sizes, model.fixed, checked, all_notes, term, model.table, egraph)
 
 
 def checks_at_sizes(

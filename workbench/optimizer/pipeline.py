@@ -221,7 +221,6 @@ def _result(
     given = None if model.source is None else model
     # An original that is saved as it was given keeps every dimension open.
     unbound = candidate is None and given is not None and not model.symbols
-    more = {"checked": choice.checked, "egraph": run.egraph}
     assert run.stop is not None
     result = Optimized(
         original=model.graph,
@@ -245,7 +244,7 @@ def _result(
         coverage=model.coverage,
         offending=offending,
         measured=ranking,
-        dynamic=None if unbound else fate_of(model, term, job.notes, **more),
+        dynamic=None if unbound else fate_of(model, term, job.notes, choice.checked, run.egraph),
         given=given,
         accelerator=job.cost_model.accelerator,
         ended=choice.ended,

@@ -36,9 +36,11 @@ _log: Final = logging.getLogger("workbench.torch")
 #: What follows the rewriting.
 THENS: Final = ("inductor", "eager")
 
-#: A rewritten graph must be cheaper than the original by this part of its price: in training, whose prices guess what
-#: the gradients cost, and in evaluation.
-GAINS: Final = {True: 0.05, False: 0.005}
+#: A rewritten graph must be cheaper than the original by this part of its price.
+GAIN: Final = 0.005
+
+#: The same in training: its prices guess what the gradients cost.
+TRAINING_GAIN: Final = 0.05
 
 #: The limit on e-nodes of a small graph.
 LEAST_E_NODES: Final = 1000
@@ -243,7 +245,7 @@ def improved(source: TorchGraph, options: Options, training: bool) -> Found:
     """
     from workbench.rules.ruleset import rules_of
 
-    cost = cost_of(training, options.device)
+    cost, gain = cost_of(training, options.device), TRAINING_GAIN if training else GAIN
     rules = rules_of(options.rules)
     graph = source.graph
     sizes = source.sizes
@@ -254,13 +256,11 @@ def improved(source: TorchGraph, options: Options, training: bool) -> Found:
         repr(graph.outputs),
         cost.source,
         *map(repr, rules),
-        repr((options.growth, DEEPER, GAINS)),
+        repr((options.growth, DEEPER, gain)),
         *symbols,
     )
     try:
-        return Found(
-            *remembered("torch", given, lambda: _searched(source, rules, cost, options, GAINS[training]))
-        )
+        return Found(*remembered("torch", given, lambda: _searched(source, rules, cost, options, gain)))
     except _Unfinished as unfinished:
         return replace(Found(*unfinished.args), cut=True)
 

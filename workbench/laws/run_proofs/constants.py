@@ -38,7 +38,7 @@ class Constants:
         op, attrs, inputs = self.terms[term]
         spec = spec_of(op)
         if is_open(attrs) or not isinstance(self.types[term], TensorType):
-            raise TypeMismatch(f"{op} depends on a size, so it is no constant")
+            raise TypeMismatch(f"{op} depends on a size, so it is not a constant")
         if op == "weight":
             found = self.weights[str(attrs[0])].value()
         elif spec.evaluate is None or spec.traits & Trait.RUNTIME:

@@ -14,7 +14,7 @@ from tests.extraction.egraphs import egraph_of
 from workbench.egraph import load_json
 from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract, methods
 from workbench.extraction.exact.solve import Exact
-from workbench.extraction.problem import is_acyclic
+from workbench.extraction.problem import Terms, is_acyclic
 from workbench.extraction.reduce.dominators import must_sets
 from workbench.support import deadline as deadlines
 
@@ -198,3 +198,15 @@ def test_without_a_report_of_a_solver_the_status_stays_greedy(monkeypatch):
     solution = extract(egraph, costs, seconds=1e5)
     assert solution.status is Status.GREEDY
     assert solution.limits == {Limit.TIME}
+
+
+def test_the_end_of_a_block_around_an_extraction_leaves_it_unfinished(monkeypatch):
+    def ended(terms):
+        raise deadlines.TimeUp
+
+    egraph = egraph_of([(0, [])])
+    monkeypatch.setattr(Terms, "selection", ended)
+    extraction = Extraction(egraph, np.ones(1), "dag", seconds=1e5)
+    with pytest.raises(deadlines.TimeUp):
+        extraction.step()
+    assert extraction.solution is None

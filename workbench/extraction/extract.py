@@ -239,6 +239,8 @@ class Extraction(Stepwise):
             raise
         except TimeUp:
             self._stages.close()
+            if self._kept.best is None:
+                raise  # the end is that of a block around this one
             self._kept.prove(self._kept.bound, proved=False, endings=(Ending(Limit.TIME),))
             self._finish()
         finally:

@@ -391,7 +391,7 @@ class ProofGraph(Terms):
                     taken += len(found)
                     for one in filter(holds, found):
                         changed |= self.record(one)
-                    if taken > MATCHES:
+                    if taken > MATCHES or self.equal(goals):
                         break
             except TooManyTerms:
                 break

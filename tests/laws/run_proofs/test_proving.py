@@ -6,7 +6,10 @@ import pytest
 from onnx import helper, numpy_helper
 
 import workbench
-from workbench.laws.run_proofs import check, prove
+from workbench.graph import GraphBuilder
+from workbench.laws.run_proofs import check, prove, proving
+from workbench.laws.run_proofs.sizes import Sized
+from workbench.laws.theorems.store import rules_of
 from workbench.studies.benchmarks import benchmark
 
 QUICK = ("squeezenet", "nasrnn")
@@ -67,3 +70,35 @@ def test_what_an_import_recognises_and_drops_are_steps(tmp_path):
     assert 0 < max(found.numbers) < 6e-8
     # Both files have the gelu in parts, so that their proof does not need the law.
     assert "gelu-by-erf" not in check(given, saved, prove(result, given, saved)).laws
+
+
+def test_a_search_that_does_not_end_is_ended_by_its_limit(monkeypatch):
+    def endless(*arguments):
+        while True:
+            pass
+
+    result = workbench.optimize(benchmark("nasrnn"), cost="analytic", time=False, certify=False)
+    monkeypatch.setattr(proving, "prove_graphs", endless)
+    with pytest.raises(proving.NotProved, match=r"reached its limit of 0\.01 s \(try seconds=0\.1\)"):
+        prove(result, seconds=0.01)
+    with pytest.raises(ValueError, match="time limit must be positive, got 0"):
+        prove(result, seconds=0)
+
+
+def test_a_norm_without_a_shift_is_recognised_in_its_parts():
+    """A search near such a norm takes its definition, without which all rules were tried for minutes."""
+    b = GraphBuilder("parts")
+    scale = np.arange(1, 9, dtype="f4")
+    x, s = b.input("x", (4, 8)), b.weight(data=scale)
+    two, small = (b.weight(data=np.full((), n, "f4")) for n in (2.0, 0.125))
+    centred = b.op("sub", x, b.op("reduce_mean", x, axes=(-1,)))
+    variance = b.op("reduce_mean", b.op("pow", centred, two), axes=(-1,))
+    root = b.op("sqrt", b.op("add", variance, small))
+    parts = b.graph({"y": b.op("mul", b.op("div", centred, root), s)})
+    b = GraphBuilder("norm")
+    norm = b.graph({"y": b.op("layernorm", b.input("x", (4, 8)), b.weight(data=scale), axis=-1, eps=0.125)})
+    prover = proving.Prover(Sized.of(parts))
+    sides = [proving.Side(g, prover.enter(g)) for g in (parts, norm)]
+    near = [rule for stem in proving.NEAR for rule in rules_of(stem)]
+    proving._link(prover, near, *sides, "the norm and its parts")
+    assert prover.graph.equal([(sides[0].terms[-1], sides[1].terms[-1])])

@@ -169,7 +169,12 @@ def optimize(
         Path | None, option("FILE.html", "Write a self-contained report.", rich_help_panel="Files")
     ] = None,
     proof: Annotated[
-        Path | None, option("FILE", "Write the proof of the result, for check.", rich_help_panel="Files")
+        Path | None,
+        option(
+            "FILE",
+            "Write the proof, for check; its search ends after --seconds, too.",
+            rich_help_panel="Files",
+        ),
     ] = None,
     quiet: QuietOption = False,
     **settings: Any,

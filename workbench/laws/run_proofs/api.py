@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,6 +15,7 @@ from workbench.laws.run_proofs.checking import Accepted, NotAccepted, check_grap
 from workbench.laws.run_proofs.proof import MalformedProof, RunProof
 from workbench.laws.run_proofs.reading import read_plainly
 from workbench.laws.run_proofs.sizes import Sized
+from workbench.support.deadline import TimeUp, deadline
 
 if TYPE_CHECKING:
     from workbench.optimizer.result import Optimized
@@ -22,7 +24,12 @@ if TYPE_CHECKING:
 Readable: TypeAlias = "Graph | Source"
 
 
-def prove(result: Optimized, given: Readable | None = None, saved: Readable | None = None) -> RunProof:
+def prove(
+    result: Optimized,
+    given: Readable | None = None,
+    saved: Readable | None = None,
+    seconds: float | None = None,
+) -> RunProof:
     """Return the proof that a result is equal to its original, at every size that the original accepts.
 
     Args:
@@ -30,10 +37,25 @@ def prove(result: Optimized, given: Readable | None = None, saved: Readable | No
         given: The file that was optimised; by default the result's original, as a graph.
         saved: The file to which the result was saved; by default the result's graph. If dimensions are left open,
             both are by default the files themselves.
+        seconds: Limit on the search for the proof; by default that of the call that found the result.
 
     Raises:
         NotProved: (a ValueError) if no proof was found; the message names the part that is not connected.
     """
+    from workbench.laws.run_proofs.proving import NotProved
+
+    limit = float(result.settings["seconds"]) if seconds is None else seconds
+    if not limit > 0:
+        raise ValueError(f"the time limit must be positive, got {limit:g} (try seconds=60)")
+    try:
+        with deadline(time.perf_counter() + limit):
+            return _proof(result, given, saved)
+    except TimeUp:
+        why = f"the search reached its limit of {limit:g} s (try seconds={10 * limit:g})"
+        raise NotProved(why) from None
+
+
+def _proof(result: Optimized, given: Readable | None, saved: Readable | None) -> RunProof:
     from workbench.laws.run_proofs.proving import NotProved, prove_graphs
 
     model = result.given

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +35,7 @@ from workbench.laws.run_proofs.proof import (
     weight_digest,
 )
 from workbench.laws.run_proofs.sizes import Sized
+from workbench.laws.theorems.store import rules_of
 from workbench.ops import AttrValue, TensorType, TypeMismatch, ValueType
 from workbench.rules.literals import is_number
 from workbench.rules.pattern import App, Rule, starred, subterms
@@ -492,6 +494,14 @@ def _goals(a: Graph, first: Sequence[int], b: Graph, second: Sequence[int]) -> l
     return [(first[i], second[j]) for (_, i), (_, j) in zip(a.outputs, b.outputs, strict=True)]
 
 
+@lru_cache(maxsize=1)
+def definitions() -> tuple[Rule, ...]:
+    """Return the axioms that say what an operator is, or a norm without its scale or shift."""
+    return tuple(
+        r for r in rules_of("axioms") if "definition" in r.provenance or r.name.startswith("layernorm-")
+    )
+
+
 def _link(prover: Prover, rules: Sequence[Rule], a: Side, b: Side, what: str) -> None:
     """Connect a graph with its file: where one operator stands for several, and values that have one name."""
     goals = _goals(a.graph, a.terms, b.graph, b.terms)
@@ -534,7 +544,7 @@ def _connect(prover: Prover, rules: Sequence[Rule], one: int, other: int, a: Sid
         return whole.find(t) in both or not whole.entries[t].inputs or len(down) > MOST_BETWEEN
 
     goal = copied(one), copied(other)
-    near = [r for r in rules if Path(r.file).stem in NEAR]
+    near = [*definitions(), *(r for r in rules if Path(r.file).stem in NEAR)]
     if not (small.graph.run(near, [goal]) or small.graph.run(rules, [goal])):
         return
     up = dict(leaves)

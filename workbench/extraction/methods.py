@@ -142,11 +142,12 @@ def dag(s: Search) -> Iterator[StepKind]:
     if not problem.roots:
         yield kept.prove(0.0, proved=True)
         return
-    if s.start is not None and s.method in ("exact", "auto"):
+    proving = s.method in ("exact", "auto")
+    if proving and s.start is not None:
         yield kept.offer(s.start, StepKind.DAG)
         return
     entries = min(ENTRIES, s.memory // BYTES_PER_PAIR)
-    taken = greedy(problem, s.moment(GREEDY_TIME_SHARE), entries)
+    taken = greedy(problem, s.moment(GREEDY_TIME_SHARE), entries, once=proving)
     yield kept.offer(problem.selection(taken), StepKind.DAG)
 
 

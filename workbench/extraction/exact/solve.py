@@ -311,7 +311,7 @@ def start_of(part: Problem, incumbent: Mapping[int, int] | None, until: float) -
             return picked
         price = [0.0 if node in kept else cost for node, cost in zip(part.nodes, part.cost, strict=True)]
         found.append({c: i for c, i in enumerate(settle(part, price).choice) if i >= 0})
-    found.insert(0, part.picked(set(greedy(part, until).values())))
+    found.insert(0, part.picked(set(greedy(part, until, once=True).values())))
     whole = [picked for picked in found if part.cost_of(picked) < math.inf]
     return min(whole, key=part.cost_of, default=None)
 

@@ -19,7 +19,9 @@ TOLERANCE: Final = 1e-12
 _STRIDE: Final = 1_000_000
 
 
-def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES) -> dict[int, int]:
+def greedy(
+    problem: Problem, until: float | None = None, entries: int = ENTRIES, *, once: bool = False
+) -> dict[int, int]:
     """Return a selection (e-class → e-node) by the least cost of whole terms, counting shared parts once.
 
     Every e-class keeps the e-classes below its best candidate with their costs. Candidates are tried again
@@ -28,8 +30,14 @@ def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES)
     E-classes that are undecided when a limit is reached are chosen by tree cost. The selection is always
     complete and acyclic and never costs more than that of tree cost.
 
-    ``until`` is a deadline of ``time.perf_counter``; ``entries`` bounds the number of pairs kept. Raise
-    :class:`NoExtraction` if a root has no finite term.
+    Args:
+        problem: The problem.
+        until: A deadline of ``time.perf_counter``.
+        entries: The largest number of pairs that are kept.
+        once: Whether only the first order is tried, which suffices as the start of an exact method.
+
+    Raises:
+        NoExtraction: A root has no finite term.
     """
     tree = settle(problem, problem.cost)
     for root in problem.roots:
@@ -37,7 +45,7 @@ def greedy(problem: Problem, until: float | None = None, entries: int = ENTRIES)
             raise NoExtraction(f"root e-class {root} must have a finite term of finite cost, got none")
     plain = acyclic(problem, tree.choice, tree.best, tree)
     best, least = plain, problem.cost_of(plain)
-    for in_order in (True, False):
+    for in_order in (True,) if once else (True, False):
         choice, total = _search(problem, tree, until, entries, in_order=in_order)
         picked = acyclic(problem, choice, total, tree)
         cost = problem.cost_of(picked)

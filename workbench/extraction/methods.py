@@ -19,7 +19,7 @@ from workbench.extraction.incumbent import Incumbent
 from workbench.extraction.problem import Problem, Terms, original_selection
 from workbench.extraction.reduce.cycles import break_cycles, split
 from workbench.extraction.reduce.dual_ascent import climb
-from workbench.extraction.reduce.presolve import QUICK, REDUCTIONS, ROUNDS, Effect, presolve
+from workbench.extraction.reduce.presolve import FEW, QUICK, REDUCTIONS, ROUNDS, Effect, presolve
 from workbench.extraction.registry import OWN, TENSAT, checked_choice
 from workbench.extraction.result import DIED, Ending, Limit, Status
 from workbench.run.trace import RuleStep, StepKind
@@ -82,13 +82,15 @@ class Search:
     def reduce(self, share: float, *, once: bool = False) -> None:
         """Reduce what is left, by the reductions that suit its first size.
 
-        ``share`` is that of the remaining time; ``once`` applies only the quick reductions, each of them once.
+        ``share`` is that of the remaining time; ``once`` applies only quick reductions, each of them once, and
+        the fewer without a proof in view.
         """
+        quick = FEW if self.effort.nodes is not None else QUICK
         self.left, self.effects = presolve(
             self.left,
             self.kept.solution.cost,
             until=self.moment(share),
-            reductions=REDUCTIONS if self.before >= MIN_WHOLE_SIZE and not once else QUICK,
+            reductions=quick if once else REDUCTIONS if self.before >= MIN_WHOLE_SIZE else QUICK,
             rounds=1 if once else ROUNDS,
             earlier=self.effects,
         )

@@ -32,11 +32,18 @@ def test_the_first_commands_are_scripts_that_can_run():
         assert os.access(ROOT / name, os.X_OK)
 
 
-def test_the_example_is_short_and_runs_as_shown(tmp_path):
-    (example,) = blocks("python")
-    assert len(example.splitlines()) <= 15
+def test_the_examples_are_short_and_run_as_shown(tmp_path):
+    examples = blocks("python")
+    assert max(len(example.splitlines()) for example in examples) <= 15
+    # What the comments say of the numbers.
+    checks = "assert pulp.value(program.objective) < result.cost_after + 1e-3\n"
+    checks += "assert bert.cost() > searched.cost() > saturated.cost()"
     done = subprocess.run(
-        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", "\n".join([*examples, checks])],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert "certificate: equal" in done.stdout

@@ -59,6 +59,7 @@ def test_operators_compute_what_numpy_computes(expression):
         lambda x: x & 1,
         lambda x: np.floor(x),
         lambda x: np.add.reduce(x),
+        lambda x: [*x],
     ],
 )
 def test_what_has_no_meaning_raises(expression):

@@ -48,6 +48,7 @@ class Value(NDArrayOperatorsMixin, int):  # type: ignore[misc]  # the operators 
         return value
 
     __eq__, __ne__, __hash__ = int.__eq__, int.__ne__, int.__hash__
+    __iter__ = None  # else Python would cut by 0, 1, … and leave the slices in the builder
 
     def __reduce__(self) -> tuple[Any, ...]:
         return int, (int(self),)

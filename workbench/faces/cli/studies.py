@@ -123,7 +123,7 @@ def demo(
     time: Annotated[float, option("S", "How long to time.", min=0.001)] = 10.0,
     quiet: QuietOption = False,
 ) -> None:
-    """Optimise a real architecture with generated weights end to end: RepVGG-A0 as trained, or another."""
+    """Optimise a real architecture with generated weights end to end: RepVGG-A0 in its training form, or another."""
     import onnx
 
     from workbench.studies.benchmarks.light import demonstration
@@ -233,7 +233,7 @@ def _study(given: Path) -> Path:
     folder = Path("experiments")
     known = sorted(file.stem for file in folder.glob("*.yaml"))
     if not known:
-        return given
+        raise FileNotFoundError(f"there is no study {given} (try a file STUDY.yaml, or the folder of a clone)")
     if given.name not in known:
         raise UnknownName("study", str(given), known, also=f" (in {folder}), or a file STUDY.yaml")
     return folder / f"{given.name}.yaml"

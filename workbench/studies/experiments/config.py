@@ -136,7 +136,8 @@ def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for key in data:
         if key not in fields:
-            raise StudyError(f"unknown key '{prefix}{key}'{nearest(str(key), fields)}")
+            hint = nearest(str(key), fields) or f" (try {', '.join(fields)})"
+            raise StudyError(f"unknown key '{prefix}{key}'{hint}")
     for name, f in fields.items():
         needed = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
         if needed and name not in data:

@@ -64,6 +64,25 @@ def test_what_the_runtime_makes_of_a_model_is_equal_and_errors_in_it_are_found(t
     assert "Conv" in found.difference.a.operators
 
 
+@pytest.mark.parametrize("factor", [1.0, 1.1])
+def test_a_filter_over_sound_runs_at_more_samples_than_usual(factor):
+    # The state has a name of its own for the batch, and fits one batch alone.
+    shapes = ([("x", 1, ["batch", "samples"]), ("s", 1, ["streams", 4])], [("y", 1, None)])
+    pads = [("pads", np.array([0, 64, 0, 64]))]
+    nodes = [
+        helper.make_node("Pad", ["x", "pads"], ["p"], mode="reflect"),
+        helper.make_node("ReduceSum", ["p", "axis"], ["m"]),
+        helper.make_node("Concat", ["m", "s"], ["c"], axis=1),
+        helper.make_node("Mul", ["c", "k"], ["y"]),
+    ]
+    a, b = (
+        model(nodes, *shapes, [*pads, ("axis", np.array([1])), ("k", np.float32(k))]) for k in (1.0, factor)
+    )
+    found = certify_files(a, b)
+    assert found.equal == (factor == 1.0)
+    assert all("samples=256" in drawn or "samples=1024" in drawn for drawn in found.drawn)
+
+
 def test_another_order_of_a_sum_is_rounding_and_a_changed_entry_is_not():
     rng = np.random.default_rng(1)
     w, v = rng.standard_normal((2, 64, 64)).astype("f4")

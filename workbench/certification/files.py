@@ -160,7 +160,7 @@ class _Task:
         self.names = a.name, b.name
         self.interface: Interface = compare(a, b)
         self.near = thresholds_of(a)
-        self.bindings, self.beside = bindings(self.interface, dims, self.near)
+        self.bindings, self.large, self.beside = bindings(self.interface, dims, self.near)
         self.count, self.seed, self.runner, self.repro, self.say = draws, seed, runner, repro, say
         self.inside = inside
         self.notes: list[str] = list(self.interface.notes)
@@ -229,8 +229,10 @@ class _Task:
         results: list[dict[str, Any]] = []
         why = ""
         running = 0
-        for binding in (*self.bindings, *self.beside):
+        for binding in (*self.bindings, *self.large, *self.beside):
             if running >= BINDINGS and binding not in self.beside:
+                continue
+            if binding in self.large and any(drawn.binding in self.bindings for drawn in self.done):
                 continue
             shapes = {n: bound(self.interface.shapes.get(n), binding) for n in self.a.inputs}
             limits = index_limits_of(self.a, shapes)

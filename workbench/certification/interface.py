@@ -22,6 +22,8 @@ _SIZES: Final = {"batch": (2, 1, 3, 1, 1, 1), "space": (32, 48, 64, 224, 64, 96)
 _OTHERS: Final = (8, 5, 16, 7, 1, 64)
 #: At most this many bindings are compared; the other sizes replace those with which the original fails.
 BINDINGS: Final = 3
+#: Sizes for a model that runs at none of these: a filter over sound needs a hundred samples and more.
+_LARGE: Final = (256, 1024)
 #: Symbols are bound to sizes below this because of a threshold.
 _LARGEST_SIZE: Final = 1025
 
@@ -122,10 +124,11 @@ def _merged(ours: tuple[Dim, ...] | None, theirs: tuple[Dim, ...] | None) -> tup
 
 def bindings(
     interface: Interface, chosen: Mapping[str, int] | None, near: Iterable[float] = ()
-) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
-    """Return the bindings of the symbols to try, in order, and those at and above thresholds ``near``.
+) -> tuple[list[dict[str, int]], list[dict[str, int]], list[dict[str, int]]]:
+    """Return the bindings of the symbols to try, in order, large ones, and those at and above thresholds ``near``.
 
-    Without symbols, the first list has one empty binding. ``chosen`` fixes the sizes of symbols.
+    Without symbols, the first list has one empty binding. ``chosen`` fixes the sizes of symbols. The large ones are
+    for a model that runs at none of the first: all symbols but batches are large, or one alone is.
     Raise ValueError, with the nearest names, if one is unknown.
     """
     chosen = dict(chosen or {})
@@ -136,15 +139,22 @@ def bindings(
             among = f"; there are: {', '.join(sorted(known))}" if known else "; the model has none"
             hint = nearest(name, known, 0.3) or among
             raise ValueError(f"--dim must name a symbolic dimension, got {name!r}{hint}")
-    sizes_of = {name: _SIZES.get(_kind_of(name, interface), _OTHERS) for name in symbols}
+    kinds = {name: _kind_of(name, interface) for name in symbols}
+    sizes_of = {name: _SIZES.get(kind, _OTHERS) for name, kind in kinds.items()}
     found: list[dict[str, int]] = []
     for turn in range(len(_OTHERS)):
         binding = {name: chosen.get(name, sizes_of[name][turn]) for name in symbols} | chosen
         if binding not in found:
             found.append(binding)
+    long = [name for name, kind in kinds.items() if kind != "batch"]
+    large = [
+        {name: chosen.get(name, size if name in grown else 1) for name in symbols} | chosen
+        for grown in (long, *([name] for name in long if len(long) > 1))
+        for size in _LARGE
+    ]
     sizes = sorted({int(k) for k in near if k == int(k) and 1 <= k < _LARGEST_SIZE})[:BINDINGS]
     beside = [{name: chosen.get(name, k + by) for name in symbols} | chosen for k in sizes for by in (0, 1)]
-    return found, [b for b in beside if b not in found[:BINDINGS] and symbols]
+    return found, large if long else [], [b for b in beside if b not in found[:BINDINGS] and symbols]
 
 
 def _kind_of(name: str, interface: Interface) -> str:

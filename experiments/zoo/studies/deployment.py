@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from itertools import product
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -20,6 +20,7 @@ from workbench.studies.experiments.config import (
     check_keys,
     check_names,
     check_numbers,
+    resource,
 )
 from workbench.studies.experiments.optimisation import outcome as outcome
 from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
@@ -65,6 +66,9 @@ LIGHT: Final = "light/"
 
 #: The prefix of the names of architectures whose exported file is quantised to 8 bits.
 QUANTISED: Final = "quantised/"
+
+#: The end of a name that is a file.
+FILE: Final = ".onnx"
 
 #: Options that a method must not have, because the study itself sets them.
 _OWN: Final = ("-o", "--output", "--force", "--json", "--report", "--quiet", "-q", "--dim")
@@ -125,7 +129,8 @@ class DeploymentStudy(Study):
     """A study that optimises every model by every method as a user would: a file in, a file out.
 
     ``models`` are those of :mod:`zoo.exports`, with the prefix ``quantised/`` the same in 8
-    bits, and with the prefix ``light/`` those of :mod:`workbench.studies.benchmarks.light`. ``workbench optimize``
+    bits, and with the prefix ``light/`` those of :mod:`workbench.studies.benchmarks.light`. A name that ends with
+    ``.onnx`` is a file, or one in an installed package: ``PACKAGE/FILE.onnx``. ``workbench optimize``
     optimises the file in its own process, whose seconds and memory are recorded. Then the cleaned original,
     the files of rivals and the result run in alternation.
     """
@@ -140,7 +145,7 @@ class DeploymentStudy(Study):
 
     def __post_init__(self) -> None:
         check_given(models=self.models, methods=self.methods)
-        check_names("models", "model", self.models, known_models())
+        check_names("models", "model", [n for n in self.models if not n.endswith(FILE)], known_models())
         check_keys("methods", self.methods)
         self.check_limits(repeats=self.repeats)
 
@@ -170,27 +175,40 @@ class Order:
     method: DeploymentMethod
     timing: DeploymentTiming
     seed: int
+    file: str = ""
 
 
 def make_plan(study: DeploymentStudy, home: Path, folder: Path) -> Plan:
-    """Plan a study's runs, model by model; a study of deployment names no files, so ``home`` is unused."""
+    """Plan a study's runs, model by model; files are looked for in ``home`` and in packages."""
     blank: Record = {"device": None, "seconds": {}, "call": {}, "latency": {}}
-    return plan_apart(study, folder, deploy_one, _runs(study), blank=blank)
+    found = [*_runs(study, home)]
+    skipped = dict.fromkeys(run.absent for run, _ in found if run.absent)
+    return plan_apart(study, folder, deploy_one, found, blank=blank, skipped=skipped)
 
 
-def _runs(study: DeploymentStudy) -> Iterator[tuple[Run, Call]]:
-    for model, (name, method) in product(study.models, study.methods.items()):
+def _runs(study: DeploymentStudy, home: Path) -> Iterator[tuple[Run, Call]]:
+    for model, name in ((model, name) for model in study.models for name in study.methods):
+        method = study.methods[name]
+        file, about, absent = resource(in_package(model), home) if model.endswith(FILE) else ("", {}, "")
         for repeat, seed in repeats(study.repeats, study.seed):
             config = {
                 "study": "deployment",
-                "network": model,
+                "network": {**about, "file": model} if about else model,
                 "method": {**asdict(method), "options": list(method.options)},
                 "timing": study.timing.config(),
                 "seed": seed,
             }
-            run = Run(model, name, config, study.limit(name), seed, repeat)
+            run = Run(model, name, config, study.limit(name), seed, repeat, absent)
             columns = {"network": model, "by": "saturation", "published": False}
-            yield run, Call(Order(model, method, study.timing, seed), columns, study.grace)
+            yield run, Call(Order(model, method, study.timing, seed, file), columns, study.grace)
+
+
+def in_package(name: str) -> str:
+    """Return the path of ``PACKAGE/FILE`` in an installed package that has it, otherwise the name."""
+    package, _, rest = name.partition("/")
+    spec = find_spec(package) if package.isidentifier() else None
+    found = (Path(place, rest) for place in (spec and spec.submodule_search_locations) or ())
+    return next((str(path) for path in found if path.is_file()), name)
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
@@ -198,7 +216,7 @@ def deploy_one(order: Order) -> Record:
     """Export a model, optimise its file as a user would, time both files and return the figures."""
     with tempfile.TemporaryDirectory(prefix="workbench-deployment-") as folder:
         place = Path(folder)
-        given = model_file(order.model, place / "model.onnx", order.seed)
+        given = Path(order.file or model_file(order.model, place / "model.onnx", order.seed))
         original = cleaned(given, place / "cleaned.onnx")
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
         call, figures = _call(order, given, place)

@@ -1,10 +1,12 @@
 """What a study of deployment may ask for."""
 
+from hashlib import sha256
+
 import pytest
 
 from workbench.studies.benchmarks.light import light_names
 from workbench.studies.experiments.config import StudyError
-from workbench.studies.experiments.registry import read_study
+from workbench.studies.experiments.registry import make_plan, read_study
 from zoo.exports import architectures
 from zoo.studies.deployment import DeploymentMethod, DeploymentStudy, known_models
 
@@ -48,6 +50,21 @@ def test_a_study_is_read(tmp_path):
 def test_what_cannot_be_is_refused_with_the_key(tmp_path, change, message):
     with pytest.raises(StudyError, match=message):
         read(tmp_path, STUDY.replace(*change))
+
+
+def test_a_file_is_found_beside_the_study_and_in_packages_or_skipped(tmp_path, monkeypatch):
+    (tmp_path / "own.onnx").write_bytes(b"one")
+    (tmp_path / "packed" / "data").mkdir(parents=True)
+    (tmp_path / "packed" / "data" / "m.onnx").write_bytes(b"two")
+    monkeypatch.syspath_prepend(tmp_path)
+    names = ["own.onnx", "packed/data/m.onnx", "nowhere/m.onnx"]
+    study = read(tmp_path, STUDY.replace("lenet5, light/squeezenet", ", ".join(names)))
+    plan = make_plan(study, tmp_path, tmp_path / "results")
+    networks = {run.subject: run.config["network"] for run in plan.runs if not run.absent}
+    assert list(networks) == names[:2]
+    assert networks[names[1]] == {"file": names[1], "sha256": sha256(b"two").hexdigest()}
+    (reason,) = plan.skipped
+    assert reason.startswith("nowhere/m.onnx: ")
 
 
 def test_all_architectures_can_be_asked_for_and_the_studies_that_come_along_ask_for_them():

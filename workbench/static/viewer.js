@@ -96,7 +96,7 @@ class Viewer {
     this.label = element("div", { class: "wb-label", "aria-live": "polite" });
     const steps = this.data.steps.length ? [element("div", { class: "wb-controls" },
       button("◀", "step back", () => this.step(this.now() - 1)), button("▶", "step on", () => this.step(this.now() + 1)), this.slider), this.label] : [];
-    const table = this.data.table ? [new Table(this.data.table, (key) => this.find(key)).root] : [];
+    const table = this.data.table ? [new Table(this.data.table, (key) => (this.data.focus ? this.step(+key) : this.find(key))).root] : [];
     this.root.replaceChildren(element("div", { class: "wb-heading" }, this.data.title), controls, ...steps, legend,
       element("div", { class: "wb-panes" }, ...this.panes.map((p) => p.root)), this.told, ...table);
     this.at = -1;
@@ -153,7 +153,19 @@ class Viewer {
   step(value) {
     this.model.set("step", Math.min(this.data.steps.length - 1, Math.max(0, value)));
     this.model.save_changes();
+    if (this.data.focus) this.look();
     this.refresh();
+  }
+
+  // The box of the first value that a step of a proof speaks of comes into every pane.
+  look() {
+    this.chosen = this.cluster = null;
+    this.told.replaceChildren();
+    for (const pane of this.panes) {
+      const boxes = [...pane.boxes.values()];
+      const box = this.data.focus[this.now()].map((g) => boxes.find((b) => b.groups?.includes(g))).find((b) => b);
+      if (box) pane.centre(box.key);
+    }
   }
 
   fold() {
@@ -172,9 +184,9 @@ class Viewer {
 
   refresh() {
     const box = this.chosen && this.chosen.boxes.get(this.chosen.chosen);
-    const groups = new Set(box ? box.groups || [] : this.cluster ? [this.cluster] : []);
-    const hits = this.hits();
     const step = this.now();
+    const groups = new Set(box ? box.groups || [] : this.cluster ? [this.cluster] : this.data.focus?.[step] || []);
+    const hits = this.hits();
     this.panes.forEach((p) => p.paint(this.chosen, groups, hits, step));
     const found = hits ? this.panes.flatMap((p) => [...p.boxes.values()].filter((b) => !b.hidden && hits(b)).map((b) => [p, b])) : [];
     this.found = found;

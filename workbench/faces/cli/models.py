@@ -90,6 +90,7 @@ def check(
     result: Annotated[Path, typer.Argument(metavar="B", help="The optimised ONNX file.", show_default=False)],
     proof: Annotated[Path, typer.Argument(help="The proof that optimize wrote.", show_default=False)],
     dim: DimOption = [],  # noqa: B006
+    steps: Annotated[bool, flag("--steps", "Show the steps.")] = False,
 ) -> None:
     """Check the proof that two models are equal, without a search; exit with 1 if it is not accepted."""
     for file in (original, result, proof):
@@ -101,6 +102,8 @@ def check(
         found = checked(original, result, proof, dimensions(dim))
     except NotAccepted as error:
         stop(FAILED, f"not proved: {error}")
+    if steps:
+        show_table(found.replayed.COLUMNS, found.replayed.rows(), right=[0])
     typer.echo(f"proved: {found}")
 
 

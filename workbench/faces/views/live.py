@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from workbench.faces.views.compare import comparison_data
 from workbench.faces.views.controls import Controls
 from workbench.faces.views.egraphs import MOST_E_NODES, Known, Part, attribute_texts, egraph_data, egraph_html
-from workbench.faces.views.graphs import cost_notes, graph_pane, viewer_data
+from workbench.faces.views.graphs import Notes, cost_notes, graph_pane, viewer_data
 from workbench.faces.views.rules import table_of
 from workbench.faces.views.widgets import RuleBrowser, RunsBrowser, Stepper, Still, View, Viewer
 from workbench.run.stepper import Stepwise
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from workbench.egraph.egraph import EGraph
     from workbench.extraction.result import Solution
     from workbench.graph import Graph
+    from workbench.laws.run_proofs.checking import Accepted
     from workbench.studies.analysis.comparison import Comparison
 
 
@@ -127,7 +128,33 @@ def _alternatives(known: Known, solution: Solution) -> Callable[[str], dict[str,
     return answer
 
 
+def proof_view(accepted: Accepted) -> Viewer:
+    """Return an accepted proof as a widget: its steps between the original and the result, which mark their terms."""
+    shown = accepted.replayed
+    titles = ("original", "result")
+    panes = [
+        graph_pane(graph, Notes(groups=shown.groups(side)), title=titles[side])
+        for side, graph in enumerate(shown.graphs)
+    ]
+    rows = shown.rows()
+    steps = [f"step 0 of {len(shown.proof.steps)}: both graphs"]
+    for k in range(1, len(shown.proof.steps) + 1):
+        said = [f"{left} = {right}" for at, _, left, right in rows if at == k]
+        by = next(by for at, by, *_ in rows if at == k)
+        steps.append(f"step {k} of {len(shown.proof.steps)}, {by}: {'; '.join(said)}")
+    table = {
+        "columns": list(shown.COLUMNS),
+        "rows": [list(r) for r in rows],
+        "keys": [str(r[0]) for r in rows],
+    }
+    data = viewer_data("Proof", panes, steps=steps, focus=[[], *shown.focus()], table=table)
+    viewer = Viewer(accepted, data)
+    viewer.step = 0
+    return viewer
+
+
 _VIEWS: dict[str, Callable[..., View]] = {
+    "Accepted": proof_view,
     "Graph": graph_view,
     "Comparison": comparison_view,
     "EGraph": egraph_view,

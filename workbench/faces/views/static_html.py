@@ -21,6 +21,7 @@ from workbench.faces.views.markup import (
     table,
 )
 from workbench.faces.views.rules import rule_html, rule_set_html, rule_table_html
+from workbench.faces.views.svg import beside
 from workbench.graph.text import format_attr
 from workbench.rules.verdicts import WORST_FIRST
 from workbench.run.trace import sizes
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from workbench.graph import Graph
     from workbench.laws.explain.report import Explanation, Move, Tried, WhyNot
     from workbench.laws.proof_graph import Guard
+    from workbench.laws.run_proofs.checking import Accepted
     from workbench.laws.synthesis import Coverage, Synthesis
     from workbench.laws.verification import Verdict, Verification
     from workbench.optimizer.result import Optimized, Result
@@ -158,6 +160,16 @@ def explanation_html(explanation: Explanation) -> str:
     if not explanation.moves:
         return title + "".join(map(paragraph, _chain(explanation)))
     return title + _moves(explanation.moves)
+
+
+def proof_html(accepted: Accepted) -> str:
+    """Return an accepted proof as HTML: what it shows, both graphs, and its steps."""
+    shown = accepted.replayed
+    count = len(shown.proof.steps)
+    drawn = beside(*map(graph_svg, shown.graphs))
+    title = heading("Proof", f"{count} step{'' if count == 1 else 's'}")
+    graphs = picture(drawn, "the original on the left, the result on the right", kind="svg")
+    return title + paragraph(f"{accepted}.") + graphs + table(shown.COLUMNS, shown.rows())
 
 
 def _moves(moves: Sequence[Move]) -> str:
@@ -473,5 +485,6 @@ _FACES: dict[str, Callable[[Any], str]] = {
     "Searched": _searched,
     "WhyNot": why_not_html,
     "Explanation": explanation_html,
+    "Accepted": proof_html,
     "StoredRuns": _stored_runs,
 }

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.graph import Graph, GraphError
 from workbench.graph.weights import Weight
@@ -30,6 +30,7 @@ from workbench.laws.run_proofs.proof import (
     law_digest,
     weight_digest,
 )
+from workbench.laws.run_proofs.shown import Replayed
 from workbench.laws.run_proofs.sizes import Sized, packed
 from workbench.laws.theorems.entailment import UNAVAILABLE
 from workbench.laws.theorems.store import check_library, rules_of
@@ -38,6 +39,9 @@ from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import THEOREM, has_proof, law_of, library, proof_record, verdict_of
 from workbench.run.display import Face
 from workbench.symbolic.integers import Int
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Exceptions that mean that a step or a term is not what it says.
 FAULTS: Final = (TypeMismatch, GraphError, IndexError, KeyError, ValueError, TypeError, OverflowError)
@@ -58,7 +62,7 @@ class Accepted(Face):
     ``laws`` counts the steps by law, ``standing`` says of every law whether it is a theorem or tested. ``folded``
     are the roundings of computed constants, as parts of their largest elements, ``numbers`` those of tensors read as
     one number. ``opaque`` are the operators that both graphs keep unchanged. ``sizes`` are the sizes of symbolic
-    dimensions of which the proof speaks, in words.
+    dimensions of which the proof speaks, in words. ``replayed`` has the steps between both graphs.
     """
 
     laws: Mapping[str, int]
@@ -66,7 +70,14 @@ class Accepted(Face):
     folded: tuple[float, ...]
     numbers: tuple[float, ...]
     opaque: tuple[str, ...]
-    sizes: str = ""
+    sizes: str
+    replayed: Replayed = field(repr=False, compare=False)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the steps as a table: number, reason, and both sides, a row for each pair of equal terms."""
+        import pandas as pd
+
+        return pd.DataFrame(self.replayed.rows(), columns=self.replayed.COLUMNS)
 
     @property
     def tested(self) -> dict[str, int]:
@@ -153,7 +164,8 @@ def check_graphs(original: Sized, result: Sized, proof: RunProof) -> Accepted:
     graph = original.graph
     kept = tuple([graph.opaques[str(n.attrs[0])].op_type for n in graph.nodes if n.op == "opaque"])
     folded, numbers = tuple(checker.folded), tuple(checker.numbers)
-    return Accepted(dict(checker.used), standing, folded, numbers, kept, original.covered())
+    replayed = Replayed(proof, (original, result), tuple(map(terms.find, number)))
+    return Accepted(dict(checker.used), standing, folded, numbers, kept, original.covered(), replayed)
 
 
 def _check_words(original: Sized, values: tuple[Any, ...]) -> None:

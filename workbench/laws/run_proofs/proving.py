@@ -360,7 +360,7 @@ class EClasses:
 
 
 def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[ProofStep]:
-    """Return the steps from which the equality of pairs of terms follows by congruence, those of inner terms last.
+    """Return the steps from which the equality of pairs of terms follows by congruence, those of inner terms first.
 
     A part that two terms share is explained once, so that a proof is not longer than the graphs are deep.
     """
@@ -379,7 +379,7 @@ def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[ProofStep]
                 waiting += [(x, y) for x, y in sides if x != y]
             else:
                 found.setdefault(int(because.rule))
-    return [prover.steps[k] for k in found]
+    return [prover.steps[k] for k in reversed(found)]
 
 
 def needed(prover: Prover, steps: Sequence[ProofStep], goals: Sequence[tuple[int, int]]) -> list[ProofStep]:

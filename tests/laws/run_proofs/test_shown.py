@@ -1,0 +1,58 @@
+"""An accepted proof is looked at: as a table, as a stepper, as a static face, in a terminal."""
+
+import pytest
+
+import workbench
+from tests.browser import needs_browser, show
+from workbench.faces.views.static_html import static_html
+from workbench.laws.run_proofs import check, prove
+
+from .models import block
+
+
+@pytest.fixture(scope="module")
+def accepted():
+    result = workbench.optimize(block(), cost="analytic", time=False, certify=False)
+    return check(result.original, result.graph, prove(result))
+
+
+def test_every_step_is_a_row_of_two_terms(accepted):
+    frame = accepted.frame()
+    steps = accepted.replayed.proof.steps
+    assert frame.step.tolist() == [k for k, s in enumerate(steps, 1) for _ in s.pairs]
+    assert set(frame.by) == set(accepted.laws)
+    assert "batchnorm(conv2d(x, w5), w6, w7, w8, w9)" in [*frame.left, *frame.right]
+
+
+def test_a_step_speaks_of_values_of_both_graphs(accepted):
+    shown = accepted.replayed
+    before, after = ({*shown.groups(side).values()} for side in (0, 1))
+    assert all({*values} & before for values in shown.focus())
+    output = shown.groups(0)[shown.graphs[0].output_ids[0]]
+    assert output == shown.groups(1)[shown.graphs[1].output_ids[0]]
+    assert any(output in values for values in shown.focus())
+    assert {*shown.groups(0)} == {*range(len(shown.graphs[0].nodes))}
+    assert {*shown.groups(1)} == {*range(len(shown.graphs[1].nodes))}
+    assert before & after
+
+
+def test_the_static_face_has_both_graphs_and_all_steps(accepted):
+    html = static_html(accepted)
+    assert "every law is a theorem" in html
+    assert html.count("<tr>") == 1 + len(accepted.frame())
+    assert "the original on the left, the result on the right" in html
+
+
+@pytest.mark.browser
+@needs_browser
+def test_buttons_step_and_frame_the_terms_of_the_step(accepted, launch):
+    viewer = accepted.view()
+    state = {"data": viewer.data, "step": viewer.step, "selected": "", "answers": False}
+    page, problems = show(launch(), "viewer", state)
+    assert page.locator(".wb-related").count() == 0
+    page.click("button[aria-label='step on']")
+    assert page.locator(".wb-label").inner_text().startswith(f"step 1 of {len(viewer.data['steps']) - 1}, ")
+    assert page.locator(".wb-related").count() >= 2
+    page.locator("tbody tr").last.click()
+    assert page.evaluate("window.model.get('step')") == len(viewer.data["steps"]) - 1
+    assert not problems

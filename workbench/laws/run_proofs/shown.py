@@ -1,0 +1,95 @@
+"""An accepted proof to look at: what each step says in words, and where in both graphs its terms are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from workbench.laws.run_proofs.proof import LAW, NUMBER, GroundTerm, ProofStep, RunProof, ground_terms
+from workbench.laws.run_proofs.sizes import Sized
+from workbench.ops import spec_of
+from workbench.rules.literals import nearest_decimal
+
+if TYPE_CHECKING:
+    from workbench.graph import Graph
+
+#: Limit on the operators that are written one inside another.
+DEEPEST: Final = 3
+#: What the steps say that are no laws.
+SAID: Final = {"fold": "computed constants", NUMBER: "a tensor read as its number"}
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The terms and steps of an accepted proof between two graphs.
+
+    ``values`` has a number for every term, the nodes of both graphs first: equal terms have the same.
+    """
+
+    #: The headings of :meth:`rows`.
+    COLUMNS: ClassVar[tuple[str, ...]] = ("step", "by", "left", "right")
+
+    proof: RunProof
+    sides: tuple[Sized, Sized]
+    values: tuple[int, ...]
+
+    @property
+    def graphs(self) -> tuple[Graph, Graph]:
+        """Return the original and the result."""
+        return self.sides[0].graph, self.sides[1].graph
+
+    def groups(self, side: int) -> dict[int, str]:
+        """Return the value of every node of the original, 0, or of the result, 1, as a name."""
+        first = len(self.graphs[0].nodes)
+        found = self.values[first:][: len(self.graphs[1].nodes)] if side else self.values[:first]
+        return {i: f"value {c}" for i, c in enumerate(found)}
+
+    def focus(self) -> list[list[str]]:
+        """Return for every step the values that it speaks of: of its sides, and of what they read directly."""
+        terms = self._terms()
+        read = [
+            [i for pair in s.pairs for t in pair for i in (t, *terms[t].inputs)] for s in self.proof.steps
+        ]
+        return [[f"value {c}" for c in dict.fromkeys(self.values[i] for i in found)] for found in read]
+
+    def rows(self) -> list[tuple[int, str, str, str]]:
+        """Return every step: its number, its reason, and the terms that it makes equal, a row for each pair."""
+        terms, names = self._terms(), self._names()
+        return [
+            (k, _reason(step), _text(terms, names, a), _text(terms, names, b))
+            for k, step in enumerate(self.proof.steps, 1)
+            for a, b in step.pairs
+        ]
+
+    def _terms(self) -> list[GroundTerm]:
+        first, second = map(ground_terms, self.sides)
+        moved = [GroundTerm(t.op, t.attrs, tuple(i + len(first) for i in t.inputs)) for t in second]
+        return [*first, *moved, *self.proof.terms]
+
+    def _names(self) -> dict[int, str]:
+        """Return the names of inputs and weights by term."""
+        nodes = [n for graph in self.graphs for n in graph.nodes]
+        return {i: str(n.attrs[0]) for i, n in enumerate(nodes) if n.op in ("input", "weight")}
+
+
+def _reason(step: ProofStep) -> str:
+    rounded = f", off by {step.rounding:.1e}" if step.rounding else ""
+    return step.law if step.kind == LAW else f"{SAID[step.kind]}{rounded}"
+
+
+def _text(terms: Sequence[GroundTerm], names: dict[int, str], term: int, depth: int = DEEPEST) -> str:
+    """Return a term as text; what lies deeper than ``depth`` operators is left out."""
+    op, attrs, inputs = terms[term].op, terms[term].attrs, terms[term].inputs
+    if term in names:
+        return names[term]
+    if op == "scalar":
+        return f"{nearest_decimal(attrs[0]):g}"
+    if op in ("weight", "opaque"):
+        attrs = ()
+    own = zip(spec_of(op).attrs, attrs, strict=bool(attrs))
+    said = ", ".join(f"{a.name}={x}" for a, x in own if x != a.default)
+    head = f"{op}[{said}]" if said else op
+    if not depth and inputs:
+        return f"{head}(…)"
+    return f"{head}({', '.join(_text(terms, names, i, depth - 1) for i in inputs)})" if inputs else head

@@ -544,7 +544,7 @@ def _connect(prover: Prover, rules: Sequence[Rule], one: int, other: int, a: Sid
         return whole.find(t) in both or not whole.entries[t].inputs or len(down) > MOST_BETWEEN
 
     goal = copied(one), copied(other)
-    near = [*definitions(), *(r for r in rules if Path(r.file).stem in NEAR)]
+    near = [*(r for r in rules if Path(r.file).stem in NEAR), *definitions()]
     if not (small.graph.run(near, [goal]) or small.graph.run(rules, [goal])):
         return
     up = dict(leaves)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -34,7 +34,13 @@ class Rival:
 
 
 def rival(
-    name: str, model: ModelProto, *, seconds: float = 120.0, memory: int | None = None, seed: int = 0
+    name: str,
+    model: ModelProto,
+    *,
+    seconds: float = 120.0,
+    memory: int | None = None,
+    seed: int = 0,
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Rival:
     """Optimise a model by a rival and compare the outputs on random inputs.
 
@@ -44,6 +50,7 @@ def rival(
         seconds: Limit on the rival's time.
         memory: Limit on the rival's memory in bytes, or None.
         seed: Seed of the random inputs.
+        shapes: Shapes of inputs with open dimensions, by name; otherwise open dimensions are 1.
 
     Returns:
         The result; failures of the rival are reported in its note.
@@ -58,18 +65,27 @@ def rival(
 
     made, spent = outcome.value
     found = onnx.load_from_string(made)
-    difference, note = _judged(model, found, seed)
+    difference, note = _judged(model, found, seed, shapes)
     return Rival(name, None if note else found, version(name), spent, difference, note)
 
 
-def _judged(model: ModelProto, made: ModelProto, seed: int) -> tuple[float | None, str]:
-    """Return the difference of the outputs of two models, and the defect of the second or an empty text."""
+def _judged(
+    model: ModelProto, made: ModelProto, seed: int, shapes: Mapping[str, Sequence[int]] | None
+) -> tuple[float | None, str]:
+    """Return the difference of the outputs of two models, and the defect of the second or an empty text.
+
+    Args:
+        model: The first model.
+        made: The second model.
+        seed: Seed of the random inputs.
+        shapes: Shapes of inputs with open dimensions, by name.
+    """
     from workbench.devices.timing import random_feeds
     from workbench.frontends.runtime import session
     from workbench.studies.devices.latency import difference
 
     loaded = session(model, threads=1)
-    feeds = random_feeds(loaded, seed)
+    feeds = random_feeds(loaded, seed, shapes)
     expected = loaded.run(None, feeds)
     try:
         found = session(made, threads=1).run(None, feeds)

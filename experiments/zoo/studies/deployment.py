@@ -228,17 +228,18 @@ def deploy_one(order: Order) -> Record:
         timed: Record = {"threads": order.timing.threads[0], "titles": {}, "rows": []}
         apart: float | None = None
         notes: list[str] = []
+        shapes = shapes_of(original, (figures.get("dynamic") or {}).get("sizes") or {})
         if size_of(original) <= order.timing.up_to:
-            about, notes = _rivals(order, original, place, forms)
+            about, notes = _rivals(order, original, forms, shapes)
             rewritten = place / HAND_FILE
             if order.timing.by_hand and rewritten.exists():
                 forms[BY_HAND] = rewritten
-            timed = time_files(forms, order.timing, order.seed)
+            timed = time_files(forms, order.timing, order.seed, shapes)
             for target in order.timing.targets:
                 title, rows = time_graphs(original, made, target, order)
                 timed["titles"][target] = title
                 timed["rows"] += rows
-            apart, why = _difference(original, made, order.seed)
+            apart, why = _difference(original, made, order.seed, shapes)
             notes += [why] if why else []
         else:
             notes = [f"not timed, as its file is larger than {order.timing.up_to:g} MiB"]
@@ -332,22 +333,38 @@ def _call(order: Order, given: Path, place: Path) -> tuple[Record, Record]:
     return call, json.loads(said.read_text()) if said.exists() else {}
 
 
-def _rivals(order: Order, original: Path, place: Path, forms: dict[str, Path]) -> tuple[Record, list[str]]:
+def shapes_of(path: Path, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a file's inputs at sizes of its symbolic dimensions, by name; none without sizes."""
+    from workbench.frontends import load_model
+
+    graph = load_model(path, sizes=sizes) if sizes else None
+    return {n.attr("name"): n.type.shape for n in graph.nodes if n.op == "input"} if graph else {}
+
+
+def _rivals(
+    order: Order, original: Path, forms: dict[str, Path], shapes: Mapping[str, Sequence[int]]
+) -> tuple[Record, list[str]]:
     """Optimise the cleaned original by all rivals and add their files to ``forms``.
 
     Return version, seconds and difference by rival, and one note per rival that failed.
+
+    Args:
+        order: The settings of the run.
+        original: The file of the original.
+        forms: The files by their forms; those of rivals are written next to ours.
+        shapes: Shapes of inputs with open dimensions, by name.
     """
     import onnx
 
     about: Record = {}
     notes: list[str] = []
     for name in order.timing.rivals:
-        found = rival(name, onnx.load(original), seed=order.seed)
+        found = rival(name, onnx.load(original), seed=order.seed, shapes=shapes)
         about[name] = {"version": found.version, "seconds": found.seconds, "difference": found.difference}
         if found.model is None:
             notes.append(f"{name}: {found.note}")
             continue
-        forms[name] = place / f"{name}.onnx"
+        forms[name] = forms[OURS].with_name(f"{name}.onnx")
         onnx.save_model(found.model, forms[name])
     return about, notes
 
@@ -358,8 +375,20 @@ def size_of(path: Path) -> float:
     return sum(p.stat().st_size for p in (path, beside) if p.exists()) / _MIB
 
 
-def time_files(forms: Mapping[str, Path], timing: DeploymentTiming, seed: int) -> Record:
-    """Time files in alternation in ONNX Runtime, loaded by path, for each number of threads."""
+def time_files(
+    forms: Mapping[str, Path],
+    timing: DeploymentTiming,
+    seed: int,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Record:
+    """Time files in alternation in ONNX Runtime, loaded by path, for each number of threads.
+
+    Args:
+        forms: The files, by their forms.
+        timing: Threads and seconds.
+        seed: Seed of the random inputs.
+        shapes: Shapes of inputs with open dimensions, by name; otherwise open dimensions are 1.
+    """
     from workbench.devices.targets import OnnxRuntime
     from workbench.devices.timing import random_feeds, rounds
     from workbench.studies.devices.latency import latency_figures
@@ -377,7 +406,7 @@ def time_files(forms: Mapping[str, Path], timing: DeploymentTiming, seed: int) -
             rows.append(row)
             try:
                 loaded = load_file(path, threads)
-                feeds = random_feeds(loaded, seed) if feeds is None else feeds
+                feeds = random_feeds(loaded, seed, shapes) if feeds is None else feeds
                 loaded.run(None, feeds)
             except Exception as error:  # the runtime refuses the file, for any reason
                 row["skipped"] = one_line(error, 300)
@@ -440,17 +469,25 @@ def load_file(path: Path, threads: int = 1) -> InferenceSession:
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def _difference(original: Path, made: Path, seed: int) -> tuple[float | None, str]:
+def _difference(
+    original: Path, made: Path, seed: int, shapes: Mapping[str, Sequence[int]]
+) -> tuple[float | None, str]:
     """Return the difference of the outputs of both files, or None with the reason why it is unknown.
 
     The difference is a part of the largest output.
+
+    Args:
+        original: The file of the original.
+        made: The file of the result.
+        seed: Seed of the random inputs.
+        shapes: Shapes of inputs with open dimensions, by name.
     """
     from workbench.devices.timing import random_feeds
     from workbench.studies.devices.latency import difference
 
     try:
         first = load_file(original)
-        feeds = random_feeds(first, seed)
+        feeds = random_feeds(first, seed, shapes)
         expected = first.run(None, feeds)
         del first
         found = difference(expected, load_file(made).run(None, feeds))

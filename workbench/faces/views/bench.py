@@ -17,7 +17,7 @@ from workbench.egraph.rebuild import rebuild
 from workbench.extraction.api import extractor
 from workbench.extraction.extract import Extraction
 from workbench.extraction.result import Solution
-from workbench.faces.views.controls import Controls, button, dropdown
+from workbench.faces.views.controls import WRAPPED, Controls, button, dropdown
 from workbench.faces.views.live import live
 from workbench.faces.views.markup import paragraph
 from workbench.faces.views.static_html import static_html
@@ -84,7 +84,7 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         super().__init__(
             [
                 choices,
-                widgets.HBox([*buttons.children, self.extract_button, self.method]),
+                widgets.HBox([*buttons.children, self.extract_button, self.method], layout=WRAPPED),
                 self.status,
                 self.tabs,
             ]

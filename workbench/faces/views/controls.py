@@ -20,7 +20,7 @@ from workbench.run.stepper import Stepwise
 from workbench.saturation import Limits, Saturation
 
 #: How wide a control is, and its name within it.
-WIDE: Final = {"layout": {"width": "320px"}, "style": {"description_width": "90px"}}
+WIDE: Final = {"layout": {"width": "320px", "max_width": "100%"}, "style": {"description_width": "90px"}}
 #: A row that goes on below where the page is narrow.
 WRAPPED: Final = {"flex_flow": "row wrap"}
 #: Where the meta data of a saturation's trace keep a limit.
@@ -71,7 +71,9 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.stepper.observe(self._state, ["running", "status"])
         self.stepper.observe(lambda _: self._price(), "running")
         buttons = widgets.HBox([self.start_button, self.pause_button, self.step_button])
-        chosen, limits = (widgets.VBox(list(d.values())) for d in (self.choices, self.limits))
+        chosen, limits = (
+            widgets.VBox(list(d.values()), layout={"max_width": "100%"}) for d in (self.choices, self.limits)
+        )
         super().__init__([buttons, widgets.HBox([chosen, limits], layout=WRAPPED), self.stepper])
         self._state()
 

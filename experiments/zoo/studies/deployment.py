@@ -336,9 +336,10 @@ def _call(order: Order, given: Path, place: Path) -> tuple[Record, Record]:
 def shapes_of(path: Path, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """Return the shapes of a file's inputs at sizes of its symbolic dimensions, by name; none without sizes."""
     from workbench.frontends import load_model
+    from workbench.ops import TensorType
 
-    graph = load_model(path, sizes=sizes) if sizes else None
-    return {n.attr("name"): n.type.shape for n in graph.nodes if n.op == "input"} if graph else {}
+    inputs = [n for n in load_model(path, sizes=sizes).nodes if n.op == "input"] if sizes else []
+    return {n.attr("name"): n.type.shape for n in inputs if isinstance(n.type, TensorType)}
 
 
 def _rivals(

@@ -22,7 +22,7 @@ DOORS: Final = ("workbench", "workbench.laws", "workbench.kernels", "workbench.s
 
 
 class Topic(NamedTuple):
-    """A page of the interface: what it is about, names of ``import workbench``, and modules with more."""
+    """A page of the interface: its subject, names of ``import workbench``, and modules with more."""
 
     about: str
     first: str
@@ -125,7 +125,7 @@ def interface() -> dict[str, dict[str, Any]]:
 
 
 def interface_pages() -> dict[str, str]:
-    """Return the pages of the interface: the list of topics, a page a topic, and a page a thing."""
+    """Return the pages of the interface: the list of topics, one page per topic, and one page per thing."""
     pages = {}
     listed = []
     for title, things in interface().items():

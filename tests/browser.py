@@ -32,7 +32,7 @@ class Model {
 
 
 def chromium():
-    """Return the path of Debian's Chromium, None where there is none."""
+    """Return the path of Debian's Chromium, None if it is missing."""
     return os.environ.get("WORKBENCH_CHROMIUM") or shutil.which("chromium")
 
 

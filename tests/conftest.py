@@ -28,7 +28,7 @@ def reason_of(report):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Say why tests were skipped: one line a reason, with the number of tests."""
+    """Print why tests were skipped: one line per reason, with the number of tests."""
     reasons = Counter(map(reason_of, terminalreporter.stats.get("skipped", ())))
     if reasons:
         terminalreporter.section("skipped")

@@ -29,7 +29,7 @@ PAGES = [
     ROOT / "notebooks" / "README.md",
 ]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-#: What is counted.
+#: Countable things.
 THINGS = (
     "rules|theorems|theorem|tested|laws|operators|e-nodes|e-classes|networks|models|architectures|e-graphs|"
     "families|studies|runs|notebooks|primitives|functions|expressions|tiles"

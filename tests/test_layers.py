@@ -28,10 +28,10 @@ WINGS = (
 
 FLOORS = CORE + WINGS
 
-#: At most so many lines of Python in the core, so that one person can carry it.
+#: The largest number of lines of Python in the core, so that one person can carry it.
 CORE_LINES = 42_000
 
-#: Arrows from the core into a wing, each with its reason: what the core needs of one it asks of `support.wings`.
+#: Arrows from the core into a wing, each with its reason: the core asks `support.wings` for offers of a wing.
 UP = {
     ("optimizer.result", "studies.analysis.comparison"): "the type of Optimized.compare()",
     ("saturation.saturation", "laws.explain.report"): "the types of Saturation.explain() and why_not()",

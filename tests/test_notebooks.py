@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-#: What the tests give instead of the parameters' defaults, so that a notebook runs in seconds.
+#: Values that the tests give instead of the parameters' defaults, so that a notebook runs in seconds.
 SMALL = {
     "01-optimise-a-model": {"timing_seconds": 0.1},
     "02-watch-saturation": {"e_nodes": 3000, "iterations": 6, "compared": "0 1"},
@@ -46,7 +46,7 @@ FIGURES = {
     "14-fewer-multiplications": 2,
     "15-train-a-segformer": 1,
 }
-#: What a notebook imports that need not be installed.
+#: Modules that a notebook imports and that need not be installed.
 NEEDED = {"15-train-a-segformer": ("torch", "transformers")}
 #: The file that a notebook writes, in the folder that git ignores.
 WRITTEN = {"01-optimise-a-model": "out/optimised.onnx", "05-compare-graphs": "out/comparison.html"}

@@ -48,7 +48,7 @@ def test_the_examples_are_short_and_run_as_shown(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "certificate: equal" in done.stdout
     assert [p.name for p in tmp_path.iterdir()] == ["block.onnx"]
-    # What the text below the example says of the result.
+    # The text below the example states this of the result.
     operators = [n.op_type for n in onnx.load(tmp_path / "block.onnx").graph.node]
     assert operators == ["Conv", "Relu"]
 

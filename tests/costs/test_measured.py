@@ -1,4 +1,4 @@
-"""Costs measured on this machine: what is run, how often, and what is kept of it."""
+"""Costs measured on this machine: which operators run, how often, and which results are kept."""
 
 import contextlib
 import itertools

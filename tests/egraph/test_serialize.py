@@ -51,7 +51,7 @@ def meaning(path):
 
 
 def same_columns(one, other):
-    """Say whether two e-graphs agree in all that the format keeps."""
+    """Return whether two e-graphs agree in all that the format keeps."""
     arrays = ("child_start", "children", "eclass", "birth_rule", "birth_step")
     others = ("ops", "n_classes", "roots", "node_names", "class_names")
     return all(np.array_equal(getattr(one, a), getattr(other, a)) for a in arrays) and all(

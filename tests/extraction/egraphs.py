@@ -60,7 +60,7 @@ def solvable_egraph(seed):
 
 
 def brute_force(egraph, costs):
-    """Return the least cost of an acyclic selection, None where there is none."""
+    """Return the least cost of an acyclic selection, None without one."""
     members = egraph.members()
     best = None
     options = [m or [-1] for m in members]

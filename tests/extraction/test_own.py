@@ -1,4 +1,4 @@
-"""Extractors of the user's own: what they choose is checked, and the error says what is wrong."""
+"""Extractors of the user's own: their choice is checked, and the error names the fault."""
 
 import numpy as np
 import pytest

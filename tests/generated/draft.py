@@ -99,11 +99,11 @@ class Draft:
         self.outputs += names
 
     def near(self, symbol, *sizes):
-        """Say that the model may behave otherwise beside these sizes of a symbol."""
+        """Note that the model may behave otherwise beside these sizes of a symbol."""
         self.symbols.setdefault(symbol, set()).update(s for s in sizes if s > 0)
 
     def tie(self, symbol, *others):
-        """Say that a symbol of an input is the sum of others."""
+        """Note that a symbol of an input is the sum of others."""
         self.symbols.pop(symbol, None)
         self.ties[symbol] = others
 

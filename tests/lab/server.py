@@ -41,7 +41,7 @@ def jupyter_lab(folder, home):
         sys.executable, "-m", "jupyter", "lab", f"--ServerApp.port={port}", "--ServerApp.ip=127.0.0.1",
         "--IdentityProvider.token=", "--ServerApp.password=", "--ServerApp.disable_check_xsrf=True",
         f"--ServerApp.root_dir={folder}", "--no-browser", "--ServerApp.allow_root=True",
-        # The page's own object of the application tells what it waits for.
+        # The page's own object of the application shows what it waits for.
         "--LabApp.expose_app_in_browser=True",
         # News and updates would be asked for elsewhere.
         "--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",

@@ -1,4 +1,4 @@
-"""The exact forms of operators: bounds and degrees hold; what they compute is in the exact arithmetics."""
+"""The exact forms of operators: bounds and degrees hold; their values are in the exact arithmetics."""
 
 import numpy as np
 import pytest

@@ -139,7 +139,7 @@ MIXED = [
         for scale, zero in (((), ()), ((3, 1), (3, 1)), ((2, 1, 4), ()))
     ),
 ]  # fmt: skip
-#: ONNX operators that are not modelled, in forms of ours: the blocks of a merged kernel are padded along its
+#: ONNX operators that are not modelled, in our forms: the blocks of a merged kernel are padded along its
 #: second axis, and quantisation that ONNX Runtime has no kernel for is written out.
 OPAQUE = {"merge_gconv": {"Pad"}, "quantize": {"Round"}, "dequantize": {"Sub"}}
 EVERY = [*INSTANCES, *MIXED]

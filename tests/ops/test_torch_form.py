@@ -9,7 +9,7 @@ from workbench.ops import TensorType, TypeMismatch, operators
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-#: What the forms in torch distinguish, beside what those in ONNX do.
+#: Distinctions of the forms in torch, beside those of the forms in ONNX.
 MORE = [
     ("conv2d", {"pads": (1, 1, 1, 1), "groups": 2, "act": "relu"}, [IMAGE, (6, 2, 3, 3), (1, 6, 1, 1)]),
     ("conv2d", {"pads": (0, 2, 1, 0), "dilations": (2, 2), "act": "tanh"}, [IMAGE, (3, 4, 2, 2)]),

@@ -27,7 +27,7 @@ from workbench.studies.benchmarks import benchmark
 
 #: 300 is the property test in full; a few dozen keep CI short.
 GRAPHS = int(os.environ.get("WORKBENCH_RANDOM_GRAPHS", "24"))
-#: Priced so that rewriting pays wherever it can: what is chosen is what is tested.
+#: Priced so that rewriting pays wherever it can: the tests look at the choice.
 SETTINGS = {"e_nodes": 3000, "iterations": 6, "k_multi": 2, "settle": 1, "seconds": 300.0}
 
 

@@ -1,4 +1,4 @@
-"""The rules of branches: what they say, and the tempting wrong versions of them."""
+"""The rules of branches: their statements, and the tempting wrong versions of them."""
 
 from collections import Counter
 

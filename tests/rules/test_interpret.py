@@ -214,7 +214,7 @@ def test_equal_terms_have_one_meaning_if_they_are_remembered():
     assert bound_term(twice, algebra, made=made) == "add(relu(x) relu(x))"
     assert algebra.made == ["relu", "add"]
     assert made[twice.args[0]] == "relu(x)"
-    # What the left-hand side made is there for the right-hand side.
+    # Values that the left-hand side made are there for the right-hand side.
     assert read_term(term("sigmoid(relu(x))"), algebra, made=made) == "sigmoid(relu(x))"
     assert algebra.made == ["relu", "add", "sigmoid"]
     algebra = Text()

@@ -1,4 +1,4 @@
-"""Numbers in rules: what they match, what they make, and how the verifier judges them."""
+"""Numbers in rules: their matches, their terms, and how the verifier judges them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The laws of resizing: what they say, and the tempting wrong versions of them."""
+"""The laws of resizing: their statements, and the tempting wrong versions of them."""
 
 import numpy as np
 import pytest

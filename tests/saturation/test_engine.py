@@ -232,7 +232,7 @@ def test_a_law_that_makes_a_constant_saturates():
         assert egraph.attrs[made] == (4, dtype)
         assert egraph.types[egraph.eclass[made]] == spec_of("eye").result_type([], (4, dtype))
         assert egraph.constant_classes()[egraph.eclass[made]]
-        # The product stands in the class of its own operand: what is extracted is the operand.
+        # The product stands in the class of its own operand: the operand is extracted.
         (product,) = [i for i, op in enumerate(egraph.ops) if op == "matmul"]
         assert egraph.eclass[product] == egraph.roots[0]
         agree(graph, rebuild(graph, egraph, extract(egraph, np.ones(len(egraph))).choice), dtype)

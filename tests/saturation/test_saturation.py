@@ -262,7 +262,7 @@ def test_a_sum_of_many_convolutions_grows_by_the_same_for_each():
             sizes.append(saturation.e_nodes)
             egraph = saturation.egraph()
     assert sizes[2] - sizes[1] <= 1.5 * (sizes[1] - sizes[0])
-    assert (egraph.original >= 0).all()  # what a final law has rewritten can still be chosen
+    assert (egraph.original >= 0).all()  # terms that a final law has rewritten can still be chosen
 
 
 def test_a_final_law_and_one_of_the_last_phase():

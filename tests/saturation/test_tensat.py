@@ -142,7 +142,7 @@ def test_resnext50_equals_the_log_but_for_pairs_that_need_each_other(shared_data
 def test_nasneta_grows_by_the_rules_that_join_groups(shared_data):
     """Tensat was stopped on the way, by its scheduler: these four rules go on for fifteen iterations.
 
-    They are unsound on depthwise convolutions, and no rule set of ours by default has them.
+    They are unsound on depthwise convolutions, and none of our default rule sets has them.
     """
     joining = [f"tensat-{number}" for number in range(121, 125)]
     egraph = saturated("nasneta", shared_data, 1, joining)

@@ -1,4 +1,4 @@
-"""Weights are computed once: how rules may leave them alone, and be told where they are of use."""
+"""Weights are computed once: how rules may leave them alone, and how they learn where they are of use."""
 
 from collections import Counter
 

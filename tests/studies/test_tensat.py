@@ -1,4 +1,4 @@
-"""Tensat's program by itself: what it proves, and what becomes of a run that finds nothing."""
+"""Tensat's program by itself: its proofs, and the end of a run that finds nothing."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def test_optima_are_those_of_brute_force(method):
 
 
 def test_no_selection_of_ours_comes_first():
-    """The tree selection costs 13 where 11 are enough; only what the program finds is told."""
+    """The tree selection costs 13 when 11 are enough; only the program's own result is reported."""
     nodes = [(0, [1, 2]), (1, []), (2, []), (1, [3]), (2, [3]), (3, [])]
     egraph, costs = egraph_of(nodes), np.array([1.0, 6, 6, 0.5, 0.5, 9])
     run = Extraction(egraph, costs, "tensat")

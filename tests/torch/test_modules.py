@@ -168,7 +168,7 @@ def test_a_module_trains_as_without_the_backend(make, name, then):
     torch._dynamo.utils.counters.clear()
     torch.manual_seed(0)
     model, arguments = make(name)
-    for part in model.modules():  # other random numbers are no error
+    for part in model.modules():  # other random numbers are not an error
         if isinstance(part, torch.nn.Dropout):
             part.p = 0.0
         if hasattr(part, "drop_prob"):

@@ -310,7 +310,7 @@ def test_thirty_blocks_with_adapters():
 
 
 def test_a_biased_1x1_before_padding_leaves_a_constant_next_to_one_convolution():
-    # Zero padding does not see the bias: what it comes to is another number at the border.
+    # Zero padding does not see the bias: its sum is another number at the border.
     builder, rng = GraphBuilder(), np.random.default_rng(3)
 
     def weight(name, *shape):

@@ -59,7 +59,7 @@ class Economical(CostModel):
         missing = {id(instance) for instance in self.model.unknown(instances)}
         prices = self.model.known(instances).tolist() if missing else []
         order = sorted(zip(instances, prices, strict=False), key=lambda pair: (pair[0].op, -pair[1]))
-        self._probes = [  # what is known already is a probe too, so a second call measures none
+        self._probes = [  # a known price is a probe too, so a second call measures none
             instance
             for _, same in groupby(order, key=lambda pair: pair[0].op)
             for instance in [one for one, _ in same][:_PROBES]

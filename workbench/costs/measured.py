@@ -47,7 +47,7 @@ _LEAST: Final = 0.05
 _SCATTER: Final = 0.2
 
 #: Runs end early, after ``_ENOUGH`` milliseconds, if their interquartile range is below ``_QUIET`` times
-#: their median. If two runs took longer than ``_LONG`` milliseconds, there is no third.
+#: their median. If two runs took longer than ``_LONG`` milliseconds, a third is left out.
 _ENOUGH, _QUIET, _LONG = 2.0, 0.05, 100.0
 
 #: Whether the resolution of a thread's processor time is fine enough to time operators.

@@ -51,7 +51,7 @@ def load_json(path: str | os.PathLike[str]) -> tuple[EGraph, np.ndarray]:
     not have are ignored.
 
     Raise :class:`EGraphFormatError` if the file is not such an e-graph: it is not JSON, an id is defined
-    twice, a field is missing or has the wrong type, a child or root does not exist, there is no root, or
+    twice, a field is missing or has the wrong type, a child or root does not exist, no root is given, or
     a cost is NaN.
     """
     file = Path(path)

@@ -230,7 +230,7 @@ class Extraction(Stepwise):
         self.stop_reason = None
         self._since, known = time.perf_counter(), len(self.trace)
         try:
-            # There is no deadline until a selection is known.
+            # The deadline does not count until a selection is known.
             last = math.inf if self._kept.best is None else self._until + GRACE_SECONDS
             with collector_paused(), deadline(last):
                 next(self._stages)

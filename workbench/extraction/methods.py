@@ -25,7 +25,7 @@ from workbench.extraction.result import DIED, Ending, Limit, Status
 from workbench.run.trace import RuleStep, StepKind
 from workbench.support.processes import SOLVER_MEMORY
 
-#: ``auto`` stops when neither cost nor bound has moved by this share for so many seconds; a large problem has more
+#: ``auto`` stops when neither cost nor bound has moved by this share for this many seconds; a large problem has more
 #: for each candidate, because its first relaxation is slow.
 PROGRESS_SHARE: Final = 1e-3
 IDLE_SECONDS: Final = 5.0
@@ -35,7 +35,7 @@ GREEDY_TIME_SHARE: Final = 0.3
 PRESOLVE_TIME_SHARE: Final = 0.3
 PREPARATION_TIME_SHARE: Final = 0.1
 #: With this many candidates or more after reductions, and a part that is not small, local search runs before a
-#: solver is started. It then ends after so many seconds per candidate without an improvement.
+#: solver is started. It then ends after this many seconds per candidate without an improvement.
 MIN_LOCAL_SIZE: Final = 2_000
 LOCAL_SECONDS_PER_CANDIDATE: Final = 2e-4
 #: The least and the largest share of the remaining time for it. In between, the share is that of the candidates in

@@ -28,7 +28,7 @@ _FUNCTIONS: Final = {
 class Value(NDArrayOperatorsMixin, int):  # type: ignore[misc]  # the operators are numpy's, not those of numbers
     """The position of a node in the builder that made it; numpy's operators and functions build further nodes.
 
-    Numbers and arrays become weights of the value's element type. What has no meaning for a graph, such as
+    Numbers and arrays become weights of the value's element type. An expression without a meaning for a graph, such as
     ``x % y``, ``x < y`` or ``if x``, raises TypeError.
 
     >>> b = GraphBuilder()

@@ -747,7 +747,7 @@ def replay(terms: Terms, start: int, steps: Sequence[Step], laws: Mapping[str, R
 
     Each step is done again without the proof graph: the law is matched against the part before it, or after it if
     the law is read backwards, its other side is built there, and its conditions are evaluated. Restrictions of
-    a law to useful cases are not part of the equation that it claims. A law of several roots is no step.
+    a law to useful cases are not part of the equation that it claims. A law of several roots is not a step.
 
     Args:
         terms: The terms of which the steps speak.

@@ -211,7 +211,7 @@ def known_ints(n: OnnxNode, index: int, attr: str, what: str) -> tuple[int, ...]
 
 
 def from_end(axis: int, rank: int) -> int:
-    """Return an axis counted from the last one; raise :class:`NotModelled` if there is no such axis.
+    """Return an axis counted from the last one; raise :class:`NotModelled` if the axis does not exist.
 
     >>> from_end(1, 4), from_end(-1, 4)
     (-3, -1)

@@ -485,7 +485,7 @@ def check_polynomial(name: str, function: Function, count: int, attrs: Attrs, de
             "from whole numbers (try exact=None)"
         )
     if values.shape != line[0].shape:
-        return  # not elementwise: there is no line to follow
+        return  # not elementwise: it has no line to follow
     for _ in range(degree + 1):
         values = np.diff(values)
     if any(values):

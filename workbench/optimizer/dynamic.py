@@ -1,4 +1,4 @@
-"""The fate of symbolic dimensions: what was kept, and how a result was checked at other sizes.
+"""The fate of symbolic dimensions: which were kept, and how a result was checked at other sizes.
 
 The certificate compares a result with the original at the sizes of the prices. Here both are compared at three
 other bindings, as graphs and as the files that are given and saved.

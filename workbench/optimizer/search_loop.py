@@ -206,7 +206,7 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
     began = stages.seconds.get("extraction", 0.0)
     roofline = job if job.cost_model.analytic else replace(job, cost_model=AnalyticCost())
     cheapest = extraction_of(job)
-    with contextlib.suppress(KeyboardInterrupt):  # what was merged until then is extracted from
+    with contextlib.suppress(KeyboardInterrupt):  # the merges until then are extracted from
         cheapest = extraction_of(job, _merging_greedily(roofline, saturation, seconds / 2))
         if not job.cost_model.analytic:
             # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and

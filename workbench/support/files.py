@@ -99,7 +99,7 @@ def cache_folder() -> Path:
 
 
 def check_library(path: str | os.PathLike[str]) -> None:
-    """Raise OSError if a file is no library of this system, or was cut off: loading it would end the process."""
+    """Raise OSError if a file is not a library of this system, or was cut off: loading it would end the process."""
     with Path(path).open("rb") as file:
         head = file.read(64)
         size = os.fstat(file.fileno()).st_size

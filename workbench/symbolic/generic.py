@@ -110,7 +110,7 @@ class Generic:
         return (*self._known.values(), *self._noted)
 
     def note(self, x: Int) -> None:
-        """Note an integer that the model computes from sizes, but that is no extent."""
+        """Note an integer that the model computes from sizes, but that is not an extent."""
         if x.value is None:
             self._noted[x] = None
 

@@ -45,7 +45,7 @@ TRAINING_GAIN: Final = 0.05
 #: The limit on e-nodes of a small graph.
 LEAST_E_NODES: Final = 1000
 
-#: If something is gained within the limit on e-nodes, the search has so many times as many.
+#: If something is gained within the limit on e-nodes, the search has this many times as many.
 DEEPER: Final = 4
 
 

@@ -130,7 +130,7 @@ def arguments_of(args: object) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 @contextlib.contextmanager
 def evaluating(module: nn.Module | Any) -> Iterator[str]:
-    """Hold a module in evaluation mode, and yield the name of its class; an exported program stays as it is."""
+    """Keep a module in evaluation mode, and yield the name of its class; an exported program stays as it is."""
     parts = getattr(module, "modules", None)
     training = {m: m.training for m in parts()} if parts is not None else {}
     if training:

@@ -1,4 +1,4 @@
-"""Frozen parameters: what a rewritten torch graph computes from them alone is computed once and kept."""
+"""Frozen parameters: values that a rewritten torch graph computes from them alone are kept."""
 
 from __future__ import annotations
 
@@ -107,6 +107,6 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _stays(node: fx.Node) -> bool:
-    """Return whether a node must run in each call: it has an effect, or is no tensor."""
+    """Return whether a node must run in each call: it has an effect, or is not a tensor."""
     target: Any = node.target
     return isinstance(target, torch._ops.OpOverload) and is_effect(node)

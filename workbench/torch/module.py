@@ -19,8 +19,8 @@ def to_module(graph: Graph) -> nn.Module:
 
     Its arguments are the graph's inputs in order, and it returns a tensor, or a tuple if there are several outputs.
     A weight is a parameter of its own name (``layer.0.weight``) if it is floating-point, and a buffer otherwise, so
-    that ``state_dict()`` has the names of the model. What depends on weights alone is computed in each call, so that
-    the module can be trained. The sizes are fixed.
+    that ``state_dict()`` has the names of the model. Values that depend on weights alone are computed in each call,
+    so that the module can be trained. The sizes are fixed.
 
     Raises:
         NotExecutable: If an operator has no form in torch.

@@ -37,7 +37,7 @@ _CALLS: Final = {"div": operator.floordiv, "mod": operator.mod, "max": torch.sym
 
 
 class NotSized(ValueError):
-    """Raised when a size is no integer over symbols that torch guards."""
+    """Raised when a size is not an integer over symbols that torch guards."""
 
 
 def is_number(value: object) -> bool:

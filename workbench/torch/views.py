@@ -1,4 +1,4 @@
-"""One form for chains of reshapes, transposes and slices: what they read of the value at their beginning.
+"""One form for chains of reshapes, transposes and slices: the elements that they read of the first value.
 
 Torch modules cut heads, turn them and join them again, and what is left is often a slice or nothing. A chain is an
 array's view, as numpy and torch have them: an offset and a stride for each axis. Equal views are one value here, made

@@ -1,4 +1,4 @@
-"""Write a rewritten graph as a torch graph: what is as it was is copied, the rest is built by torch forms."""
+"""Write a rewritten graph as a torch graph: unchanged parts are copied, the rest is built by torch forms."""
 
 from __future__ import annotations
 

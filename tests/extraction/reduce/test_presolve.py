@@ -42,7 +42,7 @@ def test_every_reduction_keeps_an_optimum(reduction):
         if reduction is presolve:
             after, _ = presolve(problem, best)
         elif reduction is take_free:
-            # What is free from the start was taken when the problem was made.
+            # E-classes that are free from the start were taken when the problem was made.
             problem = pull_up_costs(problem, Knowledge())
             after = take_free(problem, Knowledge())
         else:

@@ -58,7 +58,7 @@ def test_pieces_of_other_operator_sets_are_two_files(run, files, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"", "contain no graph"), (b"\xff\xff", "not an ONNX model"), (None, "there is no file")],
+    [(b"", "contain no graph"), (b"\xff\xff", "not an ONNX model"), (None, "no such file")],
 )
 def test_what_cannot_be_read_is_2_in_one_line(run, files, content, said):
     files["same"].unlink()

@@ -103,7 +103,7 @@ def test_extents_that_do_not_fit_are_bad_input(tmp_path):
 
 def test_a_missing_file_is_named(tmp_path):
     said = " ".join(call("composite", tmp_path / "gone.composite", "--list", code=2).output.split())
-    assert "there is no file" in said
+    assert "no such file" in said
     assert "Errno" not in said
 
 

@@ -55,7 +55,7 @@ def test_wrong_usage_is_2(run, arguments):
 def test_a_missing_file_and_a_folder_are_named(run, tmp_path, command):
     assert run(command, tmp_path / "no.onnx")[::2] == (
         2,
-        f"workbench: there is no file {tmp_path / 'no.onnx'}\n",
+        f"workbench: no such file: {tmp_path / 'no.onnx'}\n",
     )
     code, _, err = run(command, tmp_path)
     assert code == 2

@@ -81,7 +81,7 @@ def test_several_stay_several_and_published_ones_are_joined(mine):
 
 
 def test_a_missing_file_is_said_plainly(mine):
-    with pytest.raises(FileNotFoundError, match=r"^there is no rules file no/such.rules$"):
+    with pytest.raises(FileNotFoundError, match=r"^no such rules file: no/such.rules$"):
         chosen_rules(["no/such.rules"])
     with pytest.raises(FileNotFoundError, match=r"repeat the option: --rules default --rules my3.rules"):
         chosen_rules(["default,my3.rules"])

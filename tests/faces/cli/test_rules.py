@@ -1,4 +1,4 @@
-"""``workbench rules``: what is in the library, by name and by pattern."""
+"""``workbench rules``: the rules of the library, by name and by pattern."""
 
 import json
 import re
@@ -91,7 +91,7 @@ def test_verify_continues_after_what_is_not_a_rule_and_names_the_line(run, laws)
             "workbench: {}, byte 0: the file ends 2 bytes before the rule does\n",
         ),
         (b"\xff\xfe\x00", 2, "", "workbench: {}, line 1: rules must be UTF-8 text, got byte 0xff\n"),
-        # What is text is read to the end: the line is rejected, and rules after it would be decided.
+        # A text is read to the end: the line is rejected, and rules after it would be decided.
         (
             b"relu(x) =",
             2,

@@ -213,7 +213,7 @@ def test_a_scheduler_that_is_not_there_is_2_before_any_work(run, tmp_path, monke
 
 def test_a_study_of_the_folder_is_found_by_its_name(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run("run", "tiny", "--dry-run")[2].strip().endswith("there is no file tiny")
+    assert run("run", "tiny", "--dry-run")[2].strip().endswith("no such file: tiny")
     (tmp_path / "experiments").mkdir()
     write_study(tmp_path / "experiments")
     code, out, _ = run("run", "tiny", "--dry-run")

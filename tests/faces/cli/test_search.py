@@ -25,7 +25,7 @@ def test_search_says_what_is_wrong(run, model, tmp_path):
     code, _, err = run("search", model, "--alpha", "0.5")
     assert code == 2
     code, _, err = run("search", tmp_path / "missing.onnx")
-    assert (code, "there is no file" in err) == (2, True)
+    assert (code, "no such file" in err) == (2, True)
     code, _, err = run("search", model, "-o", tmp_path / "a", "--json", tmp_path / "a")
     assert (code, "must be written to different files" in err) == (2, True)
     assert not (tmp_path / "a").exists()

@@ -35,4 +35,4 @@ def test_an_unknown_name_is_bad_input(run, model):
 def test_a_model_file_that_is_missing_is_not_read_as_a_term(run, model):
     code, _, err = run("why-not", model, "nowhere.onnx", "-q")
     assert code == 2
-    assert "there is no file nowhere.onnx" in err
+    assert "no such file: nowhere.onnx" in err

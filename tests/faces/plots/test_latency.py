@@ -1,4 +1,4 @@
-"""Points of speed-ups of what runs: one series a form, ours one a method, on one target."""
+"""Points of speed-ups of what runs: one series per form, ours one per method, on one target."""
 
 import math
 

@@ -108,7 +108,7 @@ def test_other_kinds_show_what_they_found(tmp_path, plan):
 def test_nothing_stored_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="no run is stored there"):
         RunReport.load(tmp_path)
-    with pytest.raises(FileNotFoundError, match="there are no tables of a study"):
+    with pytest.raises(FileNotFoundError, match="no tables of a study here"):
         StudyReport.load(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""E-graphs as scenes: what is shown, what is marked, what is stated."""
+"""E-graphs as scenes: their nodes, marks and statements."""
 
 import json
 

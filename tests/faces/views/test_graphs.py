@@ -1,4 +1,4 @@
-"""Graphs as scenes: what is drawn, what is folded, what is stated."""
+"""Graphs as scenes: their nodes, folds and statements."""
 
 import re
 import xml.etree.ElementTree as ElementTree

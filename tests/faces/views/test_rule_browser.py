@@ -1,4 +1,4 @@
-"""The rule browser's Python half: what is synchronised, and the face that survives."""
+"""The rule browser's Python half: its synchronised state, and the face that survives."""
 
 import pytest
 

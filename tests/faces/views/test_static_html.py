@@ -1,4 +1,4 @@
-"""Static faces: what a notebook shows when nothing runs."""
+"""Static faces: the view of a notebook when nothing runs."""
 
 import base64
 import html.parser

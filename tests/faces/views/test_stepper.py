@@ -1,4 +1,4 @@
-"""The stepper's Python half: what is synchronised, running in a thread, the face that survives."""
+"""The stepper's Python half: its synchronised state, running in a thread, the face that survives."""
 
 import time
 

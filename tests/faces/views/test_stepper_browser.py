@@ -94,7 +94,7 @@ def test_a_question_is_sent_and_the_same_answer_is_shown_again(browser, width):
     page, problems = show(browser, "stepper", {**state(), "answers": True, "answer": ""})
     page.set_viewport_size({"width": width, "height": 800})
     field, answer = page.get_by_label("why not"), page.locator(".wb-answer")
-    # The whole hint is readable, and the field is no wider than the page.
+    # The whole hint is readable, and the field is not wider than the page.
     hint = field.evaluate(
         "e => { const c = document.createElement('canvas').getContext('2d');"
         " c.font = getComputedStyle(e).font; return c.measureText(e.placeholder).width; }"

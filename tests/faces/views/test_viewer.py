@@ -1,4 +1,4 @@
-"""The viewer as a widget: what it holds, what it answers, what it leaves behind."""
+"""The viewer as a widget: its content, its answers, its end."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Dimensions that stay symbolic: what a model requires of them, and what is fixed."""
+"""Dimensions that stay symbolic: requirements of a model, and fixed dimensions."""
 
 import numpy as np
 import onnx

@@ -6,7 +6,7 @@ import pytest
 from tests.frontends.onnx.test_symbolic_shapes import F4, i8, written
 from tests.frontends.symbolic_models import keeps
 
-#: What a model computes from the size n as o, and the sizes on both sides of where it changes.
+#: The integer that a model computes from the size n as o, and the sizes on both sides of where it changes.
 CONDITIONS = {
     "equal": ("c = Equal(n, k) o = Where(c, a, b)", 7, (1, 7, 8)),
     "a difference as a truth": ("z = Sub(n, k) zb = Cast<to=9>(z) o = Cast<to=1>(zb)", 7, (1, 7, 8)),

@@ -1,4 +1,4 @@
-"""Kernels as operators of ONNX Runtime: what a session runs, and the libraries and runtimes that are refused."""
+"""Kernels as operators of ONNX Runtime: the runs of a session, and the libraries and runtimes that are refused."""
 
 import ctypes
 import platform

@@ -1,4 +1,4 @@
-"""Kernels of convolutions by fewer products: what they compute, at all sizes, and where they are chosen."""
+"""Kernels of convolutions by fewer products: their values at all sizes, and when they are chosen."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Reading index notation: what it means, and errors that show the place."""
+"""Reading index notation: its meaning, and errors that show the place."""
 
 import pytest
 

@@ -42,7 +42,7 @@ WRONG = """
     M3w M7w
 """
 
-#: What the rule language does not say, and why.
+#: Laws that the rule language cannot state, and why.
 INEXPRESSIBLE = {
     "A7b": "a padding value per channel: pad has one number",
     "A7c": "a padding value per channel: pad has one number",

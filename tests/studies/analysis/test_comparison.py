@@ -31,7 +31,7 @@ def test_marks_say_what_they_mean(result):
     for side, other, alone in ((c.before, after, "removed"), (c.after, before, "added")):
         for eclass, mark in zip(side.classes, side.marks, strict=True):
             assert (mark == alone) == (eclass not in other)
-    # What was kept is the same e-node on both sides.
+    # A term that was kept is the same e-node on both sides.
     kept = {i for i, m in zip(c.before.e_nodes, c.before.marks, strict=True) if m == "kept"}
     assert kept == {i for i, m in zip(c.after.e_nodes, c.after.marks, strict=True) if m == "kept"}
 

@@ -17,7 +17,7 @@ from workbench.studies.benchmarks import benchmark
 
 #: A roofline of 60 TFLOP/s and 4.8 TB/s, 3 µs a launch.
 ROOFLINE = AnalyticCost(Device("toy", 60e12, 4.8e12, 3.0, half=60e12, double=60e12, efficiency=1.0))
-#: What a second implementation found with Tensat's rules at k_multi = 1, in µs: original, tree, dag, exact.
+#: Costs that a second implementation found with Tensat's rules at k_multi = 1, in µs: original, tree, dag, exact.
 FOUND = {
     "bert": (320.8, 284.1, 284.1, 257.1),
     "nasrnn": (682.0, 501.9, 501.9, 452.6),

@@ -1,4 +1,4 @@
-"""A network without its rules, one run for all of them: what is stored, and what the tables say."""
+"""A network without its rules, one run for all of them: the stored records and the tables."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Studies are read strictly: what is wrong is named with its key, and the nearest key there is."""
+"""Studies are read strictly: an error names the wrong key and the nearest known one."""
 
 import dataclasses
 import inspect

@@ -117,7 +117,7 @@ def test_a_file_is_found_or_the_reason_said(tmp_path, monkeypatch):
     file = tmp_path / "own.rules"
     file.write_text("")
     assert find("own.rules", tmp_path) == file
-    assert find("../none.rules", tmp_path) == "../none.rules: there is no such file"
+    assert find("../none.rules", tmp_path) == "../none.rules: no such file"
     monkeypatch.delenv("ELSEWHERE", raising=False)
     assert (
         find("${ELSEWHERE}/own.rules", tmp_path)

@@ -123,7 +123,7 @@ def test_an_egraph_that_cannot_be_read_fails_all_its_runs_and_no_other(plan_of, 
     (tmp_path / "graphs" / "cycle.json").write_text("{}")
     records = list(sweep(plan, plan.runs))
     assert [r["failed"] for r in records] == [True, True, False, False]
-    assert "there is no e-graph (failed): EGraphFormatError" in records[0]["row"]["notes"]
+    assert "without an e-graph (failed): EGraphFormatError" in records[0]["row"]["notes"]
     assert records[0]["row"]["e_nodes"] is None
     write_tables(plan)
 
@@ -136,7 +136,7 @@ def test_files_that_are_not_there_are_skipped_and_said(tmp_path, monkeypatch):
     assert plan.runs == ()
     assert plan.skipped == (
         "${ELSEWHERE}/*.json: ELSEWHERE is not set in the environment",
-        "none/*.json: there is no such file",
+        "none/*.json: no such file",
     )
     write_tables(plan)
     assert "ELSEWHERE is not set" in (tmp_path / "results" / "table.md").read_text()

@@ -141,7 +141,7 @@ def test_runs_whose_files_are_not_here_are_skipped_and_said(plan_of, monkeypatch
     assert [r.name for r in plan.only(None)] == ["vgg19:ours"]
     assert plan.only("taso") == []
     monkeypatch.setenv("ELSEWHERE", "/nowhere")
-    assert plan_of(methods=rules).skipped == ("taso: ${ELSEWHERE}/graph_subst.pb: there is no such file",)
+    assert plan_of(methods=rules).skipped == ("taso: ${ELSEWHERE}/graph_subst.pb: no such file",)
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_records_of_runs_whose_files_are_not_here_stay_in_the_table(plan_of, mon
     assert here.skipped
     assert here.records() == [record]
     assert here.missing() == []
-    # What the file holds decides: another file, another run.
+    # The content of the file decides: another file, another run.
     monkeypatch.setenv("ELSEWHERE", str(library))
     (library / "own.rules").write_text("thrice: relu(relu(relu(x))) => relu(x)\n")
     assert [r.name for r in plan_of(methods=methods).missing()] == ["vgg19:own"]
@@ -168,7 +168,7 @@ def test_records_of_runs_whose_files_are_not_here_stay_in_the_table(plan_of, mon
 
 def test_costs_may_come_from_a_file_that_is_not_here(plan_of):
     plan = plan_of(more="cost: ../costs/none.parquet\n")
-    assert plan.skipped == ("../costs/none.parquet: there is no such file",)
+    assert plan.skipped == ("../costs/none.parquet: no such file",)
     assert plan.missing() == []
 
 
@@ -248,7 +248,7 @@ def test_a_network_may_be_a_model_file(tmp_path):
 
 def test_a_model_file_that_is_missing_is_skipped_and_names_differ(tmp_path):
     plan = make_plan(read_study(write_optimisation(tmp_path, networks="none.onnx")), tmp_path, tmp_path)
-    assert plan.skipped == ("none: none.onnx: there is no such file",)
+    assert plan.skipped == ("none: none.onnx: no such file",)
     assert all(run.absent for run in plan.runs)
     with pytest.raises(StudyError, match="different names"):
         read_study(write_optimisation(tmp_path, networks="a/m.onnx, b/m.onnx"))

@@ -23,6 +23,6 @@ def test_every_method_runs_on_every_network(tmp_path):
 
 def test_a_missing_file_is_named_once(tmp_path):
     found, skipped = cells(study(cost="costs.parquet"), tmp_path)
-    missing = "costs.parquet: there is no such file"
-    assert skipped == (missing, "own: own.rules: there is no such file")
+    missing = "costs.parquet: no such file"
+    assert skipped == (missing, "own: own.rules: no such file")
     assert {c.absent for c in found} == {missing}

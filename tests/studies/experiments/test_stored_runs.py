@@ -1,4 +1,4 @@
-"""Stored runs to look at: all that can be read, by study; what cannot is skipped in one line."""
+"""Stored runs to look at: all that can be read, by study; one that cannot is skipped in one line."""
 
 import json
 from pathlib import Path
@@ -72,7 +72,7 @@ def test_measured_speed_ups_are_kept_by_target_and_form(folder):
     assert browse(folder / "timed")["bert:ours"].measured == {("cpu", "ours"): 1.5}
 
 
-#: What a file that is called run.json may hold, and what is said of it.
+#: Possible content of a file that is called run.json, and the remark on it.
 BROKEN = {
     "": "unreadable JSON",
     "{": "unreadable JSON",

@@ -127,7 +127,7 @@ def test_a_measured_model_measures_what_the_result_uses():
             self.bound = graph
 
         def price(self, instances):
-            # What was not measured is thought to be cheap, a product cheapest of all.
+            # An operator that was not measured is thought to be cheap, a product cheapest of all.
             return np.array([2.0 if i in self.seen else 0.1 for i in instances])
 
         def measure(self, instances):

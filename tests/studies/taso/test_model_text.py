@@ -105,7 +105,7 @@ def test_a_file_that_is_none_is_named(tmp_path, data, message):
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no model file"):
+    with pytest.raises(FileNotFoundError, match="no such model file"):
         read_records(tmp_path / "net.model")
     with pytest.raises(IsADirectoryError, match="is a folder"):
         read_records(tmp_path)

@@ -1,4 +1,4 @@
-"""The settings of a study of branches: what is wrong is named, with the nearest there is."""
+"""The settings of a study of branches: an error names the fault and the nearest known name."""
 
 import re
 from pathlib import Path

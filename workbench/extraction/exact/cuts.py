@@ -31,8 +31,8 @@ from workbench.extraction.result import Ending, Limit
 #: The share of the time for cutting planes, and of what is left of it for each restart.
 TIME_SHARE: Final = 0.8
 RESTART_TIME_SHARE: Final = 0.8
-#: If the nodes of branch and bound are limited, there are so many relaxations of a small problem at most. Those of a
-#: larger one take time by the square of its size, and are fewer by as much.
+#: The largest number of relaxations of a small problem if the nodes of branch and bound are limited. Those of a larger
+#: one take time by the square of its size, and are fewer by as much.
 FEW_RELAXATIONS: Final = 20
 #: With more candidates left and a limit on nodes nothing is branched on: the first node alone may take minutes.
 MAX_BRANCHED: Final = 2_000

@@ -1,4 +1,4 @@
-"""Run a solver in a process of its own; what it has reported is kept if it dies or runs out of memory or time."""
+"""Run a solver in a process of its own; its last report is kept if it dies or runs out of memory or time."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ ALONE: Final = Link()
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """The answer of a solver: a selection (None if there is no better one), a bound, whether it is proved.
+    """The answer of a solver: a selection (None without a better one), a bound, whether it is proved.
 
     ``endings`` are the reasons for which it ended early.
     """

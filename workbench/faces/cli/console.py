@@ -118,7 +118,7 @@ def describe(error: BaseException) -> str:
     An error with an attribute ``on_command_line`` provides its own wording for the command line.
     """
     if isinstance(error, FileNotFoundError) and error.filename is not None:
-        return f"there is no file {error.filename}"
+        return f"no such file: {error.filename}"
     first = error.args[0] if isinstance(error, LookupError) and error.args else None
     text = first if isinstance(first, str) else getattr(error, "on_command_line", str(error))
     return " ".join(text.split()) or type(error).__name__

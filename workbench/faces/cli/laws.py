@@ -177,7 +177,7 @@ def verify(
         *(r.name for r in contents.rules),
         *(r.name for r in contents.rejected),
     }:
-        stop(BAD_INPUT, f"{file}: there is no rule {show!r}; without --show all rules are listed")
+        stop(BAD_INPUT, f"{file}: unknown rule {show!r}; without --show all rules are listed")
     # A proof for all types has no chain of axioms to show, and is sought for each rule by itself.
     effort = Effort(seconds=seconds, kernel=0.0 if show or one_by_one else KERNEL)
     with Progress(file.name, quiet=quiet) as progress:

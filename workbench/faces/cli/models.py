@@ -202,7 +202,7 @@ def _target(text: str) -> str | Graph:
     file = Path(text)
     if not file.is_file():
         if file.suffix in (".onnx", ".model"):
-            raise FileNotFoundError(f"there is no file {text}")
+            raise FileNotFoundError(f"no such file: {text}")
         return text
     from workbench.frontends import load_model
 

@@ -170,7 +170,7 @@ def with_settings(cls: type[DataclassInstance], *names: str, panel: str | None =
 def check_input(model: Path) -> None:
     """Raise FileNotFoundError if a path is missing, and IsADirectoryError if it is a folder."""
     if not model.exists():
-        raise FileNotFoundError(f"there is no file {model}")
+        raise FileNotFoundError(f"no such file: {model}")
     if model.is_dir():
         raise IsADirectoryError(f"{model} is a folder; name the file in it")
 
@@ -311,7 +311,7 @@ def _check(text: str) -> None:
         return
     several = [part.strip() for part in text.split(",")]
     hint = f" (repeat the option: {' '.join(f'--rules {part}' for part in several)})" if several[1:] else ""
-    raise FileNotFoundError(f"there is no rules file {text}{hint}")
+    raise FileNotFoundError(f"no such rules file: {text}{hint}")
 
 
 def with_composites(rules: str | list[str] | RuleSet, files: Sequence[Path]) -> Rules:

@@ -65,7 +65,7 @@ def discard_output() -> None:
 def flush_output() -> OSError | None:
     """Write what is left of the standard output; return the error if it cannot be written.
 
-    A pipe whose reader has gone away is no error.
+    A pipe whose reader has gone away is not an error.
     """
     try:
         sys.stdout.flush()

@@ -92,7 +92,7 @@ _OPEN: Final = "#F3CF80"
 
 
 def rounds_data(trace: Trace) -> pd.DataFrame:
-    """Return the cases after each round of axioms, beginning with the start; without cases there are no rows.
+    """Return the cases after each round of axioms, beginning with the start; no rows without cases.
 
     Cases were proved in rounds ``before``, are proved ``now``, or stay ``open``.
     """

@@ -63,7 +63,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """The contents of a stored run's report; without a trace there is no figure."""
+    """The contents of a stored run's report; no figure without a trace."""
 
     folder: Path
     record: dict[str, Any]
@@ -157,7 +157,7 @@ class StudyReport:
         """Return a study's report; raise FileNotFoundError if the folder has no tables."""
         home = Path(folder)
         if not (home / "table.md").is_file():
-            raise FileNotFoundError(f"{home / 'table.md'}: there are no tables of a study")
+            raise FileNotFoundError(f"{home / 'table.md'}: no tables of a study here")
         return cls(home)
 
     @property

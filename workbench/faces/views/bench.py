@@ -143,7 +143,7 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         history = self.saturation.snapshots
         self._show("e-graph", lambda: live(egraph, costs=costs, solution=solution, history=history))
         self._show("extraction", lambda: live(self.extraction))
-        self._show("comparison", lambda: live(compare(self.outcome)))  # type: ignore[arg-type]  # what it reads is there
+        self._show("comparison", lambda: live(compare(self.outcome)))  # type: ignore[arg-type]  # its parts are there
         self._show("certificate", lambda: live(certificate))
         before = float(costs[np.unique(egraph.original[egraph.original >= 0])].sum())
         gain = f"{microseconds(before)} → {microseconds(solution.cost)}, {solution.status.value} ({model.source})"

@@ -414,7 +414,7 @@ def _cluster(known: Known, c: int, size: int, loops: bool) -> Cluster:
 
 # -- table ------------------------------------------------------------------------------------------
 def class_table(known: Known, most: int = MOST_ROWS) -> tuple[tuple[str, ...], list[list[Any]]]:
-    """Return the headings and rows of the table of e-classes, the largest first; what is not known has no column."""
+    """Return the headings and rows of the table of e-classes, the largest first; an unknown figure has no column."""
     egraph, members = known.egraph, known.egraph.members()
     readers = np.bincount(egraph.children, minlength=egraph.n_classes)
     order = sorted(range(egraph.n_classes), key=lambda c: (-len(members[c]), c))[:most]

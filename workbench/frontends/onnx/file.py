@@ -262,7 +262,7 @@ def read_model(source: Source) -> ModelFile:
         )
     path = Path(source)
     if not path.exists():
-        raise FileNotFoundError(f"there is no model file {path}")
+        raise FileNotFoundError(f"no such model file {path}")
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder (try the model file in it)")
     if not path.is_file():

@@ -289,7 +289,7 @@ def _reshape(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> S
             return ()  # a computed extent that could be 0 or -1 would mean something else
     total, rest = _product(dims), _product([x for x in found if x is not None])
     if None in found:
-        # A product that is no polynomial's divisor is a quotient; the model requires it to be exact.
+        # A product that does not divide a polynomial is a quotient; the model requires it to be exact.
         free = known.facts.quotient(total, rest)
         if free is None:
             return ()

@@ -14,9 +14,9 @@ class OnnxTrait(enum.Flag):
     NONE = 0
     #: The results are random numbers, or depend on some.
     RANDOM = enum.auto()
-    #: As before, but only if the operator is told at run time that the model is in training.
+    #: As before, but only if the operator learns at run time that the model is in training.
     RANDOM_IN_TRAINING = enum.auto()
-    #: The operator runs graphs among its attributes: what they do decides what it does.
+    #: The operator runs graphs among its attributes: their effects are its effects.
     SUBGRAPHS = enum.auto()
     #: Import computes the operator if its operands are small constants: it is cheap, and has neither state
     #: nor subgraphs nor access to files.

@@ -225,7 +225,7 @@ class Writer:
         return export_activation(self, y, node.attr("act"), node.tensor)
 
     def _describe(self, i: int, before: int) -> None:
-        """Give the node that still exists its original name and documentation."""
+        """Restore the original name and documentation of the node that still exists."""
         label = self.graph.labels.get(i)
         if label is None:
             return

@@ -151,7 +151,7 @@ def _composite(name: str, graph: Graph, operands: int, by_rows: bool) -> Composi
 
 
 def _value(graph: Graph, i: int, place: IndexName | None) -> Scalar:
-    """Return the value of an element of a node at a place of the row; ``None`` if there are no rows."""
+    """Return the value of an element of a node at a place of the row; ``None`` without rows."""
     node = graph.nodes[i]
     if node.op == "input":
         return Read(node.attr("name"), True, () if place is None else (place,))

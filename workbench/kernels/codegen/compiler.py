@@ -32,7 +32,7 @@ _loaded: dict[str, ctypes.CDLL] = {}
 
 
 class CompilerMissing(RuntimeError):
-    """Raised when there is no C compiler; the message lists the places that were searched."""
+    """Raised when a C compiler is missing; the message lists the places that were searched."""
 
 
 class CompilationFailed(RuntimeError):

@@ -155,7 +155,7 @@ def _table(written: Sequence[Written]) -> str:
     return "\n".join([prelude(""), head, _RUNTIME.read_text(), *(w.declared for w in written), end])
 
 
-#: What the runtime calls: a kernel, of which other libraries do not see the name.
+#: The function that the runtime calls: a kernel, of which other libraries do not see the name.
 _HIDDEN: Final = '__attribute__((visibility("hidden")))'
 _ARGUMENTS: Final = "(const void *const *inputs, void *output, int64_t first, int64_t count, float *scratch)"
 

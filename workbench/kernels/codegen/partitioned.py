@@ -211,7 +211,7 @@ def planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[C
 class Mixed:
     """A loaded plan. ``run`` takes the inputs by name and returns the outputs by name.
 
-    ``library`` is the file of its kernels. Raise CompilerMissing if there is no C compiler, and
+    ``library`` is the file of its kernels. Raise CompilerMissing if a C compiler is missing, and
     RuntimeFailure if ONNX Runtime refuses the program.
 
     Args:

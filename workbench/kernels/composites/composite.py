@@ -114,7 +114,7 @@ def matched(
     extents: dict[str, Any],
     value: Callable[[IndexExpr], T],
 ) -> list[tuple[IndexExpr, T, str]]:
-    """Give symbolic extents their values, from axes first and then from conditions; return the other axes.
+    """Assign symbolic extents their values, from axes first and then from conditions; return the other axes.
 
     Args:
         sides: The declared extent of each axis, the given one, and the operand in words.

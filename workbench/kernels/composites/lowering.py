@@ -176,7 +176,7 @@ class _RuleArrays:
     def apply(self, function: str, operands: Sequence[_Term]) -> _Term:
         """Write an operator."""
         if function not in OPERATORS:
-            raise NoLaw(f"{self.composite.name} has no law: there is no operator {function}")
+            raise NoLaw(f"{self.composite.name} has no law: no known operator {function}")
         first = operands[0]
         if function == "div" and first.summed and operands[1].whole == product(list(first.summed[2])):
             kept, gone = self._reduced("reduce_mean", *first.summed[:2])
@@ -203,7 +203,7 @@ class _RuleArrays:
     def fold(self, function: str, x: _Term, axes: Sequence[int]) -> _Term:
         """Write a reduction in both forms."""
         if function not in ("sum", "max"):
-            raise NoLaw(f"{self.composite.name} has no law: there is no operator for {function} over an axis")
+            raise NoLaw(f"{self.composite.name} has no law: no known operator for {function} over an axis")
         places = tuple(axes)
         extents = tuple(x.dims[a] for a in places)
         dims = tuple(d for k, d in enumerate(x.dims) if k - len(x.dims) not in places)

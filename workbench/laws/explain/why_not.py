@@ -1,4 +1,4 @@
-"""Say why a graph, a term, or the right-hand side of a rule is not in an e-graph."""
+"""Find out why a graph, a term, or the right-hand side of a rule is not in an e-graph."""
 
 from __future__ import annotations
 

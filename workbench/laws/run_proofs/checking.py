@@ -81,7 +81,7 @@ class Accepted(Face):
 
     @property
     def tested(self) -> dict[str, int]:
-        """Return the laws that are no theorems, each with the number of its steps."""
+        """Return the laws that are not theorems, each with the number of its steps."""
         return {name: n for name, n in self.laws.items() if self.standing[name] != THEOREM}
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ class Accepted(Face):
         steps = sum(self.tested.values())
         names = ", ".join(f"{name} ({self.standing[name]})" for name in sorted(self.tested))
         rest = "rests" if steps == 1 else "rest"
-        return f"{said}; {_count(steps, 'step')} {rest} on laws that are no theorems: {names}"
+        return f"{said}; {_count(steps, 'step')} {rest} on laws that are not theorems: {names}"
 
     def __repr__(self) -> str:
         return f"Accepted: {self}"

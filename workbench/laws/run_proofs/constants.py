@@ -32,7 +32,7 @@ class Constants:
     _known: dict[int, np.ndarray] = field(default_factory=dict)
 
     def value(self, term: int) -> np.ndarray:
-        """Return the value of a term, in float64 if it is floating-point; raise TypeMismatch if it is no constant."""
+        """Return the value of a term, in float64 if it is floating-point; raise TypeMismatch if it varies."""
         if term in self._known:
             return self._known[term]
         op, attrs, inputs = self.terms[term]
@@ -42,7 +42,7 @@ class Constants:
         if op == "weight":
             found = self.weights[str(attrs[0])].value()
         elif spec.evaluate is None or spec.traits & Trait.RUNTIME:
-            raise TypeMismatch(f"{op} is no constant")
+            raise TypeMismatch(f"{op} is not a constant")
         else:
             named = spec.unpack(attrs)
             if op == "cast" and named["to"] not in FLOAT_DTYPES and _is_float(self.types[inputs[0]]):

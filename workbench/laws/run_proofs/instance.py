@@ -46,7 +46,7 @@ def number_of(term: App, bindings: Mapping[str, Any]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Instance(Numbers):
-    """The algebra of ground terms under a substitution; what it concludes of symbols follows from ``facts``."""
+    """The algebra of ground terms under a substitution; its conclusions about symbols follow from ``facts``."""
 
     add: Add
     types: Sequence[Any]

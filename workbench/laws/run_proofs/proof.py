@@ -105,7 +105,7 @@ class RunProof:
         except MalformedProof:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise MalformedProof(f"this is no proof of a run: {type(error).__name__}: {error}") from None
+            raise MalformedProof(f"this is not a proof of a run: {type(error).__name__}: {error}") from None
 
 
 def _written(step: ProofStep) -> dict[str, Any]:

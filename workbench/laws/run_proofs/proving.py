@@ -385,7 +385,7 @@ def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[ProofStep]
 def needed(prover: Prover, steps: Sequence[ProofStep], goals: Sequence[tuple[int, int]]) -> list[ProofStep]:
     """Return steps without those that the others make superfluous, one after another.
 
-    Proofs of so many steps and terms that this would take minutes stay as they are.
+    Proofs with too many steps and terms for this stay as they are.
     """
     entries = prover.graph.entries
     ends = [t for pair in (*goals, *(p for s in steps for p in s.pairs)) for t in pair]

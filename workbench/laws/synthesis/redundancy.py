@@ -168,7 +168,7 @@ def table(rules: Sequence[Rule], found: Mapping[str, Mapping[str, Any]]) -> str:
         f"to the other in every case of its typing, among at most {MOST_TERMS} new terms. It is kept for speed: one "
         "step instead of several, and no e-nodes in between, or a direction in which the others are not read "
         "while a graph is optimised. "
-        "*Independent* says that these bounds were not enough, not that there is no derivation. *Open* "
+        "*Independent* says that these bounds were not enough, not that a derivation is missing. *Open* "
         "rules have no generic instance, or are derived at generic instances and not at drawn ones.",
         "Each rule is judged separately: two rules may each follow from the other one, and then only one "
         "of them can be left out.",

@@ -117,7 +117,7 @@ def by_parts(left: Value, right: Value, k: object, condition: Cond) -> tuple[Val
     """
     terms = (*left, *right)
     if type(k) is not int or not 0 <= k < len(terms):
-        raise Rejected(f"parts: there is no term {k}")
+        raise Rejected(f"parts: unknown term {k}")
     others = [n for n in symbols(condition) if n[0] in "#%" and n not in terms[k].variables]
     _require(not others and not on_rest(condition), "parts", "the condition is on something else")
     halves = (*guarded(condition, (terms[k],)), *guarded(negated(condition), (terms[k],)))
@@ -142,7 +142,7 @@ def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) 
         inside = _inside(facts, t.variables, t.guards)
         _require(inside.absurd(), "empty", f"the guards of term {k} may hold")
     for k, name, *place in points:
-        _require(isinstance(k, int) and k in terms, "one-point", f"there is no term {k}")
+        _require(isinstance(k, int) and k in terms, "one-point", f"unknown term {k}")
         if len(place) == 2 and place[0] == "count":
             terms[k] = counted(terms[k], name, read_int(place[1]), facts)
         else:
@@ -164,7 +164,7 @@ def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) 
 
 def _taken(terms: dict[int, Term], k: Any) -> Term:
     """Return a term that has not been taken yet, and take it: every term is in one class, once."""
-    _require(isinstance(k, int) and not isinstance(k, bool) and k in terms, "ring", f"there is no term {k}")
+    _require(isinstance(k, int) and not isinstance(k, bool) and k in terms, "ring", f"unknown term {k}")
     return terms.pop(k)
 
 
@@ -177,7 +177,7 @@ def one_point(t: Term, name: str, place: Int, facts: Facts) -> Term:
         place: Its only value.
         facts: The conditions that hold around the sum.
     """
-    _require(name in t.variables, "one-point", f"there is no variable {name}")
+    _require(name in t.variables, "one-point", f"unknown variable {name}")
     _require(name not in symbols(place), "one-point", f"the place of {name} is itself")
     inside = _inside(facts, t.variables, t.guards)
     _require(inside.same(sym(name), place), "one-point", f"{name} may differ from {place}")
@@ -196,7 +196,7 @@ def counted(t: Term, name: str, extent: Int, facts: Facts) -> Term:
         extent: The number of its values.
         facts: The conditions that hold around the sum.
     """
-    _require(name in t.variables, "constant sum", f"there is no variable {name}")
+    _require(name in t.variables, "constant sum", f"unknown variable {name}")
     _require(name not in symbols(extent), "constant sum", f"the extent of {name} is itself")
     _require(
         all(name not in free_symbols(f) for f in t.factors), "constant sum", f"the product depends on {name}"

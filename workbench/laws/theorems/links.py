@@ -70,7 +70,7 @@ class Tree:
         found = self
         for k in place:
             if not 0 <= k < len(found.args):
-                raise NoLink(f"there is no place {list(place)}")
+                raise NoLink(f"no such place {list(place)}")
             found = found.args[k]
         return found
 

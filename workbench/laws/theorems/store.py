@@ -31,7 +31,7 @@ from workbench.support.files import write_atomic
 #: Characters of a detail that are kept.
 LONGEST_DETAIL: Final = 200
 
-#: Why there is no proof of a rule, in words, by the name of the reason.
+#: Why a rule has no proof, in words, by the name of the reason.
 REASONS: Final[Mapping[str, str]] = {
     "open": "the search ends with terms of one side that equal none of the other",
     "time": "the search ran out of time",
@@ -61,7 +61,7 @@ def chain_of(rule: Rule) -> tuple[str, ...]:
 
 
 def reason_of(rule: Rule) -> tuple[str, str]:
-    """Return the name and the detail of the reason why there is no proof, or empty texts if there is one."""
+    """Return the name and the detail of the reason why a rule has no proof, or empty texts if there is one."""
     found = proof_record(rule)
     if found is None:
         return "new", ""
@@ -69,7 +69,7 @@ def reason_of(rule: Rule) -> tuple[str, str]:
 
 
 def why_no_theorem(rule: Rule) -> str:
-    """Return in words why there is no proof of a rule for all types, or an empty text if there is one."""
+    """Return in words why a rule has no proof for all types, or an empty text if there is one."""
     why, detail = reason_of(rule)
     if not why:
         return ""

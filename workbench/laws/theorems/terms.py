@@ -91,7 +91,7 @@ _fresh = count()
 
 
 def restart(first: int = 0) -> None:
-    """Give new variables numbers from one on, so that the same definitions give the same names."""
+    """Start the numbers of new variables again, so that the same definitions give the same names."""
     global _fresh
     _fresh = count(first)
     RANGES.clear()
@@ -432,7 +432,7 @@ LAWS: Final[dict[str, Callable[..., Value | None]]] = {}
 
 #: Functions that have no value for some numbers.
 PARTIAL: Final = frozenset({"reciprocal", "sqrt", "log", "pow"})
-#: Sets of risks: what has no value for some numbers, as text, while :func:`with_risks` makes a value.
+#: Sets of risks: terms without a value for some numbers, as text, while :func:`with_risks` makes a value.
 _NOTED: Final[list[set[str]]] = []
 
 

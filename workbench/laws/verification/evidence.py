@@ -172,7 +172,7 @@ def _searched(
 
 
 def decide(settings: Settings, question: Question) -> Answer:
-    """Return the verdict on one rule, unknown after an error; raise OutOfTime if there is no time for it."""
+    """Return the verdict on one rule, unknown after an error; raise OutOfTime if the time is up."""
     began = time.perf_counter()
     with deadline.ending(settings.until):
         deadline.check()

@@ -151,7 +151,7 @@ def table(rules: dict[str, dict[str, Any]], folder: Path) -> str:
         f"{len(known)} rules: " + ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v]) + ".",
         "",
         "A *theorem* is proved for all extents and ranks, from definitions of the operators (`rules/kernel.md` says "
-        "how). *tested*: there is no such proof (the reason is given), and none of the given number of instances "
+        "how). *tested*: such a proof is missing (the reason is given), and none of the given number of instances "
         "refutes the rule in exact arithmetic. `results/library/redundancy.md` says which default rules follow from "
         "the others.",
         "",

@@ -29,7 +29,7 @@ SAME: Final = 1.0005
 class ArithmeticCost(CostModel):
     """A cost model that prices the multiplications and additions of products at a machine's peak, and nothing else.
 
-    Whatever else an operator does may run inside a product's kernel. What a convolution multiplies by its padding
+    Whatever else an operator does may run inside a product's kernel. A product of a convolution with its padding
     does not count, and neither does anything in narrow floats or integers, of which the peak is not known.
     """
 

@@ -86,8 +86,8 @@ def runtime_options(
 ) -> RuntimeOptions:
     """Measure the options of ONNX Runtime for a model file, and return the fastest that beat the defaults.
 
-    Every choice runs in alternation with the defaults. What is faster beyond the noise is joined, and the joined
-    options are measured anew beside the best one alone.
+    Every choice runs in alternation with the defaults. Choices that are faster beyond the noise are joined, and
+    the joined options are measured anew beside the best one alone.
 
     Args:
         model: The file.

@@ -295,7 +295,7 @@ def merge(results: Sequence[Results]) -> Results:
     Raise :class:`~workbench.studies.devices.spec_io.ExchangeError` if they do not belong together.
     """
     if not results:
-        raise ExchangeError("there are no results to record")
+        raise ExchangeError("no results to record")
     first = results[0]
     merged = Results(dict(first.device), dict(first.protocol))
     for part in results:

@@ -57,7 +57,7 @@ def find(text: str, home: Path) -> Path | str:
     if name is not None:
         return f"{text}: {name} is not set in the environment"
     file = home / filled(text)
-    return file if file.is_file() else f"{text}: there is no such file"
+    return file if file.is_file() else f"{text}: no such file"
 
 
 def sha256(file: Path) -> str:

@@ -162,7 +162,7 @@ def _instances(wanted: Instances, home: Path) -> tuple[list[Instance], list[str]
         # Path.glob does not accept absolute patterns.
         files = sorted(Path(file) for file in glob.glob(str(home / filled(pattern)), recursive=True))  # noqa: PTH207
         if not files:
-            skipped.append(f"{pattern}: there is no such file")
+            skipped.append(f"{pattern}: no such file")
         for file in files:
             name = f"{file.resolve().parent.name}/{file.name.removesuffix('.gz').removesuffix('.json')}"
             if name in found and found[name].file != file:
@@ -196,7 +196,7 @@ class ExtractionWork:
             limit = PREPARATION + float(instance.origin.get("seconds", 0.0))
             ((_, prepared),) = run_jobs([Job(subject, prepare, instance, limit, self.study.seed)])
             if prepared.status != "done":
-                why = f"there is no e-graph ({prepared.status}): {prepared.note}"
+                why = f"without an e-graph ({prepared.status}): {prepared.note}"
                 yield [Task(run, None, why) for run in group]
                 continue
             pickled, known = prepared.value

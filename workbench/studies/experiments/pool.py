@@ -56,7 +56,7 @@ PATIENCE: Final = 20.0
 
 
 class ClusterMissing(ConnectionError):
-    """Raised when there is no usable Dask cluster; the message explains how to start one."""
+    """Raised when no Dask cluster is usable; the message explains how to start one."""
 
 
 @contextlib.contextmanager

@@ -177,7 +177,7 @@ def _read_file(file: Path) -> pd.DataFrame:
     import pandas as pd
 
     if not file.is_file():
-        raise FileNotFoundError(f"{file}: there is no such file")
+        raise FileNotFoundError(f"{file}: no such file")
     try:
         if file.suffix == ".parquet":
             require("pyarrow", "parquet")

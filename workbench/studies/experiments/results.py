@@ -70,7 +70,7 @@ def load(path: str | os.PathLike[str]) -> pd.DataFrame:
     The folder may belong to a single run, a study or several studies. The columns are those of
     :data:`workbench.studies.experiments.records.COLUMNS` (the first eight are Tensat's) and ``OPTIONAL``
     there, then those of :data:`MORE`; ``speedup`` is in percent. Networks are in the order of the papers. Raise
-    FileNotFoundError if there is no run, and ValueError if a record cannot be read.
+    FileNotFoundError if no run is stored, and ValueError if a record cannot be read.
     """
     return _ordered(frame_of(row_of(record) | {"folder": record["folder"]} for record in records(path)))
 
@@ -78,7 +78,7 @@ def load(path: str | os.PathLike[str]) -> pd.DataFrame:
 def records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """Return the records of the runs below a folder, each with its ``folder``.
 
-    Raise FileNotFoundError if there is no run.
+    Raise FileNotFoundError if no run is stored.
     """
     root = Path(path)
     files = [root] if root.name == RECORD and root.is_file() else sorted(root.rglob(RECORD))
@@ -152,7 +152,7 @@ def latency(path: str | os.PathLike[str]) -> pd.DataFrame:
     ``median``, ``low`` and ``high`` (the quartiles) are in µs. ``speedup`` is relative to the original on the
     same target, the median of the rounds' ratios; ``speedup_low`` and ``speedup_high`` are its 95 %
     interval. ``skipped`` is the reason for a row without timings; ``version`` is the version of a rival.
-    Raise FileNotFoundError if there is no run.
+    Raise FileNotFoundError if no run is stored.
     """
     return _in_order(latency_frame(records(path)), ["network", "method", "repeat"])
 

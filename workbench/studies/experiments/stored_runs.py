@@ -89,7 +89,7 @@ class StoredRuns(Face):
         if len(found) == 1:
             return found[0]
         if not found:
-            raise KeyError(f"there is no run called {name!r} in {self.folder}")
+            raise KeyError(f"no run called {name!r} in {self.folder}")
         raise KeyError(f"{name!r} must name one run, got {', '.join(f'{r.study}/{r.name}' for r in found)}")
 
     @property
@@ -106,7 +106,7 @@ class StoredRuns(Face):
         """Return the runs of some studies; raise LookupError if a study has no run here."""
         for name in studies:
             if name not in self.studies:
-                raise LookupError(f"there is no study called {name!r}; there are: {', '.join(self.studies)}")
+                raise LookupError(f"no study called {name!r}; there are: {', '.join(self.studies)}")
         return StoredRuns(self.folder, tuple(r for r in self.runs if r.study in studies), self.skipped)
 
     def frame(self) -> pd.DataFrame:

@@ -51,7 +51,7 @@ MODES: Final = Table(
 
 
 def mode_of(name: str) -> Mode:
-    """Return a mode; raise UnknownName with the nearest name if there is no such mode."""
+    """Return a mode; raise UnknownName with the nearest name if the name is unknown."""
     return MODES[name]
 
 

@@ -62,7 +62,7 @@ def read_records(path: str | os.PathLike[str]) -> list[Record]:
     """
     file = Path(path)
     if not file.exists():
-        raise FileNotFoundError(f"there is no model file {file}")
+        raise FileNotFoundError(f"no such model file {file}")
     if file.is_dir():
         raise IsADirectoryError(f"{file} is a folder (try the model file in it)")
     if not file.is_file():

@@ -7,7 +7,7 @@ from workbench.laws.verification.instances.nondeterminism import Enumeration, Ra
 
 
 def walk(decide):
-    """Return what a function that decides gives under every sequence of decisions; None where it fails."""
+    """Return what a function that decides gives under every sequence of decisions; None if it fails."""
     choices, found = Enumeration(), []
     while True:
         try:
@@ -45,7 +45,7 @@ def test_a_shorter_run_forgets_the_decisions_of_a_longer_one():
     def decide(choices):
         return [choices.pick((0, 1)) for _ in range(next(lengths))]
 
-    # The second run stops early: what the first decided below counts no more.
+    # The second run stops early: decisions of the first below it no longer count.
     assert walk(decide) == [[0, 0, 0], [0], [1]]
 
 

@@ -30,7 +30,7 @@ def law(text):
 
 
 def spaces(rule, menu):
-    """Yield the family of instances of every sequence of decisions; None where one leads nowhere."""
+    """Yield the family of instances of every sequence of decisions; None if one leads nowhere."""
     walk = Enumeration()
     while True:
         try:
@@ -90,7 +90,7 @@ def test_every_instance_of_the_library_is_well_typed_on_both_sides(part):
             continue
         assert found, rule
         for instance in found:
-            assert Ground().add(instance), rule  # raises where a type does not fit
+            assert Ground().add(instance), rule  # raises if a type does not fit
 
 
 def test_extents_ranks_and_attributes_of_a_sum_of_convolutions_fit():
@@ -108,7 +108,7 @@ def test_extents_ranks_and_attributes_of_a_sum_of_convolutions_fit():
 
 
 def test_a_forced_broadcast_is_found_without_a_decision():
-    # The right-hand side has a bias, which is [1, O, 1, 1]: how it broadcasts on the left is no choice.
+    # The right-hand side has a bias, which is [1, O, 1, 1]: its broadcast on the left is not a choice.
     rule = law("add(conv2d[c, act=none](x, w), b) => conv2d[c, act=none](x, w, b)")
     menu = Menu()
     for seed in range(20):

@@ -326,7 +326,7 @@ class System:
         return known
 
     def complete(self, values: Mapping[int, int]) -> dict[int, int] | None:
-        """Return the values of all unknowns from those of the free ones, or None if there is no solution."""
+        """Return the values of all unknowns from those of the free ones, or None without a solution."""
         if self._plan is None:
             self.check()
             self._plan = self._ordered()

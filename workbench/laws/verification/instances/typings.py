@@ -176,7 +176,7 @@ class SpaceTyping:
         return product
 
     def broadcast(self, x: SpaceType, y: SpaceType, keep: int = 0) -> SpaceType:
-        # Which operand broadcasts is decided when everything else is known: often there is no choice left.
+        # Which operand broadcasts is decided when everything else is known: often one choice is left.
         axes = self.axes - keep
         rank = self.system.fresh("a rank", "rank", self.axes)
         dims = tuple(self.system.fresh("a broadcast extent", "extent") for _ in range(axes))

@@ -222,7 +222,7 @@ class _Search:
         return retyped(replace(instance, rule=self.rule), self.rng) if self.converts else instance
 
     def at_corners(self, corners: Sequence[Corner], go_on: int) -> None:
-        """Evaluate instances at corners, as long as there is no counterexample."""
+        """Evaluate instances at corners, until a counterexample is found."""
         for corner in corners:
             if self.found.counterexample is not None:
                 return

@@ -13,7 +13,6 @@ from workbench.extraction.exact.highs import solve_highs
 from workbench.extraction.exact.types import Job, Link
 from workbench.extraction.greedy.dag import greedy
 from workbench.extraction.reduce.dominators import must_sets
-from workbench.extraction.result import Limit
 
 
 def started(problem):
@@ -100,18 +99,6 @@ def test_with_a_limit_on_nodes_no_share_of_the_time_decides_about_any_problem(mo
         return told
 
     assert reports(0.0) == reports(1.0)
-
-
-def test_a_quick_extraction_does_not_branch_on_a_large_rest(monkeypatch):
-    monkeypatch.setattr(cuts, "MAX_BRANCHED", 0)
-    monkeypatch.setattr(cuts, "ROOT_ASCENTS", 2)
-    monkeypatch.setattr(cuts, "FEW_RELAXATIONS", 0)
-    problem = shared(0)
-    found = solve_by_cuts(Job(problem, must_sets(problem), started(problem), 1e4), nodes=1)
-    assert [ending.limit for ending in found.endings] == [Limit.NODES]
-    assert not found.proved
-    least = solve_by_cuts(Job(problem, must_sets(problem), started(problem), 1e4)).bound
-    assert 0.0 < found.bound <= least <= problem.cost_of(found.picked)
 
 
 def test_without_time_the_start_and_a_valid_bound_remain():

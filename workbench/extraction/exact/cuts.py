@@ -26,7 +26,6 @@ from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.dominators import Must, must_sets
 from workbench.extraction.reduce.dual_ascent import Ascent, Layout, ascend
 from workbench.extraction.reduce.presolve import REDUCTIONS, presolve, pull_up, pull_up_costs
-from workbench.extraction.result import Ending, Limit
 
 #: The share of the time for cutting planes, and of what is left of it for each restart.
 TIME_SHARE: Final = 0.8
@@ -34,8 +33,6 @@ RESTART_TIME_SHARE: Final = 0.8
 #: The largest number of relaxations of a small problem if the nodes of branch and bound are limited. Those of a larger
 #: one take time by the square of its size, and are fewer by as much.
 FEW_RELAXATIONS: Final = 20
-#: With more candidates left and a limit on nodes nothing is branched on: the first node alone may take minutes.
-MAX_BRANCHED: Final = 2_000
 #: Cutting planes restart if at most this share of the candidates is left.
 RESTART_SHRINK: Final = 0.9
 MAX_RESTARTS: Final = 40
@@ -250,9 +247,6 @@ def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: in
             best.offer(_whole(job.problem, part, {}))
             return Solved(best.picked, best.cost, proved=True)
         must = must_sets(part, last)
-
-    if nodes is not None and len(part.nodes) > MAX_BRANCHED:
-        return Solved(best.picked, best.bound, proved=False, endings=(Ending(Limit.NODES),))
 
     def report(picked: Mapping[int, int] | None, bound: float, formulas: int) -> None:
         best.formulas = formulas

@@ -114,7 +114,7 @@ def write_status(
 
     Args:
         verification: The verdicts on rules.
-        tests: The records of rules that are no theorems, by name.
+        tests: The records of rules that are not theorems, by name.
         folder: The folder of the library.
         ranges: The effects on the range of 16-bit floats, by rule name.
     """

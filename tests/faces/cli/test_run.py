@@ -213,7 +213,7 @@ def test_a_scheduler_that_is_not_there_is_2_before_any_work(run, tmp_path, monke
 
 def test_a_study_of_the_folder_is_found_by_its_name(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert run("run", "tiny", "--dry-run")[2].strip().endswith("no such file: tiny")
+    assert "no study is called tiny (try a file STUDY.yaml" in run("run", "tiny", "--dry-run")[2]
     (tmp_path / "experiments").mkdir()
     write_study(tmp_path / "experiments")
     code, out, _ = run("run", "tiny", "--dry-run")

@@ -233,7 +233,7 @@ def _study(given: Path) -> Path:
     folder = Path("experiments")
     known = sorted(file.stem for file in folder.glob("*.yaml"))
     if not known:
-        raise FileNotFoundError(f"there is no study {given} (try a file STUDY.yaml, or a clone's folder)")
+        raise FileNotFoundError(f"no study is called {given} (try a file STUDY.yaml, or a clone's folder)")
     if given.name not in known:
         raise UnknownName("study", str(given), known, also=f" (in {folder}), or a file STUDY.yaml")
     return folder / f"{given.name}.yaml"

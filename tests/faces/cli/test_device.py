@@ -63,10 +63,10 @@ def test_graphs_are_written_timed_and_shown(run, tmp_path, model):
     [
         (("instances", "sqeezenet", "-o", "s.json"), 2, "did you mean squeezenet"),
         (("instances", "-o", "no/folder/s.json"), 3, "does not exist"),
-        (("instances", "none.onnx", "-o", "s.json"), 2, "no file none.onnx"),
+        (("instances", "none.onnx", "-o", "s.json"), 2, "no such file: none.onnx"),
         (("graphs", "squeezenet", "--also", "x", "-o", "s.json", "-q"), 2, "LABEL=FILE"),
         (("graphs", "squeezenet", "nasrnn", "--also", "a=b", "-o", "s.json"), 2, "one network"),
-        (("record", "none.json"), 2, "no file none.json"),
+        (("record", "none.json"), 2, "no such file: none.json"),
         (("record", "broken.json"), 2, "is not a results file"),
         (("show", "broken.json"), 2, "is not a results file"),
         (("measure", "none.json", "r.json"), 2, "none.json"),

@@ -5,7 +5,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch import nn  # noqa: E402
 
 from workbench.torch import backend, report  # noqa: E402
-from workbench.torch.freezing import SAMPLE, Folded, stored_places  # noqa: E402
+from workbench.torch.freezing import CHUNK, Folded, stored_places  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -86,7 +86,7 @@ def test_a_write_of_one_element_that_raises_no_version_is_followed_in_the_end():
     with torch.no_grad():
         close(call, model, x)
         model[0].weight.data[3, 5] = 9
-        for _ in range(64 * 64 // SAMPLE):
+        for _ in range(2 * 64 * 64 // CHUNK):
             call(x)
         close(call, model, x)
 

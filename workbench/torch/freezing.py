@@ -10,8 +10,11 @@ from torch import fx
 
 from workbench.torch.reader import is_effect
 
-#: How many elements of a parameter are compared at a call, to notice a write that raises no version.
-SAMPLE: Final = 256
+#: How many elements of each parameter are compared at a call, to notice a write that raises no version.
+SAMPLE: Final = 32
+
+#: How many elements of one parameter are compared beside them, all of them in turn.
+CHUNK: Final = 4096
 
 
 def stored_places(module: fx.GraphModule, arguments: Sequence[Any]) -> frozenset[int]:
@@ -29,9 +32,10 @@ class Folded:
     """A torch graph in two parts: what parameters alone give, kept in buffers, and the rest, ``module``.
 
     The buffers follow: if a parameter is another tensor, its version has risen, or elements of it differ from those
-    that they were made of, they are computed anew in their place. At each call :data:`SAMPLE` other elements of each
-    parameter are compared: a write that raises no version (``.data``, numpy, a fused optimiser) is noticed at once if
-    it changes most elements, and in the end if it changes one.
+    that they were made of, they are computed anew in their place. At each call :data:`SAMPLE` elements of each
+    parameter are compared, all at once because a call of torch for each takes longer than small models, and
+    :data:`CHUNK` others of one parameter. So a write that raises no version (``.data``, numpy, a fused optimiser) is
+    noticed at once if it changes most elements, and in the end if it changes one.
     """
 
     def __init__(self, module: fx.GraphModule, places: frozenset[int], arguments: Sequence[Any]) -> None:
@@ -83,27 +87,42 @@ class Folded:
 
     def _is_written(self, arguments: Sequence[Any]) -> bool:
         self._calls += 1
-        for i, copy in zip(self._places, self._copies, strict=True):
-            step = max(1, -(-copy.numel() // SAMPLE))
-            at = self._calls % step
-            if not torch.equal(_flat(arguments[i])[at::step], copy[at::step]):
+        for views, copy in self._samples:
+            if not torch.equal(torch.cat(views), copy):
                 return True
-        return False
+        if any(not torch.equal(_flat(arguments[i]), copy) for i, copy in self._apart):
+            return True
+        if not self._chunks:
+            return False
+        chunk, copy = self._chunks[self._calls % len(self._chunks)]
+        return not torch.equal(chunk, copy)
 
     def _state(self, arguments: Sequence[Any]) -> list[tuple[int, int]]:
         return [(arguments[i].data_ptr(), arguments[i]._version) for i in self._places]
 
     def _values(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
         self._seen, self._calls = self._state(arguments), 0
-        self._copies = [_flat(arguments[i]).clone() for i in self._places]
+        self._apart: list[tuple[int, torch.Tensor]] = []
+        self._chunks: list[tuple[torch.Tensor, torch.Tensor]] = []
+        views: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
+        for i in self._places:
+            flat = _flat(arguments[i])
+            copy = flat.clone()
+            if flat.data_ptr() != arguments[i].data_ptr():  # not a view of the parameter: it has gaps
+                self._apart.append((i, copy))
+                continue
+            step = max(1, flat.numel() // SAMPLE)
+            views.setdefault((flat.dtype, flat.device), []).append(flat[::step][:SAMPLE])
+            self._chunks += zip(flat.split(CHUNK), copy.split(CHUNK), strict=True)
+        self._samples = [(group, torch.cat(group)) for group in views.values()]
         with torch.no_grad():
             return [v.detach().clone() for v in self._compute(*arguments)]
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the elements of a tensor in a row, as a view if they are dense."""
-    last = tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last)
-    return (tensor.permute(0, 2, 3, 1) if last else tensor).detach().reshape(-1)
+    """Return the elements of a tensor in a row, in the order of memory, as a view if there are no gaps."""
+    order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
+    return tensor.detach().permute(order).reshape(-1)
 
 
 def _stays(node: fx.Node) -> bool:

@@ -4,7 +4,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch import nn  # noqa: E402
 
-from workbench.torch import backend, report  # noqa: E402
+from workbench.torch import backend, freezing, report  # noqa: E402
 from workbench.torch.freezing import CHUNK, Folded, stored_places  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -88,6 +88,27 @@ def test_a_write_of_one_element_that_raises_no_version_is_followed_in_the_end():
         model[0].weight.data[3, 5] = 9
         for _ in range(2 * 64 * 64 // CHUNK):
             call(x)
+        close(call, model, x)
+
+
+def test_a_write_of_most_elements_is_followed_at_once_without_the_chunk_in_turn(monkeypatch):
+    monkeypatch.setattr(freezing, "CHUNK", 1)  # the next call has one element of a first row in turn
+    model, x = two(), torch.randn(302, 64)
+    call = compiled(model)
+    with torch.no_grad():
+        close(call, model, x)
+        model[0].weight.data[1:].mul_(2)
+        close(call, model, x)
+
+
+def test_a_write_to_a_parameter_with_gaps_is_followed():
+    model, x = two(), torch.randn(302, 64)
+    model[0].weight = nn.Parameter(torch.randn(64, 128)[:, :64])
+    assert not model[0].weight.is_contiguous()
+    call = compiled(model)
+    with torch.no_grad():
+        close(call, model, x)
+        model[0].weight.data[3, 5] = 9
         close(call, model, x)
 
 

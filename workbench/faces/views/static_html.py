@@ -163,7 +163,7 @@ def explanation_html(explanation: Explanation) -> str:
 
 
 def proof_html(accepted: Accepted) -> str:
-    """Return an accepted proof as HTML: what it shows, both graphs, and its steps."""
+    """Return an accepted proof as HTML: its sentence, both graphs, and its steps."""
     shown = accepted.replayed
     count = len(shown.proof.steps)
     drawn = beside(*map(graph_svg, shown.graphs))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Limit on the operators that are written one inside another.
 DEEPEST: Final = 3
-#: What the steps say that are no laws.
+#: The reasons of steps that are not laws.
 SAID: Final = {"fold": "computed constants", NUMBER: "a tensor read as its number"}
 
 

@@ -639,9 +639,9 @@ def _about(records: Sequence[Record]) -> str:
     loads = [v for r in records if (v := r.get("latency", {}).get("load")) is not None]
     return about(
         records,
-        ", one row per run. Every model is exported by torch with seeded random weights (models in `light/` "
-        "come with onnx) and optimised by `workbench optimize` with its default settings, apart from the "
-        "options of a method. Then both files run.",
+        ", one row per run. A model without a file is exported by torch with seeded random weights (models in "
+        "`light/` come with onnx), and one with a file comes with a package. `workbench optimize` optimises it "
+        "with its default settings, apart from the options of a method. Then both files run.",
         f"Costs: {'; '.join(s for s in sources if s) or 'none yet'}.",
         *rival_lines(records),
         *([f"Load when the calls began: {min(loads):.1f} to {max(loads):.1f}."] if loads else []),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.ops.elementwise import erf, exact_sigmoid, export_bounded, sigmoid, unary
-from workbench.ops.exact import Arithmetic, ExactAttrs, ExactCompute, ExactForm, Number, Numbers, each
+from workbench.ops.exact import Arithmetic, ExactAttrs, ExactCompute, ExactForm, Numbers, each
 from workbench.ops.onnx_form import Emitter, OnnxNode, export_scalar, imports
 from workbench.ops.registry import register, spec_of
 from workbench.ops.spec import ACTIVATIONS, Attr, Evaluate, Names, OpSpec, Types
@@ -102,10 +102,9 @@ def exactly_activated(evaluate: Evaluate) -> ExactCompute:
         if attrs["act"] == "none":
             return product
         spec, given = operator_of(attrs["act"])
-        form: ExactForm | None = spec.exact
-        assert form is not None
-        if form.compute is not None:
-            return form.compute(numbers, [product], given)
+        assert spec.exact is not None
+        if spec.exact.compute is not None:
+            return spec.exact.compute(numbers, [product], given)
         assert spec.evaluate is not None
         return spec.evaluate([product], given)
 
@@ -118,14 +117,6 @@ def _gelu(x: np.ndarray, attrs: Attrs) -> np.ndarray:
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
         return (0.5 * x * (1 + np.tanh(inner))).astype(x.dtype)
     return (0.5 * x * (1 + erf(x / math.sqrt(2)))).astype(x.dtype)
-
-
-def _swish(x: np.ndarray, attrs: Attrs) -> np.ndarray:
-    return x * sigmoid(x * x.dtype.type(attrs["alpha"]))
-
-
-def _hardswish(x: np.ndarray, attrs: Attrs) -> np.ndarray:
-    return np.asarray(x * np.minimum(np.maximum(x + 3, 0), 6) / 6)
 
 
 # -- exact forms --------------------------------------------------------------------------------------
@@ -145,10 +136,8 @@ def _exact_swish(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) 
 
 
 def _exact_hardswish(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    def gated(x: Number) -> Number:
-        return x * min(max(x + 3, numbers.number(0)), numbers.number(6)) / 6
-
-    return each(gated, xs[0])
+    zero, six = numbers.number(0), numbers.number(6)
+    return each(lambda x: x * min(max(x + 3, zero), six) / 6, xs[0])
 
 
 # -- export -------------------------------------------------------------------------------------------
@@ -199,7 +188,7 @@ register(
     ),
     unary(
         "swish",
-        _swish,
+        lambda x, a: x * sigmoid(x * x.dtype.type(a["alpha"])),
         _export_swish,
         "x * sigmoid(alpha * x): SiLU, and with alpha=1.702 an approximation of gelu",
         (Attr("alpha", "float", 1.0),),
@@ -211,7 +200,7 @@ register(
     ),
     unary(
         "hardswish",
-        _hardswish,
+        lambda x, a: np.asarray(x * np.minimum(np.maximum(x + 3, 0), 6) / 6),
         _export_hardswish,
         "x * clip(x + 3, 0, 6) / 6",
         cost=4,

@@ -66,7 +66,7 @@ def _exact_attention(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAtt
 
 def _attention_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     q, k, v = (x.unflatten(-1, (attrs["heads"], -1)).transpose(1, 2) for x in xs)
-    mixed: Tensor = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=attrs["scale"])
+    mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=attrs["scale"])
     return mixed.transpose(1, 2).flatten(2)
 
 
@@ -74,11 +74,6 @@ def _attention_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType
     (batch, queries, width), (_, keys, _) = inputs[0].shape, inputs[1].shape
     scores = batch * queries * keys
     return 2.0 * scores * (width + out.shape[-1]) + 7.0 * scores * attrs["heads"]
-
-
-def _export_attention(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    # A scale of 0 stands for the usual one; so small a scale makes all scores equal.
-    return e.node(ATTENTION, xs, num_heads=attrs["heads"], scale=attrs["scale"] or 1e-30)
 
 
 register(
@@ -91,7 +86,10 @@ register(
         (Attr("heads", "int"), Attr("scale", "float")),
         _attention_flops,
         exact=ExactForm(Arithmetic.DIGITS, _exact_attention),
-        export=_export_attention,
+        # A scale of 0 stands for the usual one; so small a scale makes all scores equal.
+        export=lambda e, xs, a, types, out: e.node(
+            ATTENTION, xs, num_heads=a["heads"], scale=a["scale"] or 1e-30
+        ),
         torch=_attention_torch,
         doc="of every head, values weighted by softmax(scale * queries * keys)",
     )
@@ -137,15 +135,10 @@ def _rotary(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return np.concatenate([x * cosines - y * sines, y * cosines + x * sines], axis=-1)
 
 
-def _rotary_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
-    return bounds[0] * (bounds[1] + bounds[2])
-
-
 def _rotary_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     heads, cosines, sines = xs
     x, y = heads.chunk(2, -1)
-    turned: Tensor = torch.cat([x * cosines - y * sines, y * cosines + x * sines], -1)
-    return turned
+    return torch.cat([x * cosines - y * sines, y * cosines + x * sines], -1)
 
 
 def _export_rotary(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -164,7 +157,11 @@ register(
         _rotary,
         flops=per_element(3.0),
         traits=Trait.FOUR_AXES,
-        exact=ExactForm(Arithmetic.POLYNOMIAL, degree=lambda d: d[0] + max(d[1:]), bound=_rotary_bound),
+        exact=ExactForm(
+            Arithmetic.POLYNOMIAL,
+            degree=lambda degrees: degrees[0] + max(degrees[1:]),
+            bound=lambda bounds, shapes, attrs: bounds[0] * (bounds[1] + bounds[2]),
+        ),
         export=_export_rotary,
         torch=_rotary_torch,
         weights_from=1,

@@ -13,9 +13,8 @@ from typing import Final
 import numpy as np
 
 from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Numbers
-from workbench.ops.onnx_form import Emitter
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Evaluate, Names, OnnxExport, OpSpec, Types, no_flops
+from workbench.ops.spec import Attr, Evaluate, OpSpec, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, TypeRule, Typing
@@ -74,11 +73,6 @@ def _numpy(attrs: Attrs) -> np.dtype:
     return TensorType(attrs["dtype"], ()).numpy_dtype()
 
 
-def _ones(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    # A single element, repeated without being stored.
-    return np.broadcast_to(np.ones((), _numpy(attrs)), attrs["shape"])
-
-
 def _scalar_needs(attrs: ExactAttrs) -> Arithmetic:
     whole = float(attrs["value"]).is_integer() and abs(attrs["value"]) < WHOLE
     return Arithmetic.POLYNOMIAL if whole else Arithmetic.RATIONAL
@@ -86,15 +80,7 @@ def _scalar_needs(attrs: ExactAttrs) -> Arithmetic:
 
 def _exact_scalar(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     # A law means the decimal as it is written, not the binary number nearest to it.
-    out = np.empty((), dtype=object)
-    out[()] = numbers.number(float(attrs["value"]))
-    return out
-
-
-def _exact_pi(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    out = np.empty((), dtype=object)
-    out[()] = numbers.pi()
-    return out
+    return np.full((), numbers.number(float(attrs["value"])), dtype=object)
 
 
 def _identity_kernel(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
@@ -112,9 +98,8 @@ def _mean_kernel(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 
 def _exact_mean_kernel(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     height, width = attrs["kernel"]
-    out = np.empty((attrs["channels"], 1, height, width), dtype=object)
-    out[...] = numbers.number(1) / (height * width)
-    return out
+    mean = numbers.number(1) / (height * width)
+    return np.full((attrs["channels"], 1, height, width), mean, dtype=object)
 
 
 def _constant(
@@ -135,17 +120,10 @@ def _constant(
         (*attrs, _DTYPE),
         no_flops,
         traits | Trait.CONSTANT,
-        export=_export(evaluate),
+        export=lambda e, xs, a, types, out: e.constant(evaluate([], a)),
         exact=exact,
         doc=doc,
     )
-
-
-def _export(evaluate: Evaluate) -> OnnxExport:
-    def export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-        return e.constant(evaluate([], attrs))
-
-    return export
 
 
 register(
@@ -172,10 +150,17 @@ register(
         _scalar_type,
         lambda xs, a: np.asarray(math.pi, dtype=_numpy(a)),
         traits=Trait.NUMBER,
-        exact=ExactForm(Arithmetic.DIGITS, _exact_pi),
+        exact=ExactForm(Arithmetic.DIGITS, lambda numbers, xs, a: np.full((), numbers.pi(), dtype=object)),
         doc="the ratio of a circle's circumference to its diameter",
     ),
-    _constant("ones", _ones_type, _ones, Attr("shape", "shape"), doc="a tensor of ones"),
+    _constant(
+        "ones",
+        _ones_type,
+        # A single element, repeated without being stored.
+        lambda xs, a: np.broadcast_to(np.ones((), _numpy(a)), a["shape"]),
+        Attr("shape", "shape"),
+        doc="a tensor of ones",
+    ),
     _constant(
         "identity_kernel",
         _identity_kernel_type,

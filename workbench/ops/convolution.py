@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,15 @@ from workbench.ops.activations import (
     export_activation,
 )
 from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm
-from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports
+from workbench.ops.onnx_form import (
+    Emitter,
+    NotModelled,
+    OnnxNode,
+    OpsetTooOld,
+    export_ints,
+    export_scalar,
+    imports,
+)
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types, no_flops
 from workbench.ops.traits import Trait
@@ -169,11 +177,6 @@ def _torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     return activate_torch(torch, y, attrs["act"])
 
 
-def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
-    _, per_in, kh, kw = inputs[1].shape
-    return 2.0 * out.elements * per_in * kh * kw
-
-
 def padded_type(t: Typing[T, N], x: T, pads: Sequence[N | int]) -> T:
     """Return the type of a value with a border (top, left, bottom, right) around its last two axes."""
     top, left, bottom, right = pads
@@ -247,16 +250,13 @@ def _export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) 
     if len(xs) == 3 and types[2].rank != 1:
         inputs[2] = e.reshape(xs[2], (types[1].shape[0],))
     require_bfloat16(e, out)
-    y = e.node(
-        "Conv",
-        inputs,
-        kernel_shape=types[1].shape[2:],
-        strides=attrs["strides"],
-        pads=attrs["pads"],
-        dilations=attrs["dilations"],
-        group=attrs["groups"],
-    )
+    y = e.node("Conv", inputs, **_exported(types[1], attrs))
     return export_activation(e, y, attrs["act"], out)
+
+
+def _exported(weight: TensorType, attrs: Attrs) -> dict[str, Any]:
+    window = {name: attrs[name] for name in ("strides", "pads", "dilations")}
+    return {"kernel_shape": weight.shape[2:], **window, "group": attrs["groups"]}
 
 
 def require_bfloat16(e: Emitter, kind: TensorType) -> None:
@@ -265,30 +265,22 @@ def require_bfloat16(e: Emitter, kind: TensorType) -> None:
         raise OpsetTooOld(f"operator set must be 22 or newer for windows over bfloat16, got {e.opset}")
 
 
-def export_pad(e: Emitter, x: str, pads: Sequence[int], dtype: np.dtype, value: float = 0.0) -> str:
-    """Write a constant border.
+def export_pad(e: Emitter, x: str, pads: Sequence[int], kind: TensorType, value: float = 0.0) -> str:
+    """Write a constant border around the last axes.
 
     Args:
         e: The emitter.
         x: The name of the value.
-        pads: All begins, then all ends.
-        dtype: The element type of ``x``.
+        pads: All begins, then all ends: (top, left, bottom, right) for two axes.
+        kind: The type of the value.
         value: The value of the border.
     """
+    half = len(pads) // 2
+    rest = (0,) * (kind.rank - half)
+    both = (*rest, *pads[:half], *rest, *pads[half:])
     if e.opset < 11:
-        return e.node("Pad", [x], mode="constant", pads=pads, value=value)
-    amounts = e.constant(np.asarray(pads, dtype=np.int64))
-    return e.node("Pad", [x, amounts, e.constant(np.asarray(value, dtype=dtype))], mode="constant")
-
-
-def onnx_pads(pads: Sequence[int], rank: int) -> tuple[int, ...]:
-    """Return a border (top, left, bottom, right) of the last two axes as ONNX writes it: begins, then ends."""
-    rest = (0,) * (rank - 2)
-    return (*rest, *pads[:2], *rest, *pads[2:])
-
-
-def _export_enlarge(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    return export_pad(e, xs[0], onnx_pads(attrs["pads"], out.rank), out.numpy_dtype())
+        return e.node("Pad", [x], mode="constant", pads=both, value=value)
+    return e.node("Pad", [x, export_ints(e, both), export_scalar(e, kind, value)], mode="constant")
 
 
 def export_slice(e: Emitter, x: str, axis: int, start: int, stop: int, step: int = 1) -> str:
@@ -307,7 +299,7 @@ def export_slice(e: Emitter, x: str, axis: int, start: int, stop: int, step: int
             raise OpsetTooOld(f"operator set must be 10 or newer for a slice with a step, got {e.opset}")
         return e.node("Slice", [x], axes=(axis,), starts=(start,), ends=(stop,))
     numbers = [(start,), (stop,), (axis,)] + ([(step,)] if step != 1 else [])
-    return e.node("Slice", [x, *(e.constant(np.asarray(v, dtype=np.int64)) for v in numbers)])
+    return e.node("Slice", [x, *(export_ints(e, v) for v in numbers)])
 
 
 def _export_merge_gconv(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -319,7 +311,7 @@ def _export_merge_gconv(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: 
         first, last = group * channels // groups, (group + 1) * channels // groups
         block = group % count
         pads = (0, block * columns, 0, 0, 0, (count - 1 - block) * columns, 0, 0)
-        rows.append(export_pad(e, export_slice(e, w, 0, first, last), pads, out.numpy_dtype()))
+        rows.append(export_pad(e, export_slice(e, w, 0, first, last), pads, out))
     return rows[0] if groups == 1 else e.node("Concat", rows, axis=0)
 
 
@@ -334,6 +326,13 @@ def _bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: Exac
 #: The operators that rewrite the weight of a convolution move its elements and fill with zeros.
 _WEIGHT_SIDE = Trait.MOVES | Trait.UNROUNDED | Trait.LINEAR | Trait.FOUR_AXES
 
+_WINDOW = (
+    Attr("strides", "ints", (1, 1), 2),
+    Attr("pads", "ints", (0, 0, 0, 0), 4),
+    Attr("dilations", "ints", (1, 1), 2),
+    Attr("groups", "int", 1),
+)
+
 register(
     OpSpec(
         "conv2d",
@@ -341,14 +340,8 @@ register(
         3,
         _type,
         _evaluate,
-        (
-            Attr("strides", "ints", (1, 1), 2),
-            Attr("pads", "ints", (0, 0, 0, 0), 4),
-            Attr("dilations", "ints", (1, 1), 2),
-            Attr("groups", "int", 1),
-            Attr("act", "act", "none"),
-        ),
-        _flops,
+        (*_WINDOW, Attr("act", "act", "none")),
+        lambda a, inputs, out: 2.0 * out.elements * math.prod(inputs[1].shape[1:]),
         Trait.PRODUCT | Trait.LINEAR | Trait.FOUR_AXES,
         exact=ExactForm(activation_needs, exactly_activated(_evaluate), _degree, _bound),
         weights_from=1,
@@ -367,7 +360,7 @@ register(
         _WEIGHT_SIDE,
         exact=POLYNOMIAL,
         weights_from=0,
-        export=_export_enlarge,
+        export=lambda e, xs, a, types, out: export_pad(e, xs[0], a["pads"], out),
         torch=lambda torch, xs, a: padded_torch(torch, xs[0], a["pads"]),
         doc="a kernel with zero rows and columns added (top, left, bottom, right)",
     ),
@@ -493,15 +486,9 @@ def _transposed_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> 
     strides, extra, groups, dilations = (attrs[k] for k in ("strides", "extra", "groups", "dilations"))
     convolve = torch.nn.functional.conv_transpose2d
     if (top, left) == (bottom, right):
-        found: Tensor = convolve(x, w, bias, strides, (top, left), extra, groups, dilations)
-        return found
-    full: Tensor = convolve(x, w, bias, strides, 0, extra, groups, dilations)
+        return convolve(x, w, bias, strides, (top, left), extra, groups, dilations)
+    full = convolve(x, w, bias, strides, 0, extra, groups, dilations)
     return full[:, :, top : full.shape[2] - bottom, left : full.shape[3] - right]
-
-
-def _transposed_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
-    _, per_group, kh, kw = inputs[1].shape
-    return 2.0 * inputs[0].elements * per_group * kh * kw
 
 
 def _export_transposed(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -509,16 +496,8 @@ def _export_transposed(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: T
     if len(xs) == 3 and types[2].rank != 1:
         inputs[2] = e.reshape(xs[2], (out.shape[1],))
     require_bfloat16(e, out)
-    return e.node(
-        "ConvTranspose",
-        inputs,
-        kernel_shape=types[1].shape[2:],
-        strides=attrs["strides"],
-        pads=attrs["pads"],
-        dilations=attrs["dilations"],
-        group=attrs["groups"],
-        output_padding=attrs["extra"] if any(attrs["extra"]) else None,
-    )
+    extra = attrs["extra"] if any(attrs["extra"]) else None
+    return e.node("ConvTranspose", inputs, **_exported(types[1], attrs), output_padding=extra)
 
 
 def _transposed_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
@@ -533,14 +512,8 @@ register(
         3,
         _transposed_type,
         _transposed,
-        (
-            Attr("strides", "ints", (1, 1), 2),
-            Attr("pads", "ints", (0, 0, 0, 0), 4),
-            Attr("dilations", "ints", (1, 1), 2),
-            Attr("groups", "int", 1),
-            Attr("extra", "ints", (0, 0), 2),
-        ),
-        _transposed_flops,
+        (*_WINDOW, Attr("extra", "ints", (0, 0), 2)),
+        lambda a, inputs, out: 2.0 * inputs[0].elements * math.prod(inputs[1].shape[1:]),
         Trait.PRODUCT | Trait.LINEAR | Trait.FOUR_AXES,
         export=_export_transposed,
         exact=ExactForm(Arithmetic.POLYNOMIAL, degree=_degree, bound=_transposed_bound),

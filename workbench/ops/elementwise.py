@@ -30,22 +30,20 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register, spec_of
-from workbench.ops.spec import Attr, Names, OnnxExport, OpSpec, TorchForm, Types, per_element
+from workbench.ops.spec import Attr, OnnxExport, OpSpec, TorchForm, per_element
 from workbench.ops.traits import Trait
 from workbench.ops.types import FLOAT_DTYPES, TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
 
 
-def _binary_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    x, y = xs
-    t.require_float(x)
-    t.require_same_dtype(x, y)
-    return t.broadcast(x, y)
-
-
-def _unary_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    t.require_float(xs[0])
-    return xs[0]
+def broadcast_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    """Return the type of an elementwise operator: that of its operands, which broadcast."""
+    first, *rest = xs
+    t.require_float(first)
+    for other in rest:
+        t.require_same_dtype(first, other)
+        first = t.broadcast(first, other)
+    return first
 
 
 def erf(x: np.ndarray) -> np.ndarray:
@@ -75,10 +73,6 @@ def _exact_quotient(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttr
     if any(e == 0 for e in bottom.flat):
         raise ZeroDivisionError("a division by zero")
     return np.asarray(top / bottom)
-
-
-def _exact_power(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    return np.asarray(np.frompyfunc(numbers.power, 2, 1)(xs[0], xs[1]))
 
 
 def _exact_leakyrelu(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
@@ -128,10 +122,6 @@ def export_bounded(e: Emitter, x: str, low: float, high: float, out: TensorType)
     return e.node("Clip", [x, *bounds])
 
 
-def _export_clip(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    return export_bounded(e, xs[0], attrs["low"], attrs["high"], out)
-
-
 def unary(
     name: str,
     f: Callable[[np.ndarray, Attrs], np.ndarray],
@@ -161,7 +151,7 @@ def unary(
         name,
         1,
         1,
-        _unary_type,
+        broadcast_type,
         lambda xs, a: f(xs[0], a),
         attrs,
         per_element(cost),
@@ -180,7 +170,9 @@ def _digits(function: str) -> ExactForm:
 
 
 _BY_NUMBER: Final = Trait.NUMBER_RIGHT | Trait.GROWS
-_POWER: Final = ExactForm(Arithmetic.DIGITS, _exact_power)
+_POWER: Final = ExactForm(
+    Arithmetic.DIGITS, lambda numbers, xs, a: np.asarray(np.frompyfunc(numbers.power, 2, 1)(*xs))
+)
 #: Binary operators: name, semantics, name in torch, facts, exact form, meaning. ONNX capitalises the name.
 _BINARY: Final[tuple[tuple[str, Callable[..., np.ndarray], str, Trait, ExactForm, str], ...]] = (
     ("add", np.add, "add", _BY_NUMBER, _SUM, "x + y"),
@@ -223,7 +215,7 @@ def _binary(
         name,
         2,
         2,
-        _binary_type,
+        broadcast_type,
         lambda xs, a: f(xs[0], xs[1]),
         traits=traits | Trait.BROADCASTS,
         exact=exact,
@@ -256,7 +248,7 @@ register(
     unary(
         "clip",
         lambda x, a: np.minimum(np.maximum(x, x.dtype.type(a["low"])), x.dtype.type(a["high"])),
-        _export_clip,
+        lambda e, xs, a, types, out: export_bounded(e, xs[0], a["low"], a["high"], out),
         "x limited to low..high",
         (Attr("low", "float", -math.inf), Attr("high", "float", math.inf)),
         torch=lambda torch, xs, a: torch.clamp(xs[0], a["low"], a["high"]),
@@ -334,10 +326,6 @@ def _is_nan_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return t.with_dtype(xs[0], "bool")
 
 
-def _larger_of_two(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
-    return max(bounds[1:])
-
-
 register(
     OpSpec(
         "select",
@@ -347,7 +335,7 @@ register(
         # In exact arithmetic a truth value is a number like others.
         lambda xs, a: np.where(xs[0].astype(bool), xs[1], xs[2]),
         traits=Trait.BROADCASTS | Trait.UNROUNDED,
-        exact=ExactForm(Arithmetic.ORDERED, bound=_larger_of_two),
+        exact=ExactForm(Arithmetic.ORDERED, bound=lambda bounds, shapes, attrs: max(bounds[1:])),
         export=export_as("Where"),
         torch=lambda torch, xs, a: torch.where(xs[0], xs[1], xs[2]),
         parts=elementwise,

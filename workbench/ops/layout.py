@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.ops.convolution import export_pad, export_slice, onnx_pads, padded, padded_torch, padded_type
-from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Numbers
+from workbench.ops.convolution import export_pad, export_slice, padded, padded_torch, padded_type
+from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactForm
 from workbench.ops.locality import cut, elementwise, permuted, reshaped
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
     OnnxNode,
+    export_ints,
     from_end,
     imports,
     is_true,
@@ -67,10 +68,6 @@ def _reshape_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return out
 
 
-def _transpose_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    return t.permute(xs[0], attrs["perm"])
-
-
 def _pad_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     t.require_float(xs[0])
     t.require(t.rank(xs[0]) >= 2, "the operand must have two axes or more")
@@ -102,18 +99,6 @@ def _gather_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tens
     return xs[0][(*before, xs[1])]
 
 
-def _cast_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    return t.with_dtype(xs[0], attrs["to"])
-
-
-def _cast(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    return xs[0].astype(TensorType(attrs["to"], ()).numpy_dtype())
-
-
-def _cast_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    return xs[0].to(TensorType(attrs["to"], ()).torch_dtype(torch))
-
-
 def _export_along(op_type: str) -> OnnxExport:
     def export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
         return e.node(op_type, xs, axis=types[0].rank + attrs["axis"])
@@ -121,39 +106,10 @@ def _export_along(op_type: str) -> OnnxExport:
     return export
 
 
-def _export_slice(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    axis = out.rank + attrs["axis"]
-    return export_slice(e, xs[0], axis, attrs["start"], attrs["stop"], attrs["step"])
-
-
 def _export_transpose(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     if out.rank < 2:
         return xs[0]  # there is nothing to permute, and ONNX has no empty list of axes
     return e.node("Transpose", xs, perm=attrs["perm"])
-
-
-def _export_pad(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    return export_pad(e, xs[0], onnx_pads(attrs["pads"], out.rank), out.numpy_dtype(), attrs["value"])
-
-
-def _export_expand(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    return e.node("Expand", [*xs, e.constant(np.asarray(out.shape, dtype=np.int64))])
-
-
-def _export_cast(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    return e.node("Cast", xs, to=DTYPE_CODES[attrs["to"]])
-
-
-def _exact_pad(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    return padded(xs[0], attrs["pads"], numbers.number(attrs["value"]))
-
-
-def _pad_needs(attrs: ExactAttrs) -> Arithmetic:
-    return Arithmetic.POLYNOMIAL if attrs["value"] == int(attrs["value"]) else Arithmetic.RATIONAL
-
-
-def _pad_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
-    return max(bounds[0], int(abs(attrs["value"])))
 
 
 _SELECTS = Trait.SELECTS | Trait.MOVES | Trait.UNROUNDED
@@ -183,7 +139,9 @@ register(
         no_flops,
         _SELECTS | Trait.LINEAR | Trait.VIEW | Trait.CUTS,
         exact=POLYNOMIAL,
-        export=_export_slice,
+        export=lambda e, xs, a, types, out: export_slice(
+            e, xs[0], out.rank + a["axis"], a["start"], a["stop"], a["step"]
+        ),
         torch=lambda torch, xs, a: _slice(xs[0], a),
         parts=cut,
         doc="start..stop of an axis, every step-th; a split is a set of slices",
@@ -207,7 +165,7 @@ register(
         "transpose",
         1,
         1,
-        _transpose_type,
+        lambda t, xs, a: t.permute(xs[0], a["perm"]),
         lambda xs, a: np.transpose(xs[0], a["perm"]),
         (Attr("perm", "perm"),),
         no_flops,
@@ -227,8 +185,12 @@ register(
         (Attr("pads", "ints", (0, 0, 0, 0), 4), Attr("value", "float", 0.0)),
         no_flops,
         Trait.MOVES | Trait.UNROUNDED,
-        exact=ExactForm(_pad_needs, _exact_pad, bound=_pad_bound),
-        export=_export_pad,
+        exact=ExactForm(
+            lambda a: Arithmetic.POLYNOMIAL if a["value"] == int(a["value"]) else Arithmetic.RATIONAL,
+            lambda numbers, xs, a: padded(xs[0], a["pads"], numbers.number(a["value"])),
+            bound=lambda bounds, shapes, a: max(bounds[0], int(abs(a["value"]))),
+        ),
+        export=lambda e, xs, a, types, out: export_pad(e, xs[0], a["pads"], out, a["value"]),
         torch=lambda torch, xs, a: padded_torch(torch, xs[0], a["pads"], a["value"]),
         doc="a constant border around the last two axes (top, left, bottom, right)",
     ),
@@ -242,7 +204,7 @@ register(
         no_flops,
         _SELECTS | Trait.LINEAR | Trait.VIEW,
         exact=POLYNOMIAL,
-        export=_export_expand,
+        export=lambda e, xs, a, types, out: e.node("Expand", [*xs, export_ints(e, out.shape)]),
         torch=lambda torch, xs, a: xs[0].expand(a["shape"]),
         doc="the operand repeated to a shape to which it broadcasts",
     ),
@@ -265,12 +227,12 @@ register(
         "cast",
         1,
         1,
-        _cast_type,
-        _cast,
+        lambda t, xs, a: t.with_dtype(xs[0], a["to"]),
+        lambda xs, a: xs[0].astype(TensorType(a["to"], ()).numpy_dtype()),
         (Attr("to", "dtype"),),
         traits=Trait.CONVERTS,
-        export=_export_cast,
-        torch=_cast_torch,
+        export=lambda e, xs, a, types, out: e.node("Cast", xs, to=DTYPE_CODES[a["to"]]),
+        torch=lambda torch, xs, a: xs[0].to(TensorType(a["to"], ()).torch_dtype(torch)),
         parts=elementwise,
         doc="elements converted to another dtype",
     ),
@@ -356,12 +318,9 @@ def _import_split(n: OnnxNode) -> list[int]:
 @imports("Slice")
 def _import_slice(n: OnnxNode) -> int:
     kind = n.type(0)
-    if n.opset < 10:
-        starts, ends, axes = n.attr("starts"), n.attr("ends"), n.attr("axes")
-        steps = None
-    else:
-        starts, ends = known_ints(n, 1, "starts", "starts"), known_ints(n, 2, "ends", "ends")
-        axes, steps = known_ints(n, 3, "axes", "axes"), known_ints(n, 4, "steps", "steps")
+    starts, ends, axes, steps = (
+        known_ints(n, i, k) for i, k in enumerate(("starts", "ends", "axes", "steps"), 1)
+    )
     if starts is None or ends is None:
         raise NotModelled("a slice without starts or ends")
     axes = tuple(range(len(starts))) if axes is None else axes
@@ -384,8 +343,8 @@ def _import_pad(n: OnnxNode) -> int:
     if mode != "constant":
         raise NotModelled(f"padding with mode={mode}")
     rank = n.type(0).rank
-    pads = known_ints(n, 1, "pads", "pads")
-    axes = known_ints(n, 3, "axes", "axes")
+    pads = known_ints(n, 1, "pads")
+    axes = known_ints(n, 3, "axes")
     if pads is None:
         raise NotModelled("padding without amounts")
     value = n.attr("value", 0.0)
@@ -441,8 +400,8 @@ def _export_repeat(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Tenso
     if attrs["times"] == 1:
         return e.node("Identity", xs)
     apart = e.reshape(xs[0], (*shape[:after], 1, *shape[after:]))
-    wide = np.asarray((*shape[:after], attrs["times"], *shape[after:]), dtype=np.int64)
-    return e.reshape(e.node("Expand", [apart, e.constant(wide)]), out.shape)
+    wide = export_ints(e, (*shape[:after], attrs["times"], *shape[after:]))
+    return e.reshape(e.node("Expand", [apart, wide]), out.shape)
 
 
 #: A tensor that is repeated as a whole is a concatenation of at most this many copies.
@@ -530,7 +489,7 @@ def as_cut(n: OnnxNode, value: int, axis: int, places: np.ndarray) -> int | None
 
 @imports("Tile")
 def _import_tile(n: OnnxNode) -> int:
-    times = known_ints(n, 1, "repeats", "repeats")
+    times = known_ints(n, 1, "repeats")
     shape = n.type(0).shape
     both = enumerate(zip(times or (), shape, strict=False))
     copied = [axis for axis, (count, extent) in both if count != 1 and extent != 1]

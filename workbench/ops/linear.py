@@ -8,8 +8,6 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from math import prod
-from types import ModuleType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,15 +20,11 @@ from workbench.ops.activations import (
 )
 from workbench.ops.exact import ExactAttrs, ExactForm
 from workbench.ops.locality import product
-from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports
+from workbench.ops.onnx_form import NotModelled, OnnxNode, imports
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Names, OpSpec, Types
+from workbench.ops.spec import Attr, OpSpec
 from workbench.ops.traits import Trait
-from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
@@ -49,18 +43,6 @@ def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return activate(product, attrs["act"])
 
 
-def _flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
-    return 2.0 * out.elements * inputs[0].shape[-1]
-
-
-def _torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    return activate_torch(torch, torch.matmul(xs[0], xs[1]), attrs["act"])
-
-
-def _export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    return export_activation(e, e.node("MatMul", xs), attrs["act"], out)
-
-
 def _bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
     return bounds[0] * bounds[1] * shapes[0][-1]
 
@@ -73,11 +55,11 @@ register(
         _type,
         _evaluate,
         (Attr("act", "act", "none"),),
-        _flops,
+        lambda a, inputs, out: 2.0 * out.elements * inputs[0].shape[-1],
         Trait.PRODUCT | Trait.BROADCASTS | Trait.LINEAR,
         exact=ExactForm(activation_needs, exactly_activated(_evaluate), sum, _bound),
-        export=_export,
-        torch=_torch,
+        export=lambda e, xs, a, types, out: export_activation(e, e.node("MatMul", xs), a["act"], out),
+        torch=lambda torch, xs, a: activate_torch(torch, torch.matmul(xs[0], xs[1]), a["act"]),
         parts=product,
         doc="act(a @ b), batch axes broadcast",
     )

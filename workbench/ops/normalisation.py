@@ -15,6 +15,8 @@ from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
     OnnxNode,
+    export_as,
+    export_ints,
     export_scalar,
     from_end,
     imports,
@@ -135,10 +137,6 @@ def _softmax(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return e / e.sum(axis=attrs["axis"], keepdims=True)
 
 
-def _export_batchnorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    return e.node("BatchNormalization", xs, epsilon=attrs["eps"])
-
-
 def _export_deviation(e: Emitter, variance: str, attrs: Attrs, out: TensorType) -> str:
     return e.node("Sqrt", [e.node("Add", [variance, export_scalar(e, out, attrs["eps"])])])
 
@@ -157,7 +155,7 @@ def _export_bn_shift(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Ten
 def _mean(e: Emitter, x: str, axes: Sequence[int]) -> str:
     if e.opset < 18:
         return e.node("ReduceMean", [x], axes=axes, keepdims=1)
-    return e.node("ReduceMean", [x, e.constant(np.asarray(axes, dtype=np.int64))], keepdims=1)
+    return e.node("ReduceMean", [x, export_ints(e, axes)], keepdims=1)
 
 
 def _export_layernorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -223,14 +221,6 @@ def _exact_rmsnorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs
     return np.asarray(x / _exact_deviation(numbers, attrs)(square) * scale)
 
 
-def _exact_bn_scale(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    return np.asarray(_factor(xs, _exact_deviation(numbers, attrs)))
-
-
-def _exact_bn_shift(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    return np.asarray(_affine(xs, _exact_deviation(numbers, attrs))[1])
-
-
 def _exact_batchnorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     a, b = _affine(xs[1:], _exact_deviation(numbers, attrs))
     return np.asarray(xs[0] * a + b)
@@ -251,7 +241,7 @@ register(
         exact=ExactForm(Arithmetic.RATIONAL, _exact_batchnorm),
         weights_from=1,
         variance=4,
-        export=_export_batchnorm,
+        export=export_as("BatchNormalization", epsilon="eps"),
         torch=_batchnorm_torch,
         doc="(x - mean) * scale / sqrt(var + eps) + bias per channel, with stored statistics",
     ),
@@ -263,7 +253,9 @@ register(
         lambda xs, a: _factor(xs, _deviation(a)),
         (_EPS,),
         per_element(3),
-        exact=ExactForm(Arithmetic.RATIONAL, _exact_bn_scale),
+        exact=ExactForm(
+            Arithmetic.RATIONAL, lambda numbers, xs, a: _factor(xs, _exact_deviation(numbers, a))
+        ),
         weights_from=0,
         variance=1,
         export=_export_bn_scale,
@@ -278,7 +270,9 @@ register(
         lambda xs, a: _affine(xs, _deviation(a))[1],
         (_EPS,),
         per_element(5),
-        exact=ExactForm(Arithmetic.RATIONAL, _exact_bn_shift),
+        exact=ExactForm(
+            Arithmetic.RATIONAL, lambda numbers, xs, a: _affine(xs, _exact_deviation(numbers, a))[1]
+        ),
         weights_from=0,
         variance=3,
         export=_export_bn_shift,

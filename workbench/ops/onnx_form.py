@@ -9,7 +9,7 @@ kept opaque.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -114,14 +114,15 @@ class Emitter(Protocol):
 
 
 Importer = Callable[[OnnxNode], "int | Sequence[int]"]
+Reader = TypeVar("Reader", bound=Importer)
 
 _IMPORTERS: dict[str, Importer] = {}
 
 
-def imports(*op_types: str) -> Callable[[Importer], Importer]:
+def imports(*op_types: str) -> Callable[[Reader], Reader]:
     """Register a function as the reader of operators: of ONNX's default domain, or ``domain::type``."""
 
-    def register(function: Importer) -> Importer:
+    def register(function: Reader) -> Reader:
         for op_type in op_types:
             if op_type in _IMPORTERS:
                 raise ValueError(f"{op_type} must have one importer, got a second one")
@@ -176,6 +177,11 @@ def export_scalar(e: Emitter, like: TensorType, value: float) -> str:
     return e.constant(np.asarray(value, dtype=like.numpy_dtype()))
 
 
+def export_ints(e: Emitter, numbers: Sequence[int]) -> str:
+    """Write integers as an initializer of int64: a shape, axes, pads."""
+    return e.constant(np.asarray(numbers, dtype=np.int64))
+
+
 def is_true(n: OnnxNode, index: int) -> bool:
     """Return a boolean operand, which must be a constant; an omitted one is false."""
     if not n.has(index):
@@ -186,27 +192,17 @@ def is_true(n: OnnxNode, index: int) -> bool:
     return bool(value.reshape(-1)[0])
 
 
-def known_ints(n: OnnxNode, index: int, attr: str, what: str) -> tuple[int, ...] | None:
-    """Return integers given as operand ``index`` or, in older operator sets, as an attribute.
+def known_ints(n: OnnxNode, index: int, name: str) -> tuple[int, ...] | None:
+    """Return integers given as operand ``index`` or, in older operator sets, as the attribute ``name``.
 
-    Args:
-        n: The node.
-        index: The number of the operand.
-        attr: The name of the attribute.
-        what: The name of the integers in the reason why a node stays opaque.
-
-    Returns:
-        The integers, or ``None`` if neither operand nor attribute is given.
-
-    Raises:
-        NotModelled: If the operand is computed at run time.
+    Return ``None`` if neither is given. Raise :class:`NotModelled` if the operand is computed at run time.
     """
     if n.has(index):
         value = n.known(index)
         if value is None:
-            raise NotModelled(f"the {what} are computed at run time")
+            raise NotModelled(f"the {name} are computed at run time")
         return tuple(int(v) for v in value.reshape(-1))
-    value = n.attr(attr)
+    value = n.attr(name)
     return None if value is None else tuple(int(v) for v in value)
 
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.ops.convolution import explicit_pads, require_bfloat16, require_window, window_extent, windows
-from workbench.ops.exact import ORDERED, RATIONAL, Arithmetic, ExactAttrs, ExactForm
+from workbench.ops.exact import ORDERED, RATIONAL, Arithmetic, ExactForm
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
     OnnxNode,
     OpsetTooOld,
+    export_ints,
     from_end,
     imports,
     known_ints,
@@ -61,14 +62,10 @@ def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     t.require_float(x)
     t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
     # A pad as large as the kernel would give a window that contains only padding.
-    for pad, reach in (
-        (top, dh * (kh - 1)),
-        (bottom, dh * (kh - 1)),
-        (left, dw * (kw - 1)),
-        (right, dw * (kw - 1)),
-    ):
-        t.require(pad <= reach, "a pad must be smaller than the window")
-        t.require(pad >= 0, "pads must not be negative")
+    for pads, reach in (((top, bottom), dh * (kh - 1)), ((left, right), dw * (kw - 1))):
+        for pad in pads:
+            t.require(pad <= reach, "a pad must be smaller than the window")
+            t.require(pad >= 0, "pads must not be negative")
     require_window(t, t.dim(x, -2), kh, top, bottom, dh)
     require_window(t, t.dim(x, -1), kw, left, right, dw)
     height = _extent(t, t.dim(x, -2), kh, sh, top, bottom, dh, attrs["ceil"])
@@ -210,13 +207,9 @@ def _export_reduce(op_type: str, whole: str) -> OnnxExport:
             return e.node(whole, xs)
         if e.opset < _AXES_OPERAND[op_type]:
             return e.node(op_type, xs, axes=axes, keepdims=keep)
-        return e.node(op_type, [*xs, e.constant(np.asarray(axes, dtype=np.int64))], keepdims=keep)
+        return e.node(op_type, [*xs, export_ints(e, axes)], keepdims=keep)
 
     return export
-
-
-def _sum_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
-    return bounds[0] * math.prod(shapes[0])
 
 
 def _reduce(
@@ -289,7 +282,9 @@ register(
         _export_reduce("ReduceSum", ""),
         "the sum over axes",
         traits=Trait.LINEAR,
-        exact=ExactForm(Arithmetic.POLYNOMIAL, bound=_sum_bound),
+        exact=ExactForm(
+            Arithmetic.POLYNOMIAL, bound=lambda bounds, shapes, attrs: bounds[0] * math.prod(shapes[0])
+        ),
     ),
     _reduce(
         "reduce_mean",
@@ -343,10 +338,8 @@ def _import_global_pool(n: OnnxNode) -> int:
 @imports("ReduceSum", "ReduceMean", "ReduceMax")
 def _import_reduce(n: OnnxNode) -> int:
     rank = n.type(0).rank
-    axes = known_ints(n, 1, "axes", "axes")
-    if not axes:
-        if n.attr("noop_with_empty_axes", 0):
-            return n.op("identity", n.operand(0))
+    axes = known_ints(n, 1, "axes")
+    if not axes and not n.attr("noop_with_empty_axes", 0):
         axes = tuple(range(rank))
     if not axes:
         return n.op("identity", n.operand(0))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Number, Numbers
+from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Number, Numbers, each
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types, per_element
@@ -75,9 +75,7 @@ def _exact_quantize(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttr
         raise ZeroDivisionError("a division by zero")
     low, high = _bounds(attrs["to"])
     ratio = np.asarray(x / scale, dtype=object)
-    whole = np.empty(ratio.shape, dtype=object)
-    for index in np.ndindex(ratio.shape):
-        whole[index] = numbers.number(Fraction(_even(ratio[index])))
+    whole = each(lambda x: numbers.number(Fraction(_even(x))), ratio)
     return np.minimum(np.maximum(np.asarray(whole + zero), numbers.number(low)), numbers.number(high))
 
 
@@ -138,10 +136,6 @@ def _export_dequantize(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: T
     return e.node("Mul", [moved, scale])
 
 
-def _largest(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
-    return (bounds[0] + bounds[2]) * bounds[1]
-
-
 register(
     OpSpec(
         "quantize",
@@ -164,7 +158,11 @@ register(
         _dequantize,
         (Attr("to", "dtype", "float32"),),
         per_element(2.0),
-        exact=ExactForm(Arithmetic.POLYNOMIAL, degree=lambda d: max(d[0], d[2]) + d[1], bound=_largest),
+        exact=ExactForm(
+            Arithmetic.POLYNOMIAL,
+            degree=lambda degrees: max(degrees[0], degrees[2]) + degrees[1],
+            bound=lambda bounds, shapes, attrs: (bounds[0] + bounds[2]) * bounds[1],
+        ),
         export=_export_dequantize,
         torch=_dequantize_torch,
         doc="(q - zero) * scale",
@@ -186,11 +184,8 @@ def _import_linear(n: OnnxNode) -> int:
         raise NotModelled(f"quantisation of {narrow} in blocks or as floating-point numbers")
     if scale.rank > 1:
         raise NotModelled("a scale of several axes")
-    parameters = [n.operand(1)]
-    if n.has(2):
-        parameters.append(n.operand(2))
-    else:
-        parameters.append(n.constant(np.zeros(scale.shape, narrow)))
+    zero = n.operand(2) if n.has(2) else n.constant(np.zeros(scale.shape, narrow))
+    parameters = [n.operand(1), zero]
     axis = n.attr("axis", 1) % max(kind.rank, 1)
     ones: Any = () if prod(scale.shape) == 1 else (scale.shape[0], *[1] * (kind.rank - 1 - axis))
     shaped = [p if n.type_of(p).shape == ones else n.op("reshape", p, shape=ones) for p in parameters]

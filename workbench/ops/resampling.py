@@ -28,7 +28,15 @@ import numpy as np
 
 from workbench.ops.constants import LARGEST
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers
-from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports, only_result
+from workbench.ops.onnx_form import (
+    Emitter,
+    NotModelled,
+    OnnxNode,
+    OpsetTooOld,
+    export_ints,
+    imports,
+    only_result,
+)
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types, no_flops
 from workbench.ops.traits import Trait
@@ -183,10 +191,6 @@ def _exact_resize(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs)
     return _interpolated(xs[0], attrs, lambda weights: _in_numbers(numbers, weights))
 
 
-def _resize_needs(attrs: ExactAttrs) -> Arithmetic:
-    return Arithmetic.POLYNOMIAL if attrs["mode"] == "nearest" else Arithmetic.RATIONAL
-
-
 def _spread(made: np.ndarray, attrs: ExactAttrs, numbers: Any) -> np.ndarray:
     """Return zeros to which the weights of an interpolation along one axis are added."""
     for at, weights in taps(attrs["extent"], attrs["size"], attrs):
@@ -210,8 +214,7 @@ def _resize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tens
     (x,), size = xs, attrs["size"]
     named = _named_in_torch(attrs, x.shape)
     if named is not None:
-        found: Tensor = torch.nn.functional.interpolate(x, size, **named)
-        return found
+        return torch.nn.functional.interpolate(x, size, **named)
     for axis, out in zip((-2, -1), size, strict=True):
         extent = x.shape[axis]
         if attrs["mode"] == "nearest":
@@ -243,10 +246,6 @@ def _named_in_torch(attrs: Attrs, shape: Sequence[int]) -> dict[str, Any] | None
     return {"mode": "nearest"} if whole and (coords, attrs["rounding"]) == ("asymmetric", "floor") else None
 
 
-def _resize_flops(attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
-    return _PER_ELEMENT[attrs["mode"]] * out.elements
-
-
 def _export_resize(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     ratios = [Fraction(m, n) for m, n in zip(out.shape, types[0].shape, strict=True)]
     if e.opset < 11:
@@ -256,7 +255,7 @@ def _export_resize(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Tenso
     if all(r.denominator == 1 for r in ratios):
         size = [e.constant(np.array(ratios, dtype=np.float32))]
     else:
-        size = [none, e.constant(np.asarray(out.shape, dtype=np.int64))]
+        size = [none, export_ints(e, out.shape)]
     return e.node(
         "Resize",
         [*xs, none, *size],
@@ -337,18 +336,16 @@ def _to_depth(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 def _to_space_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     (x,), b = xs, attrs["block"]
     if attrs["order"] == "CRD":
-        shuffled: Tensor = torch.nn.functional.pixel_shuffle(x, b)
-        return shuffled
+        return torch.nn.functional.pixel_shuffle(x, b)
     n, c, h, w = x.shape
     axes, order = _split(x.shape, attrs)
     return x.reshape(axes).permute(order).reshape(n, c // (b * b), h * b, w * b)
 
 
 def _to_depth_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    (x,), b = xs, attrs["block"]
+    (x,) = xs
     if attrs["order"] == "CRD":
-        gathered: Tensor = torch.nn.functional.pixel_unshuffle(x, b)
-        return gathered
+        return torch.nn.functional.pixel_unshuffle(x, attrs["block"])
     deep = _deep(x.shape, attrs)
     axes, order = _split(deep, attrs)
     back = [order.index(i) for i in range(6)]
@@ -356,11 +353,10 @@ def _to_depth_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Te
 
 
 def _export_to_space(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    if e.opset >= 11:
-        return e.node("DepthToSpace", xs, blocksize=attrs["block"], mode=attrs["order"])
-    if attrs["order"] != "DCR":
+    if e.opset < 11 and attrs["order"] != "DCR":
         raise OpsetTooOld(f"operator set must be 11 or newer for this order of channels, got {e.opset}")
-    return e.node("DepthToSpace", xs, blocksize=attrs["block"])
+    order = attrs["order"] if e.opset >= 11 else None
+    return e.node("DepthToSpace", xs, blocksize=attrs["block"], mode=order)
 
 
 def _export_to_depth(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -390,9 +386,11 @@ register(
             Attr("rounding", "word", "floor", words=ROUNDINGS),
             _CUBIC,
         ),
-        _resize_flops,
+        lambda a, inputs, out: _PER_ELEMENT[a["mode"]] * out.elements,
         Trait.LINEAR | Trait.FOUR_AXES,
-        exact=ExactForm(_resize_needs, _exact_resize),
+        exact=ExactForm(
+            lambda a: Arithmetic.POLYNOMIAL if a["mode"] == "nearest" else Arithmetic.RATIONAL, _exact_resize
+        ),
         export=_export_resize,
         torch=_resize_torch,
         doc="the last two axes resampled to other extents: the nearest place, or between 4 or 16 of them",
@@ -469,10 +467,6 @@ def _check_scales(n: OnnxNode, scales: np.ndarray) -> None:
 
 
 @imports("Upsample")
-def _import_upsample(n: OnnxNode) -> int:
-    return _import_old(n)
-
-
 def _import_old(n: OnnxNode) -> int:
     """Import resizing as it was before operator set 11: asymmetric, to larger extents."""
     size = _extents(n)
@@ -558,11 +552,7 @@ def _check_rounding(extent: int, out: int, coords: str, rounding: str) -> None:
         raise NotModelled(f"resizing from {extent} to {out}: rounding decides which place is the nearest")
 
 
-@imports("DepthToSpace")
-def _import_to_space(n: OnnxNode) -> int:
-    return n.op("depth_to_space", n.operand(0), block=n.attr("blocksize"), order=n.attr("mode", "DCR"))
-
-
-@imports("SpaceToDepth")
-def _import_to_depth(n: OnnxNode) -> int:
-    return n.op("space_to_depth", n.operand(0), block=n.attr("blocksize"), order=n.attr("mode", "DCR"))
+@imports("DepthToSpace", "SpaceToDepth")
+def _import_depth(n: OnnxNode) -> int:
+    op = "depth_to_space" if n.op_type == "DepthToSpace" else "space_to_depth"
+    return n.op(op, n.operand(0), block=n.attr("blocksize"), order=n.attr("mode", "DCR"))

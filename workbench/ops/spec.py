@@ -136,7 +136,6 @@ class OpSpec:
         doc: The meaning in a few words.
         onnx_form: The domain and type of the ONNX operator that is read as this one, if it is not built in.
         module: The module that defines the operator, if it is not built in.
-
     """
 
     name: str

@@ -9,19 +9,21 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from types import ModuleType
+from functools import partial
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import numpy as np
 
 from workbench.ops import registry
-from workbench.ops.exact import Arithmetic, ExactAttrs, ExactCompute, ExactForm, Numbers
+from workbench.ops.elementwise import broadcast_type as elementwise
+from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers
 from workbench.ops.onnx_form import Emitter
 from workbench.ops.serialization import CannotTravel, definition_of
 from workbench.ops.spec import MANY, Attr, AttrValue, Names, OpSpec, Types
 from workbench.ops.traits import Trait
 from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
-from workbench.ops.typing import CONCRETE, Attrs, N, T, TypeRule, Typing
+from workbench.ops.typing import CONCRETE, Attrs, TypeRule
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,16 +51,6 @@ F = TypeVar("F", bound=Function)
 
 class OperatorReplaced(UserWarning):
     """The warning that an operator was registered again with another definition."""
-
-
-def elementwise(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    """Return the type of an elementwise operator: that of its operands, which broadcast."""
-    first, *rest = xs
-    t.require_float(first)
-    for other in rest:
-        t.require_same_dtype(first, other)
-        first = t.broadcast(first, other)
-    return first
 
 
 @overload
@@ -139,6 +131,9 @@ def operator(
                 f"language, got {own!r}"
             )
         least, most, kinds = _parameters(own, given, attrs)
+        traits = Trait.OWN
+        if type_rule is elementwise:
+            traits |= Trait.GROWS | (Trait.BROADCASTS if most > 1 else Trait.NONE)
         spec = OpSpec(
             own,
             least,
@@ -146,10 +141,10 @@ def operator(
             type_rule,
             _Semantics(own, given, type_rule),
             kinds,
-            _Flops(flops),
-            _traits(type_rule, most),
-            _Export(own, onnx),
-            _Torch(torch) if torch is not None else None,
+            partial(_flops, flops),
+            traits,
+            partial(_export, onnx or f"{DOMAIN}::{own}"),
+            partial(_torch, torch) if torch is not None else None,
             _exact_form(own, given, least, kinds, exact),
             doc=(inspect.getdoc(given) or "").partition("\n")[0],
             onnx_form=_form(own, onnx),
@@ -172,12 +167,6 @@ def _definition(name: str) -> str:
         return definition_of(name)
     except CannotTravel:  # it cannot be compared, so it counts as another one
         return f"object {id(registry.spec_of(name))}"
-
-
-def _traits(rule: TypeRule, most: int) -> Trait:
-    if rule is not elementwise:
-        return Trait.OWN
-    return Trait.OWN | Trait.GROWS | (Trait.BROADCASTS if most > 1 else Trait.NONE)
 
 
 def _form(name: str, onnx: str | Function | None) -> tuple[str, str] | None:
@@ -269,22 +258,12 @@ class _Semantics:
         return self.function(*(np.array(x) for x in xs), **attrs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Flops:
-    given: float | Function
-
-    def __call__(self, attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
-        if callable(self.given):
-            return float(self.given(inputs, out, **attrs))
-        return float(self.given) * out.elements
+def _flops(given: float | Function, attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:
+    return float(given(inputs, out, **attrs) if callable(given) else given * out.elements)
 
 
-@dataclass(frozen=True, slots=True)
-class _Torch:
-    function: Function
-
-    def __call__(self, torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-        return self.function(*xs, **attrs)
+def _torch(function: Function, torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
+    return function(*xs, **attrs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,40 +292,23 @@ class Nodes:
         return self.emitter.constant(operand if whole else np.asarray(operand, self.type.numpy_dtype()))
 
 
-@dataclass(frozen=True, slots=True)
-class _Export:
-    name: str
-    onnx: str | Function | None
-
-    def __call__(self, e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-        if self.onnx is None or isinstance(self.onnx, str):
-            return e.node(self.onnx or f"{DOMAIN}::{self.name}", xs, **attrs)
-        return str(self.onnx(Nodes(e, out), *xs, **attrs))
+def _export(onnx: str | Function, e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
+    return e.node(onnx, xs, **attrs) if isinstance(onnx, str) else str(onnx(Nodes(e, out), *xs, **attrs))
 
 
 # -- exact arithmetic ---------------------------------------------------------------------------------
 _STEPS: Final = {"ordered": Arithmetic.ORDERED, "rational": Arithmetic.RATIONAL}
 
 
-@dataclass(frozen=True, slots=True)
-class _Power:
-    """The degree of a polynomial of polynomials."""
-
-    degree: int
-
-    def __call__(self, degrees: Sequence[int]) -> int:
-        return self.degree * max(degrees, default=0)
+def _degree(power: int, degrees: Sequence[int]) -> int:
+    return power * max(degrees, default=0)
 
 
-@dataclass(frozen=True, slots=True)
-class _InDigits:
-    """An elementwise function of long decimals."""
-
-    function: Function
-
-    def __call__(self, numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-        apply = np.frompyfunc(lambda *elements: self.function(numbers, *elements, **attrs), len(xs), 1)
-        return np.asarray(apply(*xs), dtype=object)
+def _in_digits(
+    function: Function, numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs
+) -> np.ndarray:
+    apply = np.frompyfunc(lambda *elements: function(numbers, *elements, **attrs), len(xs), 1)
+    return np.asarray(apply(*xs), dtype=object)
 
 
 def _exact_form(
@@ -359,8 +321,7 @@ def _exact_form(
     if callable(exact):
         if known:
             check_digits(name, function, exact, least, defaults)
-        compute: ExactCompute = _InDigits(exact)
-        return ExactForm(Arithmetic.DIGITS, compute)
+        return ExactForm(Arithmetic.DIGITS, partial(_in_digits, exact))
     if isinstance(exact, str):
         if exact not in _STEPS:
             raise ValueError(f"exact must be a degree, {', '.join(_STEPS)} or a function, got {exact!r}")
@@ -371,7 +332,7 @@ def _exact_form(
         raise ValueError(f"exact, as a polynomial's degree, must be at least 1, got {exact}")
     if known:
         check_polynomial(name, function, least, defaults, exact)
-    return ExactForm(Arithmetic.POLYNOMIAL, degree=_Power(exact), bound=None)
+    return ExactForm(Arithmetic.POLYNOMIAL, degree=partial(_degree, exact), bound=None)
 
 
 # -- whether an exact form is that of its function, at a few numbers ------------------------------------
@@ -381,22 +342,11 @@ _PLACES: Final = (0.375, 1.25, 2.5, -0.75, -1.5)
 _NEAR: Final = 1e-6
 
 
-class _Floats:
-    """The functions of :class:`~workbench.ops.exact.Numbers`, on Python's floats."""
-
-    number = staticmethod(float)
-    root = staticmethod(math.sqrt)
-    exp = staticmethod(math.exp)
-    log = staticmethod(math.log)
-    tanh = staticmethod(math.tanh)
-    erf = staticmethod(math.erf)
-    cos = staticmethod(math.cos)
-    sin = staticmethod(math.sin)
-    power = staticmethod(math.pow)
-
-    def pi(self) -> float:
-        """Return the ratio of a circle's circumference to its diameter."""
-        return math.pi
+#: The functions of :class:`~workbench.ops.exact.Numbers`, on Python's floats.
+_FLOATS: Final = SimpleNamespace(
+    **{name: getattr(math, name) for name in ("exp", "log", "tanh", "erf", "cos", "sin")},
+    **{"number": float, "root": math.sqrt, "power": math.pow, "pi": lambda: math.pi},
+)
 
 
 def check_digits(name: str, function: Function, exact: Function, count: int, attrs: Attrs) -> None:
@@ -416,7 +366,7 @@ def check_digits(name: str, function: Function, exact: Function, count: int, att
         try:
             with np.errstate(all="ignore"):
                 found = np.asarray(function(*(np.array([x]) for x in at), **attrs), dtype=np.float64)
-            stated = float(exact(_Floats(), *at, **attrs))
+            stated = float(exact(_FLOATS, *at, **attrs))
         except Exception:  # they are the user's functions, and may have no value here
             continue
         if found.shape != (1,) or not (math.isfinite(found[0]) and math.isfinite(stated)):

@@ -87,7 +87,7 @@ def _export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) 
     top, left, bottom, right = attrs["pads"]
     x = xs[0]
     if any(attrs["pads"]):
-        x = export_pad(e, x, (0, 0, top, left, 0, 0, bottom, right), kind.numpy_dtype())
+        x = export_pad(e, x, (top, left, bottom, right), kind)
     (sh, sw), (dh, dw) = attrs["strides"], attrs["dilations"]
     height, width = _extents(kind.shape, attrs)
 

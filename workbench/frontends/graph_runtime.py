@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 from workbench.frontends.onnx.exporter import to_onnx
 from workbench.frontends.onnx.opaque import payload_of
-from workbench.frontends.runtime import (
-    RuntimeFailure,
-    packed,
-    run_model,
-    run_session,
-    session,
-)
+from workbench.frontends.runtime import RuntimeFailure, packed, run_model, run_session, session
 
 #: The time limit of an opaque operator in seconds; a loop might never end.
 OPAQUE_SECONDS = 20.0

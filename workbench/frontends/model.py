@@ -122,10 +122,6 @@ class Source:
     factor: int = 1
     addend: int = 0
 
-    def renamed(self, name: str) -> Source:
-        """Return the same axis of an input under another name."""
-        return replace(self, name=name)
-
 
 @dataclass(frozen=True, slots=True)
 class SymbolTable:
@@ -200,7 +196,6 @@ class Model:
         dims: dimensions that were fixed on purpose.
         keep_inputs: whether initialisers that are also inputs stay inputs.
         cleaned_from: the graph as it was given, if neutral operators were dropped from it.
-
     """
 
     graph: Graph

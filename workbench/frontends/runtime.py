@@ -45,7 +45,7 @@ from workbench.frontends.onnx.file import (
 )
 from workbench.frontends.onnx.prepare import walk
 from workbench.graph.dataflow import TIED
-from workbench.ops.types import DTYPE_CODES, TensorType
+from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
 from workbench.support.files import check_library
 from workbench.support.mmap import ChangedFile, file_of, release_all
 
@@ -136,7 +136,9 @@ def read_with_data(source: Source) -> Apart:
             else:
                 arrays[tensor.name] = array
         if tensor.name in arrays:
-            _set_apart(tensor, arrays[tensor.name])
+            said = tensor.doc_string
+            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(arrays[tensor.name])))
+            tensor.doc_string = said
     return Apart(model, arrays)
 
 
@@ -150,12 +152,6 @@ def apart_of(source: Apart | ModelProto | str | os.PathLike[str]) -> Apart | Non
         mapped = any(file_of(array) is not None for array in apart.arrays.values())
         return apart if mapped else None  # all weights are small
     return Apart(copied(source.model), source.arrays) if isinstance(source, Apart) else taken_apart(source)
-
-
-def _set_apart(tensor: Any, array: np.ndarray) -> None:
-    said = tensor.doc_string
-    tensor.CopyFrom(placeholder(tensor.name, TensorType.of(array)))
-    tensor.doc_string = said
 
 
 def _fix(value: ValueInfoProto, dims: Mapping[str, Any]) -> None:
@@ -385,9 +381,7 @@ def run_session(
     wanted = {i.name: i.type for i in loaded.get_inputs()}
     feeds = {name: _to_runtime(inputs[name]) for name in wanted}
     try:
-        if _in_numpy(loaded, feeds):
-            return dict(zip(names, loaded.run(None, feeds), strict=True))
-        return _run_values(loaded, names, feeds)
+        return _run(loaded, names, feeds)
     except Exception as error:
         raise RuntimeFailure(f"ONNX Runtime failed: {error}") from None
 
@@ -406,7 +400,9 @@ def _run_within(
     def run() -> None:
         try:
             feeds = {i.name: _to_runtime(inputs[i.name]) for i in loaded.get_inputs()}
-            outcome.append(_run_once(loaded, names, feeds, options))
+            # Copies, because some operators write into their operands.
+            own = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in feeds.items()}
+            outcome.append(_run(loaded, names, own, options))
         except BaseException as error:
             outcome.append(error)
 
@@ -427,49 +423,35 @@ def _run_within(
     return outcome[0]
 
 
-def _run_once(
-    loaded: InferenceSession, names: list[str], feeds: Mapping[str, Any], options: Any
-) -> dict[str, np.ndarray]:
-    """Run on copies of the inputs, because some operators write into their operands."""
-    feeds = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in feeds.items()}
-    if _in_numpy(loaded, feeds):
-        return dict(zip(names, loaded.run(None, feeds, options), strict=True))
-    return _run_values(loaded, names, feeds, options)
-
-
-def _in_numpy(loaded: InferenceSession, feeds: Mapping[str, Any]) -> bool:
-    return all(v is None or isinstance(v, np.ndarray | list) for v in feeds.values()) and all(
-        _returns_numpy(o.type) for o in loaded.get_outputs()
-    )
-
-
-def _returns_numpy(kind: str) -> bool:
-    return "float8" not in kind and "bfloat16" not in kind and "int4" not in kind
-
-
-def _run_values(
-    loaded: InferenceSession, names: list[str], feeds: Mapping[str, Any], run_options: Any = None
+def _run(
+    loaded: InferenceSession, names: list[str], feeds: Mapping[str, Any], options: Any = None
 ) -> dict[str, np.ndarray]:
     import onnxruntime as ort
 
+    if _in_numpy(loaded, feeds):
+        return dict(zip(names, loaded.run(None, feeds, options), strict=True))
     values = {
         k: v if isinstance(v, ort.OrtValue) else ort.OrtValue.ortvalue_from_numpy(v) for k, v in feeds.items()
     }
-    results = loaded.run_with_ort_values(names, values, run_options)
+    results = loaded.run_with_ort_values(names, values, options)
     return {name: _from_runtime(value) for name, value in zip(names, results, strict=True)}
 
 
+def _in_numpy(loaded: InferenceSession, feeds: Mapping[str, Any]) -> bool:
+    """Return whether numpy has the element types of all inputs and outputs."""
+    if not all(v is None or isinstance(v, np.ndarray | list) for v in feeds.values()):
+        return False
+    lacking = ("float8", "bfloat16", "int4")
+    return not any(kind in o.type for o in loaded.get_outputs() for kind in lacking)
+
+
 def _from_runtime(value: Any) -> np.ndarray:
-    kind = TensorType(_dtype_of(value.element_type()), tuple(value.shape()))
+    kind = TensorType(DTYPE_NAMES[value.element_type()], tuple(value.shape()))
     if kind.numpy_dtype().kind in _PLAIN:
         return np.asarray(value.numpy())
     # ONNX Runtime creates no array for element types that numpy lacks, so the memory is copied.
     content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return np.frombuffer(content, kind.numpy_dtype()).reshape(kind.shape)
-
-
-def _dtype_of(code: int) -> str:
-    return next(name for name, number in DTYPE_CODES.items() if number == code)
 
 
 def run_model(

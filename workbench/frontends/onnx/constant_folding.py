@@ -56,9 +56,8 @@ def settled(graph: Graph) -> Graph:
     # Values computed from infinities or NaNs depend on how a runtime orders and rounds.
     after = set(strange) | {i for i, node in enumerate(graph.nodes) if node.op == "weight" and _odd(graph, i)}
     for i, node in enumerate(graph.nodes):
-        if not constant[i] or after.isdisjoint(node.inputs):
-            continue
-        if _is_float(node.type) and sizes[i] <= _LOOKED_AT:
+        reads = constant[i] and not after.isdisjoint(node.inputs)
+        if reads and _is_float(node.type) and sizes[i] <= _LOOKED_AT:
             after.add(i)
     later = [i for i in sorted(after) if i not in values and graph.nodes[i].op not in _MOVING]
     values |= strange | _computed(graph, later)
@@ -90,13 +89,9 @@ def _sizes(graph: Graph, constant: list[bool]) -> list[int]:
 
 def _odd(graph: Graph, i: int) -> bool:
     """Return whether a small weight contains an infinity or NaN."""
-    if not _is_float(graph.nodes[i].type) or not _small(graph, i):
+    if not _is_float(graph.nodes[i].type) or graph.nodes[i].tensor.elements > _LOOKED_AT:
         return False
     return not np.isfinite(graph.weights[graph.nodes[i].attr("name")].value().astype(np.float64)).all()
-
-
-def _small(graph: Graph, i: int) -> bool:
-    return graph.nodes[i].tensor.elements <= _LOOKED_AT
 
 
 def _rounded(graph: Graph) -> list[bool]:

@@ -89,37 +89,18 @@ def read_apart(path: Path) -> Apart | None:
     return Apart(model, arrays)
 
 
-def mapped_array(path: Path, kind: TensorType, offset: int, length: int | None) -> np.ndarray | None:
-    """Return external data as a mapped array, or ``None`` if they are small or do not fit their type.
-
-    Args:
-        path: The file of the data.
-        kind: Their declared type.
-        offset: Their first byte in the file.
-        length: Their number of bytes; None for as many as the type has.
-    """
-    if not _fits(kind, int(kind.nbytes) if length is None else length) or sys.byteorder != "little":
-        return None
-    if path.stat().st_size < MAP_BEYOND:
-        return None
-    try:
-        return FileMap.open(path).array(offset, kind.shape, kind.numpy_dtype())
-    except ValueError:
-        return None
-
-
 def _fits(kind: TensorType, length: int) -> bool:
-    return kind.dtype != "string" and kind.nbytes == length >= max(MAPPED_TENSOR, kind.elements)
+    """Return whether data of this length are those of a large tensor and can be mapped on this machine."""
+    whole = kind.dtype != "string" and kind.nbytes == length
+    return whole and length >= max(MAPPED_TENSOR, kind.elements) and sys.byteorder == "little"
 
 
 def _array(file: FileMap, tensor: TensorProto, begin: int, end: int) -> np.ndarray | None:
-    if tensor.data_type not in DTYPE_NAMES or tensor.data_location == TensorProto.EXTERNAL:
-        return None
-    try:
-        kind = TensorType(DTYPE_NAMES[tensor.data_type], tuple(tensor.dims))
-    except TypeMismatch:
-        return None
-    return file.array(begin, kind.shape, kind.numpy_dtype()) if _fits(kind, end - begin) else None
+    with contextlib.suppress(ModelError):  # the reader of tensors reports the fault
+        kind = tensor_type(tensor)
+        if tensor.data_location != TensorProto.EXTERNAL and _fits(kind, end - begin):
+            return file.array(begin, kind.shape, kind.numpy_dtype())
+    return None
 
 
 def _without_data(file: FileMap) -> tuple[list[bytes], dict[int, tuple[int, int]]]:
@@ -379,9 +360,13 @@ def tensor_array(tensor: TensorProto, folder: Path | None) -> np.ndarray:
 def _mapped(tensor: TensorProto, kind: TensorType, folder: Path | None) -> np.ndarray | None:
     """Return large external data as an array mapped from its file, or ``None`` if the data must be read."""
     entries = {e.key: e.value for e in tensor.external_data}
-    length = int(entries["length"]) if "length" in entries else None
     place = Path(folder or "") / entries["location"]
-    return mapped_array(place, kind, int(entries.get("offset", "0")), length)
+    if not _fits(kind, int(entries.get("length", kind.nbytes))) or place.stat().st_size < MAP_BEYOND:
+        return None
+    try:
+        return FileMap.open(place).array(int(entries.get("offset", "0")), kind.shape, kind.numpy_dtype())
+    except ValueError:
+        return None
 
 
 def dense_array(sparse: SparseTensorProto, folder: Path | None) -> np.ndarray:
@@ -477,13 +462,9 @@ def weight_bytes(model: ModelProto) -> int:
 
 def _declared_bytes(tensor: TensorProto) -> int:
     """Return the declared size of a tensor's raw data, without a copy of them; 0 if there are none."""
-    kind = DTYPE_NAMES.get(tensor.data_type)
-    if kind is None or not tensor.HasField("raw_data"):
-        return 0
-    try:
-        return int(TensorType(kind, tuple(tensor.dims)).nbytes)
-    except TypeMismatch:
-        return 0
+    with contextlib.suppress(ModelError):
+        return int(tensor_type(tensor).nbytes) if tensor.HasField("raw_data") else 0
+    return 0
 
 
 def taken_apart(model: ModelProto) -> Apart:
@@ -688,17 +669,18 @@ def _write_whole(apart: Apart, file: IO[bytes]) -> None:
     """Write the message; a message field may come in several parts, which a reader merges."""
     graph = apart.model.graph
     file.write(_without(apart.model, "graph").SerializeToString())
-    tensors = list(graph.initializer)
     head = _without(graph, "initializer").SerializeToString()
     pieces: list[tuple[bytes, np.ndarray | None]] = []
-    for tensor in tensors:
-        array = apart.arrays.get(tensor.name)
-        rest = _bare(tensor).SerializeToString() if array is not None else tensor.SerializeToString()
+    total = len(head)
+    for tensor in graph.initializer:
+        array, size = apart.arrays.get(tensor.name), 0
+        rest = (tensor if array is None else _bare(tensor)).SerializeToString()
         if array is not None:
-            rest += tag(_RAW_DATA) + varint(array.nbytes)
-        length = len(rest) + (0 if array is None else array.nbytes)
-        pieces.append((tag(_INITIALIZER) + varint(length) + rest, array))
-    total = len(head) + sum(len(p) + (0 if a is None else a.nbytes) for p, a in pieces)
+            size = array.nbytes
+            rest += tag(_RAW_DATA) + varint(size)
+        piece = tag(_INITIALIZER) + varint(len(rest) + size) + rest
+        pieces.append((piece, array))
+        total += len(piece) + size
     file.write(tag(_GRAPH) + varint(total) + head)
     for piece, array in pieces:
         file.write(piece)

@@ -19,9 +19,8 @@ import onnx
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from workbench.frontends.model import ModelError
-from workbench.frontends.onnx.file import ir_version_for
 from workbench.frontends.onnx.opaque import Origin
-from workbench.frontends.onnx.prepare import read_by, walk
+from workbench.frontends.onnx.prepare import read_by
 from workbench.frontends.onnx.shape_inference import Values, show_type
 
 
@@ -218,22 +217,6 @@ def _model(
         if known is None or known.WhichOneof("value") is None:
             raise ModelError(f"output {value.name!r} has no type: declare one")
         made.append(onnx.helper.make_value_info(value.name, values.opened(known)))
-    functions = origin.functions_for(nodes)
-    domains = {n.domain for n in walk(nodes)} | {n.domain for f in functions for n in walk(f.node)}
-    opsets = {d: v for d, v in origin.opsets.items() if d in domains}
-    graph = onnx.helper.make_graph(
-        list(nodes),
-        "tail",
-        [
-            onnx.helper.make_value_info(name, values.opened(values.types[name]))
-            for name in read
-            if name not in stored
-        ],
-        made,
-    )
-    return onnx.helper.make_model(
-        graph,
-        opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in opsets.items()],
-        ir_version=ir_version_for(opsets, bool(functions)),
-        functions=functions,
-    )
+    given = [n for n in read if n not in stored]
+    inputs = [onnx.helper.make_value_info(name, values.opened(values.types[name])) for name in given]
+    return origin.model("tail", nodes, inputs, made)

@@ -472,7 +472,10 @@ class Opening:
                 scale += 1
                 if scale == len(_SCALES):
                     break
-        return self._aside(reason)
+        generic = self._generic(1.0)
+        with any_extent():
+            imported = import_prepared(self._bound(generic.extents), aside=True)
+        return self._opened(imported, generic, left=reason or "no import succeeds")
 
     def _learn(self, required: Required) -> None:
         for symbol, value in required.values.items():
@@ -491,7 +494,10 @@ class Opening:
         sources = SymbolTable(generic, places, frozenset()).sources
         values = SizedValues(here.model, generic, sources)
         imported = import_prepared(here, values=values)
-        _check_graph(imported.graph, generic)
+        graph = imported.graph
+        for node, constant in zip(graph.nodes, graph.constant(), strict=True):
+            if constant and (depends(node.type, generic) or attrs_depend(node.op, node.attrs, generic)):
+                raise Undecodable(f"a constant made by {node.op} has a symbolic extent: {node.type}")
         return self._opened(imported, generic)
 
     def _opened(self, imported: Imported, generic: Generic, **more: Any) -> Model:
@@ -501,28 +507,14 @@ class Opening:
         free = tuple(s for s in self.symbols if self.sizes[s.name].value is None)
         return imported.model(symbols=free, generic=generic, fixed=fixed, **more)
 
-    def _aside(self, reason: str) -> Model:
-        """Return a model all of whose nodes are kept as they are."""
-        generic = self._generic(1.0)
-        with any_extent():
-            imported = import_prepared(self._bound(generic.extents), aside=True)
-        return self._opened(imported, generic, left=reason or "no import succeeds")
-
     def _generic(self, scale: float) -> Generic:
         """Return generic extents: a prime for every symbol that is left."""
         primes: dict[str, int] = {}
         numbers = self.prepared.numbers
         for symbol in sorted({s for size in self.sizes.values() for s in symbols(size)}):
             kind = self.kinds[symbol]
-            factor = max(
-                (
-                    abs(c)
-                    for size in self.sizes.values()
-                    for m, c in size.terms
-                    if m and symbol in symbols(size)
-                ),
-                default=1,
-            )
+            terms = (t for size in self.sizes.values() if symbol in symbols(size) for t in size.terms)
+            factor = max((abs(number) for factors, number in terms if factors), default=1)
             start = _BEGINNINGS[kind] * (1 / scale if kind == "batch" and scale > 1 else scale)
             alike = sum(self.kinds[s] == kind for s in primes)
             start = max(_SMALLEST, int(start / min(factor, 8)) * _APART // (_APART + alike))
@@ -548,10 +540,3 @@ class Opening:
                 value.type.tensor_type.ClearField("shape")
         arrays = dict(self.prepared.arrays)
         return replace(self.prepared, model=model, inputs=inputs, foreign=foreign, arrays=arrays)
-
-
-def _check_graph(graph: Graph, generic: Generic) -> None:
-    """Raise :class:`Undecodable` if a stored weight has a symbolic extent."""
-    for node, constant in zip(graph.nodes, graph.constant(), strict=True):
-        if constant and (depends(node.type, generic) or attrs_depend(node.op, node.attrs, generic)):
-            raise Undecodable(f"a constant made by {node.op} has a symbolic extent: {node.type}")

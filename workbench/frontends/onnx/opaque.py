@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 from onnx.defs import SchemaError
 
 from workbench.frontends.model import ModelError
@@ -50,6 +50,34 @@ class Origin:
                 found[key] = self.functions[key]
                 waiting += walk(found[key].node)
         return [found[key] for key in sorted(found)]
+
+    def model(
+        self,
+        name: str,
+        nodes: Sequence[NodeProto],
+        inputs: Sequence[ValueInfoProto],
+        outputs: Sequence[ValueInfoProto],
+        stored: Sequence[TensorProto] = (),
+    ) -> ModelProto:
+        """Return nodes as a model, with the operator sets and local functions that they need.
+
+        Args:
+            name: The name of its graph.
+            nodes: The nodes, in order.
+            inputs: The inputs.
+            outputs: The outputs.
+            stored: The stored tensors.
+        """
+        functions = self.functions_for(nodes)
+        domains = {n.domain for n in walk(nodes)} | {n.domain for f in functions for n in walk(f.node)}
+        opsets = {d: v for d, v in self.opsets.items() if d in domains}
+        return onnx.helper.make_model(
+            onnx.helper.make_graph(nodes, name, inputs, outputs, stored),
+            opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in opsets.items()],
+            ir_version=ir_version_for(opsets, bool(functions)),
+            functions=functions,
+            producer_name="workbench",
+        )
 
 
 def is_deterministic(nodes: Iterable[NodeProto], values: Values, origin: Origin) -> bool:
@@ -109,31 +137,17 @@ def cut(
         copy = copied(node)
         rename(copy, names)
         copies.append(copy)
-    types = []
-    for name in results:
-        kind = values.tensor(name)
-        assert kind is not None, name
-        types.append(kind)
+    types = [kind for name in results if (kind := values.tensor(name)) is not None]
     # The caller must not pass a value twice, or nodes without any wanted value.
-    graph = onnx.helper.make_graph(
-        copies,
+    model = origin.model(
         "opaque",
+        copies,
         [onnx.helper.make_value_info(names[o], values.opened(values.types[o])) for o in operands],
         [
             onnx.helper.make_value_info(names[r], values.opened(type_proto(k)))
             for r, k in zip(results, types, strict=True)
         ],
         [onnx.numpy_helper.from_array(v, names[k]) for k, v in constants.items()],
-    )
-    domains = {n.domain for n in walk(copies)}
-    functions = origin.functions_for(copies)
-    domains |= {n.domain for f in functions for n in walk(f.node)}
-    model = onnx.helper.make_model(
-        graph,
-        opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in origin.opsets.items() if d in domains],
-        ir_version=ir_version_for({d: v for d, v in origin.opsets.items() if d in domains}, bool(functions)),
-        functions=functions,
-        producer_name="workbench",
     )
     first = nodes[0]
     op_type = first.op_type if len(nodes) == 1 else "+".join(dict.fromkeys(n.op_type for n in nodes))
@@ -234,17 +248,12 @@ def rename(node: NodeProto, names: Mapping[str, str]) -> None:
             if name in names:
                 side[i] = names[name]
     for graph in subgraphs(node):
-        rename_free(graph, names)
-
-
-def rename_free(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Rename the outer values that a subgraph reads, in place."""
-    own = defined(graph)
-    outer = {old: new for old, new in names.items() if old not in own}
-    for node in graph.node:
-        rename(node, outer)
-    for value in graph.output:
-        value.name = outer.get(value.name, value.name)
+        own = defined(graph)
+        outer = {old: new for old, new in names.items() if old not in own}
+        for inner in graph.node:
+            rename(inner, outer)
+        for value in graph.output:
+            value.name = outer.get(value.name, value.name)
 
 
 class Fresh:

@@ -78,7 +78,9 @@ def prepare(
     model, graph = file.model, file.model.graph
     nodes = all_nodes(model)
     _check_names(model, nodes, file.name)
-    _normalise_domains(model, nodes)
+    for entry in (*model.opset_import, *nodes):
+        if entry.domain == "ai.onnx":  # another name of the default domain
+            entry.domain = ""
     _check_versions(model, file.name)
     _check_outputs(model, file.name)
     shell = _shell_of(model)
@@ -143,13 +145,6 @@ def _check_names(model: ModelProto, nodes: Sequence[NodeProto], name: str) -> No
     for text in names:
         if not isinstance(text, str):
             raise ModelError(f"{name}: the name {text!r} is not text")
-
-
-def _normalise_domains(model: ModelProto, nodes: Sequence[NodeProto]) -> None:
-    """Write the default domain as the empty name, which is equivalent to ``ai.onnx``."""
-    for entry in (*model.opset_import, *nodes):
-        if entry.domain == "ai.onnx":
-            entry.domain = ""
 
 
 def _check_outputs(model: ModelProto, name: str) -> None:

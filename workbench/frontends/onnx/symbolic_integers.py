@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import numpy as np
@@ -125,36 +125,31 @@ def _times(a: Ratio, b: Ratio) -> Ratio:
     return _reduced(a.top * b.top, a.by * b.by)
 
 
-def _over(facts: Facts, floats: bool) -> Callable[[Ratio, Ratio], Ratio]:
-    def divided(a: Ratio, b: Ratio) -> Ratio:
-        if floats:
-            value = b.value
-            if value is None or value <= 0:
-                raise AtRunTime
-            return _reduced(a.top * value.denominator, a.by * value.numerator)
-        found = facts.quotient(a.whole(), b.whole())
-        if found is None:
-            raise AtRunTime
-        return Ratio(found)
-
-    return divided
+def _over(facts: Facts, floats: bool, a: Ratio, b: Ratio) -> Ratio:
+    if not floats:
+        return _quotient(facts, a.whole(), b.whole())
+    value = b.value
+    if value is None or value <= 0:
+        raise AtRunTime
+    return _reduced(a.top * value.denominator, a.by * value.numerator)
 
 
-def _modulo(facts: Facts) -> Callable[[Ratio, Ratio], Ratio]:
-    def remainder(a: Ratio, b: Ratio) -> Ratio:
-        if not facts.at_least(b.whole(), 1):
-            raise AtRunTime
-        return Ratio(a.whole() - b.whole() * div(a.whole(), b.whole()))
-
-    return remainder
+def _quotient(facts: Facts, top: Int, by: Int) -> Ratio:
+    found = facts.quotient(top, by)
+    if found is None:
+        raise AtRunTime
+    return Ratio(found)
 
 
-def _larger(facts: Facts, sign: int) -> Callable[[Ratio, Ratio], Ratio]:
-    def larger(a: Ratio, b: Ratio) -> Ratio:
-        x, y = a.top * b.by * sign, b.top * a.by * sign
-        return _reduced(facts.greatest(x, y) * sign, a.by * b.by)
+def _modulo(facts: Facts, a: Ratio, b: Ratio) -> Ratio:
+    if not facts.at_least(b.whole(), 1):
+        raise AtRunTime
+    return Ratio(a.whole() - b.whole() * div(a.whole(), b.whole()))
 
-    return larger
+
+def _larger(facts: Facts, sign: int, a: Ratio, b: Ratio) -> Ratio:
+    x, y = a.top * b.by * sign, b.top * a.by * sign
+    return _reduced(facts.greatest(x, y) * sign, a.by * b.by)
 
 
 def _truth(facts: Facts, c: Cond) -> Ratio:
@@ -168,11 +163,6 @@ def _comparison(make: Callable[[Int, Int], Cond]) -> Callable[..., Array]:
     return rule
 
 
-def _is_true(x: Ratio) -> Cond:
-    """Return the condition that a truth value is true."""
-    return equal(x.top, num(1))
-
-
 def _where(facts: Facts, attrs: Any, c: Array, a: Array, b: Array) -> Array:
     return _each(lambda t, x, y: Ratio(choose(facts.decided(_of_truth(t)), x.whole(), y.whole())), c, a, b)
 
@@ -184,7 +174,7 @@ def _of_truth(t: Ratio) -> Cond:
         condition, yes, no = atom.args
         if yes == num(1) and no == num(0):
             return condition
-    return _is_true(t)
+    return equal(t.top, num(1))
 
 
 def _cast(facts: Facts, attrs: Any, a: Array) -> Array:
@@ -195,14 +185,7 @@ def _cast(facts: Facts, attrs: Any, a: Array) -> Array:
         return a
     if to not in _INTEGERS:
         raise AtRunTime
-    return _each(lambda x: x if x.by == 1 else _truncated(facts, x), a)
-
-
-def _truncated(facts: Facts, x: Ratio) -> Ratio:
-    found = facts.quotient(x.top, num(x.by))
-    if found is None:
-        raise AtRunTime
-    return Ratio(found)
+    return _each(lambda x: x if x.by == 1 else _quotient(facts, x.top, num(x.by)), a)
 
 
 def _sign(facts: Facts, x: Ratio) -> Ratio:
@@ -214,8 +197,8 @@ def _sign(facts: Facts, x: Ratio) -> Ratio:
 def _clip(facts: Facts, attrs: Any, a: Array, low: Array | None = None, high: Array | None = None) -> Array:
     found = a
     if low is not None:
-        found = _each(_larger(facts, 1), found, low)
-    return found if high is None else _each(_larger(facts, -1), found, high)
+        found = _each(partial(_larger, facts, 1), found, low)
+    return found if high is None else _each(partial(_larger, facts, -1), found, high)
 
 
 # -- arrangement -------------------------------------------------------------------------------------
@@ -269,10 +252,6 @@ def _unsqueeze(facts: Facts, attrs: Any, a: Array, axes: Array | None = None) ->
     return np.expand_dims(a, found)
 
 
-def _squeeze(facts: Facts, attrs: Any, a: Array, axes: Array | None = None) -> Array:
-    return np.squeeze(a, _axes(attrs, axes))
-
-
 def _reshape(facts: Facts, attrs: Any, a: Array, shape: Array) -> Array:
     asked = _ints(shape)
     if not attrs.get("allowzero", 0):
@@ -286,15 +265,9 @@ def _reduced_by(step: Callable[[Ratio, Ratio], Ratio]) -> Callable[..., Array]:
         if chosen not in (None, (0,), (-1,)) or a.ndim > 1 or not a.size:
             raise AtRunTime
         total = reduce(step, a.reshape(-1))
-        return _filled((1,) * a.ndim if attrs.get("keepdims", 1) else (), total)
+        return np.full((1,) * a.ndim if attrs.get("keepdims", 1) else (), total, dtype=object)
 
     return rule
-
-
-def _filled(shape: tuple[int, ...], x: Ratio) -> Array:
-    found = np.empty(shape, dtype=object)
-    found.fill(x)
-    return found
 
 
 def _map(function: Callable[..., Ratio]) -> Callable[..., Array]:
@@ -305,20 +278,16 @@ def _with(make: Callable[[Facts], Callable[..., Ratio]]) -> Callable[..., Array]
     return lambda facts, attrs, *a: reduce(lambda x, y: _each(make(facts), x, y), a)
 
 
-def _divide(facts: Facts, attrs: Any, a: Array, b: Array) -> Array:
-    return _each(_over(facts, bool(attrs.get("floats"))), a, b)
-
-
 _RULES: Final[Mapping[str, Callable[..., Any]]] = {
     "Add": _map(_sum),
     "Sub": _map(lambda a, b: _sum(a, _minus(b))),
     "Mul": _map(_times),
     "Neg": _map(_minus),
-    "Div": _divide,
-    "Mod": _with(_modulo),
-    "Max": _with(lambda facts: _larger(facts, 1)),
-    "Min": _with(lambda facts: _larger(facts, -1)),
-    "Abs": lambda facts, attrs, a: _each(lambda x: _larger(facts, 1)(x, _minus(x)), a),
+    "Div": lambda facts, attrs, a, b: _each(partial(_over, facts, bool(attrs.get("floats"))), a, b),
+    "Mod": _with(lambda facts: partial(_modulo, facts)),
+    "Max": _with(lambda facts: partial(_larger, facts, 1)),
+    "Min": _with(lambda facts: partial(_larger, facts, -1)),
+    "Abs": lambda facts, attrs, a: _each(lambda x: _larger(facts, 1, x, _minus(x)), a),
     "Floor": _map(lambda a: Ratio(div(a.top, num(a.by)))),
     "Ceil": _map(lambda a: Ratio(-div(-a.top, num(a.by)))),
     "Sign": lambda facts, attrs, a: _each(lambda x: _sign(facts, x), a),
@@ -343,7 +312,7 @@ _RULES: Final[Mapping[str, Callable[..., Any]]] = {
     "Split": _split,
     "Concat": lambda facts, attrs, *a: np.concatenate(a, axis=attrs["axis"]),
     "Unsqueeze": _unsqueeze,
-    "Squeeze": _squeeze,
+    "Squeeze": lambda facts, attrs, a, axes=None: np.squeeze(a, _axes(attrs, axes)),
     "Reshape": _reshape,
     "Flatten": lambda facts, attrs, a: a.reshape(1, -1) if a.ndim == 1 else a,
     "Transpose": lambda facts, attrs, a: np.transpose(a, attrs.get("perm")),
@@ -351,8 +320,8 @@ _RULES: Final[Mapping[str, Callable[..., Any]]] = {
     "Tile": lambda facts, attrs, a, s: np.tile(a, _ints(s)),
     "ReduceProd": _reduced_by(_times),
     "ReduceSum": _reduced_by(_sum),
-    "ReduceMax": lambda facts, attrs, *a: _reduced_by(_larger(facts, 1))(facts, attrs, *a),
-    "ReduceMin": lambda facts, attrs, *a: _reduced_by(_larger(facts, -1))(facts, attrs, *a),
+    "ReduceMax": lambda facts, attrs, *a: _reduced_by(partial(_larger, facts, 1))(facts, attrs, *a),
+    "ReduceMin": lambda facts, attrs, *a: _reduced_by(partial(_larger, facts, -1))(facts, attrs, *a),
 }
 
 

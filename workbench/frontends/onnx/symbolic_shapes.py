@@ -84,14 +84,14 @@ def _spatial(
         else:
             span = n + (before + after if auto == "NOTSET" else 0) - d * (k - 1) - 1
             if node.op_type == "Conv":
-                known.accepted(span)
+                known.facts.add(span)
             # Pools of the runtime accept an input that is smaller than a window, and round towards zero.
             number = known.facts.quotient(span, num(s))
             assert number is not None
             found.append(number + 1)
     if node.op_type != "Conv":
         for number in found:
-            known.accepted(number)
+            known.facts.add(number)
     return tuple(found)
 
 
@@ -236,9 +236,9 @@ def _gather(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Se
         n = dims[attrs.get("axis", 0)]
         for place in places:  # the runtime refuses places outside the axis
             if known.facts.at_least(place, 0):
-                known.accepted(n - place - 1)
+                known.facts.add(n - place - 1)
             elif known.facts.at_least(-1 - place, 0):
-                known.accepted(n + place)
+                known.facts.add(n + place)
     return ()
 
 
@@ -399,7 +399,7 @@ def _top(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Seque
     if dims is None or k is None:
         return ()
     axis = attrs.get("axis", -1) % len(dims)
-    known.accepted(dims[axis] - k[0])
+    known.facts.add(dims[axis] - k[0])
     return [(*dims[:axis], k[0], *dims[axis + 1 :])] * 2
 
 

@@ -7,7 +7,9 @@ operators and are computed again at run time; what is not such an integer runs a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +17,8 @@ import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
 from workbench.frontends.model import ModelError, Source
-from workbench.frontends.onnx.file import copied, ir_version_for, type_proto
+from workbench.frontends.onnx.file import copied, type_proto
+from workbench.frontends.onnx.opaque import Origin
 from workbench.frontends.onnx.prepare import label
 from workbench.frontends.onnx.shape_inference import NodeView, Values, python_value
 from workbench.frontends.onnx.symbolic_integers import Array, AtRunTime, Ratio, computed, of_constant
@@ -124,10 +127,6 @@ class SizedValues(Values):
         if not more:
             self.facts.joined[a, b] = _NONE
 
-    def accepted(self, x: Int) -> None:
-        """Note that the model requires an integer to be at least 0."""
-        self.facts.add(x)
-
     # -- inference ------------------------------------------------------------------------------------
     def add_constant(self, name: str, array: np.ndarray) -> None:
         """Add a stored tensor, which is the same at all sizes."""
@@ -214,10 +213,7 @@ class SizedValues(Values):
                 dims = dims[attrs.get("start", 0) : attrs.get("end")]
                 self._store(node.output[0], np.array([Ratio(d) for d in dims], dtype=object))
             else:
-                total = num(1)
-                for d in dims:
-                    total = total * d
-                self._store(node.output[0], np.array(Ratio(total), dtype=object))
+                self._store(node.output[0], np.array(Ratio(math.prod(dims, start=num(1))), dtype=object))
             return
         names = [i for i in node.input if i]
         if not any(i in self._made for i in names):
@@ -335,7 +331,7 @@ class SizedValues(Values):
         read = list(dict.fromkeys(self._sources[s].name for s in used))
         payload = _Payload()
         formal = {actual: f"x{i}" for i, actual in enumerate(read)}
-        sources = {s: self._sources[s].renamed(formal[self._sources[s].name]) for s in used}
+        sources = {s: replace(self._sources[s], name=formal[self._sources[s].name]) for s in used}
         made = ShapeWriter(payload, self.generic, sources).integers(numbers)
         kind = self.tensor(name)
         assert kind is not None
@@ -345,19 +341,12 @@ class SizedValues(Values):
         if kind.dtype != "int64":
             made = payload.node("Cast", [made], to=DTYPE_CODES[kind.dtype])
         payload.nodes[-1].output[0] = "y0"
-        version = {"": self.opset}
-        graph = onnx.helper.make_graph(
-            payload.nodes,
+        model = Origin({"": self.opset}).model(
             "opaque",
+            payload.nodes,
             [onnx.helper.make_value_info(formal[n], self.opened(self.types[n])) for n in read],
             [onnx.helper.make_value_info("y0", type_proto(kind))],
             [onnx.numpy_helper.from_array(v, k) for k, v in payload.arrays.items()],
-        )
-        model = onnx.helper.make_model(
-            graph,
-            opset_imports=[onnx.helper.make_opsetid("", version[""])],
-            ir_version=ir_version_for(version),
-            producer_name="workbench",
         )
         content = model.SerializeToString(deterministic=True)
         record = Opaque("Shape", "", (kind,), content, True, "a size that depends on a symbolic dimension")

@@ -292,6 +292,10 @@ class Writer:
         for value in own.value_info:
             if value.name in made and value.name in self.kinds:
                 graph.value_info.append(described(value, self._type(self.kinds[value.name])))
+        # Newer operator sets than the file's may need another IR version.
+        same = self.shell.ir_version and all(
+            o.version >= self.imports.get(o.domain, 0) for o in self.shell.opset_import
+        )
         model = onnx.helper.make_model(
             graph,
             opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in self.imports.items()],
@@ -299,8 +303,7 @@ class Writer:
             producer_name=self.shell.producer_name or "workbench",
             producer_version=self.shell.producer_version if self.shell.producer_name else __version__,
             ir_version=max(
-                ir_version_for(self.imports, bool(self.functions)) if self._raised() else 4,
-                self.ir_version,
+                4 if same else ir_version_for(self.imports, bool(self.functions)), self.ir_version
             ),
         )
         for field in ("domain", "model_version", "doc_string"):
@@ -331,11 +334,6 @@ class Writer:
         """Return the declared type of a value; ``source`` is its name if it is an input."""
         dims = self.symbols.dims(kind.shape, source)
         return onnx.helper.make_tensor_type_proto(DTYPE_CODES[kind.dtype], dims)
-
-    def _raised(self) -> bool:
-        """Return whether the model needs another IR version than the original file."""
-        same = all(o.version >= self.imports.get(o.domain, 0) for o in self.shell.opset_import)
-        return not self.shell.ir_version or not same
 
     def _result(self, stated: ValueInfoProto | None, found: ValueInfoProto) -> ValueInfoProto:
         """Return the declaration of an output; names and extents that the original declares stay."""

@@ -136,14 +136,8 @@ class _Search:
         region_b = self._region(b, b.target, self.a_of)
         inside = {o for node in region_a.nodes for o in node.output}
         progress(f"{len(inside)} values of A are not in B: looking for the first that should be")
-        for name in self.va.names:
-            if name not in inside or name in self.b_of:
-                continue
-            for other in self._candidates(name, region_b):
-                where, found = self._difference(name, other)
-                if found is not None and self._stands_for(name, other):
-                    return self._located(name, other, where, found, confirmed=True)
-        return self._located(a.target, b.target, draw, at, confirmed=False)
+        found = self._confirmed((name for name in self.va.names if name in inside), region_b)
+        return found or self._located(a.target, b.target, draw, at, confirmed=False)
 
     def inside(self, progress: Callable[[str], None]) -> Located | None:
         """Search for a value that differs although the targets are equal.
@@ -153,13 +147,15 @@ class _Search:
         """
         self._look(progress)
         whole = Region(self.b, (), tuple(self.b.model.nodes), self.b.target)
-        for name in self.va.names:
-            if name in self.b_of:
-                continue
-            for other in self._candidates(name, whole):
-                where, at = self._difference(name, other)
-                if at is not None and at.excess >= FAR and self._stands_for(name, other):
-                    return self._located(name, other, where, at, confirmed=True)
+        return self._confirmed(self.va.names, whole, FAR)
+
+    def _confirmed(self, names: Iterable[str], region: Region, least: float = 0.0) -> Located | None:
+        """Return the first of A's values to which a differing value of B's region surely corresponds."""
+        for name in names:
+            for other in () if name in self.b_of else self._candidates(name, region):
+                draw, at = self._difference(name, other)
+                if at is not None and at.excess >= least and self._stands_for(name, other):
+                    return self._located(name, other, draw, at, confirmed=True)
         return None
 
     def _look(self, progress: Callable[[str], None]) -> None:

@@ -40,13 +40,7 @@ from workbench.certification.tolerance import (
     moved_model,
     shares_of,
 )
-from workbench.certification.unrunnable_ops import (
-    Apart,
-    CannotPair,
-    drawn_results,
-    set_apart,
-    unrunnable,
-)
+from workbench.certification.unrunnable_ops import Apart, CannotPair, drawn_results, set_apart, unrunnable
 from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.file import MAP_BEYOND, Source
 from workbench.frontends.runtime import RuntimeFailure
@@ -346,7 +340,8 @@ class _Task:
                 if at is not None:
                     shown.append((number, ours, theirs, at))
                     continue
-                self._note_error(expected[number][ours], found[theirs], values)
+                self.error = max(self.error, _apart(expected[number][ours], found[theirs]))
+                self.own = max([self.own, *(_apart(expected[number][ours], v) for v in values)])
                 coarse = is_coarse(self.a, ours)
                 if ours not in self.noise and is_noise(
                     expected[number][ours], found[theirs], values, coarse=coarse
@@ -406,10 +401,6 @@ class _Task:
             for model, names in ((self.a, ours), (self.b, theirs))
         )
         return a, b
-
-    def _note_error(self, expected: Any, found: Any, moved: Sequence[Any]) -> None:
-        self.error = max(self.error, _apart(expected, found))
-        self.own = max([self.own, *(_apart(expected, m) for m in moved)])
 
     def _located(self, shown: Sequence[tuple[int, str, str, Mismatch]]) -> Certificate:
         number, ours, theirs, at = shown[0]

@@ -9,7 +9,7 @@ values that depend on weights alone are computed exactly and rounded once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -91,7 +91,7 @@ def range_fault(
             fault = fault_of(exact.values[i], gross.values[i], *sides, f"output {name!r}", dtype)
             if fault is not None:
                 where = f"draw {draw}" + (f", first in {theirs.strange}" if theirs.strange else "")
-                return RangeFault(fault.kind, dtype, fault.output, fault.error, fault.own, where)
+                return replace(fault, where=where)
     return None
 
 

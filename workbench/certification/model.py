@@ -17,10 +17,10 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from workbench.frontends.model import ModelError
-from workbench.frontends.onnx.file import Source, _check_location, read_model, tensor_array
+from workbench.frontends.onnx.file import Source, _check_location, placeholder, read_model, tensor_array
 from workbench.frontends.onnx.prepare import read_by
 from workbench.ops.types import DTYPE_CODES, TensorType
-from workbench.support.mmap import file_of, offset_of
+from workbench.support.mmap import place_of
 from workbench.support.orders import topological
 
 #: A value of a model: a tensor, a sequence of tensors, or None (an absent optional).
@@ -59,8 +59,12 @@ class Model:
         for tensor in file.model.graph.initializer:
             if tensor.data_location == TensorProto.EXTERNAL:
                 _check_location(tensor, file.folder)
-            elif tensor.name in file.arrays:
-                _leave(tensor, file.arrays[tensor.name])
+            elif tensor.name in file.arrays:  # it stays in the mapped file
+                place = place_of(file.arrays[tensor.name])
+                if place is None:
+                    raise ModelError(f"tensor {tensor.name!r} has no place in a file")
+                kind = TensorType.of(file.arrays[tensor.name])
+                tensor.CopyFrom(placeholder(tensor.name, kind, place[0].path.name, place[1]))
         return cls.of(file.model, file.folder, file.name)
 
     @classmethod
@@ -134,16 +138,6 @@ class Model:
         """Return a dense weight, read from its external file if it has one; None if the name is not one."""
         stored = self.weights.get(name)
         return tensor_array(stored, self.folder) if isinstance(stored, TensorProto) else None
-
-
-def _leave(tensor: TensorProto, array: np.ndarray) -> None:
-    """Turn a weight that lies inside a mapped model file into external data of that same file."""
-    file, offset = file_of(array), offset_of(array)
-    if file is None or offset is None:
-        raise ModelError(f"tensor {tensor.name!r} has no place in a file")
-    tensor.data_location = TensorProto.EXTERNAL
-    for key, value in (("location", file.path.name), ("offset", offset), ("length", array.nbytes)):
-        tensor.external_data.add(key=key, value=str(value))
 
 
 def _sorted(nodes: list[NodeProto], name: str) -> list[NodeProto]:

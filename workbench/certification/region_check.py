@@ -118,12 +118,10 @@ def short_fault(region: Region, *, seed: int, ranges: Mapping[str, Range] | None
     boundary = []
     for factor in _MAGNITUDES:
         inputs = random_inputs(region.before, seed, 0, ranges)
-        boundary.append({k: v * v.dtype.type(factor) if _is_float(v) else v for k, v in inputs.items()})
+        boundary.append(
+            {k: v * v.dtype.type(factor) if str(v.dtype) in FLOAT_DTYPES else v for k, v in inputs.items()}
+        )
     return range_fault(region.before, region.after, boundary)
-
-
-def _is_float(array: np.ndarray) -> bool:
-    return str(array.dtype) in FLOAT_DTYPES
 
 
 def work(graph: Graph) -> float:

@@ -156,25 +156,19 @@ def mismatch(
 
 
 def _structure(expected: Any, found: Any) -> Mismatch | None:
+    if expected is None and found is None:
+        return None
+    why = ""
     if expected is None or found is None:
-        return (
-            None
-            if expected is found
-            else Mismatch((), _short(expected), _short(found), 0.0, "absent in one model")
-        )
-    pairs: list[tuple[Any, Any]]
-    if type(expected) is not type(found) or len(expected) != len(found):
-        return Mismatch((), _short(expected), _short(found), 0.0, "of another length in B")
-    if isinstance(expected, dict):
-        if expected.keys() != found.keys():
-            return Mismatch((), _short(expected), _short(found), 0.0, "other keys in B")
-        pairs = [(np.asarray(expected[k]), np.asarray(found[k])) for k in expected]
-    else:
-        pairs = [
-            (x, y) if isinstance(x, dict | list) else (np.asarray(x), np.asarray(y))
-            for x, y in zip(expected, found, strict=True)
-        ]
-    for place, (x, y) in enumerate(pairs):
+        why = "absent in one model"
+    elif type(expected) is not type(found) or len(expected) != len(found):
+        why = "of another length in B"
+    elif isinstance(expected, dict) and expected.keys() != found.keys():
+        why = "other keys in B"
+    if why:
+        return Mismatch((), _short(expected), _short(found), 0.0, why)
+    for place, key in enumerate(expected if isinstance(expected, dict) else range(len(expected))):
+        x, y = (v if isinstance(v, dict | list) else np.asarray(v) for v in (expected[key], found[key]))
         at = mismatch(x, y, ())
         if at is not None:
             return Mismatch((place, *at.index), at.expected, at.found, at.tolerance, at.what)
@@ -581,16 +575,13 @@ def beyond(expected: np.ndarray, found: np.ndarray, explained: np.ndarray) -> np
 
 def _numbers(graph: Graph) -> dict[str, Weight]:
     """Return the weights that are one number which its element type may have rounded."""
-    return {
-        name: weight
-        for name, weight in graph.weights.items()
-        if weight.type.dtype in MOST_EXPLAINED and _may_be_rounded(weight.number())
-    }
-
-
-def _may_be_rounded(number: float | None) -> bool:
-    """Return whether a number may be another one that was rounded: 1, 8 and 0.5 are meant exactly."""
-    return number is not None and not (abs(number) < _PLAIN and (number * _PLAIN).is_integer())
+    found = {}
+    for name, weight in graph.weights.items():
+        number = weight.number() if weight.type.dtype in MOST_EXPLAINED else None
+        # 1, 8 and 0.5 are meant exactly.
+        if number is not None and not (abs(number) < _PLAIN and (number * _PLAIN).is_integer()):
+            found[name] = weight
+    return found
 
 
 def _with(graph: Graph, name: str, value: float) -> Graph:

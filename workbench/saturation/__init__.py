@@ -13,8 +13,5 @@ if TYPE_CHECKING:
 
 __getattr__, __all__ = door(
     __name__,
-    {
-        "limits": "Limits",
-        "saturation": "Saturation",
-    },
+    {"limits": "Limits", "saturation": "Saturation"},
 )

@@ -398,9 +398,7 @@ def _compiled(
     # An operator's definition may change between two calls: ``replaced`` counts the changes.
     c = _Compiler(rule, number, encoding, SymbolicTyping(encoding), running=running and not _shrinks(rule))
     try:
-        if rule.each:
-            return _compile_each(c)
-        return _compile(c)
+        return _compile_each(c) if rule.each else _compile(c)
     except NeverApplies:
         return None
     except NotBinding as error:
@@ -488,11 +486,8 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     c.typing.assuming = False
     c.conditions()
     shared, starred = _variables(rule)
-    attrs: list[tuple[tuple[str, ...], Attr]] = []
-    values: list[Any] = []
-    for name, value in c.attrs.items():
-        attrs.append(((name,), c.kinds[name]))
-        values.append(value)
+    attrs: list[tuple[tuple[str, ...], Attr]] = [((name,), c.kinds[name]) for name in c.attrs]
+    values = list(c.attrs.values())
     ops = {t.row: t.op for t in subterms(rule.sources[0]) if isinstance(t, App) and t.row}
     for row, given in c.rows.items():
         for attr in spec_of(ops[row]).attrs:
@@ -502,14 +497,12 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     tensors = ["ea_", *map(named, [*shared, *starred])]
     flat = [str(i) for v in values for i in (v if isinstance(v, tuple) else (v,))]
     sorts = ["T"] * len(tensors) + [sort for _, attr in attrs for sort in column_sorts(attr)]
-    running = ["(runs_ ea_)"] if c.running else []
-    running += _uses(rule)
+    running = ["(runs_ ea_)"] * c.running + _uses(rule)
     facts, _ = share(c.query + running + c.type_facts(c.typing.guards) + c.typing.guards, ())
     ruleset = f"rs_{identifier(rule.name)}"
     relation = f"members_{ruleset}"
     collected = (f"({relation} {' '.join(tensors + flat)})",)
     program = EgglogRule(ruleset, rule.name, facts, collected, relation, tuple(sorts))
     member = Member(relation, tuple(shared), tuple(starred), tuple(attrs))
-    merged = rule.targets[0]
-    growth = sum(isinstance(t, App) for t in subterms(merged)) + 1
+    growth = _applications(rule.targets[0]) + 1
     return CompiledRule(rule, c.number, program, growth, needed(rule.sources), (), None, member)

@@ -14,13 +14,7 @@ from workbench.graph import Graph
 from workbench.graph.dataflow import read_whole
 from workbench.saturation.compile import CompiledRule, sinks
 from workbench.saturation.egglog_session import Base, EngineError, gives_two_types
-from workbench.saturation.encoding import (
-    Constructor,
-    Encoding,
-    constructor_of,
-    declarations,
-    load_graph,
-)
+from workbench.saturation.encoding import Constructor, Encoding, constructor_of, declarations, load_graph
 from workbench.saturation.group_merge import Candidate, collect, merge_members
 from workbench.saturation.node_budget import MANY, bursting, fitting, hold_joins
 from workbench.saturation.rule_prefilter import A_NUMBER, Pair, pairs_in, pairs_of, usable

@@ -60,7 +60,6 @@ def independent(members: Iterable[C], readers: Readers[C], outputs: Iterable[C])
         members: The e-classes of the members.
         readers: The e-nodes that read an e-class.
         outputs: The e-classes of the graph's outputs.
-
     """
     ends = frozenset(outputs)
     kept = dict.fromkeys(members)
@@ -100,12 +99,8 @@ def _below(own: C, others: set[C], readers: Readers[C], ends: frozenset[C]) -> f
 
 def _meetings(own: C, others: set[C], readers: Readers[C], ends: frozenset[C]) -> dict[C, frozenset[C]]:
     """Return e-classes through which every way from one leads, each with the e-classes below it."""
-    found: dict[C, frozenset[C]] = {}
-    for meeting in _nearest(own, readers):
-        below = _below(own, {meeting, *others}, readers, ends)
-        if below is not None:
-            found[meeting] = below
-    return found
+    below = ((m, _below(own, {m, *others}, readers, ends)) for m in _nearest(own, readers))
+    return {meeting: found for meeting, found in below if found is not None}
 
 
 def _nearest(own: C, readers: Readers[C]) -> list[C]:
@@ -175,9 +170,7 @@ class Names:
         constructor, row = self._makers[value]
         width = len(constructor.columns())
         operands = [self.of(v) for v in row.inputs[width:]]
-        columns = [
-            self._literal(sort, v) for sort, v in zip(constructor.columns(), row.inputs[:width], strict=True)
-        ]
+        columns = [self._literal(*c) for c in zip(constructor.columns(), row.inputs[:width], strict=True)]
         text = " ".join(columns + [f"(h_ {n})" for n in operands])
         self.handle[value] = self.state.name(f"({constructor.name} {text})")
         return self.handle[value]
@@ -238,13 +231,8 @@ def collect(state: State, rule: CompiledRule) -> tuple[int, list[Candidate]]:
     first = 1 + len(member.shared)
     second = first + len(member.starred)
     return matches, [
-        Candidate(
-            r.inputs[0],
-            tuple(r.inputs[1:first]),
-            tuple(r.inputs[first:second]),
-            tuple(r.inputs[second:]),
-        )
-        for r in rows
+        Candidate(of[0], tuple(of[1:first]), tuple(of[first:second]), tuple(of[second:]))
+        for of in (row.inputs for row in rows)
     ]
 
 

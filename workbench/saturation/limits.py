@@ -24,7 +24,6 @@ class Limits:
 
     Raises:
         ValueError: if a limit is out of its bounds.
-
     """
 
     e_nodes: int = setting(50_000, "Limit on e-nodes.", least=1)

@@ -380,14 +380,9 @@ class Saturation(Stepwise):
         if self._egraph is None:
             self.start_engine()
             self._egraph = self._engine.snapshot()
-            births: Counter[tuple[int, str]] = Counter()
-            rules = self._egraph.rules
-            for rule, step in zip(
-                self._egraph.birth_rule.tolist(), self._egraph.birth_step.tolist(), strict=True
-            ):
-                if rule >= 0:
-                    births[step, rules[rule]] += 1
-            self.trace.set_births(births)
+            rules, born = self._egraph.rules, (self._egraph.birth_rule, self._egraph.birth_step)
+            pairs = zip(*(column.tolist() for column in born), strict=True)
+            self.trace.set_births(Counter((step, rules[rule]) for rule, step in pairs if rule >= 0))
         return self._egraph
 
     def classes(self) -> list[int]:

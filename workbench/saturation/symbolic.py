@@ -356,9 +356,8 @@ class SymbolicTyping:
         size = self.encoding.rank + 2
         if isinstance(perm, tuple):
             self.equal(self.rank(x), len(perm), "a permutation fits its operand's rank")
-            source = self.encoding.perm_vector(perm)
-            slots = [self.get(x, 0), self.get(x, 1), *(self.get(x, i) for i in source[2:])]
-            return self.explicit(slots)
+            source = [0, 1, *self.encoding.perm_vector(perm)[2:]]
+            return self.explicit([self.get(x, i) for i in source])
         self.equal(self.resolve(opaque(f"(vec-get {perm} 1)")), self.rank(x), "the ranks agree")
         text = self.text(x)
         moved: list[Size] = [opaque(f"(vec-get {text} (vec-get {perm} {i}))") for i in range(2, size)]
@@ -453,12 +452,9 @@ class SymbolicTyping:
             self.require(compare("!=", code, other), "an element type that holds 0 and 1 is expected")
 
     def require_axis(self, x: SymType, axis: Size) -> None:
-        if isinstance(axis, int):
-            self.require(compare("<=", -axis, self.rank(x)), "the axis exists")
-            return
-        # The guard on the axis also keeps vec-set inside the vector.
         self.require(compare("<=", -axis, self.rank(x)), "the axis exists")
-        self.require(compare("<", axis, 0), "axes count from the last")
+        if not isinstance(axis, int):  # the guard also keeps vec-set inside the vector
+            self.require(compare("<", axis, 0), "axes count from the last")
 
     def concrete(self, what: str, *xs: SymType) -> NoReturn:
         raise NotSymbolic(what)

@@ -24,8 +24,10 @@ from workbench.symbolic.integers import (
     divided,
     equal,
     largest,
+    mapped,
     negated,
     num,
+    of_atom,
     quotient,
     replaced,
     sym,
@@ -164,10 +166,10 @@ class Facts:
         constant = sum(c for m, c in x.terms if not m)
         product, factors = x - constant, list[Int]()
         for a in product.terms[0][0] if product.terms else ():
-            once, rest = divided(product, _poly_of(a))
+            once, rest = divided(product, of_atom(a))
             if not rest.terms:
                 product = once
-                factors.append(_poly_of(a))
+                factors.append(of_atom(a))
         if not factors:
             return -math.inf
         bound = 1
@@ -213,10 +215,7 @@ class Facts:
         for m, c in rest:
             left = list(m)
             left.remove(atom)
-            product = num(c // k)
-            for a in left:
-                product = product * _poly_of(a)
-            scaled = scaled + product * edge
+            scaled = scaled + math.prod(map(of_atom, left), start=num(c // k)) * edge
         bound = self._bound(scaled, depth - 1)
         found = None if bound is None else bound / k
         if up and (found is None or found <= -1) and self._steps < _STEPS and self._holds(top):
@@ -369,21 +368,10 @@ def _in(a: Atom) -> frozenset[str]:
     return frozenset().union(*(symbols(x) for x in a.args if isinstance(x, (Int, Cond))))
 
 
-def _poly_of(a: Atom) -> Int:
-    return Int((((a,), 1),), f"1*{a.text}")
-
-
 def _swapped(x: Int, atom: Atom, by: Int | None) -> Int:
     """Return a polynomial with an atom of its products replaced; without these products if by None."""
-    total = num(0)
-    for m, c in x.terms:
-        if by is None and atom in m:
-            continue
-        product = num(c)
-        for a in m:
-            product = product * (by if a == atom and by is not None else _poly_of(a))
-        total = total + product
-    return total
+    value = num(0) if by is None else by
+    return mapped(x, lambda a: value if a == atom else of_atom(a))
 
 
 def _stated(c: Cond) -> tuple[Int, ...]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from workbench.symbolic.facts import Facts
-from workbench.symbolic.integers import Atom, Int, num, replaced, sym, symbols
+from workbench.symbolic.integers import Atom, Int, mapped, num, of_atom, replaced, sym, symbols
 
 #: Numbers from here on are not extents: ``INT64_MAX`` and the like mean "to the end".
 _UNBOUNDED: Final = 1 << 61
@@ -138,16 +138,10 @@ class Generic:
 
     def _coded(self, x: Int) -> Int:
         """Return an integer with a symbol of its own in place of every maximum, choice and the like."""
-        total = num(0)
-        for m, c in x.terms:
-            product = num(c)
-            for a in m:
-                product = product * self._coded_atom(a)
-            total = total + product
-        return total
+        return mapped(x, self._coded_atom)
 
     def _coded_atom(self, a: Atom) -> Int:
-        whole = Int((((a,), 1),), f"1*{a.text}")
+        whole = of_atom(a)
         if a.head == "sym":
             return whole
         if a.head == "div":
@@ -211,7 +205,7 @@ class Generic:
                     product = product * ((sym(name) - addend) // factor)
                 else:
                     quotients = {s: (sym(n) - d) // k for s, (n, k, d) in own.items()}
-                    product = product * replaced(Int((((a,), 1),), f"1*{a.text}"), quotients)
+                    product = product * replaced(of_atom(a), quotients)
             total = total + product * c
         return total
 

@@ -124,10 +124,8 @@ class Int:
     @property
     def symbol(self) -> str | None:
         """Return the name of the symbol that the polynomial is, or None."""
-        if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
-            atom = self.terms[0][0][0]
-            return str(atom.args[0]) if atom.head == "sym" else None
-        return None
+        atom = single(self)
+        return str(atom.args[0]) if atom is not None and atom.head == "sym" else None
 
     def __repr__(self) -> str:
         return self.text
@@ -173,6 +171,11 @@ def _atom(head: str, *args: Any) -> Int:
 
 def _text(arg: Any) -> str:
     return str(arg) if isinstance(arg, str) else arg.text
+
+
+def of_atom(a: Atom) -> Int:
+    """Return the polynomial that is one atom."""
+    return _poly({(a,): 1})
 
 
 def single(x: Int) -> Atom | None:
@@ -540,15 +543,17 @@ def _joined(head: str, nothing: Cond, all_: Cond, cs: Iterable[Cond]) -> Cond:
 # -- substitution --------------------------------------------------------------------------------------
 def replaced(x: Int, by: Mapping[str, Int]) -> Int:
     """Return a polynomial with symbols replaced."""
-    return _replaced(x, by) if by and any(s in by for s in symbols(x)) else x
+    found = by and any(s in by for s in symbols(x))
+    return mapped(x, lambda a: _replaced_atom(a, by)) if found else x
 
 
-def _replaced(x: Int, by: Mapping[str, Int]) -> Int:
+def mapped(x: Int, value: Callable[[Atom], Int]) -> Int:
+    """Return a polynomial with a value in place of every atom."""
     total = num(0)
     for m, c in x.terms:
         product = num(c)
         for a in m:
-            product = mul(product, _replaced_atom(a, by))
+            product = mul(product, value(a))
         total = add(total, product)
     return total
 

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from workbench.symbolic.integers import (
-    Cond,
-    Int,
-    at_least,
-    div,
-    equal,
-    largest,
-    mod,
-    negated,
-    num,
-    smallest,
-)
+from workbench.symbolic.integers import Cond, Int, at_least, div, equal, largest, mod, negated, num, smallest
 
 #: The operations of type rules and of the rule language on polynomials; a quotient is rounded down.
 ARITHMETIC: Final[Mapping[str, Callable[[Int, Int], Int]]] = {

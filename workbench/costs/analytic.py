@@ -145,9 +145,7 @@ class AnalyticCost(CostModel):
     hardware: Device
 
     def __init__(self, device: Device | str = "t4") -> None:
-        if isinstance(device, str):
-            device = DEVICES[device]
-        self.hardware = device
+        self.hardware = DEVICES[device] if isinstance(device, str) else device
 
     @property
     def source(self) -> str:
@@ -174,13 +172,9 @@ class AnalyticCost(CostModel):
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds."""
         views = self.hardware.strided_views
-        return np.array(
-            [
-                0.0 if views and i.op == "slice" and i.attrs[-1] == 1 else 1e6 * self.seconds(work(i))
-                for i in instances
-            ],
-            dtype=float,
-        )
+        free = (views and i.op == "slice" and i.attrs[-1] == 1 for i in instances)
+        prices = [0.0 if f else 1e6 * self.seconds(work(i)) for f, i in zip(free, instances, strict=True)]
+        return np.array(prices, dtype=float)
 
 
 class Calibrated:

@@ -17,16 +17,12 @@ _OWN: Final = with_trait(Trait.OWN)
 
 def type_key(kind: ValueType) -> TypeKey:
     """Return a type as plain data."""
-    if isinstance(kind, TupleType):
-        return [_text(k) for k in kind.elements]
-    return _text(kind)
+    return [_text(k) for k in kind.elements] if isinstance(kind, TupleType) else _text(kind)
 
 
 def parse_type(key: TypeKey) -> ValueType:
     """Return the type that :func:`type_key` encoded."""
-    if isinstance(key, list):
-        return TupleType(tuple(_tensor(k) for k in key))
-    return _tensor(key)
+    return TupleType(tuple(map(_tensor, key))) if isinstance(key, list) else _tensor(key)
 
 
 def _text(kind: TensorType) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -83,13 +83,7 @@ class Entrant:
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
-        return {
-            "cost": self.cost,
-            "median": self.median,
-            "quartiles": list(self.quartiles),
-            "speedup": self.speedup,
-            "interval": list(self.interval),
-        }
+        return asdict(self) | {"quartiles": list(self.quartiles), "interval": list(self.interval)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +253,9 @@ def rank(
         first: Any = timers[0]
         again = timers[len(given) + 1]
         entrants: list[Any] = list(timers[1 : len(given) + 1])
-        stands_for = _same_kernels([first, *entrants]) if quick else list(range(len(given) + 1))
+        kernels = [getattr(timer, "kernels", None) if quick else None for timer in (first, *entrants)]
+        # For each model the first one of which the runtime makes the same kernels, if it says so.
+        stands_for = [i if k is None else kernels.index(k) for i, k in enumerate(kernels)]
         run = [i for i, other in enumerate(stands_for) if i == other and i]  # candidates to be timed
         figures = _Figures(
             target.title, original_cost, given, stands_for, max(1, len(run)), quick, seed, began
@@ -482,12 +478,6 @@ def _unload(timers: Sequence[Any]) -> None:
     for timer in timers:
         if hasattr(timer, "unload"):
             timer.unload()
-
-
-def _same_kernels(timers: Sequence[Any]) -> list[int]:
-    """Return for each model the first one of which the runtime makes the same kernels, if it says so."""
-    kernels = [getattr(timer, "kernels", None) for timer in timers]
-    return [i if k is None else kernels.index(k) for i, k in enumerate(kernels)]
 
 
 def _entrant(

@@ -72,17 +72,14 @@ class Target(Protocol):
     @property
     def title(self) -> str:
         """Return one line on the program and the device that run the models."""
-        ...
 
     def check(self, graph: Graph) -> None:
         """Raise an error with the reason if the target cannot run a graph."""
-        ...
 
     def timers(
         self, models: Sequence[Graph | ModelProto], seed: int
     ) -> contextlib.AbstractContextManager[Sequence[Callable[[], float]]]:
         """Return a timer for each model: a call runs it once, on inputs that all share, and returns µs."""
-        ...
 
 
 def checked_target(count: int, given: str | Target | Load) -> Target:

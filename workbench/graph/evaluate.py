@@ -38,9 +38,8 @@ _STORED: WeakValueDictionary[tuple[object, ...], np.ndarray] = WeakValueDictiona
 
 
 def _compute_dtype(array: np.ndarray, precise: bool) -> np.ndarray:
-    if precise and str(array.dtype) in FLOAT_DTYPES:
-        return array.astype(np.float64, copy=False)
-    return array
+    floats = precise and str(array.dtype) in FLOAT_DTYPES
+    return array.astype(np.float64, copy=False) if floats else array
 
 
 def _attrs(node: Node, precise: bool) -> dict[str, Any]:
@@ -295,13 +294,9 @@ class Constants:
         if not self._has_large:
             return
         self._has_large = False
-        large = [
-            k
-            for k, v in self._memo.items()
-            if not isinstance(k[0], int) and k[1] != "stored" and v.nbytes >= _LARGE
-        ]
-        for key in large:
-            del self._memo[key]
+        for k, v in list(self._memo.items()):
+            if not isinstance(k[0], int) and k[1] != "stored" and v.nbytes >= _LARGE:
+                del self._memo[k]
 
     def _computed(self, node: Node, plain: bool, inner: bool) -> np.ndarray:
         """Compute a node from its operands, which are in their declared dtypes if ``inner``."""

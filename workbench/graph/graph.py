@@ -5,6 +5,7 @@ from __future__ import annotations
 import graphlib
 import hashlib
 import operator
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -345,11 +346,7 @@ class Graph(Face):
 
     def operators(self) -> dict[str, int]:
         """Return the number of nodes per operator, without leaves."""
-        counts: dict[str, int] = {}
-        for node in self.nodes:
-            if node.op not in REFERENCES:
-                counts[node.op] = counts.get(node.op, 0) + 1
-        return counts
+        return dict(Counter(node.op for node in self.nodes if node.op not in REFERENCES))
 
     def text(self) -> str:
         """Return the graph as text, one node per line."""
@@ -430,10 +427,8 @@ class Builder:
         """Return a builder with the inputs, weights, opaque operators and info of a graph."""
         builder = cls(graph.name)
         builder.weights, builder.opaques, builder.info = dict(graph.weights), dict(graph.opaques), graph.info
-        for i in graph.inputs:
-            builder.input(
-                graph.nodes[i].attr("name"), graph.nodes[i].tensor.shape, graph.nodes[i].tensor.dtype
-            )
+        for name, kind in graph.input_types.items():
+            builder.input(name, kind.shape, kind.dtype)
         return builder
 
     def copy(

@@ -37,9 +37,7 @@ def node_text(node: Node) -> str:
 
 def format_graph(graph: Graph) -> str:
     """Return one line per node: ``%3 = conv2d[groups=1](%0, %1) : float32[1, 8, 4, 4]``."""
-    lines = [f"graph {graph.name}"]
-    for i, node in enumerate(graph.nodes):
-        lines.append(f"  %{i} = {node_text(node)}")
+    lines = [f"graph {graph.name}", *(f"  %{i} = {node_text(node)}" for i, node in enumerate(graph.nodes))]
     lines += [f"  return {name} = %{i}" for name, i in graph.outputs]
     return "\n".join(lines)
 

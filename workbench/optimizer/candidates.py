@@ -6,6 +6,7 @@ model stays as it was given, cleaned (:mod:`workbench.frontends.runtime`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -62,7 +63,6 @@ class Candidate:
         made_by: rules that made it, the most productive first.
         place: its place among the candidates that were timed.
         saved: the model that is saved in its place if the original has symbolic dimensions.
-
     """
 
     term: Graph = field(repr=False)
@@ -102,11 +102,8 @@ class Choice:
 # -- making ----------------------------------------------------------------------------------------------
 def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
     """Return the rules that made the chosen e-nodes, most productive first."""
-    counts: dict[str, int] = {}
-    for i in sorted({int(i) for i in choice if i >= 0}):
-        rule = int(egraph.birth_rule[i])
-        if rule >= 0:
-            counts[egraph.rules[rule]] = counts.get(egraph.rules[rule], 0) + 1
+    made_by = (int(egraph.birth_rule[i]) for i in {int(i) for i in choice if i >= 0})
+    counts = Counter(egraph.rules[rule] for rule in made_by if rule >= 0)
     return tuple(sorted(counts, key=lambda r: (-counts[r], r)))
 
 

@@ -229,7 +229,6 @@ class Files:
         given: The model of the user, or None.
         term: The graph of generic extents that was found.
         table: The symbols of the extents.
-
     """
 
     def __init__(self, given: object, term: Graph, table: SymbolTable | None) -> None:

@@ -94,7 +94,6 @@ class Job:
         early: what the original computes, evaluated in the background for the certificate, or None.
         notes: remarks on the symbolic dimensions.
         until: the end of the whole call, of ``time.perf_counter``.
-
     """
 
     model: Model
@@ -157,7 +156,6 @@ def job_of(
 
     Raises:
         DeviceMissing: if the target of the timing is not there.
-
     """
     chosen, left_out = (rules, ()) if as_published else rules_for(model.searched, rules)
     cost_model.bind(model.graph)

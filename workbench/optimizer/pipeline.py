@@ -106,7 +106,6 @@ def optimize(
         UnknownName: (a LookupError) if no accelerator has the name.
         DeviceMissing: if the target of ``measure`` or the timing is not there.
         OutOfTime: (a TimeoutError) if the model is not read within ``seconds``, or 10 s if these are fewer.
-
     """
     settings = changed(settings or Settings(), changes, "optimize")
     until = time.perf_counter() + settings.seconds

@@ -51,7 +51,6 @@ class SaturationFigures:
         dynamic: report on the symbolic dimensions, or None for a model without any.
         placement: products on the accelerator and next to it, or None without one.
         blocks: equal blocks that were saturated once and what that may have missed; empty if there were none.
-
     """
 
     e_nodes: int
@@ -83,7 +82,6 @@ class SearchFigures:
         log2_terms: log2 of ``found``, or None if there is none.
         history: substitutions that made the result, in order.
         seconds_best: seconds until the cheapest graph was found.
-
     """
 
     expanded: int
@@ -120,7 +118,6 @@ class RunRecord:
         coverage: operators that the import modelled, or None for a model that was a graph already.
         way: figures of the way to the result.
         ended: what ended the call before a result was certified; empty if nothing did.
-
     """
 
     network: str

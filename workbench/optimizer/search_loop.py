@@ -214,12 +214,8 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
             _merging(roofline, saturation, seconds / 2, cheapest)
     spent = stages.seconds.get("extraction", 0.0) - began
     best = _merging(job, saturation, seconds - spent, cheapest)
-    return replace(
-        best,
-        stop=saturation.stop_reason or stop,
-        e_nodes=saturation.e_nodes,
-        e_classes=saturation.e_classes,
-    )
+    stop, e_nodes, e_classes = saturation.stop_reason or stop, saturation.e_nodes, saturation.e_classes
+    return replace(best, stop=stop, e_nodes=e_nodes, e_classes=e_classes)
 
 
 def extraction_of(job: Job, last: tuple[EGraph, np.ndarray] | None = None) -> Callable[..., Solution]:
@@ -371,13 +367,5 @@ def _extracted(
             chosen = deciding_instances(graph, job.model.shown(egraph), solution.choice)
             if not cost_model.measure(chosen):
                 break
-    return Run(
-        egraph,
-        costs,
-        before,
-        solution,
-        saturation.trace,
-        saturation.stop_reason,
-        saturation.e_nodes,
-        saturation.e_classes,
-    )
+    stop, e_nodes, e_classes = saturation.stop_reason, saturation.e_nodes, saturation.e_classes
+    return Run(egraph, costs, before, solution, saturation.trace, stop, e_nodes, e_classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -129,11 +130,9 @@ def _loaded(record: RunRecord) -> str:
 
 def running_operators(graph: Graph) -> dict[str, int]:
     """Count the operators that run: those an output needs and that depend on an input."""
-    counts: dict[str, int] = {}
-    for node, constant, live in zip(graph.nodes, graph.constant(), graph.reachable(), strict=True):
-        if live and not constant and node.op not in REFERENCES:
-            counts[node.op] = counts.get(node.op, 0) + 1
-    return counts
+    nodes = zip(graph.nodes, graph.constant(), graph.reachable(), strict=True)
+    runs = (node.op for node, constant, live in nodes if live and not constant)
+    return dict(Counter(op for op in runs if op not in REFERENCES))
 
 
 def operator_changes(record: RunRecord) -> str:

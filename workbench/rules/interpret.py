@@ -80,47 +80,36 @@ class Values(Protocol):
 
     def attribute(self, name: str) -> Any:
         """Return the value of an attribute variable."""
-        ...
 
     def of_row(self, row: str, name: str) -> Any:
         """Return the value of a row's attribute, or None if the row has no such attribute."""
-        ...
 
     def literal(self, value: Any, attr: Attr | None) -> Any:
         """Return a fixed value; it is that of an attribute, or a number of an expression."""
-        ...
 
     def given(self, value: Any, attr: Attr) -> Any:
         """Return the value of an expression as the attribute that it is given to takes it."""
-        ...
 
     def dim(self, var: str, axis: Any) -> Any:
         """Return the extent of a tensor variable's axis, 1 for an axis before the first."""
-        ...
 
     def rank(self, var: str) -> Any:
         """Return the rank of a tensor variable."""
-        ...
 
     def dtype(self, var: str) -> Any:
         """Return the element type of a tensor variable."""
-        ...
 
     def arith(self, sign: str, left: Any, right: Any) -> Any:
         """Return the value of an operation of :data:`ARITHMETIC` on two numbers."""
-        ...
 
     def compose(self, left: Any, right: Any) -> Any:
         """Return the permutation that first applies ``left`` and then ``right``."""
-        ...
 
     def inverse(self, perm: Any) -> Any:
         """Return the permutation that undoes another."""
-        ...
 
     def axis(self, perm: Any, axis: Any) -> Any:
         """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
-        ...
 
 
 class Algebra(Values, Protocol[T]):
@@ -128,15 +117,12 @@ class Algebra(Values, Protocol[T]):
 
     def variable(self, name: str) -> T:
         """Return the tensor that a variable represents."""
-        ...
 
     def starred(self, name: str) -> list[T]:
         """Return the tensors that a starred variable represents, one per member."""
-        ...
 
     def apply(self, term: App, operands: list[T], attrs: dict[str, Any]) -> T:
         """Return the result of a term's operator."""
-        ...
 
 
 class Binder(Algebra[T], Protocol[T]):
@@ -145,16 +131,13 @@ class Binder(Algebra[T], Protocol[T]):
     @property
     def attrs(self) -> MutableMapping[str, Any]:
         """Return the values of attribute variables, to be filled."""
-        ...
 
     @property
     def rows(self) -> MutableMapping[str, dict[str, Any]]:
         """Return the values of rows' attributes, to be filled."""
-        ...
 
     def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> Any:
         """Return the value of a variable that appears for the first time, ``place`` its place in a vector."""
-        ...
 
 
 class Bound:

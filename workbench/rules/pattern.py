@@ -218,11 +218,7 @@ def operators_of(rule: Rule) -> frozenset[str]:
 
 def tensor_variables(term: Term) -> list[str]:
     """Return the names of a term's tensor variables in order of appearance."""
-    names: dict[str, None] = {}
-    for sub in subterms(term):
-        if isinstance(sub, Var):
-            names.setdefault(sub.name)
-    return list(names)
+    return list(dict.fromkeys(sub.name for sub in subterms(term) if isinstance(sub, Var)))
 
 
 def names_in(expr: AttrExpr) -> Iterator[tuple[str, str]]:
@@ -312,11 +308,6 @@ def format_expr(expr: AttrExpr, strength: int = 0) -> str:
     return f"({text})" if own < strength else text
 
 
-def format_number(value: float) -> str:
-    """Return a number as text, a whole one without its decimal point."""
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else str(value)
-
-
 def format_term(term: Term) -> str:
     """Return a term as text."""
     if isinstance(term, Var):
@@ -325,7 +316,8 @@ def format_term(term: Term) -> str:
         given = dict(term.attrs)
         value, dtype = given.get("value"), given.get("dtype")
         if isinstance(value, Literal) and (dtype is None or isinstance(dtype, DtypeOf)):
-            return format_number(float(value.value))  # type: ignore[arg-type]
+            found = float(value.value)  # type: ignore[arg-type]
+            return str(int(found)) if found.is_integer() and abs(found) < 1e15 else str(found)
     inside = [f"{name}={format_expr(expr)}" for name, expr in term.attrs]
     if term.row is not None:
         inside.append(term.row)
@@ -340,8 +332,7 @@ def format_condition(condition: Compare) -> str:
 
 def format_rule(rule: Rule) -> str:
     """Return a rule as a line that :func:`~workbench.rules.language.parse_rule` reads back."""
-    law = " ; ".join(map(format_term, rule.sources)) + " => "
-    law += " ; ".join(map(format_term, rule.targets))
+    law = " => ".join(" ; ".join(map(format_term, side)) for side in (rule.sources, rule.targets))
     restrictions = [format_condition(c) for c in rule.conditions]
     restrictions += [f"constant({name})" for name in rule.constants]
     restrictions += [f"running({name})" for name in rule.running]

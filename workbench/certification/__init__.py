@@ -44,8 +44,7 @@ def certify(original: object, optimised: object, args: object = None, **options:
     from workbench.support.wings import offered
 
     if args is not None:
-        found: Certificate = offered("certify_torch")(original, optimised, args, **options)
-        return found
+        return offered("certify_torch")(original, optimised, args, **options)
     if isinstance(original, Graph) and isinstance(optimised, Graph):
         from workbench.certification.graphs import certify_graphs
 

@@ -40,7 +40,14 @@ from workbench.certification.tolerance import (
     moved_model,
     shares_of,
 )
-from workbench.certification.unrunnable_ops import Apart, CannotPair, drawn_results, set_apart, unrunnable
+from workbench.certification.unrunnable_ops import (
+    Apart,
+    CannotPair,
+    drawn_results,
+    operator_name,
+    set_apart,
+    unrunnable,
+)
 from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.file import MAP_BEYOND, Source
 from workbench.frontends.runtime import RuntimeFailure
@@ -495,5 +502,5 @@ def _apart(expected: Any, found: Any) -> float:
 
 
 def _piece(region: Region) -> Piece:
-    operators = tuple(f"{n.domain}:{n.op_type}" if n.domain else n.op_type for n in region.nodes)
+    operators = tuple(map(operator_name, region.nodes))
     return Piece(operators, tuple(n.name for n in region.nodes), region.inputs, region.output)

@@ -120,14 +120,10 @@ def _of_graph(
 
     If ``positive``, all floats that the graph reads lose their signs.
     """
-    leaves = {}
-    for i, node in enumerate(graph.nodes):
-        if node.op == "input":
-            leaves[i] = np.asarray(inputs[node.attr("name")])
-        elif node.op == "weight":
-            leaves[i] = graph.weights[node.attr("name")].value()
-    if positive:
-        leaves = without_signs(leaves)
+    leaves = {i: np.asarray(inputs[graph.nodes[i].attr("name")]) for i in graph.inputs}
+    weights = ((i, node) for i, node in enumerate(graph.nodes) if node.op == "weight")
+    leaves |= {i: graph.weights[node.attr("name")].value() for i, node in weights}
+    leaves = without_signs(leaves) if positive else leaves
     return computed(list(graph.nodes), leaves, list(graph.constant()), list(graph.reachable()), dtype)
 
 

@@ -64,11 +64,9 @@ def compare(a: Model, b: Model) -> Interface:
         name: _merged(shape_of(kind, name), shape_of(b.inputs.get(name, kind), name))
         for name, kind in a.inputs.items()
     }
-    for label, model in (("A", a), ("B", b)):
-        if model.cleaned:
-            notes.append(
-                f"{label} lists {len(model.cleaned)} initialisers among its inputs: they are not drawn"
-            )
+    for label, count in (("A", len(a.cleaned)), ("B", len(b.cleaned))):
+        if count:
+            notes.append(f"{label} lists {count} initialisers among its inputs: they are not drawn")
     return Interface(tuple(problems), tuple(notes), shapes)
 
 
@@ -166,9 +164,8 @@ def _kind_of(name: str, interface: Interface) -> str:
 
 def bound(shape: tuple[Dim, ...] | None, binding: Mapping[str, int]) -> tuple[int, ...]:
     """Return a shape with its symbols bound; (2, 3) if the rank is unknown."""
-    if shape is None:
-        return (2, 3)
-    return tuple(d if isinstance(d, int) else extent(d, binding) for d in shape)
+    dims = (2, 3) if shape is None else shape
+    return tuple(d if isinstance(d, int) else extent(d, binding) for d in dims)
 
 
 def extent(symbol: str, binding: Mapping[str, int]) -> int:

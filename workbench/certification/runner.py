@@ -78,8 +78,7 @@ class Runner:
         Raise :class:`RuntimeFailure` if it fails, :class:`OutOfTime` if no time is left for the comparison.
         """
         self._ensure(loaded)
-        found: dict[str, Any] = self._call("run", loaded.key, dict(feeds), list(names or loaded.outputs))
-        return found
+        return self._call("run", loaded.key, dict(feeds), list(names or loaded.outputs))
 
     def once(
         self,

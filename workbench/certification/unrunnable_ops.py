@@ -98,7 +98,7 @@ def set_apart(a: Model, b: Model, operators: set[tuple[str, str]]) -> Apart:
     pairs: list[Pair] = []
     for key in dict.fromkeys([*ours, *theirs]):
         first, second = ours.get(key, []), theirs.get(key, [])
-        name = _name(first[0] if first else second[0])
+        name = operator_name((first or second)[0])
         if len(first) != len(second):
             raise CannotPair(
                 f"A has {len(first)} nodes {name} with the same attributes, B {len(second)}, "
@@ -134,7 +134,8 @@ def _nodes(model: Model, operators: set[tuple[str, str]]) -> dict[tuple[Any, ...
     return found
 
 
-def _name(node: NodeProto) -> str:
+def operator_name(node: NodeProto) -> str:
+    """Return the name of a node's operator, with its domain."""
     return f"{node.domain}:{node.op_type}" if node.domain else node.op_type
 
 

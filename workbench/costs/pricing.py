@@ -101,11 +101,6 @@ def instances_of(graph: Graph) -> list[OpInstance]:
     return list(dict.fromkeys(node_instances(graph).values()))
 
 
-def running_instances(graph: Graph) -> list[OpInstance]:
-    """Return the operator instance of every node that runs, in order."""
-    return list(node_instances(graph).values())
-
-
 def node_costs(graph: Graph, model: CostModel) -> np.ndarray:
     """Return the cost of every node in microseconds; folded and unreachable nodes cost 0."""
     found = node_instances(graph)

@@ -173,8 +173,7 @@ class _Targets(Named[Any]):
             )
             return run
         if name == "c":
-            made: Target = offered("c_target")(threads)
-            return made
+            return offered("c_target")(threads)
         own = self.find(name)
         if own is None:
             raise self.unknown(name)
@@ -189,8 +188,7 @@ def _target(given: Any, name: str) -> Target:
     """
     made = given() if isinstance(given, type) else given
     if hasattr(made, "timers"):
-        found: Target = made
-        return found
+        return made
     if callable(made):
         return Loading(name, made)
     raise TypeError(f"the target {name!r} must be a function or have a method timers, got {made!r}")

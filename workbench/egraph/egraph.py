@@ -55,11 +55,9 @@ class EGraph(Face):
         return len(self.ops)
 
     def __repr__(self) -> str:
-        sizes = np.bincount(self.eclass.astype(np.int64), minlength=1)
-        return (
-            f"EGraph: {len(self)} e-nodes in {self.n_classes} e-classes, the largest of {sizes.max()}; "
-            f"{len(self.roots)} roots"
-        )
+        most = np.bincount(self.eclass.astype(np.int64), minlength=1).max()
+        classes = f"{self.n_classes} e-classes, the largest of {most}"
+        return f"EGraph: {len(self)} e-nodes in {classes}; {len(self.roots)} roots"
 
     def to_dot(self, *, most: int = MOST_E_NODES) -> graphviz.Source:
         """Return a drawing: one frame per e-class, an arrow from an e-node to each operand.

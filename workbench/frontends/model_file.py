@@ -105,8 +105,7 @@ def import_model(source: object, *, dims: Dims | None = None, keep_inputs: bool 
 def _import_taso(source: str | os.PathLike[str], dims: Dims | None) -> Imported:
     if dims:
         raise ModelError(f"{source} has no symbolic dimensions (try without {', '.join(sorted(dims))})")
-    imported: Imported = offered("import_taso_model")(source)
-    return imported
+    return offered("import_taso_model")(source)
 
 
 def save_model(graph: Graph, path: str | os.PathLike[str]) -> None:

@@ -162,12 +162,12 @@ def read_transposed(graph: Graph) -> frozenset[int]:
 
     A product can read a matrix by rows or by columns, so its transpose need not be stored as well.
     """
-    found: set[int] = set()
-    for i, node in enumerate(graph.nodes):
-        if node.op != "transpose" or node.attr("perm") != (1, 0):
-            continue
-        if graph.nodes[node.inputs[0]].op == "weight" and node.tensor.dtype in _DTYPES:
-            found.add(i)
+    found = {
+        i
+        for i, node in enumerate(graph.nodes)
+        if node.op == "transpose" and node.attr("perm") == (1, 0)
+        if graph.nodes[node.inputs[0]].op == "weight" and node.tensor.dtype in _DTYPES
+    }
     if not found:
         return frozenset()
     live, constant = graph.reachable(), graph.constant()

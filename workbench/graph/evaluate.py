@@ -164,9 +164,7 @@ def _value(
         return operands[0][node.attr("index")]
     if node.op == "cast" and precise and node.attr("to") in FLOAT_DTYPES:
         return operands[0].astype(np.float64)
-    run = spec_of(node.op).evaluate
-    assert run is not None, node.op
-    return run(operands, _attrs(node, precise))
+    return _run(node, operands, _attrs(node, precise))
 
 
 #: Operators that move elements, or make 0 and 1: exact in any dtype, and without a copy if they view.
@@ -202,7 +200,7 @@ def _contiguous(array: np.ndarray) -> np.ndarray:
 
 def _run(node: Node, operands: Sequence[np.ndarray], attrs: Mapping[str, Any]) -> np.ndarray:
     run = spec_of(node.op).evaluate
-    assert run is not None
+    assert run is not None, node.op
     return np.asarray(run(list(operands), dict(attrs)))
 
 

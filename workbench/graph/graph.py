@@ -156,10 +156,6 @@ class Opaque:
         return self.results[0] if len(self.results) == 1 else TupleType(self.results)
 
 
-def _frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
-    return MappingProxyType(dict(mapping))
-
-
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Graph(Face):
     """A tensor program.
@@ -182,9 +178,8 @@ class Graph(Face):
     _readers: tuple[tuple[int, ...], ...] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", _frozen(self.weights))
-        object.__setattr__(self, "opaques", _frozen(self.opaques))
-        object.__setattr__(self, "labels", MappingProxyType(dict(self.labels)))
+        for name in ("weights", "opaques", "labels"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         self._check()
 
     def _check(self) -> None:
@@ -241,8 +236,7 @@ class Graph(Face):
     @staticmethod
     def from_onnx(model: object, **options: object) -> Graph:
         """Return an ONNX model as a graph; see :func:`workbench.load_onnx`."""
-        found: Graph = offered("load_onnx")(model, **options)
-        return found
+        return offered("load_onnx")(model, **options)
 
     def to_dot(self) -> graphviz.Source:
         """Return the graph as ``graphviz.Source``; see :func:`~workbench.graph.text.graph_dot`."""
@@ -269,8 +263,7 @@ class Graph(Face):
 
     def to_onnx(self) -> ModelProto:
         """Return the graph as an ONNX model; see :func:`workbench.to_onnx`."""
-        found: ModelProto = offered("to_onnx")(self)
-        return found
+        return offered("to_onnx")(self)
 
     def __len__(self) -> int:
         return len(self.nodes)

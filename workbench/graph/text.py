@@ -63,8 +63,7 @@ def quoted(text: str) -> str:
 def dot_source(name: str, statements: Iterable[str]) -> graphviz.Source:
     """Return statements as ``graphviz.Source``; raise ImportError if the package graphviz is missing."""
     body = "\n".join(f"  {line}" for line in (*_STYLE, *statements))
-    source: graphviz.Source = offered("dot_source")(f"digraph {quoted(name)} {{\n{body}\n}}\n")
-    return source
+    return offered("dot_source")(f"digraph {quoted(name)} {{\n{body}\n}}\n")
 
 
 def graph_dot(graph: Graph) -> graphviz.Source:

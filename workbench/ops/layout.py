@@ -297,7 +297,7 @@ def _import_gather(n: OnnxNode) -> int:
         start = int(indices) % extent
         row = n.op("slice", n.operand(0), axis=axis, start=start, stop=start + 1)
         return n.op("reshape", row, shape=only_result(n).shape)
-    cut = None if indices is None else as_cut(n, n.operand(0), axis, indices)
+    cut = None if indices is None else _as_cut(n, n.operand(0), axis, indices)
     return n.op("gather", n.operand(0), n.operand(1), axis=axis) if cut is None else cut
 
 
@@ -464,15 +464,8 @@ def repeated(n: OnnxNode, value: int, shape: Sequence[int]) -> int | None:
     return found if n.type_of(found).shape == tuple(shape) else n.op("reshape", found, shape=shape)
 
 
-def as_cut(n: OnnxNode, value: int, axis: int, places: np.ndarray) -> int | None:
-    """Return the entries at fixed places of an axis as a slice or a repetition, or None if they are neither.
-
-    Args:
-        n: The node that looks them up.
-        value: The operand.
-        axis: The axis, counted from the last.
-        places: The places, at most one axis of them.
-    """
+def _as_cut(n: OnnxNode, value: int, axis: int, places: np.ndarray) -> int | None:
+    """Return the entries at fixed places of an axis as a slice or a repetition, or None if they are neither."""
     extent = n.type_of(value).shape[axis]
     found = places.astype(np.int64).reshape(-1) % extent
     if places.ndim != 1 or not found.size:

@@ -62,8 +62,8 @@ def _deviation_torch(torch: ModuleType, attrs: Attrs) -> Callable[[Tensor], Tens
     return lambda variance: torch.sqrt(variance + attrs["eps"])
 
 
-def _batchnorm(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    a, b = _affine(xs[1:], _deviation(attrs))
+def _normal(xs: Sequence[np.ndarray], root: Callable[[Any], Any]) -> np.ndarray:
+    a, b = _affine(xs[1:], root)
     return np.asarray(xs[0] * a + b)
 
 
@@ -221,11 +221,6 @@ def _exact_rmsnorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs
     return np.asarray(x / _exact_deviation(numbers, attrs)(square) * scale)
 
 
-def _exact_batchnorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    a, b = _affine(xs[1:], _exact_deviation(numbers, attrs))
-    return np.asarray(xs[0] * a + b)
-
-
 _EPS = Attr("eps", "float", 1e-5)
 
 register(
@@ -234,11 +229,13 @@ register(
         5,
         5,
         _batchnorm_type,
-        _batchnorm,
+        lambda xs, a: _normal(xs, _deviation(a)),
         (_EPS,),
         per_element(2),
         Trait.FOUR_AXES,
-        exact=ExactForm(Arithmetic.RATIONAL, _exact_batchnorm),
+        exact=ExactForm(
+            Arithmetic.RATIONAL, lambda numbers, xs, a: _normal(xs, _exact_deviation(numbers, a))
+        ),
         weights_from=1,
         variance=4,
         export=export_as("BatchNormalization", epsilon="eps"),

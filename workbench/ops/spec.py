@@ -53,12 +53,9 @@ class Attr:
             return self._vector(value, op)
         if self.kind in ("int", "float"):
             return self._number(value, op)
-        if self.kind == "act" and value not in ACTIVATIONS:
-            raise TypeMismatch(f"{op}: the activation must be one of {ACTIVATIONS}, got {value!r}")
-        if self.kind == "word" and value not in self.words:
-            raise TypeMismatch(f"{op}: {self.name} must be one of {', '.join(self.words)}, got {value!r}")
-        if self.kind == "dtype" and value not in DTYPE_CODES:
-            raise TypeMismatch(f"{op}: dtype must be one of {', '.join(DTYPE_CODES)}, got {value!r}")
+        known = DTYPE_CODES if self.kind == "dtype" else self.names
+        if self.kind != "str" and value not in known:
+            raise TypeMismatch(f"{op}: {self.name} must be one of {', '.join(known)}, got {value!r}")
         return str(value)
 
     def _vector(self, value: Any, op: str) -> AttrValue:

@@ -320,18 +320,18 @@ def _exact_form(
     known = all(value is not None for value in defaults.values())
     if callable(exact):
         if known:
-            check_digits(name, function, exact, least, defaults)
+            _check_digits(name, function, exact, least, defaults)
         return ExactForm(Arithmetic.DIGITS, partial(_in_digits, exact))
     if isinstance(exact, str):
         if exact not in _STEPS:
             raise ValueError(f"exact must be a degree, {', '.join(_STEPS)} or a function, got {exact!r}")
         if known:
-            check_step(name, function, exact, least, defaults)
+            _check_step(name, function, exact, least, defaults)
         return ExactForm(_STEPS[exact], bound=None)
     if exact < 1:
         raise ValueError(f"exact, as a polynomial's degree, must be at least 1, got {exact}")
     if known:
-        check_polynomial(name, function, least, defaults, exact)
+        _check_polynomial(name, function, least, defaults, exact)
     return ExactForm(Arithmetic.POLYNOMIAL, degree=partial(_degree, exact), bound=None)
 
 
@@ -349,17 +349,10 @@ _FLOATS: Final = SimpleNamespace(
 )
 
 
-def check_digits(name: str, function: Function, exact: Function, count: int, attrs: Attrs) -> None:
+def _check_digits(name: str, function: Function, exact: Function, count: int, attrs: Attrs) -> None:
     """Raise ValueError if an exact form gives another number than its function at one of a few places.
 
     A place at which one of them has no value is left out.
-
-    Args:
-        name: The operator.
-        function: Its semantics on arrays.
-        exact: Its form on numbers.
-        count: The number of operands.
-        attrs: The attributes.
     """
     for k in range(len(_PLACES)):
         at = [_PLACES[(k + 2 * i) % len(_PLACES)] for i in range(count)]
@@ -378,16 +371,8 @@ def check_digits(name: str, function: Function, exact: Function, count: int, att
             )
 
 
-def check_step(name: str, function: Function, step: str, count: int, attrs: Attrs) -> None:
-    """Raise ValueError if a function leaves the whole numbers (``ordered``) or fractions (``rational``).
-
-    Args:
-        name: The operator.
-        function: Its semantics.
-        step: ``ordered`` or ``rational``.
-        count: The number of operands.
-        attrs: The attributes.
-    """
+def _check_step(name: str, function: Function, step: str, count: int, attrs: Attrs) -> None:
+    """Raise ValueError if a function leaves the whole numbers (``ordered``) or fractions (``rational``)."""
     whole = step == "ordered"
     for turn in range(3):
         numbers = [[Fraction(k * (i + turn + 1) - 3 + i) for k in range(1, 7)] for i in range(count)]
@@ -414,16 +399,8 @@ def _is_whole(value: object) -> bool:
 _TAKES: Final = {"ordered": "whole numbers", "rational": "fractions"}
 
 
-def check_polynomial(name: str, function: Function, count: int, attrs: Attrs, degree: int) -> None:
-    """Raise ValueError unless a function is a polynomial of a degree along a line through its operands.
-
-    Args:
-        name: The operator.
-        function: Its semantics.
-        count: The number of operands.
-        attrs: The attributes.
-        degree: The largest degree.
-    """
+def _check_polynomial(name: str, function: Function, count: int, attrs: Attrs, degree: int) -> None:
+    """Raise ValueError unless a function is a polynomial of a degree along a line through its operands."""
     line = [np.array([k * (i + 1) + i for k in range(degree + 4)], dtype=object) for i in range(count)]
     try:
         values = np.asarray(function(*line, **attrs), dtype=object)

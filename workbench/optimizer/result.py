@@ -200,18 +200,15 @@ class Optimized(Result):
         """Return which products run on the accelerator and which do not; None without an accelerator."""
         if self.accelerator is None:
             return None
-        found: Placement = offered("accelerator_placement")(self.graph, self.accelerator)
-        return found
+        return offered("accelerator_placement")(self.graph, self.accelerator)
 
     def to_torch(self) -> Module:
         """Return the result as a torch module; see :func:`workbench.torch.to_module`."""
-        found: Module = offered("to_torch")(self.graph)
-        return found
+        return offered("to_torch")(self.graph)
 
     def compare(self) -> Comparison:
         """Return the fate of every operator, and the rules behind it."""
-        found: Comparison = offered("compare")(self)
-        return found
+        return offered("compare")(self)
 
     def floors(self, **options: Any) -> Any:
         """Return how far the result is from its limits; see :func:`workbench.studies.devices.floors.floors`."""

@@ -22,13 +22,9 @@ def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
     from workbench.certification.half_precision import short_dtype
 
     dtype = short_dtype(graph)
-    return (rules, ()) if dtype is None else _in_range(rules, dtype)
-
-
-def _in_range(rules: RuleSet, dtype: str) -> tuple[RuleSet, tuple[str, ...]]:
-    """Return the rules that keep range and accuracy in a 16-bit type, and the names of the others."""
-    known = rules.in_range
-    kept = tuple(rule for rule in rules if rule.name in known or keeps_range(rule, dtype))
+    if dtype is None:
+        return rules, ()
+    kept = tuple(rule for rule in rules if rule.name in rules.in_range or keeps_range(rule, dtype))
     names = {rule.name for rule in kept}
     return replace(rules, rules=kept), tuple(rule.name for rule in rules if rule.name not in names)
 

@@ -274,7 +274,8 @@ def bound_term(
     Args:
         term: The term.
         algebra: The meaning of variables, attributes and operators.
-        member: The number of the member whose starred variables the term has, if it is of one member.
+        member: The number of the member whose starred variables the term has, if it is of one member; its
+            tensor of the variable ``x`` is called ``x_0``, ``x_1``, ….
         made: The meanings of terms met so far, to which new ones are added; without it equal terms are
             interpreted each for itself.
     """
@@ -296,7 +297,8 @@ def _fold(
     made: dict[Term, T] | None,
 ) -> T:
     if isinstance(term, Var):
-        return algebra.variable(member_name(term, member))
+        of_member = term.starred and member is not None
+        return algebra.variable(f"{term.name}_{member}" if of_member else term.name)
     if made is not None and term in made:
         return made[term]
     operands = arguments(term, algebra, lambda arg: _fold(arg, algebra, attrs, member, made), member)
@@ -322,8 +324,3 @@ def arguments(
         else:
             operands.append(fold(arg))
     return operands
-
-
-def member_name(var: Var, member: int | None) -> str:
-    """Return the name of a variable's tensor in one member: starred variables have one tensor in each."""
-    return f"{var.name}_{member}" if var.starred and member is not None else var.name

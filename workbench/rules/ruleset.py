@@ -109,21 +109,15 @@ class RuleSet(Face):
         import pandas as pd
 
         known = statuses()
-        rows = []
-        for rule in self.rules:
-            record = known.get(rule.name, {})
-            rows.append(
-                (
-                    rule.name,
-                    law_of(rule),
-                    "multi" if rule.multi else "single",
-                    ", ".join(rule.provenance),
-                    self.verdict(rule),
-                    record.get("draws", 0),
-                )
-            )
-        columns = ["name", "law", "kind", "provenance", "status", "draws"]
-        return pd.DataFrame(rows, columns=columns)
+        columns: dict[str, list[object]] = {
+            "name": [r.name for r in self.rules],
+            "law": [law_of(r) for r in self.rules],
+            "kind": ["multi" if r.multi else "single" for r in self.rules],
+            "provenance": [", ".join(r.provenance) for r in self.rules],
+            "status": [self.verdict(r) for r in self.rules],
+            "draws": [known.get(r.name, {}).get("draws", 0) for r in self.rules],
+        }
+        return pd.DataFrame(columns)
 
     def view(self, run: object = None, **known: Any) -> AnyWidget:
         """Return the rules as a browser, which shows the work of each rule in a ``run`` (a result or trace).
@@ -131,8 +125,7 @@ class RuleSet(Face):
         ``known`` are the other arguments of :func:`~workbench.studies.rule_table`: a verification, an ablation.
         Raise ImportError, which names the packages to install, if widgets are not available.
         """
-        widget: AnyWidget = offered("rule_table")(self, run, **known).view()
-        return widget
+        return offered("rule_table")(self, run, **known).view()
 
     def __repr__(self) -> str:
         multi = len(self.multi) if any(r.multi for r in self.rules) else 0

@@ -46,8 +46,7 @@ def statuses() -> dict[str, dict[str, Any]]:
 
 @lru_cache(maxsize=2)
 def _read_statuses(file: Path, _: int) -> dict[str, dict[str, Any]]:
-    record: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["rules"]
-    return record
+    return json.loads(file.read_text(encoding="utf-8"))["rules"]
 
 
 def proofs() -> dict[str, dict[str, Any]]:
@@ -97,10 +96,7 @@ def counted(verdicts: Iterable[str], by_axioms: int = 0) -> str:
     '2 theorems, 1 tested'
     """
     found = Counter(verdicts)
-    more = {
-        THEOREM: "s" if found[THEOREM] > 1 else "",
-        "tested": f" ({by_axioms} by axioms)" if by_axioms else "",
-    }
+    more = {THEOREM: "s" * (found[THEOREM] > 1), "tested": f" ({by_axioms} by axioms)" if by_axioms else ""}
     return ", ".join(f"{found[v]} {v}{more.get(v, '')}" for v in VERDICTS if v in found)
 
 

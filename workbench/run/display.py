@@ -50,8 +50,7 @@ class Face:
         ``options`` are those of the object's view in :mod:`workbench.faces.views.live`. Raise ImportError, which
         names the packages to install, if widgets are not available.
         """
-        widget: DOMWidget = offered("view")(self, **options)
-        return widget
+        return offered("view")(self, **options)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write the static representation to a self-contained HTML file."""

@@ -174,8 +174,7 @@ class Trace(Face):
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the growth by iteration; see :func:`workbench.faces.plots.plot_growth`."""
-        drawn: Axes = offered("plot_growth")(self, ax)
-        return drawn
+        return offered("plot_growth")(self, ax)
 
     def frame(self) -> pd.DataFrame:
         """Return one row per step: seconds (also cumulative), sizes, matches, cost, bound, kind, note."""

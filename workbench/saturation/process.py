@@ -92,24 +92,17 @@ def take() -> EngineProcess:
     """Return a process that is ready for requests, preferably an idle one; no one else uses it."""
     while True:
         with _lock:
-            process = _idle.pop() if _idle else None
-        if process is None:
-            break
+            idle = _idle.pop() if _idle else None
+        process = EngineProcess() if idle is None else idle
         try:
-            if process.settle(PATIENCE):
+            if process.settle(None if idle is None else PATIENCE):
                 return process
         except BaseException:
             process.kill()
             raise
         process.kill()
-    process = EngineProcess()
-    try:
-        if process.settle():
-            return process
-        raise EOFError("the engine's process ended before it was ready")
-    except BaseException:
-        process.kill()
-        raise
+        if idle is None:
+            raise EOFError("the engine's process ended before it was ready")
 
 
 def keep(process: EngineProcess) -> None:
@@ -139,9 +132,7 @@ def _forget() -> None:
     """Forget the idle processes in a fork, as they belong to the parent."""
     global _lock
     _lock = threading.Lock()
-    for process in _idle:
-        process.kill()
-    _idle.clear()
+    end_idle()
 
 
 atexit.register(end_idle)

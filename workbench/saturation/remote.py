@@ -161,5 +161,4 @@ class RemoteEngine:
         """Return the number of the e-class of every node of the graph."""
         with self.turn:
             self.start()
-            found: list[int] = self._call("classes", None, None)
-            return found
+            return self._call("classes", None, None)

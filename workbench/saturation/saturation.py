@@ -412,8 +412,7 @@ class Saturation(Stepwise):
         >>> saturation.why_not("relu(matmul(x, w))")  # doctest: +SKIP
         WhyNot relu(matmul(x, w)): a guard said no (relu-of-matmul)
         """
-        answer: WhyNot = offered("why_not")(self, target, equals, more)
-        return answer
+        return offered("why_not")(self, target, equals, more)
 
     def explain(self, left: Graph | Term | Rule | str, right: Graph | Term | Rule | str) -> Explanation:
         """Return the chain of rules that makes two terms equal.
@@ -425,8 +424,7 @@ class Saturation(Stepwise):
         Raises:
             TargetError: (a ValueError) if a term cannot be read, or the e-graph does not hold the equality.
         """
-        answer: Explanation = offered("explain")(self, left, right)
-        return answer
+        return offered("explain")(self, left, right)
 
     def withheld(self) -> tuple[bool, frozenset[str], frozenset[str]]:
         """Return whether rules of several roots may still run, and the rules out of phase and at rest."""

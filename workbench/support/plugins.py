@@ -102,8 +102,7 @@ class Named(Generic[T]):
         if name not in self._own:
             for entry in self._entries():
                 if entry.name == name:
-                    found: T = _loaded(entry, self.noun)
-                    return found
+                    return _loaded(entry, self.noun)
         return self._own.get(name)
 
     def unknown(self, name: str, also: str = "") -> UnknownName:

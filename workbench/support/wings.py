@@ -60,8 +60,7 @@ def offered(name: str) -> Callable[..., Any]:
     'sound_rules'
     """
     module, _, attribute = _OFFERS[name].partition(":")
-    found: Callable[..., Any] = getattr(import_module(f"workbench.{module}"), attribute)
-    return found
+    return getattr(import_module(f"workbench.{module}"), attribute)
 
 
 def register_operator(name: str) -> None:

@@ -76,7 +76,7 @@ def prepare(
         open_dimensions: Whether a dimension that is not bound gets an extent that stands for it.
     """
     model, graph = file.model, file.model.graph
-    nodes = all_nodes(model)
+    nodes = [*walk(graph.node), *(node for f in model.functions for node in walk(f.node))]
     _check_names(model, nodes, file.name)
     for entry in (*model.opset_import, *nodes):
         if entry.domain == "ai.onnx":  # another name of the default domain
@@ -103,7 +103,9 @@ def prepare(
     for name, array in arrays.items():
         graph.input.append(onnx.helper.make_value_info(name, type_proto(TensorType.of(array))))
     sort_nodes(model)
-    check_nodes(model, file.name)
+    check_model(model, file.name, full=False)
+    for node in walk(graph.node):
+        _check_attributes(node)
     notes: tuple[str, ...] = ()
     if overridable and not keep_inputs:
         shown = ", ".join(overridable[:5]) + (", …" if len(overridable) > 5 else "")
@@ -320,11 +322,6 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
             yield from attr.graphs
 
 
-def all_nodes(model: ModelProto) -> list[NodeProto]:
-    """Return the nodes of a model's graph and of its functions, with those of their subgraphs."""
-    return [*walk(model.graph.node), *(node for f in model.functions for node in walk(f.node))]
-
-
 def walk(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
     """Yield the nodes and the nodes of their subgraphs, at any depth."""
     for node in nodes:
@@ -462,13 +459,6 @@ def check_model(model: ModelProto, name: str = "", *, full: bool = True) -> None
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
         text = one_line(str(error).replace("==> Context:", ";"), None)
         raise ModelError(f"{name or repr(graph.name)} is not valid ONNX: {text}") from None
-
-
-def check_nodes(model: ModelProto, name: str) -> None:
-    """Check the nodes of a model with ``onnx``, and the values of their attributes; raise :class:`ModelError`."""
-    check_model(model, name, full=False)
-    for node in walk(model.graph.node):
-        _check_attributes(node)
 
 
 #: The allowed values of attributes that the checker does not check, by operator ("" for any operator).

@@ -163,6 +163,10 @@ def _comparison(make: Callable[[Int, Int], Cond]) -> Callable[..., Array]:
     return rule
 
 
+def _connective(make: Callable[..., Cond]) -> Callable[..., Array]:
+    return lambda facts, attrs, *a: _each(lambda *x: _truth(facts, make(*map(_of_truth, x))), *a)
+
+
 def _where(facts: Facts, attrs: Any, c: Array, a: Array, b: Array) -> Array:
     return _each(lambda t, x, y: Ratio(choose(facts.decided(_of_truth(t)), x.whole(), y.whole())), c, a, b)
 
@@ -297,13 +301,9 @@ _RULES: Final[Mapping[str, Callable[..., Any]]] = {
     "LessOrEqual": _comparison(lambda x, y: at_least(y, x)),
     "Greater": _comparison(lambda x, y: at_least(x, y + 1)),
     "Less": _comparison(lambda x, y: at_least(y, x + 1)),
-    "Not": lambda facts, attrs, a: _each(lambda x: _truth(facts, negated(_of_truth(x))), a),
-    "And": lambda facts, attrs, a, b: _each(
-        lambda x, y: _truth(facts, both(_of_truth(x), _of_truth(y))), a, b
-    ),
-    "Or": lambda facts, attrs, a, b: _each(
-        lambda x, y: _truth(facts, either(_of_truth(x), _of_truth(y))), a, b
-    ),
+    "Not": _connective(negated),
+    "And": _connective(both),
+    "Or": _connective(either),
     "Where": _where,
     "Cast": _cast,
     "Identity": lambda facts, attrs, a: a,

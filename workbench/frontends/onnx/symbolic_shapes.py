@@ -28,13 +28,17 @@ _ONE: Final = num(1)
 _DENOMINATOR: Final = 1 << 8
 
 
+Dims: TypeAlias = tuple[Int, ...]
+Attrs: TypeAlias = Mapping[str, Any]
 #: A rule: ``(what is known, the node, its attributes) -> the extents of its results``.
-Rule: TypeAlias = "Callable[[SizedValues, NodeProto, Mapping[str, Any]], Sequence[Shape]]"
+Rule: TypeAlias = "Callable[[SizedValues, NodeProto, Attrs], Sequence[Shape]]"
+#: A rule that needs the extents of the first operand as well.
+OfDims: TypeAlias = "Callable[[SizedValues, NodeProto, Attrs, Dims], Sequence[Shape]]"
 
 _RULES: Final[dict[str, Rule]] = {}
 
 
-def shapes_of(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def shapes_of(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Shape]:
     """Return the extents of a node's results as far as a rule gives them."""
     rule = _RULES.get(node.op_type) if node.domain == "" else None
     return () if rule is None else rule(known, node, attrs)
@@ -43,6 +47,20 @@ def shapes_of(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> 
 def _rule(*op_types: str) -> Callable[[Rule], Rule]:
     def register(function: Rule) -> Rule:
         _RULES.update(dict.fromkeys(op_types, function))
+        return function
+
+    return register
+
+
+def _rule_of_dims(*op_types: str) -> Callable[[OfDims], OfDims]:
+    """Register a rule that gives nothing if the extents of the first operand are unknown."""
+
+    def register(function: OfDims) -> OfDims:
+        def rule(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Shape]:
+            dims = known.dims(node.input[0])
+            return () if dims is None else function(known, node, attrs, dims)
+
+        _RULES.update(dict.fromkeys(op_types, rule))
         return function
 
     return register
@@ -64,10 +82,9 @@ def _product(dims: Sequence[Int]) -> Int:
 
 # -- windows -----------------------------------------------------------------------------------------
 def _spatial(
-    known: SizedValues, node: NodeProto, attrs: Mapping[str, Any], kernel: Sequence[int] | None
+    known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims, kernel: Sequence[int] | None
 ) -> Shape:
-    dims = known.dims(node.input[0])
-    if dims is None or kernel is None or len(kernel) != len(dims) - 2:
+    if kernel is None or len(kernel) != len(dims) - 2:
         return None
     count = len(kernel)
     strides, dilations = attrs.get("strides", (1,) * count), attrs.get("dilations", (1,) * count)
@@ -89,33 +106,31 @@ def _spatial(
             number = known.facts.quotient(span, num(s))
             assert number is not None
             found.append(number + 1)
-    if node.op_type != "Conv":
-        for number in found:
-            known.facts.add(number)
+    for number in found if node.op_type != "Conv" else ():
+        known.facts.add(number)
     return tuple(found)
 
 
-@_rule("Conv")
-def _conv(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims, weight = known.dims(node.input[0]), known.dims(node.input[1])
-    if dims is None or weight is None or (kernel := _numbers(weight[2:])) is None:
+@_rule_of_dims("Conv")
+def _conv(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    weight = known.dims(node.input[1])
+    if weight is None or (kernel := _numbers(weight[2:])) is None:
         return ()
     known.equal(dims[1], weight[1] * attrs.get("group", 1))
-    space = _spatial(known, node, attrs, kernel)
+    space = _spatial(known, node, attrs, dims, kernel)
     return () if space is None else [(dims[0], weight[0], *space)]
 
 
-@_rule("MaxPool", "AveragePool", "LpPool")
-def _pool(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims = known.dims(node.input[0])
-    space = _spatial(known, node, attrs, attrs.get("kernel_shape"))
-    return () if dims is None or space is None else [(*dims[:2], *space)] * len(node.output)
+@_rule_of_dims("MaxPool", "AveragePool", "LpPool")
+def _pool(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    space = _spatial(known, node, attrs, dims, attrs.get("kernel_shape"))
+    return () if space is None else [(*dims[:2], *space)] * len(node.output)
 
 
-@_rule("ConvTranspose")
-def _transposed(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims, weight = known.dims(node.input[0]), known.dims(node.input[1])
-    if dims is None or weight is None or (kernel := _numbers(weight[2:])) is None or "output_shape" in attrs:
+@_rule_of_dims("ConvTranspose")
+def _transposed(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    weight = known.dims(node.input[1])
+    if weight is None or (kernel := _numbers(weight[2:])) is None or "output_shape" in attrs:
         return ()
     count = len(kernel)
     strides, dilations = attrs.get("strides", (1,) * count), attrs.get("dilations", (1,) * count)
@@ -132,9 +147,7 @@ def _transposed(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -
 
 
 # -- parts and joins ---------------------------------------------------------------------------------
-def slice_bounds(
-    known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]
-) -> list[tuple[int, Int, Int, int]] | None:
+def slice_bounds(known: SizedValues, node: NodeProto, attrs: Attrs) -> list[tuple[int, Int, Int, int]] | None:
     """Return the axis, the start, the stop and the step of every slice of a node, inside their axes."""
     dims = known.dims(node.input[0])
     if dims is None:
@@ -174,10 +187,10 @@ def slice_bounds(
     return bounds
 
 
-@_rule("Slice")
-def _slice(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    bounds, dims = slice_bounds(known, node, attrs), known.dims(node.input[0])
-    if bounds is None or dims is None:
+@_rule_of_dims("Slice")
+def _slice(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    bounds = slice_bounds(known, node, attrs)
+    if bounds is None:
         return ()
     found = list(dims)
     for axis, start, stop, step in bounds:
@@ -186,12 +199,9 @@ def _slice(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Seq
     return [tuple(found)]
 
 
-@_rule("Split")
-def _split(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims, count = known.dims(node.input[0]), len(node.output)
-    if dims is None:
-        return ()
-    axis = attrs.get("axis", 0) % len(dims)
+@_rule_of_dims("Split")
+def _split(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    axis, count = attrs.get("axis", 0) % len(dims), len(node.output)
     parts: list[Int] | None
     if len(node.input) > 1 and node.input[1]:
         parts = _operand(known, node, 1)
@@ -211,7 +221,7 @@ def _split(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Seq
 
 
 @_rule("Concat")
-def _concat(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _concat(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Shape]:
     shapes = [known.dims(name) for name in node.input]
     if any(s is None or len(s) != len(shapes[0] or ()) for s in shapes):
         return ()
@@ -229,24 +239,21 @@ def _concat(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Se
     return [tuple(found)]
 
 
-@_rule("Gather")
-def _gather(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims, places = known.dims(node.input[0]), _operand(known, node, 1)
-    if dims is not None and places is not None:
-        n = dims[attrs.get("axis", 0)]
-        for place in places:  # the runtime refuses places outside the axis
-            if known.facts.at_least(place, 0):
-                known.facts.add(n - place - 1)
-            elif known.facts.at_least(-1 - place, 0):
-                known.facts.add(n + place)
+@_rule_of_dims("Gather")
+def _gather(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    n = dims[attrs.get("axis", 0)]
+    for place in _operand(known, node, 1) or ():  # the runtime refuses places outside the axis
+        if known.facts.at_least(place, 0):
+            known.facts.add(n - place - 1)
+        elif known.facts.at_least(-1 - place, 0):
+            known.facts.add(n + place)
     return ()
 
 
-@_rule("Pad")
-def _pad(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims = known.dims(node.input[0])
+@_rule_of_dims("Pad")
+def _pad(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
     pads = _operand(known, node, 1) if "pads" not in attrs else [num(i) for i in attrs["pads"]]
-    if dims is None or pads is None:
+    if pads is None:
         return ()
     axes: Sequence[int] = range(len(dims))
     if len(node.input) > 3 and node.input[3]:
@@ -260,20 +267,19 @@ def _pad(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Seque
     return [tuple(found)]
 
 
-@_rule("Tile")
-def _tile(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims, times = known.dims(node.input[0]), _operand(known, node, 1)
-    if dims is None or times is None or len(times) != len(dims):
+@_rule_of_dims("Tile")
+def _tile(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    times = _operand(known, node, 1)
+    if times is None or len(times) != len(dims):
         return ()
     return [tuple(n * k for n, k in zip(dims, times, strict=True))]
 
 
 # -- shapes that are given ---------------------------------------------------------------------------
-@_rule("Reshape")
-def _reshape(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims = known.dims(node.input[0])
+@_rule_of_dims("Reshape")
+def _reshape(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
     asked = _operand(known, node, 1) if len(node.input) > 1 else [num(i) for i in attrs.get("shape", ())]
-    if dims is None or asked is None:
+    if asked is None:
         return ()
     found: list[Int | None] = []
     for i, x in enumerate(asked):
@@ -299,20 +305,17 @@ def _reshape(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> S
     return [tuple(x for x in found if x is not None)]
 
 
-@_rule("Flatten")
-def _flatten(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims = known.dims(node.input[0])
-    if dims is None:
-        return ()
+@_rule_of_dims("Flatten")
+def _flatten(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
     axis = attrs.get("axis", 1)
     axis = axis + len(dims) if axis < 0 else axis
     return [(_product(dims[:axis]), _product(dims[axis:]))]
 
 
-@_rule("Expand")
-def _expand(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims, asked = known.dims(node.input[0]), _operand(known, node, 1)
-    return () if dims is None or asked is None else [broadcast(known, [dims, tuple(asked)])]
+@_rule_of_dims("Expand")
+def _expand(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    asked = _operand(known, node, 1)
+    return () if asked is None else [broadcast(known, [dims, tuple(asked)])]
 
 
 def broadcast(known: SizedValues, shapes: Sequence[tuple[Int, ...]]) -> tuple[Int, ...]:
@@ -321,9 +324,7 @@ def broadcast(known: SizedValues, shapes: Sequence[tuple[Int, ...]]) -> tuple[In
     found: list[Int] = []
     for i in range(-rank, 0):
         extent = _ONE
-        for s in shapes:
-            if len(s) < -i:
-                continue
+        for s in (s for s in shapes if len(s) >= -i):
             if extent != s[i] and known.facts.must_equal(extent, s[i]):
                 known.equal(extent, s[i])
             extent = known.facts.broadcast(extent, s[i])
@@ -332,13 +333,13 @@ def broadcast(known: SizedValues, shapes: Sequence[tuple[Int, ...]]) -> tuple[In
 
 
 @_rule("ConstantOfShape")
-def _filled(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _filled(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Shape]:
     asked = _operand(known, node, 0)
     return () if asked is None else [tuple(asked)]
 
 
 @_rule("Range")
-def _range(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _range(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Shape]:
     found = [known.ints(name) for name in node.input]
     if any(f is None for f in found):
         return ()
@@ -348,10 +349,9 @@ def _range(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Seq
     return [(known.facts.greatest((limit - start + (step.value - 1)) // step.value, num(0)),)]
 
 
-@_rule("Resize", "Upsample")
-def _resize(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims = known.dims(node.input[0])
-    if dims is None or attrs.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+@_rule_of_dims("Resize", "Upsample")
+def _resize(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    if attrs.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         return ()
     axes = [a % len(dims) for a in attrs.get("axes", range(len(dims)))]
     asked = _operand(known, node, 3)
@@ -377,12 +377,11 @@ def _resize(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Se
     return [tuple(found)]
 
 
-@_rule("DepthToSpace", "SpaceToDepth")
-def _blocks(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims, b = known.dims(node.input[0]), attrs["blocksize"]
-    if dims is None or len(dims) != 4:
+@_rule_of_dims("DepthToSpace", "SpaceToDepth")
+def _blocks(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    if len(dims) != 4:
         return ()
-    n, c, h, w = dims
+    b, (n, c, h, w) = attrs["blocksize"], dims
     if node.op_type == "DepthToSpace":
         return [(n, c // (b * b), h * b, w * b)]
     for x in (h, w):
@@ -390,23 +389,20 @@ def _blocks(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Se
     return [(n, c * (b * b), h // b, w // b)]
 
 
-@_rule("TopK")
-def _top(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    dims, k = (
-        known.dims(node.input[0]),
-        _operand(known, node, 1) if len(node.input) > 1 else [num(attrs["k"])],
-    )
-    if dims is None or k is None:
+@_rule_of_dims("TopK")
+def _top(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims) -> Sequence[Shape]:
+    k = _operand(known, node, 1) if len(node.input) > 1 else [num(attrs["k"])]
+    if k is None:
         return ()
     axis = attrs.get("axis", -1) % len(dims)
     known.facts.add(dims[axis] - k[0])
     return [(*dims[:axis], k[0], *dims[axis + 1 :])] * 2
 
 
-@_rule("MatMul", "Gemm")
-def _product_of(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
-    a, b = known.dims(node.input[0]), known.dims(node.input[1])
-    if a is None or b is None or not a or not b:
+@_rule_of_dims("MatMul", "Gemm")
+def _product_of(known: SizedValues, node: NodeProto, attrs: Attrs, a: Dims) -> Sequence[Shape]:
+    b = known.dims(node.input[1])
+    if not a or not b:
         return ()
     if node.op_type == "Gemm":
         a = a[::-1] if attrs.get("transA", 0) else a
@@ -416,11 +412,8 @@ def _product_of(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -
     known.equal(a[-1], b[-2] if len(b) > 1 else b[0])
     if len(a) < 2 or len(b) < 2:
         return ()
-    return (
-        [(*broadcast(known, [a[:-2] or (_ONE,), b[:-2] or (_ONE,)]), a[-2], b[-1])]
-        if max(len(a), len(b)) > 2
-        else [(a[0], b[1])]
-    )
+    batch = broadcast(known, [a[:-2] or (_ONE,), b[:-2] or (_ONE,)]) if max(len(a), len(b)) > 2 else ()
+    return [(*batch, a[-2], b[-1])]
 
 
 _ELEMENTWISE: Final = (
@@ -430,7 +423,7 @@ _ELEMENTWISE: Final = (
 
 
 @_rule(*_ELEMENTWISE.split())
-def _elementwise(known: SizedValues, node: NodeProto, attrs: Mapping[str, Any]) -> Sequence[Shape]:
+def _elementwise(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Shape]:
     shapes = [known.dims(name) for name in node.input]
     if any(s is None for s in shapes):
         return ()

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.costs.keys import instance_key, same_kernel
-from workbench.costs.pricing import instances_of, running_instances
+from workbench.costs.pricing import instances_of, node_instances
 from workbench.devices.device import Device
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.graph import Graph
@@ -108,7 +108,7 @@ def measure_group(
 
 def sum_of_operators(graph: Graph, results: Results) -> float | None:
     """Return the sum of a graph's operators in microseconds, or None if one was not measured."""
-    keys = [instance_key(same_kernel(i)) for i in running_instances(graph)]
+    keys = [instance_key(same_kernel(i)) for i in node_instances(graph).values()]
     if any(key not in results.measured for key in keys):
         return None
     return sum(results.measured[key].median for key in keys)

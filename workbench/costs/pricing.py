@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -50,13 +50,16 @@ def price_egraph(egraph: EGraph, model: CostModel) -> np.ndarray:
 
     Each distinct instance is priced once.
     """
-    found = egraph_instances_by_node(egraph, range(len(egraph)))
+    return _priced(egraph_instances_by_node(egraph, range(len(egraph))), len(egraph), model)
+
+
+def _priced(found: Mapping[int, OpInstance], size: int, model: CostModel) -> np.ndarray:
+    """Return the costs of instances by their numbers below ``size``; other numbers cost 0."""
     positions: dict[OpInstance, int] = {}
-    which = np.full(len(egraph), -1, dtype=np.int64)
+    which = np.full(size, -1, dtype=np.int64)
     for i, instance in found.items():
         which[i] = positions.setdefault(instance, len(positions))
-    prices = np.append(np.asarray(model.price(list(positions)), dtype=float), 0.0)
-    return prices[which]
+    return np.append(np.asarray(model.price(list(positions)), dtype=float), 0.0)[which]
 
 
 def chosen_instances(egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
@@ -103,13 +106,7 @@ def instances_of(graph: Graph) -> list[OpInstance]:
 
 def node_costs(graph: Graph, model: CostModel) -> np.ndarray:
     """Return the cost of every node in microseconds; folded and unreachable nodes cost 0."""
-    found = node_instances(graph)
-    distinct = list(dict.fromkeys(found.values()))
-    prices = dict(zip(distinct, model.price(distinct).tolist(), strict=True))
-    costs = np.zeros(len(graph))
-    for i, instance in found.items():
-        costs[i] = prices[instance]
-    return costs
+    return _priced(node_instances(graph), len(graph), model)
 
 
 def graph_cost(graph: Graph, model: CostModel) -> float:

@@ -85,6 +85,11 @@ class Entrant:
         """Return the figures as plain data, ready for JSON."""
         return asdict(self) | {"quartiles": list(self.quartiles), "interval": list(self.interval)}
 
+    def timing(self, after: Entrant, count: int, executor: str, seconds: float) -> Timing:
+        """Return the timing of this model and of ``after``, which ran in ``count`` rounds in ``seconds``."""
+        quartiles = self.quartiles, after.quartiles
+        return Timing(self.median, after.median, *quartiles, count, executor, seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -145,15 +150,7 @@ class Ranking:
         if not self.candidates:
             return None
         one = self.candidates[self.winner if self.winner is not None else self._best()]
-        return Timing(
-            before=self.original.median,
-            after=one.median,
-            before_quartiles=self.original.quartiles,
-            after_quartiles=one.quartiles,
-            rounds=self.rounds,
-            executor=self.target,
-            seconds=self.seconds,
-        )
+        return self.original.timing(one, self.rounds, self.target, self.seconds)
 
     @property
     def cleaning(self) -> float | None:
@@ -311,16 +308,8 @@ def compare(
     began, target = time.perf_counter(), OnnxRuntime(threads)
     with target.timers([before, after], seed) as timers:
         taken = rounds(timers, seconds=seconds)
-    figures = [np.percentile(t, [25, 50, 75]).tolist() for t in taken]
-    return Timing(
-        before=figures[0][1],
-        after=figures[1][1],
-        before_quartiles=(figures[0][0], figures[0][2]),
-        after_quartiles=(figures[1][0], figures[1][2]),
-        rounds=len(taken[0]),
-        executor=target.title,
-        seconds=time.perf_counter() - began,
-    )
+    first, second = (_entrant(0.0, figures) for figures in taken)
+    return first.timing(second, len(taken[0]), target.title, time.perf_counter() - began)
 
 
 @dataclass(frozen=True, slots=True)

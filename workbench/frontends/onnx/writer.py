@@ -276,12 +276,17 @@ class Writer:
         for tensor in tensors:
             self.arrays[tensor.name] = onnx.numpy_helper.to_array(tensor)
         for function in payload.functions:
-            self.functions.setdefault((function.domain, function.name), function)
+            self.function(function)
         self.names[i] = results[0] if count == 1 else results
 
     def _model(self) -> Apart:
         inputs, outputs = self._interface()
-        self._follow()
+        if self.tail.graph.output:
+            assert self.graph.info is not None
+            self.nodes += self.tail.graph.node
+            self.arrays |= self.graph.info.tail_arrays
+            for function in self.tail.functions:
+                self.function(function)
         used = {name for node in self.nodes for name in read_by(node)}
         own = self.shell.graph
         graph = onnx.helper.make_graph(self.nodes, self.graph.name or "graph", inputs, outputs)
@@ -369,16 +374,6 @@ class Writer:
             sorted(inputs.values(), key=lambda v: order.index(v.name) if v.name in given else 0),
             sorted(outputs.values(), key=lambda v: place.index(v.name) if v.name in made else 0),
         )
-
-    def _follow(self) -> None:
-        """Write the nodes after the graph, unchanged."""
-        if not self.tail.graph.output:
-            return
-        assert self.graph.info is not None
-        self.nodes += self.tail.graph.node
-        self.arrays |= self.graph.info.tail_arrays
-        for function in self.tail.functions:
-            self.functions.setdefault((function.domain, function.name), function)
 
 
 def described(stated: ValueInfoProto | None, kind: TypeProto, name: str = "") -> ValueInfoProto:

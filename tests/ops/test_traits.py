@@ -158,9 +158,9 @@ def test_an_operator_registered_later_is_found_by_its_traits(monkeypatch):
     monkeypatch.setattr(registry, "_TABLE", dict(registry._TABLE))
     monkeypatch.setattr(registry, "_WITH", {t: set(names) for t, names in registry._WITH.items()})
     views = with_trait(Trait.VIEW)
-    register(OpSpec("flip", 1, 1, None, None, traits=Trait.VIEW | Trait.MOVES))
+    register(OpSpec("flip", 1, None, None, traits=Trait.VIEW | Trait.MOVES))
     assert "flip" in views
     assert "flip" in with_trait(Trait.MOVES)
     assert "flip" not in with_trait(Trait.SELECTS)
     with pytest.raises(ValueError, match="registered already"):
-        register(OpSpec("flip", 1, 1, None, None))
+        register(OpSpec("flip", 1, None, None))

@@ -80,7 +80,6 @@ register(
     OpSpec(
         "attention",
         3,
-        3,
         _attention_type,
         _attention,
         (Attr("heads", "int"), Attr("scale", "float")),
@@ -151,7 +150,6 @@ def _export_rotary(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Tenso
 register(
     OpSpec(
         "rotary",
-        3,
         3,
         _rotary_type,
         _rotary,

@@ -114,7 +114,6 @@ def _constant(
     return OpSpec(
         name,
         0,
-        0,
         infer,
         evaluate,
         (*attrs, _DTYPE),

@@ -336,8 +336,7 @@ _WINDOW = (
 register(
     OpSpec(
         "conv2d",
-        2,
-        3,
+        (2, 3),
         _type,
         _evaluate,
         (*_WINDOW, Attr("act", "act", "none")),
@@ -352,7 +351,6 @@ register(
     OpSpec(
         "enlarge",
         1,
-        1,
         _enlarge_type,
         lambda xs, a: padded(xs[0], a["pads"]),
         (Attr("pads", "ints", (0, 0, 0, 0), 4),),
@@ -366,7 +364,6 @@ register(
     ),
     OpSpec(
         "merge_gconv",
-        1,
         1,
         _merge_gconv_type,
         _merge_gconv,
@@ -508,8 +505,7 @@ def _transposed_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], 
 register(
     OpSpec(
         "conv_transpose",
-        2,
-        3,
+        (2, 3),
         _transposed_type,
         _transposed,
         (*_WINDOW, Attr("extra", "ints", (0, 0), 2)),

@@ -150,7 +150,6 @@ def unary(
     return OpSpec(
         name,
         1,
-        1,
         broadcast_type,
         lambda xs, a: f(xs[0], a),
         attrs,
@@ -213,7 +212,6 @@ def _binary(
 ) -> OpSpec:
     return OpSpec(
         name,
-        2,
         2,
         broadcast_type,
         lambda xs, a: f(xs[0], xs[1]),
@@ -330,7 +328,6 @@ register(
     OpSpec(
         "select",
         3,
-        3,
         _select_type,
         # In exact arithmetic a truth value is a number like others.
         lambda xs, a: np.where(xs[0].astype(bool), xs[1], xs[2]),
@@ -344,7 +341,6 @@ register(
     # No number of exact arithmetic is NaN, so laws are judged in floating point.
     OpSpec(
         "is_nan",
-        1,
         1,
         _is_nan_type,
         lambda xs, a: np.isnan(xs[0]),

@@ -12,15 +12,15 @@ _NAMED: Final = Trait.REFERENCE | Trait.NAMED | Trait.FREE
 _PART: Final = Trait.RUNTIME | Trait.REFERENCE | Trait.FREE | Trait.ALIAS | Trait.VIEW
 
 
-def _untyped(name: str, operands: tuple[int, int], attr: Attr, traits: Trait, doc: str) -> OpSpec:
+def _untyped(name: str, inputs: int | tuple[int, int], attr: Attr, traits: Trait, doc: str) -> OpSpec:
     """Return an operator whose type its record in the graph tells."""
-    return OpSpec(name, *operands, None, None, (attr,), no_flops, traits, doc=doc)
+    return OpSpec(name, inputs, None, None, (attr,), no_flops, traits, doc=doc)
 
 
 _NAME, _KEY, _INDEX = Attr("name", "str"), Attr("key", "str"), Attr("index", "int")
 register(
-    _untyped("input", (0, 0), _NAME, _NAMED | Trait.RUNTIME, "a graph input"),
-    _untyped("weight", (0, 0), _NAME, _NAMED | Trait.CONSTANT, "a stored tensor"),
+    _untyped("input", 0, _NAME, _NAMED | Trait.RUNTIME, "a graph input"),
+    _untyped("weight", 0, _NAME, _NAMED | Trait.CONSTANT, "a stored tensor"),
     _untyped(
         "opaque",
         (0, MANY),
@@ -28,7 +28,7 @@ register(
         Trait.RUNTIME,
         "an operator kept as it is; key names its record in the graph",
     ),
-    _untyped("project", (1, 1), _INDEX, _PART, "one result of an opaque operator that has several"),
+    _untyped("project", 1, _INDEX, _PART, "one result of an opaque operator that has several"),
 )
 
 #: The beginning of the key of an opaque operator that computes a size that depends on symbolic dimensions.

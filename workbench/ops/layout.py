@@ -117,8 +117,7 @@ _SELECTS = Trait.SELECTS | Trait.MOVES | Trait.UNROUNDED
 register(
     OpSpec(
         "concat",
-        1,
-        MANY,
+        (1, MANY),
         _concat_type,
         lambda xs, a: np.concatenate(xs, axis=a["axis"]),
         (Attr("axis", "int"),),
@@ -131,7 +130,6 @@ register(
     ),
     OpSpec(
         "slice",
-        1,
         1,
         _slice_type,
         lambda xs, a: _slice(xs[0], a),
@@ -149,7 +147,6 @@ register(
     OpSpec(
         "reshape",
         1,
-        1,
         _reshape_type,
         lambda xs, a: np.reshape(xs[0], a["shape"]),
         (Attr("shape", "shape"),),
@@ -164,7 +161,6 @@ register(
     OpSpec(
         "transpose",
         1,
-        1,
         lambda t, xs, a: t.permute(xs[0], a["perm"]),
         lambda xs, a: np.transpose(xs[0], a["perm"]),
         (Attr("perm", "perm"),),
@@ -178,7 +174,6 @@ register(
     ),
     OpSpec(
         "pad",
-        1,
         1,
         _pad_type,
         lambda xs, a: padded(xs[0], a["pads"], a["value"]),
@@ -197,7 +192,6 @@ register(
     OpSpec(
         "expand",
         1,
-        1,
         _expand_type,
         lambda xs, a: np.broadcast_to(xs[0], a["shape"]),
         (Attr("shape", "shape"),),
@@ -210,7 +204,6 @@ register(
     ),
     OpSpec(
         "gather",
-        2,
         2,
         _gather_type,
         _gather,
@@ -226,7 +219,6 @@ register(
     OpSpec(
         "cast",
         1,
-        1,
         lambda t, xs, a: t.with_dtype(xs[0], a["to"]),
         lambda xs, a: xs[0].astype(TensorType(a["to"], ()).numpy_dtype()),
         (Attr("to", "dtype"),),
@@ -238,7 +230,6 @@ register(
     ),
     OpSpec(
         "identity",
-        1,
         1,
         lambda t, xs, a: xs[0],
         lambda xs, a: xs[0],
@@ -411,7 +402,6 @@ COPIES: Final = 4
 register(
     OpSpec(
         "repeat",
-        1,
         1,
         _repeat_type,
         lambda xs, a: np.repeat(xs[0], a["times"], a["axis"]),

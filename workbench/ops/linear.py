@@ -51,7 +51,6 @@ register(
     OpSpec(
         "matmul",
         2,
-        2,
         _type,
         _evaluate,
         (Attr("act", "act", "none"),),

@@ -227,7 +227,6 @@ register(
     OpSpec(
         "batchnorm",
         5,
-        5,
         _batchnorm_type,
         lambda xs, a: _normal(xs, _deviation(a)),
         (_EPS,),
@@ -245,7 +244,6 @@ register(
     OpSpec(
         "bn_scale",
         2,
-        2,
         _bn_vector_type,
         lambda xs, a: _factor(xs, _deviation(a)),
         (_EPS,),
@@ -262,7 +260,6 @@ register(
     OpSpec(
         "bn_shift",
         4,
-        4,
         _bn_vector_type,
         lambda xs, a: _affine(xs, _deviation(a))[1],
         (_EPS,),
@@ -278,8 +275,7 @@ register(
     ),
     OpSpec(
         "layernorm",
-        2,
-        3,
+        (2, 3),
         _layernorm_type,
         _layernorm,
         (Attr("axis", "int", -1), _EPS),
@@ -293,7 +289,6 @@ register(
     OpSpec(
         "rmsnorm",
         2,
-        2,
         _layernorm_type,
         _root_mean_square,
         (Attr("axis", "int", -1), _EPS),
@@ -306,7 +301,6 @@ register(
     ),
     OpSpec(
         "softmax",
-        1,
         1,
         _softmax_type,
         _softmax,

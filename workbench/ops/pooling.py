@@ -225,7 +225,6 @@ def _reduce(
     return OpSpec(
         name,
         1,
-        1,
         _reduce_type,
         lambda xs, a: f(xs[0], axis=a["axes"], keepdims=bool(a["keepdims"])),
         (Attr("axes", "axes"), Attr("keepdims", "int", 1)),
@@ -250,7 +249,6 @@ register(
     OpSpec(
         "maxpool",
         1,
-        1,
         _type,
         _max_pool,
         (*_WINDOW, Attr("dilations", "ints", (1, 1), 2), Attr("ceil", "int", 0)),
@@ -263,7 +261,6 @@ register(
     ),
     OpSpec(
         "avgpool",
-        1,
         1,
         _type,
         _avg_pool,

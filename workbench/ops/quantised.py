@@ -140,7 +140,6 @@ register(
     OpSpec(
         "quantize",
         3,
-        3,
         _quantize_type,
         _quantize,
         (Attr("to", "dtype", "int8"),),
@@ -152,7 +151,6 @@ register(
     ),
     OpSpec(
         "dequantize",
-        3,
         3,
         _dequantize_type,
         _dequantize,

@@ -376,7 +376,6 @@ register(
     OpSpec(
         "resize",
         1,
-        1,
         _type,
         _resize,
         (
@@ -398,7 +397,6 @@ register(
     OpSpec(
         "interpolation",
         0,
-        0,
         _matrix_type,
         _matrix,
         (
@@ -418,7 +416,6 @@ register(
     OpSpec(
         "depth_to_space",
         1,
-        1,
         _to_space_type,
         _to_space,
         _BLOCK,
@@ -431,7 +428,6 @@ register(
     ),
     OpSpec(
         "space_to_depth",
-        1,
         1,
         _to_depth_type,
         _to_depth,

@@ -114,8 +114,7 @@ class OpSpec:
 
     Args:
         name: The name in rules and graphs.
-        min_inputs: The least number of operands.
-        max_inputs: The largest number of operands, :data:`MANY` for any number.
+        inputs: The number of operands, or the least and the largest, which is :data:`MANY` for any number.
         infer: The type rule, or None for a leaf.
         evaluate: The reference semantics in numpy, in the element type of the operands.
         attrs: The attributes.
@@ -136,8 +135,7 @@ class OpSpec:
     """
 
     name: str
-    min_inputs: int
-    max_inputs: int
+    inputs: int | tuple[int, int]
     infer: TypeRule | None
     evaluate: Evaluate | None
     attrs: tuple[Attr, ...] = ()
@@ -154,9 +152,14 @@ class OpSpec:
     doc: str = ""
     onnx_form: tuple[str, str] | None = None
     module: str = ""
+    min_inputs: int = field(init=False)
+    max_inputs: int = field(init=False)
     attr_names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        least, most = (self.inputs, self.inputs) if isinstance(self.inputs, int) else self.inputs
+        object.__setattr__(self, "min_inputs", least)
+        object.__setattr__(self, "max_inputs", most)
         object.__setattr__(self, "attr_names", tuple(a.name for a in self.attrs))
 
     @property

@@ -136,8 +136,7 @@ def operator(
             traits |= Trait.GROWS | (Trait.BROADCASTS if most > 1 else Trait.NONE)
         spec = OpSpec(
             own,
-            least,
-            most,
+            (least, most),
             type_rule,
             _Semantics(own, given, type_rule),
             kinds,

@@ -231,8 +231,7 @@ _ATTRS: Final[tuple[Attr, ...]] = (
 register(
     OpSpec(
         "blocked",
-        2,
-        3,
+        (2, 3),
         _type,
         _evaluate,
         _ATTRS,

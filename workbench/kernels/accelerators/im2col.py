@@ -108,7 +108,6 @@ register(
     OpSpec(
         "unfold",
         1,
-        1,
         _type,
         _evaluate,
         (

@@ -82,8 +82,7 @@ def unit_operator(unit: Unit) -> OpSpec:
         return found
     spec = OpSpec(
         unit.name,
-        2,
-        3,
+        (2, 3),
         rule,
         partial(_evaluate, unit),
         (),

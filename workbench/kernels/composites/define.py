@@ -139,7 +139,6 @@ def specification(made: Composite) -> OpSpec:
     return OpSpec(
         made.name,
         len(made.inputs),
-        len(made.inputs),
         CompositeRule(made),
         partial(semantics, made),
         tuple(

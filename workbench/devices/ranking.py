@@ -85,11 +85,6 @@ class Entrant:
         """Return the figures as plain data, ready for JSON."""
         return asdict(self) | {"quartiles": list(self.quartiles), "interval": list(self.interval)}
 
-    def timing(self, after: Entrant, count: int, executor: str, seconds: float) -> Timing:
-        """Return the timing of this model and of ``after``, which ran in ``count`` rounds in ``seconds``."""
-        quartiles = self.quartiles, after.quartiles
-        return Timing(self.median, after.median, *quartiles, count, executor, seconds)
-
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -150,7 +145,8 @@ class Ranking:
         if not self.candidates:
             return None
         one = self.candidates[self.winner if self.winner is not None else self._best()]
-        return self.original.timing(one, self.rounds, self.target, self.seconds)
+        figures = (self.original.median, one.median, self.original.quartiles, one.quartiles)
+        return Timing(*figures, self.rounds, self.target, self.seconds)
 
     @property
     def cleaning(self) -> float | None:
@@ -309,7 +305,8 @@ def compare(
     with target.timers([before, after], seed) as timers:
         taken = rounds(timers, seconds=seconds)
     first, second = (_entrant(0.0, figures) for figures in taken)
-    return first.timing(second, len(taken[0]), target.title, time.perf_counter() - began)
+    figures = (first.median, second.median, first.quartiles, second.quartiles)
+    return Timing(*figures, len(taken[0]), target.title, time.perf_counter() - began)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ OPEN = {
     "laws/verification/instances/linear.py": (2, "the same: a relation is asked of any other object"),
     "laws/pool.py": (1, "arguments of the caller's function"),
     "faces/cli/options.py": (
-        4,
+        5,
         "a default of typer's, which stands for a value of any type, and its formatter",
     ),
     "support/processes.py": (2, "a message of another process, which a pickle holds"),

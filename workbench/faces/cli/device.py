@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from workbench.faces.cli.console import Progress, reporting_errors, show_table
 from workbench.faces.cli.options import (
     APPLICATION,
-    CostOption,
+    COST,
+    JSON,
+    QUIET,
     GroupedCommand,
-    JsonOption,
-    QuietOption,
+    argument,
     check_input,
     flag,
     option,
@@ -33,24 +34,15 @@ app = typer.Typer(
     **APPLICATION,
 )
 
-OutputOption = Annotated[Path, option("FILE", "Write here.", "--output", "-o")]
-RulesOption = Annotated[str, option("NAME", "Rule set, or a file.rules.")]
-ResultsArgument = Annotated[
-    list[Path], typer.Argument(metavar="RESULTS.json", help="Files of `measure`.", show_default=False)
-]
-
 
 @app.command(cls=GroupedCommand)
 @reporting_errors
 @with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def instances(
-    output: OutputOption,
-    network: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NETWORK", help="Networks or ONNX files (all networks)."),
-    ] = None,
-    rules: RulesOption = "default",
-    quiet: QuietOption = False,
+    output: Path = option(..., "FILE", "Write here.", "--output", "-o"),
+    network: list[str] | None = argument(None, "NETWORK", "Networks or ONNX files (all networks)."),
+    rules: str = option("default", "NAME", "Rule set, or a file.rules."),
+    quiet: bool = QUIET,
     **settings: Any,
 ) -> None:
     """List the distinct operator instances of saturated networks as a spec to measure."""
@@ -81,15 +73,13 @@ def instances(
 @reporting_errors
 @with_settings(Settings, "seconds", "k_multi")
 def graphs(
-    output: OutputOption,
-    network: Annotated[
-        list[str], typer.Argument(metavar="NETWORK", help="Networks or ONNX files.", show_default=False)
-    ],
-    also: Annotated[list[str], option("LABEL=FILE", "Another graph of the same function; repeatable.")] = [],  # noqa: B006  (read only)
-    rules: RulesOption = "default",
-    cost: CostOption = "analytic",
-    search: Annotated[bool, flag("--search", "Add the result of TASO's search.")] = False,
-    quiet: QuietOption = False,
+    output: Path = option(..., "FILE", "Write here.", "--output", "-o"),
+    network: list[str] = argument(..., "NETWORK", "Networks or ONNX files."),
+    also: list[str] = option([], "LABEL=FILE", "Another graph of the same function; repeatable."),
+    rules: str = option("default", "NAME", "Rule set, or a file.rules."),
+    cost: str = COST,
+    search: bool = flag("--search", "Add the result of TASO's search."),
+    quiet: bool = QUIET,
     **settings: Any,
 ) -> None:
     """Write networks and their optimised graphs as a spec of graphs to time."""
@@ -147,10 +137,8 @@ def measure(context: typer.Context) -> None:
 @app.command(cls=GroupedCommand)
 @reporting_errors
 def record(
-    results: ResultsArgument,
-    output: Annotated[
-        Path | None, option("FILE|FOLDER", "Default: results/costs/.", "--output", "-o")
-    ] = None,
+    results: list[Path] = argument(..., "RESULTS.json", "Files of `measure`."),
+    output: Path | None = option(None, "FILE|FOLDER", "Default: results/costs/.", "--output", "-o"),
 ) -> None:
     """Make the recorded cost table of a device from its measurements."""
     for path in results:
@@ -168,8 +156,8 @@ def record(
 @app.command(cls=GroupedCommand)
 @reporting_errors
 def show(
-    results: ResultsArgument,
-    output: Annotated[Path | None, option("FILE.md", "Write the tables here, too.", "--output", "-o")] = None,
+    results: list[Path] = argument(..., "RESULTS.json", "Files of `measure`."),
+    output: Path | None = option(None, "FILE.md", "Write the tables here, too.", "--output", "-o"),
 ) -> None:
     """Show the measured latency of graphs, next to the sum of their operators."""
     from workbench.studies.devices.spec_io import read_results
@@ -192,13 +180,11 @@ def show(
 @app.command(cls=GroupedCommand)
 @reporting_errors
 def report(
-    targets: Annotated[
-        list[str] | None, typer.Argument(metavar="TARGET", help="Targets (onnxruntime, torch and c).")
-    ] = None,
-    op: Annotated[list[str] | None, option("NAME", "An operator; repeatable.")] = None,
-    dtype: Annotated[list[str] | None, option("TYPE", "An element type; repeatable.")] = None,
-    output: Annotated[Path | None, option("FILE.md", "Write the table here, too.", "--output", "-o")] = None,
-    quiet: QuietOption = False,
+    targets: list[str] | None = argument(None, "TARGET", "Targets (onnxruntime, torch and c)."),
+    op: list[str] | None = option(None, "NAME", "An operator; repeatable."),
+    dtype: list[str] | None = option(None, "TYPE", "An element type; repeatable."),
+    output: Path | None = option(None, "FILE.md", "Write the table here, too.", "--output", "-o"),
+    quiet: bool = QUIET,
 ) -> None:
     """Run every operator and element type on every target: supported, wrong, missing, time."""
     from workbench.ops import operators
@@ -235,8 +221,8 @@ def report(
 @app.command(cls=GroupedCommand)
 @reporting_errors
 def peak(
-    threads: Annotated[int, option("N", "Threads of a run.")] = 1,
-    json: JsonOption = None,
+    threads: int = option(1, "N", "Threads of a run."),
+    json: Path | None = JSON,
 ) -> None:
     """Measure the limits of this machine: products, and bandwidths of the caches and of memory; kept once measured."""
     from workbench.studies.devices.peak import peak as limits

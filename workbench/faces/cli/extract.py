@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from workbench.faces.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
 from workbench.faces.cli.options import (
-    JsonOption,
-    LimitOption,
-    QuietOption,
+    JSON,
+    LEAST,
+    QUIET,
+    argument,
     check_input,
     check_results,
     flag,
@@ -29,30 +30,22 @@ if TYPE_CHECKING:
 
 @reporting_errors
 def extract(
-    file: Annotated[
-        Path, typer.Argument(metavar="EGRAPH", help="E-graph as egraph-serialize JSON.", show_default=False)
-    ],
-    method: Annotated[
-        str,
-        option(
-            "tree|dag|exact|auto",
-            "How to extract; also local, filtered, tensat, tensat-integer, tensat-filtered, and those of "
-            "packages.",
-            "--extractor",
-            "--method",
-        ),
-    ] = "auto",
-    seconds: LimitOption = 60.0,
-    memory: Annotated[
-        float, option("GIB", "GiB that each solver's process may use.", min=0.1, max=65_536)
-    ] = 6.0,
-    k: Annotated[int, option("N", "Number of cheapest terms.", "--k", min=1)] = 1,
-    distance: Annotated[
-        int, option("N", "With --k, e-classes in which two terms must differ at least.", min=1)
-    ] = 1,
-    json: JsonOption = None,
-    trace: Annotated[bool, flag("--trace", "Show the steps.")] = False,
-    quiet: QuietOption = False,
+    file: Path = argument(..., "EGRAPH", "E-graph as egraph-serialize JSON."),
+    method: str = option(
+        "auto",
+        "tree|dag|exact|auto",
+        "How to extract; also local, filtered, tensat, tensat-integer, tensat-filtered, and those of "
+        "packages.",
+        "--extractor",
+        "--method",
+    ),
+    seconds: float = option(60.0, "S", "Limit on all work.", min=LEAST),
+    memory: float = option(6.0, "GIB", "GiB that each solver's process may use.", min=0.1, max=65_536),
+    k: int = option(1, "N", "Number of cheapest terms.", "--k", min=1),
+    distance: int = option(1, "N", "With --k, e-classes in which two terms must differ at least.", min=1),
+    json: Path | None = JSON,
+    trace: bool = flag("--trace", "Show the steps."),
+    quiet: bool = QUIET,
 ) -> None:
     """Extract the cheapest term of an e-graph, with bound, gap and status."""
     check_input(file)

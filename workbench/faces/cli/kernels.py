@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from workbench.faces.cli.console import FAILED, reporting_errors, show_table, stop
-from workbench.faces.cli.options import JsonOption, check_results, flag, option, write_json, writing
+from workbench.faces.cli.options import JSON, argument, check_results, flag, option, write_json, writing
 from workbench.support.files import write_atomic
 from workbench.support.messages import UnknownName
 
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 # -- accelerators --------------------------------------------------------------------------------------
 @reporting_errors
 def accelerators(
-    unit: Annotated[
-        str | None, typer.Argument(metavar="UNIT", help="A unit, or a file.toml: show it.")
-    ] = None,
-    rules: Annotated[bool, flag("--rules", "Write the rules of the unit as a file of rules.")] = False,
-    verify: Annotated[bool, flag("--verify", "Judge the rules of the unit; takes a minute or two.")] = False,
+    unit: str | None = argument(None, "UNIT", "A unit, or a file.toml: show it."),
+    rules: bool = flag("--rules", "Write the rules of the unit as a file of rules."),
+    verify: bool = flag("--verify", "Judge the rules of the unit; takes a minute or two."),
 ) -> None:
     """List the hardware units that products can be cut for, or show one."""
     from workbench.kernels.accelerators import rules_text, units
@@ -71,28 +69,19 @@ def _verify(unit: Unit) -> None:
 # -- composite -----------------------------------------------------------------------------------------
 @reporting_errors
 def composite(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .composite or YAML file, or `library`.")],
-    sizes: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME=NUMBER",
-            help="Extents, attributes, and OMP, MARCH, OPT, CC, CONTRACT; ~=2x3 for leading axes.",
-        ),
-    ] = None,
-    listed: Annotated[bool, flag("--list", "List the composites (the default).")] = False,
-    test: Annotated[
-        str | None, option("NAME", "Run one on drawn numbers in every way that there is.")
-    ] = None,
-    emit_c: Annotated[str | None, option("NAME", "Write its C text.", "--emit-c")] = None,
-    emit_onnx: Annotated[str | None, option("NAME", "Write its ONNX function.", "--emit-onnx")] = None,
-    graph: Annotated[Path | None, option("FILE.dot", "Draw the last result of --debug.")] = None,
-    debug: Annotated[
-        int,
-        typer.Option(
-            min=0, max=4, help="Print 1 the lowered equations, 2 simplified ones, 3 laws and ONNX, 4 C."
-        ),
-    ] = 0,
-    json: JsonOption = None,
+    file: Path = argument(..., "FILE", "A .composite or YAML file, or `library`."),
+    sizes: list[str] | None = argument(
+        None, "NAME=NUMBER", "Extents, attributes, and OMP, MARCH, OPT, CC, CONTRACT; ~=2x3 for leading axes."
+    ),
+    listed: bool = flag("--list", "List the composites (the default)."),
+    test: str | None = option(None, "NAME", "Run one on drawn numbers in every way that there is."),
+    emit_c: str | None = option(None, "NAME", "Write its C text.", "--emit-c"),
+    emit_onnx: str | None = option(None, "NAME", "Write its ONNX function.", "--emit-onnx"),
+    graph: Path | None = option(None, "FILE.dot", "Draw the last result of --debug."),
+    debug: int = option(
+        0, None, "Print 1 the lowered equations, 2 simplified ones, 3 laws and ONNX, 4 C.", min=0, max=4
+    ),
+    json: Path | None = JSON,
 ) -> None:
     """List the composites of a file, test one, or write its C or its ONNX function."""
     check_results([json])

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -21,10 +21,10 @@ from workbench.faces.cli.console import (
     stop,
 )
 from workbench.faces.cli.options import (
-    JobsOption,
-    JsonOption,
-    LimitOption,
-    QuietOption,
+    JSON,
+    LEAST,
+    QUIET,
+    argument,
     check_input,
     check_results,
     flag,
@@ -49,12 +49,10 @@ KERNEL: Final = 1.0
 # -- rules ---------------------------------------------------------------------------------------------
 @reporting_errors
 def rules(
-    name: Annotated[
-        str | None, typer.Argument(metavar="RULE", help="A rule, or a pattern such as 'conv-*'.")
-    ] = None,
-    set_: Annotated[str, option("NAME", "Rule set, or a file.rules.", "--set")] = "default",
-    sets: Annotated[bool, flag("--sets", "List the rule sets.")] = False,
-    json: JsonOption = None,
+    name: str | None = argument(None, "RULE", "A rule, or a pattern such as 'conv-*'."),
+    set_: str = option("default", "NAME", "Rule set, or a file.rules.", "--set"),
+    sets: bool = flag("--sets", "List the rule sets."),
+    json: Path | None = JSON,
 ) -> None:
     """List rules with law, provenance and status."""
     check_results([json])
@@ -139,21 +137,16 @@ def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
 
 @reporting_errors
 def verify(
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="A file.rules, or a TASO or Tensat file.", show_default=False),
-    ] = None,
-    json: JsonOption = None,
-    show: Annotated[str | None, option("RULE", "Show one rule: law, proof or counterexample.")] = None,
-    one_by_one: Annotated[
-        bool, flag("--one-by-one", "Also prove each rule by itself, and print the ratio.")
-    ] = False,
-    seconds: LimitOption = 300.0,
-    seed: Annotated[int, option("N", "Seed of the search.", min=0)] = 0,
-    jobs: JobsOption = 2,
-    check: Annotated[bool, flag("--check", "Check the library's stored proofs for all types again.")] = False,
-    smt: Annotated[Path | None, option("DIR", "With --check: write the solver's results as SMT-LIB.")] = None,
-    quiet: QuietOption = False,
+    file: Path | None = argument(None, "FILE", "A file.rules, or a TASO or Tensat file."),
+    json: Path | None = JSON,
+    show: str | None = option(None, "RULE", "Show one rule: law, proof or counterexample."),
+    one_by_one: bool = flag("--one-by-one", "Also prove each rule by itself, and print the ratio."),
+    seconds: float = option(300.0, "S", "Limit on all work.", min=LEAST),
+    seed: int = option(0, "N", "Seed of the search.", min=0),
+    jobs: int = option(2, "N", "Processes.", "--jobs", "-j", min=1),
+    check: bool = flag("--check", "Check the library's stored proofs for all types again."),
+    smt: Path | None = option(None, "DIR", "With --check: write the solver's results as SMT-LIB."),
+    quiet: bool = QUIET,
 ) -> None:
     """Prove or refute rules; exit with 1 if one is refuted, with 2 if one cannot be read."""
     if check:
@@ -244,34 +237,27 @@ def _end(verification: Verification, contents: Contents, file: Path) -> None:
 # -- synthesise ----------------------------------------------------------------------------------------
 @reporting_errors
 def synthesise(
-    grammar: Annotated[
-        Path,
-        typer.Argument(metavar="GRAMMAR", help="A YAML file: operators, operands, size.", show_default=False),
-    ],
-    output: Annotated[
-        Path | None, option("OUT", "Write the laws as a file of rules.", "--output", "-o")
-    ] = None,
-    known: Annotated[
-        list[str] | None, option("SET", "Leave out laws that this rule set or file implies; repeatable.")
-    ] = None,
-    against: Annotated[
-        list[Path] | None, option("FILE", "Report which rules of this file the laws imply; repeatable.")
-    ] = None,
-    size: Annotated[int | None, option("N", "Operators in a term; by default the grammar's.", min=1)] = None,
-    seconds: LimitOption = 600.0,
-    seed: Annotated[int, option("N", "Seed of the values.", min=0)] = 0,
-    jobs: JobsOption = 1,
-    scheduler: Annotated[
-        str | None, option("tcp://HOST:PORT", "Evaluate shards of the terms on a Dask cluster.")
-    ] = None,
-    journal: Annotated[
-        Path | None, option("FILE", "Keep verdicts here; a run that was ended continues from there.")
-    ] = None,
-    trace: Annotated[
-        Path | None, option("OUT", "Write the steps as JSON, for plots and the stepper.")
-    ] = None,
-    json: JsonOption = None,
-    quiet: QuietOption = False,
+    grammar: Path = argument(..., "GRAMMAR", "A YAML file: operators, operands, size."),
+    output: Path | None = option(None, "OUT", "Write the laws as a file of rules.", "--output", "-o"),
+    known: list[str] | None = option(
+        None, "SET", "Leave out laws that this rule set or file implies; repeatable."
+    ),
+    against: list[Path] | None = option(
+        None, "FILE", "Report which rules of this file the laws imply; repeatable."
+    ),
+    size: int | None = option(None, "N", "Operators in a term; by default the grammar's.", min=1),
+    seconds: float = option(600.0, "S", "Limit on all work.", min=LEAST),
+    seed: int = option(0, "N", "Seed of the values.", min=0),
+    jobs: int = option(1, "N", "Processes.", "--jobs", "-j", min=1),
+    scheduler: str | None = option(
+        None, "tcp://HOST:PORT", "Evaluate shards of the terms on a Dask cluster."
+    ),
+    journal: Path | None = option(
+        None, "FILE", "Keep verdicts here; a run that was ended continues from there."
+    ),
+    trace: Path | None = option(None, "OUT", "Write the steps as JSON, for plots and the stepper."),
+    json: Path | None = JSON,
+    quiet: bool = QUIET,
 ) -> None:
     """Find the laws of the operators of a grammar, verified and without those that the others imply."""
     check_input(grammar)

@@ -5,20 +5,21 @@ from __future__ import annotations
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from workbench.faces.cli.console import FAILED, UNDECIDED, Progress, reporting_errors, show_table, stop
 from workbench.faces.cli.options import (
-    DimOption,
-    JsonOption,
-    LimitOption,
-    ModelArgument,
-    OwnCostOption,
-    QuietOption,
-    RulesOption,
-    SizeOption,
+    DIM,
+    JSON,
+    LEAST,
+    MODEL,
+    OWN_COST,
+    QUIET,
+    RULES,
+    SIZE,
+    argument,
     check_input,
     check_results,
     chosen_rules,
@@ -38,22 +39,18 @@ if TYPE_CHECKING:
 # -- certify -------------------------------------------------------------------------------------------
 @reporting_errors
 def certify(
-    a: Annotated[Path, typer.Argument(metavar="A", help="The original, an ONNX file.", show_default=False)],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The optimised ONNX file.", show_default=False)],
-    dim: DimOption = [],  # noqa: B006
-    draws: Annotated[int, option("N", "Inputs to draw.", min=1)] = 6,
-    seed: Annotated[int, option("N", "Seed of the draws.", min=0)] = 0,
-    seconds: LimitOption = 600.0,
-    run_seconds: Annotated[float, option("S", "Limit on one run.", min=0.001)] = 120.0,
-    memory: Annotated[
-        float | None, option("GIB", "Limit on the runtime's memory.", min=0.1, max=65_536)
-    ] = None,
-    repro: Annotated[Path | None, option("FILE", "Write a small model that shows the difference.")] = None,
-    json: JsonOption = None,
-    outputs_only: Annotated[
-        bool, flag("--outputs-only", "Do not compare values inside if the outputs agree.")
-    ] = False,
-    quiet: QuietOption = False,
+    a: Path = argument(..., "A", "The original, an ONNX file."),
+    b: Path = argument(..., "B", "The optimised ONNX file."),
+    dim: list[str] = DIM,
+    draws: int = option(6, "N", "Inputs to draw.", min=1),
+    seed: int = option(0, "N", "Seed of the draws.", min=0),
+    seconds: float = option(600.0, "S", "Limit on all work.", min=LEAST),
+    run_seconds: float = option(120.0, "S", "Limit on one run.", min=0.001),
+    memory: float | None = option(None, "GIB", "Limit on the runtime's memory.", min=0.1, max=65_536),
+    repro: Path | None = option(None, "FILE", "Write a small model that shows the difference."),
+    json: Path | None = JSON,
+    outputs_only: bool = flag("--outputs-only", "Do not compare values inside if the outputs agree."),
+    quiet: bool = QUIET,
 ) -> None:
     """Compare a model with its original; exit with 1 if they differ, with 4 if one cannot tell."""
     for file in (a, b):
@@ -84,13 +81,11 @@ def certify(
 # -- check ---------------------------------------------------------------------------------------------
 @reporting_errors
 def check(
-    original: Annotated[
-        Path, typer.Argument(metavar="A", help="The original, an ONNX file.", show_default=False)
-    ],
-    result: Annotated[Path, typer.Argument(metavar="B", help="The optimised ONNX file.", show_default=False)],
-    proof: Annotated[Path, typer.Argument(help="The proof that optimize wrote.", show_default=False)],
-    dim: DimOption = [],  # noqa: B006
-    steps: Annotated[bool, flag("--steps", "Show the steps.")] = False,
+    original: Path = argument(..., "A", "The original, an ONNX file."),
+    result: Path = argument(..., "B", "The optimised ONNX file."),
+    proof: Path = argument(..., None, "The proof that optimize wrote."),
+    dim: list[str] = DIM,
+    steps: bool = flag("--steps", "Show the steps."),
 ) -> None:
     """Check the proof that two models are equal, without a search; exit with 1 if it is not accepted."""
     for file in (original, result, proof):
@@ -110,12 +105,12 @@ def check(
 # -- cost ----------------------------------------------------------------------------------------------
 @reporting_errors
 def cost(
-    model: ModelArgument,
-    cost: OwnCostOption = "cpu",
-    dim: DimOption = [],  # noqa: B006
-    size: SizeOption = [],  # noqa: B006
-    top: Annotated[int, option("N", "Show the N costliest nodes.", min=1)] = 10,
-    json: JsonOption = None,
+    model: Path = MODEL,
+    cost: str = OWN_COST,
+    dim: list[str] = DIM,
+    size: list[str] = SIZE,
+    top: int = option(10, "N", "Show the N costliest nodes.", min=1),
+    json: Path | None = JSON,
 ) -> None:
     """Price a model by operator and by node."""
     check_input(model)
@@ -151,26 +146,19 @@ def cost(
 @reporting_errors
 @with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def why_not(
-    model: ModelArgument,
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="TARGET",
-            help="A term over inputs, weights, outputs and nodes n0, n1, …; a rule's name; or a model file.",
-            show_default=False,
-        ),
-    ],
-    equals: Annotated[
-        str | None, option("TERM", "The term that it should be equal to; by default an output.")
-    ] = None,
-    explain: Annotated[
-        str | None, option("TERM", "Show the chain of rules from the target to this term.")
-    ] = None,
-    rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
-    more: Annotated[str, option("NAME", "Rule set in which a missing rule is looked for.")] = "all",
-    dim: DimOption = [],  # noqa: B006
-    size: SizeOption = [],  # noqa: B006
-    quiet: QuietOption = False,
+    model: Path = MODEL,
+    target: str = argument(
+        ...,
+        "TARGET",
+        "A term over inputs, weights, outputs and nodes n0, n1, …; a rule's name; or a model file.",
+    ),
+    equals: str | None = option(None, "TERM", "The term that it should be equal to; by default an output."),
+    explain: str | None = option(None, "TERM", "Show the chain of rules from the target to this term."),
+    rules: list[str] = RULES,
+    more: str = option("all", "NAME", "Rule set in which a missing rule is looked for."),
+    dim: list[str] = DIM,
+    size: list[str] = SIZE,
+    quiet: bool = QUIET,
     **settings: Any,
 ) -> None:
     """Saturate a model, and say why a term is not in its e-graph."""

@@ -6,7 +6,7 @@ import enum
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,15 +21,14 @@ from workbench.faces.cli.console import (
     stop,
 )
 from workbench.faces.cli.options import (
-    CompositesOption,
-    DimOption,
-    JsonOption,
-    KeepOption,
-    ModelArgument,
-    OwnCostOption,
-    QuietOption,
-    RulesOption,
-    SizeOption,
+    DIM,
+    JSON,
+    KEEP_REFUTED,
+    MODEL,
+    OWN_COST,
+    QUIET,
+    RULES,
+    SIZE,
     check_input,
     check_results,
     chosen_rules,
@@ -71,112 +70,82 @@ _LIMITS = "Limits and measuring"
     panel=_LIMITS,
 )
 def optimize(
-    model: ModelArgument,
-    output: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Write the optimised model here: ONNX, or TASO's text as file.model.",
-            "--output",
-            "-o",
-            rich_help_panel="Files",
-        ),
-    ] = None,
-    force: Annotated[
-        bool, flag("--force", "Let FILE replace the model itself.", rich_help_panel="Files")
-    ] = False,
-    rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
-    as_published: Annotated[
-        bool,
-        flag(
-            "--as-published",
-            "Use all rules of another system, including unsound ones.",
-            rich_help_panel="Rules",
-        ),
-    ] = False,
-    keep_refuted: KeepOption = False,
-    composites: CompositesOption = [],  # noqa: B006  (read only; typer wants the value itself)
-    kernels: Annotated[
-        bool,
-        flag(
-            "--kernels",
-            "Write a program with kernels in C, if one is faster; the library lies beside FILE.",
-            rich_help_panel="Kernels",
-        ),
-    ] = False,
-    error: Annotated[
-        float,
-        option(
-            "X",
-            "With --kernels: the result's error is at most X times the original's own.",
-            min=0.001,
-            rich_help_panel="Kernels",
-        ),
-    ] = 10.0,
-    kernel_memory: Annotated[
-        float | None,
-        option(
-            "MB",
-            "With --kernels: the most memory that transformed weights may take.",
-            min=0.0,
-            rich_help_panel="Kernels",
-        ),
-    ] = None,
-    extractor: Annotated[
-        str, option("tree|dag|exact|NAME", "How to extract; NAME is one of a package.")
-    ] = "exact",
-    cost: OwnCostOption = "cpu",
-    accelerator: Annotated[
-        str | None,
-        option(
-            "UNIT|FILE.toml", "Cut products into the tiles of a hardware unit; its formulas are the costs."
-        ),
-    ] = None,
-    dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
-    keep_overridable: Annotated[
-        bool,
-        flag(
-            "--keep-inputs",
-            "Keep inputs that have initial values as inputs.",
-            "--keep-overridable",
-            rich_help_panel="Sizes",
-        ),
-    ] = False,
-    size: SizeOption = [],  # noqa: B006
-    time: Annotated[
-        float | None,
-        option("S", "Seconds of timing result and original; default 3.", min=0.001, rich_help_panel=_LIMITS),
-    ] = None,
-    no_time: Annotated[
-        bool,
-        flag(
-            "--no-time", "Time nothing: costs alone decide which graph is written.", rich_help_panel=_LIMITS
-        ),
-    ] = False,
-    runtime_options: Annotated[
-        bool,
-        flag(
-            "--runtime-options",
-            "Measure the runtime's options for what is written, and print the lines that set the best.",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = False,
-    profile: Annotated[
-        bool, flag("--profile", "Time every rule, and show what each made and what the result uses of it.")
-    ] = False,
-    json: JsonOption = None,
-    report: Annotated[
-        Path | None, option("FILE.html", "Write a self-contained report.", rich_help_panel="Files")
-    ] = None,
-    proof: Annotated[
-        Path | None,
-        option(
-            "FILE",
-            "Write the proof, for check; its search ends after --seconds, too.",
-            rich_help_panel="Files",
-        ),
-    ] = None,
-    quiet: QuietOption = False,
+    model: Path = MODEL,
+    output: Path | None = option(
+        None,
+        "FILE",
+        "Write the optimised model here: ONNX, or TASO's text as file.model.",
+        "--output",
+        "-o",
+        panel="Files",
+    ),
+    force: bool = flag("--force", "Let FILE replace the model itself.", panel="Files"),
+    rules: list[str] = RULES,
+    as_published: bool = flag(
+        "--as-published", "Use all rules of another system, including unsound ones.", panel="Rules"
+    ),
+    keep_refuted: bool = KEEP_REFUTED,
+    composites: list[Path] = option(
+        [],
+        "FILE",
+        "Composites whose laws and kernels take part; repeatable.",
+        "--composites",
+        panel="Rules",
+        exists=True,
+        dir_okay=False,
+    ),
+    kernels: bool = flag(
+        "--kernels",
+        "Write a program with kernels in C, if one is faster; the library lies beside FILE.",
+        panel="Kernels",
+    ),
+    error: float = option(
+        10.0,
+        "X",
+        "With --kernels: the result's error is at most X times the original's own.",
+        min=0.001,
+        panel="Kernels",
+    ),
+    kernel_memory: float | None = option(
+        None,
+        "MB",
+        "With --kernels: the most memory that transformed weights may take.",
+        min=0.0,
+        panel="Kernels",
+    ),
+    extractor: str = option("exact", "tree|dag|exact|NAME", "How to extract; NAME is one of a package."),
+    cost: str = OWN_COST,
+    accelerator: str | None = option(
+        None, "UNIT|FILE.toml", "Cut products into the tiles of a hardware unit; its formulas are the costs."
+    ),
+    dim: list[str] = DIM,
+    keep_overridable: bool = flag(
+        "--keep-inputs",
+        "Keep inputs that have initial values as inputs.",
+        "--keep-overridable",
+        panel="Sizes",
+    ),
+    size: list[str] = SIZE,
+    time: float | None = option(
+        None, "S", "Seconds of timing result and original; default 3.", min=0.001, panel=_LIMITS
+    ),
+    no_time: bool = flag(
+        "--no-time", "Time nothing: costs alone decide which graph is written.", panel=_LIMITS
+    ),
+    runtime_options: bool = flag(
+        "--runtime-options",
+        "Measure the runtime's options for what is written, and print the lines that set the best.",
+        panel=_LIMITS,
+    ),
+    profile: bool = flag(
+        "--profile", "Time every rule, and show what each made and what the result uses of it."
+    ),
+    json: Path | None = JSON,
+    report: Path | None = option(None, "FILE.html", "Write a self-contained report.", panel="Files"),
+    proof: Path | None = option(
+        None, "FILE", "Write the proof, for check; its search ends after --seconds, too.", panel="Files"
+    ),
+    quiet: bool = QUIET,
     **settings: Any,
 ) -> None:
     """Optimise a model: import, saturate, extract, time, certify, write.
@@ -427,30 +396,24 @@ class SearchMode(enum.StrEnum):
 
 @reporting_errors
 def search(
-    model: ModelArgument,
-    output: Annotated[
-        Path | None, option("FILE", "Write the optimised model here.", "--output", "-o")
-    ] = None,
-    mode: Annotated[
-        SearchMode, option("sound|taso-release|tensat-fork", "How to search.")
-    ] = SearchMode.sound,
-    rules: Annotated[
-        list[str] | None,
-        option(
-            "NAME",
-            "Rule set or file; modes other than sound need TASO's graph_subst.pb; repeatable, all are used.",
-        ),
-    ] = None,
-    keep_refuted: KeepOption = False,
-    alpha: Annotated[float, option("A", "Drop graphs costing over A times the best.", min=1.0)] = 1.05,
-    budget: Annotated[int, option("N", "Number of graphs to expand.", min=0)] = 100,
-    cost: OwnCostOption = "cpu",
-    seconds: Annotated[float, option("S", "Limit on the search.", min=0.001)] = 600.0,
-    seed: Annotated[int, option("N", "Seed of the certificate's inputs.", min=0)] = 0,
-    dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
-    json: JsonOption = None,
-    report: Annotated[Path | None, option("FILE.html", "Write a self-contained page.")] = None,
-    quiet: QuietOption = False,
+    model: Path = MODEL,
+    output: Path | None = option(None, "FILE", "Write the optimised model here.", "--output", "-o"),
+    mode: SearchMode = option(SearchMode.sound, "sound|taso-release|tensat-fork", "How to search."),
+    rules: list[str] | None = option(
+        None,
+        "NAME",
+        "Rule set or file; modes other than sound need TASO's graph_subst.pb; repeatable, all are used.",
+    ),
+    keep_refuted: bool = KEEP_REFUTED,
+    alpha: float = option(1.05, "A", "Drop graphs costing over A times the best.", min=1.0),
+    budget: int = option(100, "N", "Number of graphs to expand.", min=0),
+    cost: str = OWN_COST,
+    seconds: float = option(600.0, "S", "Limit on the search.", min=0.001),
+    seed: int = option(0, "N", "Seed of the certificate's inputs.", min=0),
+    dim: list[str] = DIM,
+    json: Path | None = JSON,
+    report: Path | None = option(None, "FILE.html", "Write a self-contained page."),
+    quiet: bool = QUIET,
 ) -> None:
     """Optimise a model with TASO's backtracking search, as a baseline."""
     check_input(model)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import typer
 from typer.core import TyperArgument, TyperCommand
@@ -29,63 +29,62 @@ OUTPUT: Final = Path("-")
 #: The stream of results that a command writes to ``-``; None is the output.
 RESULT: Final[ContextVar[TextIO | None]] = ContextVar("RESULT", default=None)
 #: The least seconds that an option takes.
-_LEAST: Final = 0.001
+LEAST: Final = 0.001
+_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 
 
-def option(metavar: str, about: str, *names: str, **more: Any) -> Any:
-    """Return an option with a value.
+def option(default: Any, metavar: str | None, about: str, *names: str, **more: Any) -> Any:
+    """Return an option with a value, as the default of a command's parameter.
 
     Args:
+        default: The value without the option; ``...`` if the option must be given.
         metavar: The value in the help text.
         about: The help text.
         *names: The names; by default that of the parameter.
-        **more: Bounds, and what else :class:`typer.Option` takes.
+        **more: Bounds, ``panel`` of the help, and what else :class:`typer.Option` takes.
     """
-    return typer.Option(*names, metavar=metavar, help=about, **more)
+    panel = more.pop("panel", None)
+    return typer.Option(default, *names, metavar=metavar, help=about, rich_help_panel=panel, **more)
 
 
-def flag(name: str, about: str, *names: str, **more: Any) -> Any:
+def flag(name: str, about: str, *names: str, panel: str | None = None) -> Any:
     """Return an option without a value; the arguments are those of :func:`option`."""
-    return typer.Option(name, *names, help=about, **more)
+    return typer.Option(False, name, *names, help=about, rich_help_panel=panel)
 
 
-ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="ONNX file, or a TASO file.model.", show_default=False)
-]
-CostOption = Annotated[
-    str, typer.Option(metavar="analytic|cpu|PATH", help="Cost model, or a recorded table.")
-]
-OwnCostOption = Annotated[
-    str,
-    typer.Option(
-        metavar="cpu|analytic|PATH",
-        help="Cost model: this machine, another device's roofline (analytic is a T4's), a recorded table.",
-    ),
-]
-DimOption = Annotated[
-    list[str],
-    typer.Option(
-        "--dim", metavar="NAME=VALUE", help="Fix a symbolic dimension; repeatable.", rich_help_panel="Sizes"
-    ),
-]
-SizeOption = Annotated[
-    list[str],
-    typer.Option(
-        "--size",
-        metavar="NAME=VALUE",
-        help="Size at which to price a symbolic dimension; it stays symbolic.",
-        rich_help_panel="Sizes",
-    ),
-]
-LimitOption = Annotated[float, typer.Option(min=_LEAST, metavar="S", help="Limit on all work.")]
-JobsOption = Annotated[int, typer.Option("--jobs", "-j", min=1, metavar="N", help="Processes.")]
-JsonOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--json", metavar="FILE", help="Write the figures as JSON; - is the output.", rich_help_panel="Files"
-    ),
-]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+def argument(default: Any, metavar: str | None, about: str) -> Any:
+    """Return a positional argument; the arguments are those of :func:`option`."""
+    return typer.Argument(default, metavar=metavar, help=about)
+
+
+#: The options and arguments of several commands.
+MODEL: Final = argument(..., "MODEL", "ONNX file, or a TASO file.model.")
+COST: Final = option("analytic", "analytic|cpu|PATH", "Cost model, or a recorded table.")
+OWN_COST: Final = option(
+    "cpu",
+    "cpu|analytic|PATH",
+    "Cost model: this machine, another device's roofline (analytic is a T4's), a recorded table.",
+)
+DIM: Final = option([], "NAME=VALUE", "Fix a symbolic dimension; repeatable.", "--dim", panel="Sizes")
+SIZE: Final = option(
+    [],
+    "NAME=VALUE",
+    "Size at which to price a symbolic dimension; it stays symbolic.",
+    "--size",
+    panel="Sizes",
+)
+JSON: Final = option(None, "FILE", "Write the figures as JSON; - is the output.", "--json", panel="Files")
+QUIET: Final = flag("--quiet", "No progress on stderr.", "-q")
+RULES: Final = option(
+    ["default"],
+    "NAME",
+    "Rule set, a file.rules, or a TASO or Tensat file; repeatable, all are used.",
+    "--rules",
+    panel="Rules",
+)
+KEEP_REFUTED: Final = flag(
+    "--keep-refuted", "Apply refuted rules of a file.rules too, with a warning.", panel="Rules"
+)
 
 
 class GroupedCommand(TyperCommand):
@@ -153,14 +152,10 @@ def with_settings(cls: type[DataclassInstance], *names: str, panel: str | None =
         more = []
         for name in names:
             facts, default = known[name], defaults[name]
+            least = LEAST if facts.above == 0 else facts.least
+            given_by = option(default, facts.metavar, facts.help, min=least, panel=panel)
             kind = type(default) if default is not None else float | None
-            least = _LEAST if facts.above == 0 else facts.least
-            option = typer.Option(min=least, metavar=facts.metavar, help=facts.help, rich_help_panel=panel)
-            more.append(
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
-                )
-            )
+            more.append(inspect.Parameter(name, _KEYWORD, default=given_by, annotation=kind))
         command.__signature__ = given.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
         return command
 
@@ -256,38 +251,6 @@ def writing(action: Callable[[], object]) -> None:
         action()
     except OSError as error:
         raise UnwritableOutput(str(error)) from error
-
-
-RulesOption = Annotated[
-    list[str],
-    typer.Option(
-        "--rules",
-        metavar="NAME",
-        help="Rule set, a file.rules, or a TASO or Tensat file; repeatable, all are used.",
-        rich_help_panel="Rules",
-    ),
-]
-
-
-KeepOption = Annotated[
-    bool,
-    flag(
-        "--keep-refuted", "Apply refuted rules of a file.rules too, with a warning.", rich_help_panel="Rules"
-    ),
-]
-
-
-CompositesOption = Annotated[
-    list[Path],
-    typer.Option(
-        "--composites",
-        metavar="FILE",
-        help="Composites whose laws and kernels take part; repeatable.",
-        rich_help_panel="Rules",
-        exists=True,
-        dir_okay=False,
-    ),
-]
 
 
 def chosen_rules(texts: list[str], *, as_published: bool = False) -> str | list[str] | RuleSet:

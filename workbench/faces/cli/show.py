@@ -5,14 +5,14 @@ from __future__ import annotations
 import tempfile
 import webbrowser
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from workbench.faces.cli.console import reporting_errors
 from workbench.faces.cli.options import (
-    DimOption,
-    SizeOption,
+    DIM,
+    SIZE,
+    argument,
     check_input,
     check_results,
     dimensions,
@@ -24,19 +24,14 @@ from workbench.support.files import write_atomic
 
 @reporting_errors
 def show(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE",
-            help="A model (ONNX, TASO's file.model), or an e-graph (egraph-serialize JSON, also gzipped).",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path | None, option("PAGE.html", "Write the page here instead of opening it.", "--output", "-o")
-    ] = None,
-    dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
-    size: SizeOption = [],  # noqa: B006
+    file: Path = argument(
+        ..., "FILE", "A model (ONNX, TASO's file.model), or an e-graph (egraph-serialize JSON, also gzipped)."
+    ),
+    output: Path | None = option(
+        None, "PAGE.html", "Write the page here instead of opening it.", "--output", "-o"
+    ),
+    dim: list[str] = DIM,
+    size: list[str] = SIZE,
 ) -> None:
     """Open a model or an e-graph as a page that stands alone."""
     check_input(file)
@@ -57,14 +52,14 @@ def show(
 
 @reporting_errors
 def diff(
-    a: Annotated[Path, typer.Argument(metavar="A", help="The first model.", show_default=False)],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The second model.", show_default=False)],
-    output: Annotated[
-        Path | None, option("PAGE.html", "Write the page here instead of opening it.", "--output", "-o")
-    ] = None,
-    dim: DimOption = [],  # noqa: B006  (read only; typer wants the value itself)
-    size: SizeOption = [],  # noqa: B006
-    seed: Annotated[int, option("N", "Seed of the inputs.", min=0)] = 0,
+    a: Path = argument(..., "A", "The first model."),
+    b: Path = argument(..., "B", "The second model."),
+    output: Path | None = option(
+        None, "PAGE.html", "Write the page here instead of opening it.", "--output", "-o"
+    ),
+    dim: list[str] = DIM,
+    size: list[str] = SIZE,
+    seed: int = option(0, "N", "Seed of the inputs.", min=0),
 ) -> None:
     """Open two models side by side as a page; operators are related by equal values, not by names."""
     for file in (a, b):

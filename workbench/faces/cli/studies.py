@@ -10,7 +10,7 @@ from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -26,12 +26,13 @@ from workbench.faces.cli.console import (
 from workbench.faces.cli.optimize import run_optimize
 from workbench.faces.cli.options import (
     APPLICATION,
-    CostOption,
+    COST,
+    JSON,
+    OWN_COST,
+    QUIET,
+    RULES,
     GroupedCommand,
-    JsonOption,
-    OwnCostOption,
-    QuietOption,
-    RulesOption,
+    argument,
     check_input,
     check_results,
     flag,
@@ -53,14 +54,12 @@ if TYPE_CHECKING:
 @reporting_errors
 @with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def bench(
-    network: Annotated[
-        list[str] | None, typer.Argument(metavar="NETWORK", help="Published networks.")
-    ] = None,
-    all_: Annotated[bool, flag("--all", "All published networks.")] = False,
-    rules: RulesOption = ["default"],  # noqa: B006  (read only; typer wants the value itself)
-    cost: CostOption = "analytic",
-    json: JsonOption = None,
-    quiet: QuietOption = False,
+    network: list[str] | None = argument(None, "NETWORK", "Published networks."),
+    all_: bool = flag("--all", "All published networks."),
+    rules: list[str] = RULES,
+    cost: str = COST,
+    json: Path | None = JSON,
+    quiet: bool = QUIET,
     **settings: Any,
 ) -> None:
     """Run published networks and show the measured figures next to those of the papers."""
@@ -114,14 +113,11 @@ def bench(
 
 @reporting_errors
 def demo(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="repvgg, mobileone, squeezenet or another real architecture."),
-    ] = "repvgg",
-    folder: Annotated[Path, option("FOLDER", "Folder of the results.")] = Path("out"),
-    cost: OwnCostOption = "cpu",
-    time: Annotated[float, option("S", "How long to time.", min=0.001)] = 10.0,
-    quiet: QuietOption = False,
+    name: str = argument("repvgg", "NAME", "repvgg, mobileone, squeezenet or another real architecture."),
+    folder: Path = option(Path("out"), "FOLDER", "Folder of the results."),
+    cost: str = OWN_COST,
+    time: float = option(10.0, "S", "How long to time.", min=0.001),
+    quiet: bool = QUIET,
 ) -> None:
     """Optimise a real architecture with generated weights end to end: RepVGG-A0 in its training form, or another."""
     import onnx
@@ -148,27 +144,17 @@ def demo(
 # -- run -----------------------------------------------------------------------------------------------
 @reporting_errors
 def run(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="STUDY", help="The study: a file, or its name in experiments.", show_default=False
-        ),
-    ],
-    only: Annotated[
-        str | None,
-        option("PATTERN", "Only the runs that match: NETWORK:METHOD, a network (or e-graph), or a method."),
-    ] = None,
-    dry_run: Annotated[bool, flag("--dry-run", "List the runs without doing them.")] = False,
-    jobs: Annotated[int, option("N", "Runs at a time.", "--jobs", "-j", min=1)] = 1,
-    scheduler: Annotated[
-        str | None, option("tcp://HOST:PORT", "Do the runs on a Dask cluster instead of here.")
-    ] = None,
-    results: Annotated[Path, option("FOLDER", "Folder of the records.")] = Path("results"),
-    force: Annotated[bool, flag("--force", "Also do runs that have a record.")] = False,
-    reports: Annotated[
-        bool, typer.Option(help="Render a notebook for each run done now and one for the study.")
-    ] = True,
-    quiet: QuietOption = False,
+    file: Path = argument(..., "STUDY", "The study: a file, or its name in experiments."),
+    only: str | None = option(
+        None, "PATTERN", "Only the runs that match: NETWORK:METHOD, a network (or e-graph), or a method."
+    ),
+    dry_run: bool = flag("--dry-run", "List the runs without doing them."),
+    jobs: int = option(1, "N", "Runs at a time.", "--jobs", "-j", min=1),
+    scheduler: str | None = option(None, "tcp://HOST:PORT", "Do the runs on a Dask cluster instead of here."),
+    results: Path = option(Path("results"), "FOLDER", "Folder of the records."),
+    force: bool = flag("--force", "Also do runs that have a record."),
+    reports: bool = option(True, None, "Render a notebook for each run done now and one for the study."),
+    quiet: bool = QUIET,
 ) -> None:
     """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
     file = _study(file)
@@ -298,19 +284,12 @@ app = typer.Typer(
     **APPLICATION,
 )
 
-FolderArgument = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="FOLDER", help="Folder of a study or of several; by default results/.", show_default=False
-    ),
-]
-
 
 @app.command(cls=GroupedCommand)
 @reporting_errors
 def page(
-    folder: FolderArgument = None,
-    output: Annotated[Path, option("FILE.html", "The page to write.", "--output", "-o")] = Path("runs.html"),
+    folder: Path | None = argument(None, "FOLDER", "Folder of a study or of several; by default results/."),
+    output: Path = option(Path("runs.html"), "FILE.html", "The page to write.", "--output", "-o"),
 ) -> None:
     """Write the stored runs as one page, which needs no server and no network."""
     check_writable(output)
@@ -326,8 +305,8 @@ def page(
 @app.command(cls=GroupedCommand)
 @reporting_errors
 def serve(
-    folder: FolderArgument = None,
-    port: Annotated[int, option("N", "Port on this machine; 0 takes a free one.", min=0, max=65535)] = 8913,
+    folder: Path | None = argument(None, "FOLDER", "Folder of a study or of several; by default results/."),
+    port: int = option(8913, "N", "Port on this machine; 0 takes a free one.", min=0, max=65535),
 ) -> None:
     """Serve the page of the stored runs on this machine alone, read anew at every reload; Ctrl-C ends it."""
     from workbench.studies.experiments.stored_runs import browse

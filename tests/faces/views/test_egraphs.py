@@ -28,7 +28,7 @@ def result():
 
 @pytest.fixture(scope="module")
 def known(result):
-    return Known.of(result.egraph, result.costs, result.solution.choice)
+    return Known(result.egraph, result.costs, result.solution.choice)
 
 
 def test_the_extracted_term_is_bold_and_first(result, known):
@@ -71,7 +71,7 @@ def test_cycles_are_marked():
         eclass=np.array([2, 1, 2, 0]), n_classes=3, roots=(0,),
         birth_step=np.array([0, 0, 1, 0]), birth_rule=np.array([-1, -1, 0, -1]), rules=("neg-neg",),
     )  # fmt: skip
-    marks = {c.key: c.mark for c in egraph_scene(Known.of(egraph)).clusters}
+    marks = {c.key: c.mark for c in egraph_scene(Known(egraph)).clusters}
     assert marks == {"e-class 0": "", "e-class 1": "cycle", "e-class 2": "cycle"}
 
 
@@ -81,7 +81,7 @@ def test_steps_show_births_and_merges():
     graph = b.graph({"l": b.op("add", b.op("add", x, y), z), "r": b.op("add", x, b.op("add", y, z))})
     with workbench.Saturation(graph, workbench.rule_set("ac")) as saturation:
         saturation.run()
-        data = egraph_data(Known.of(saturation.egraph(), history=saturation.snapshots))
+        data = egraph_data(Known(saturation.egraph(), history=saturation.snapshots))
     (level,) = data["panes"][0]["levels"].values()
     assert len(data["steps"]) == len(saturation.trace)
     born = {b.get("born", 0) for b in level["boxes"]}
@@ -112,7 +112,7 @@ def test_e_graphs_of_other_programs_have_a_face(shared_data):
     from workbench.egraph import load_json
 
     egraph, costs = load_json(shared_data / "extraction-gym" / "bert.json")
-    data = egraph_data(Known.of(egraph, costs))
+    data = egraph_data(Known(egraph, costs))
     assert data["steps"] == []
     assert f"of {thousands(len(egraph))} e-nodes" in data["panes"][0]["levels"]["whole"]["note"]
 

@@ -36,7 +36,7 @@ def grown(browser):
     with workbench.Saturation(graph, workbench.rule_set("ac")) as saturation:
         saturation.run()
         egraph = saturation.egraph()
-        data = egraph_data(Known.of(egraph, np.ones(len(egraph)), history=saturation.snapshots))
+        data = egraph_data(Known(egraph, np.ones(len(egraph)), history=saturation.snapshots))
     page, problems = show(browser, "viewer", {"data": data, "step": 0, "selected": "", "answers": True})
     yield page
     assert problems == []
@@ -206,9 +206,7 @@ def wide():
     with workbench.Saturation(graph, workbench.rule_set("default")) as saturation:
         saturation.run()
         egraph = saturation.egraph()
-    return egraph_data(
-        Known.of(egraph, np.ones(len(egraph)), history=saturation.snapshots), part=Part(most=226)
-    )
+    return egraph_data(Known(egraph, np.ones(len(egraph)), history=saturation.snapshots), part=Part(most=226))
 
 
 IN_SIGHT = """() => {

@@ -6,16 +6,7 @@ from typing import Annotated
 
 import typer
 
-from workbench.faces.cli import (
-    device,
-    extract,
-    kernels,
-    laws,
-    models,
-    optimize,
-    show,
-    studies,
-)
+from workbench.faces.cli import device, extract, kernels, laws, models, optimize, show, studies
 from workbench.faces.cli.console import OK
 from workbench.faces.cli.options import APPLICATION, GroupedCommand
 

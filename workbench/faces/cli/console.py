@@ -51,11 +51,6 @@ def complain(message: str) -> None:
     print(f"workbench: {message}", file=sys.stderr)
 
 
-def _complain_of(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Show a warning in the form of every other message, without the source line that raised it."""
-    complain(f"warning: {message}")
-
-
 def stop(code: int, message: str) -> NoReturn:
     """End the command with a message and an exit code."""
     complain(message)
@@ -89,7 +84,8 @@ def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         try:
             with warnings.catch_warnings(), _results_alone(kwargs):
-                warnings.showwarning = _complain_of
+                # In the form of every other message, without the source line that raised it.
+                warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
                 return command(*args, **kwargs)
         except (typer.Exit, typer.Abort, typer.BadParameter):
             raise

@@ -33,14 +33,11 @@ def accelerators(
     if unit is None:
         if rules or verify:
             raise ValueError("--rules and --verify need a unit (try systolic64 --rules)")
-        found = [find(name) for name in units()]
-        show_table(
-            ("unit", "rows", "tile", "streamed", "stationary", "sums", "description"),
-            [
-                (u.name, _rows(u), f"{u.inner} × {u.columns}", u.streamed, u.stationary, u.accumulator, u.doc)
-                for u in found
-            ],
-        )
+        rows = []
+        for u in map(find, units()):
+            tile = f"{u.inner} × {u.columns}"
+            rows.append((u.name, u.rows or "any", tile, u.streamed, u.stationary, u.accumulator, u.doc))
+        show_table(("unit", "rows", "tile", "streamed", "stationary", "sums", "description"), rows)
         return
     chosen = find(unit)
     if rules:
@@ -49,10 +46,6 @@ def accelerators(
     typer.echo(repr(chosen))
     if verify:
         _verify(chosen)
-
-
-def _rows(unit: Unit) -> str:
-    return str(unit.rows) if unit.rows else "any"
 
 
 def _verify(unit: Unit) -> None:

@@ -56,7 +56,7 @@ def rules(
 ) -> None:
     """List rules with law, provenance and status."""
     check_results([json])
-    from workbench.rules import rule_set, rule_sets
+    from workbench.rules import RuleSet, rule_set, rule_sets
     from workbench.rules.verdicts import counted
 
     if sets:
@@ -67,7 +67,7 @@ def rules(
         return
     chosen = rule_set(set_)
     if name is not None:
-        chosen = chosen.select(name) if any(c in name for c in "*?[") else _one_rule(chosen, name)
+        chosen = chosen.select(name) if any(c in name for c in "*?[") else RuleSet(name, (chosen[name],))
     records = chosen.frame().to_dict("records")
     write_json(json, lambda: records)
     headings = ("rule", "status", "provenance", "law")
@@ -75,12 +75,6 @@ def rules(
     multi = sum(r["kind"] == "multi" for r in records)
     known = counted(r["status"] for r in records)
     typer.echo(f"{len(records)} rules of {set_}, {multi} of them multi-pattern: {known}")
-
-
-def _one_rule(rules: Any, name: str) -> Any:
-    from workbench.rules import RuleSet
-
-    return RuleSet(name, (rules[name],))
 
 
 def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
@@ -166,10 +160,8 @@ def verify(
     # A signal to end must end the processes too: they have work that may take minutes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
     contents = read_rules(file)
-    if show is not None and show not in {
-        *(r.name for r in contents.rules),
-        *(r.name for r in contents.rejected),
-    }:
+    known = {r.name for r in contents.rules} | {r.name for r in contents.rejected}
+    if show is not None and show not in known:
         stop(BAD_INPUT, f"{file}: unknown rule {show!r}; without --show all rules are listed")
     # A proof for all types has no chain of axioms to show, and is sought for each rule by itself.
     effort = Effort(seconds=seconds, kernel=0.0 if show or one_by_one else KERNEL)

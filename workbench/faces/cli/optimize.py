@@ -269,9 +269,12 @@ def run_optimize(
         files = Files(result)
         try:
             if kernels is not None:
+                from workbench.kernels.codegen.deployment import with_kernels
+
                 progress("kernels")
                 began = perf_counter()
-                program = _with_kernels(result, settings, kernels)
+                timed = settings.get("time", True)
+                program = with_kernels(result, cost=settings["cost"], time=timed, **kernels)
                 spent = perf_counter() - began
                 if program.plan is None and settings.get("measure") and settings.get("measure_on") == "c":
                     # It was the fastest with kernels, which says nothing of it without them.
@@ -355,13 +358,6 @@ def _saved(program: Deployed, output: Path) -> str:
 
     writing(lambda: program.save(output))
     return f"{output} and {library_beside(output).name}"
-
-
-def _with_kernels(result: Optimized, settings: dict[str, Any], bounds: dict[str, Any]) -> Deployed:
-    """Return a result as a mixed program, timed unless the settings forbid it."""
-    from workbench.kernels.codegen.deployment import with_kernels
-
-    return with_kernels(result, cost=settings["cost"], time=settings.get("time", True), **bounds)
 
 
 def _figures(

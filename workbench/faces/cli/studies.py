@@ -125,11 +125,7 @@ def demo(
     from workbench.studies.benchmarks.light import demonstration
 
     model = demonstration(name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnwritableOutput(f"{folder}: {error.strerror}") from None
-    source = check_writable(folder / f"{name}.onnx")
+    source = _checked(folder / f"{name}.onnx")
     writing(lambda: onnx.save_model(model, str(source)))
     run_optimize(
         source,
@@ -173,7 +169,7 @@ def run(
         _list(plan, chosen, missing)
         return
     todo = len(chosen) if force else sum(r.name in missing for r in chosen)
-    _check_folder(plan.folder)
+    _checked(plan.folder / "table.md")
     command = _command(file, only, jobs, scheduler, force)
     done = 0
     kept: list[str] = []
@@ -262,12 +258,13 @@ def _command(file: Path, only: str | None, jobs: int, scheduler: str | None, for
     return shlex.join([*words, *(["--force"] if force else [])])
 
 
-def _check_folder(folder: Path) -> None:
+def _checked(file: Path) -> Path:
+    """Return the place of a result, in a folder that is made if it is missing."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UnwritableOutput(f"{folder}: {error.strerror}") from None
-    check_writable(folder / "table.md")
+        raise UnwritableOutput(f"{file.parent}: {error.strerror}") from None
+    return check_writable(file)
 
 
 def _list(plan: Plan, runs: list[Run], missing: set[str]) -> None:

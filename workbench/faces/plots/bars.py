@@ -268,10 +268,7 @@ def stages_data(records: Records, stages: tuple[str, ...] = tuple(STAGES)) -> pd
     if len(frame) and not there:
         raise ValueError(f"the records must have seconds of a stage ({', '.join(stages)}), got none")
     frame = frame.dropna(subset=there, how="all") if there else frame
-    several = {
-        "method": frame["method"].nunique() > 1,
-        "k_multi": frame["k_multi"].nunique() > 1,
-    }
+    several = {column: frame[column].nunique() > 1 for column in ("method", "k_multi")}
     runs, rows = [], []
     groups = frame.groupby(["network", "method", "k_multi", "published"], sort=False, dropna=False)
     for (network, method, k, published), part in groups:

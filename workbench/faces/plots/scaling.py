@@ -14,7 +14,6 @@ from workbench.faces.plots.style import (
     DASHES,
     GREY,
     drawing,
-    legend_beside,
     name_axes,
     note,
     paper_style,
@@ -196,7 +195,7 @@ def plot_k_multi_trends(records: Records, figure: Figure | None = None) -> Figur
                 _draw(ax, trends, measure)
             else:
                 say(ax, "no records with k_multi")
-            set_title(ax, _capital(MEASURES[measure].partition(" in ")[0]))
+            set_title(ax, MEASURES[measure].partition(" in ")[0].capitalize())
         if trends:
             handles, labels = ax.get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside lower center", ncols=min(7, len(labels)), fontsize=9)
@@ -261,10 +260,6 @@ def _compress(ax: Axes, lowest: float, knee: float, top: float) -> None:
     ax.set_yticks([*below, *above])
     ax.axhline(knee, color=GREY, linewidth=0.9, linestyle=(0, (6, 4)))
     ax.set_ylabel(f"{MEASURES['speedup']} (compressed above {knee:g})")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 # -- speed-up by time ----------------------------------------------------------------------------------
@@ -404,7 +399,7 @@ def _legends(ax: Axes, networks: list[str], methods: list[tuple[str, bool]], con
         )
         for m, (method, published) in enumerate(methods)
     ]
-    legend_beside(ax, handles=handles)
+    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), handles=handles)
 
 
 def _sources(records: Records) -> str:

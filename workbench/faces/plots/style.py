@@ -86,21 +86,17 @@ def paper_style() -> Iterator[None]:
 def drawing(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
     """Yield ``ax``, or the axes of a new figure of ``size`` inches, to be drawn on in the project's style."""
     with paper_style():
-        yield axes_for(ax, size)
+        if ax is None:
+            import matplotlib.pyplot as plt
 
-
-def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """Return ``ax``, or the axes of a new pyplot figure of ``size`` inches."""
-    if ax is not None:
-        # Axes of the caller were made with the caller's settings.
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.set_axisbelow(True)
-        ax.grid(visible=True, axis="both", color=FAINT, linewidth=0.6)
-        ax.grid(visible=False, axis="x")
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(figsize=size, layout="constrained")[1]
+            ax = plt.subplots(figsize=size, layout="constrained")[1]
+        else:
+            # Axes of the caller were made with the caller's settings.
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.set_axisbelow(True)
+            ax.grid(visible=True, axis="both", color=FAINT, linewidth=0.6)
+            ax.grid(visible=False, axis="x")
+        yield ax
 
 
 def figure_png(draw: Callable[[Axes], object], size: tuple[float, float]) -> bytes:
@@ -233,11 +229,6 @@ def whole_ticks(ax: Axes) -> None:
 def unit_of(microseconds: float) -> tuple[float, str]:
     """Return the scale and the unit in which a time is drawn."""
     return (1000.0, "ms") if microseconds >= 10_000 else (1.0, "µs")
-
-
-def legend_beside(ax: Axes, **options: Any) -> None:
-    """Put the legend to the right of the axes."""
-    ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), **options)
 
 
 def legend_above(ax: Axes, columns: int = 4) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces.views.graphs import Notes, graph_pane, graph_svg, viewer_data
@@ -14,7 +15,7 @@ from workbench.support.formatting import microseconds
 
 if TYPE_CHECKING:
     from workbench.optimizer.result import Result
-    from workbench.studies.analysis.comparison import Birth, Comparison
+    from workbench.studies.analysis.comparison import Birth
 
 
 #: Limit on operators in the static table; the others are counted.
@@ -54,15 +55,8 @@ def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
     for k, link in enumerate(links[-MOST_LINKS:]):
         ops = Counter(egraph.ops[i] for i in link.sources)
         of = ", ".join(f"{n} {op}" if n > 1 else op for op, n in ops.items())
-        made = egraph.ops[link.node]
-        told.append(
-            (
-                "" if k else "made by",
-                f"step {link.step}: {link.rule}: {of} → {made}"
-                if of
-                else f"step {link.step}: {link.rule} → {made}",
-            )
-        )
+        made = f"{link.rule}{f': {of}' if of else ''} → {egraph.ops[link.node]}"
+        told.append(("" if k else "made by", f"step {link.step}: {made}"))
     if len(links) > MOST_LINKS:
         told.insert(1, ("", f"after {len(links) - MOST_LINKS} more rules"))
     return told
@@ -170,27 +164,21 @@ def change_rows(comparison: Comparison) -> list[tuple[Any, ...]]:
     for i, node in enumerate(after.graph.nodes):
         if after.marks[i] == "kept" or constant[i]:
             continue
-        was = [before.graph.nodes[j].op for j in comparison.partners(i)]
-        chain = comparison.chain(i)
-        counts[
-            ", ".join(dict.fromkeys(was)) or "nothing of the same value",
-            f"{node.op}: {node.type}",
-            _steps(chain),
-        ] += 1
-    gone: Counter[str] = Counter()
+        was = dict.fromkeys(before.graph.nodes[j].op for j in comparison.partners(i))
+        named = ", ".join(was) or "nothing of the same value"
+        counts[named, f"{node.op}: {node.type}", _steps(comparison.chain(i))] += 1
     folded = before.graph.constant()
-    for i, node in enumerate(before.graph.nodes):
-        if before.marks[i] == "removed" and not folded[i]:
-            gone[f"{node.op}: {node.type}"] += 1
+    gone = Counter(
+        f"{node.op}: {node.type}"
+        for node, mark, weights in zip(before.graph.nodes, before.marks, folded, strict=True)
+        if mark == "removed" and not weights
+    )
     rows: list[tuple[Any, ...]] = [(n, *change) for change, n in counts.items()]
     return rows + [(n, op, "not computed any more", "") for op, n in gone.items()]
 
 
 def _steps(chain: tuple[Birth, ...]) -> str:
     """Return the rules of a chain in order, those of equal name in a row once."""
-    names: list[str] = []
-    for link in chain[-MOST_CHAIN_LINKS:]:
-        name = f"{link.rule} (step {link.step})"
-        if not names or names[-1] != name:
-            names.append(name)
+    every = (f"{link.rule} (step {link.step})" for link in chain[-MOST_CHAIN_LINKS:])
+    names = [name for name, _ in groupby(every)]
     return ("… → " if len(chain) > MOST_CHAIN_LINKS else "") + " → ".join(names)

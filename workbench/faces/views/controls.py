@@ -17,7 +17,7 @@ from workbench.extraction.extract import Extraction
 from workbench.faces.views.widgets import Stepper
 from workbench.rules import rule_sets
 from workbench.run.stepper import Stepwise
-from workbench.saturation import Limits, Saturation
+from workbench.saturation import Saturation
 
 #: How wide a control is, and its name within it.
 WIDE: Final = {"layout": {"width": "320px", "max_width": "100%"}, "style": {"description_width": "90px"}}
@@ -56,7 +56,7 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.limits: dict[str, widgets.Widget] = {}
         self.choices: dict[str, widgets.Dropdown] = {}
         if isinstance(subject, Saturation):
-            self.limits = limit_sliders(subject.limits)
+            self.limits = {name: _slider(name, getattr(subject.limits, name)) for name in _META}
             self.choices = {
                 "rules": dropdown("rules", rule_sets() if rules else [("as given", ""), *rule_sets()], rules),
                 "costs": dropdown("costs", [("none", ""), *NAMES], cost),
@@ -170,11 +170,6 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write the stepper as one file that opens from disk, without a kernel or network access."""
         self.stepper.save_html(path)
-
-
-def limit_sliders(limits: Limits) -> dict[str, widgets.Widget]:
-    """Return sliders for the limits of a saturation, by name."""
-    return {name: _slider(name, getattr(limits, name)) for name in _META}
 
 
 def _slider(name: str, value: float) -> widgets.Widget:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -213,42 +214,30 @@ ATTRIBUTE_WIDTH, ATTRIBUTE_LINES = 26, 3
 WEIGHT_WIDTH: Final = 44
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Known:
     """An e-graph with further data for its views.
 
     ``costs`` are by e-node. ``choice`` is the extracted e-node by e-class, -1 for none. ``history`` has
-    snapshots of the e-graph at its first steps, from which merges are read. ``tree`` has the least tree
-    costs by e-class, ``merged`` the merges by step.
+    snapshots of the e-graph at its first steps, from which merges are read.
     """
 
     egraph: EGraph
     costs: np.ndarray | None = None
     choice: np.ndarray | None = None
     history: Sequence[EGraph] = ()
-    tree: list[float] = field(default_factory=list)
-    merged: list[dict[int, int]] = field(default_factory=list)
 
-    @classmethod
-    def of(
-        cls,
-        egraph: EGraph,
-        costs: np.ndarray | None = None,
-        choice: np.ndarray | None = None,
-        history: Sequence[EGraph] = (),
-    ) -> Known:
-        """Return an e-graph with its data, and compute the least tree costs and the merges of every step.
-
-        Args:
-            egraph: The e-graph.
-            costs: The costs by e-node, or None.
-            choice: The extracted e-node by e-class (-1 for none), or None.
-            history: Snapshots of the e-graph at its first steps.
-        """
+    @cached_property
+    def tree(self) -> list[float]:
+        """Return the least tree costs by e-class, or none without costs."""
         from workbench.extraction.problem import tree_costs
 
-        tree = [] if costs is None else [float(x) for x in tree_costs(egraph, costs)[0]]
-        return cls(egraph, costs, choice, history, tree, merges(history, egraph) if history else [])
+        return [] if self.costs is None else [float(x) for x in tree_costs(self.egraph, self.costs)[0]]
+
+    @cached_property
+    def merged(self) -> list[dict[int, int]]:
+        """Return the merges by step, or none without a history."""
+        return merges(self.history, self.egraph)
 
     @property
     def unit(self) -> str:
@@ -291,12 +280,11 @@ def egraph_scene(known: Known, part: Part | None = None) -> Scene:
             edges += [Edge(str(shown[d][0]), str(i), "", f"e-class {d}", taken) for d in read if d in shown]
     loops = _loops(egraph, shown)
     clusters = tuple(_cluster(known, c, len(members[c]), c in loops) for c in shown)
-    note = ""
-    if len(shown) + len(found.labels) < egraph.n_classes or found.count < len(egraph):
+    note, drawn = "", len(shown) + len(found.labels)
+    if drawn < egraph.n_classes or found.count < len(egraph):
         note = (
             f"{thousands(found.count)} of {thousands(len(egraph))} e-nodes in "
-            f"{thousands(len(shown) + len(found.labels))} of {thousands(egraph.n_classes)} e-classes, "
-            f"{part.centre()}"
+            f"{thousands(drawn)} of {thousands(egraph.n_classes)} e-classes, {part.centre()}"
         )
     return Scene("e-graph", tuple(boxes), tuple(edges), clusters, note)
 
@@ -378,17 +366,15 @@ def _e_node_facts(known: Known, i: int) -> Iterator[tuple[str, str]]:
     yield "e-class", egraph.class_name(c)
     if egraph.types and egraph.types[c] is not None:
         yield "type", str(egraph.types[c])
-    yield (
-        "operands",
-        ", ".join(f"e-class {egraph.class_name(d)}" for d in egraph.operands(i).tolist()) or "none",
-    )
+    read = egraph.operands(i).tolist()
+    yield "operands", ", ".join(f"e-class {egraph.class_name(d)}" for d in read) or "none"
     if len(egraph.birth_rule):
         rule = int(egraph.birth_rule[i])
         made = "the start graph" if rule < 0 else f"{egraph.rules[rule]}, step {egraph.birth_step[i]}"
         yield "made by", made
     if known.costs is not None:
         yield "cost", known.price(float(known.costs[i]))
-        below = sum(known.tree[d] for d in egraph.operands(i).tolist())
+        below = sum(known.tree[d] for d in read)
         yield "least cost of a tree with it", _finite(known, float(known.costs[i]) + below)
     if known.choice is not None:
         yield "extracted", "yes" if int(known.choice[c]) == i else "no"
@@ -431,9 +417,8 @@ def class_table(known: Known, most: int = MOST_ROWS) -> tuple[tuple[str, ...], l
     }
     if known.tree:
         unit = f" ({known.unit})" if known.unit else ""
-        columns["least tree cost" + unit] = lambda c: (
-            round(known.tree[c], 4) if np.isfinite(known.tree[c]) else ""
-        )
+        tree = [round(cost, 4) if np.isfinite(cost) else "" for cost in known.tree]
+        columns["least tree cost" + unit] = tree.__getitem__
     if known.choice is not None:
         taken = known.choice.tolist()
         columns["extracted"] = lambda c: egraph.ops[taken[c]] if taken[c] >= 0 else ""

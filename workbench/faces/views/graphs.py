@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -64,14 +65,12 @@ def _pieces(graph: Graph, nodes: Sequence[int], width: int) -> list[tuple[int, .
         for j in graph.nodes[i].inputs:
             if j in last:
                 last[j] = max(last[j], place[i])
-    ends: dict[int, int] = {}
-    for i in nodes:
-        ends[last[i]] = ends.get(last[i], 0) + 1
+    ends = Counter(last[i] for i in nodes)
     pieces, piece, live = [], [], 0
     for k, i in enumerate(nodes):
         piece.append(i)
         # A value that nothing reads (an output) does not cross a cut.
-        live += 1 - ends.get(k, 0)
+        live += 1 - ends[k]
         if live <= width:
             pieces.append(tuple(piece))
             piece = []
@@ -255,7 +254,8 @@ def placed_scene(make: Callable[[int], Scene], most: int = MOST_BOXES) -> tuple[
     """
     said = ""
     while True:
-        scene = _noted(make(most), said)
+        scene = make(most)
+        scene = replace(scene, note="; ".join(filter(None, (scene.note, said))))
         try:
             return scene, lay_out(scene)
         except OutOfTime as error:
@@ -263,10 +263,6 @@ def placed_scene(make: Callable[[int], Scene], most: int = MOST_BOXES) -> tuple[
             if most <= AT_ONCE // 2:
                 raise
             said = f"smaller because {error}"
-
-
-def _noted(scene: Scene, note: str) -> Scene:
-    return replace(scene, note="; ".join(filter(None, (scene.note, note))))
 
 
 # -- parts ------------------------------------------------------------------------------------------
@@ -326,11 +322,8 @@ def _term(graph: Graph, i: int, folded: Sequence[bool]) -> str:
 
 
 def _group(graph: Graph, segment: Segment, key: str, notes: Notes) -> Box:
-    counts: dict[str, int] = {}
-    for i in segment.nodes:
-        counts[graph.nodes[i].op] = counts.get(graph.nodes[i].op, 0) + 1
-    most = sorted(counts, key=lambda op: (-counts[op], op))
-    kinds = [f"{counts[op]} {op}" for op in most]
+    counts = Counter(graph.nodes[i].op for i in segment.nodes)
+    kinds = [f"{n} {op}" for op, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
     marks = {notes.marks.get(i, "") for i in segment.nodes} - {""}
     facts = [("operators", ", ".join(kinds))]
     costs = [notes.costs[i] for i in segment.nodes if i in notes.costs]

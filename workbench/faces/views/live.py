@@ -77,7 +77,7 @@ def egraph_view(
     """
     if focus is not None and not 0 <= focus < egraph.n_classes:
         raise ValueError(f"focus must be an e-class from 0 to {egraph.n_classes - 1}, got {focus}")
-    known = Known.of(egraph, costs, None if solution is None else solution.choice, history)
+    known = Known(egraph, costs, None if solution is None else solution.choice, history)
     answer = None
     if costs is not None and solution is not None:
         answer = _alternatives(known, solution)

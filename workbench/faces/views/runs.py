@@ -192,11 +192,7 @@ def runs_html(stored: StoredRuns) -> str:
         rows.append((study, len(own), sum(r.failed for r in own), len(networks), ", ".join(methods)))
         used = [m for m in MEASURES if any(_value(run, m.key) is not None for run in own)]
         lines = [
-            (
-                run.name,
-                _status(run),
-                *("" if (v := _value(run, m.key)) is None else f"{v:.5g}" for m in used),
-            )
+            (run.name, _status(run), *("" if (v := _value(run, m.key)) is None else f"{v:.5g}" for m in used))
             for run in own
         ]
         headings = ("run", "status", *(m.name for m in used))

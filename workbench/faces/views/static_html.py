@@ -404,10 +404,12 @@ def _certificate(certificate: Certificate) -> str:
 
 
 def _optimized(result: Optimized) -> str:
+    from workbench.faces.plots import plot_stages
+
     return (
         heading(f"{result.original.name}, optimised")
         + summary_html(result)
-        + details("where the time went", _stages(result))
+        + details("where the time went", figure(plot_stages, result, (7.0, 2.0), "seconds by stage"))
         + details("original and optimised", comparison_html(result.compare()))
         + details("how it was found", _trace(result.trace))
     )
@@ -421,12 +423,6 @@ def summary_html(result: Result) -> str:
         (r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in summary_rows(result)
     ]
     return table(("stage", "seconds", "figures"), cells, ("", "number", ""))
-
-
-def _stages(result: Optimized) -> str:
-    from workbench.faces.plots import plot_stages
-
-    return figure(plot_stages, result, (7.0, 2.0), "seconds by stage")
 
 
 def _ablation(ablation: Ablation) -> str:
@@ -465,7 +461,7 @@ def _stored_runs(stored: StoredRuns) -> str:
 #: Faces by the name of the class, so that a look-up imports nothing.
 _FACES: dict[str, Callable[[Any], str]] = {
     "Graph": graph_html,
-    "EGraph": lambda egraph: egraph_html(Known.of(egraph)),
+    "EGraph": lambda egraph: egraph_html(Known(egraph)),
     "Comparison": comparison_html,
     "Rule": rule_html,
     "RuleSet": rule_set_html,

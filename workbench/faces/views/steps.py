@@ -134,14 +134,8 @@ def _step(
 
 
 def _lines(title: str, x: str, series: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
-    return {
-        "kind": "lines",
-        "title": title,
-        "x": x,
-        "series": list(series),
-        "limits": [],
-        "log": False,
-    } | more
+    chart = {"kind": "lines", "title": title, "x": x, "series": list(series), "limits": [], "log": False}
+    return chart | more
 
 
 def _growth(trace: Trace, steps: Sequence[Step], unit: str) -> dict[str, Any]:
@@ -163,9 +157,9 @@ def _growth(trace: Trace, steps: Sequence[Step], unit: str) -> dict[str, Any]:
 
 def _cost(trace: Trace, steps: Sequence[Step], unit: str, money: str) -> dict[str, Any] | None:
     costs = [s.cost for s in steps]
-    if not any(c is not None for c in costs):
+    first = next((c for c in costs if c is not None), None)
+    if first is None:
         return None
-    first = next(c for c in costs if c is not None)
     name = str(trace.meta.get("cost_curve", "best known"))
     return _lines(
         f"Cost: {name}{f' ({money})' if money else ''}",
@@ -188,13 +182,8 @@ def _closing(steps: Sequence[Step], money: str) -> dict[str, Any]:
         known = [s.cost for s in steps if s.kind in kinds]
         if known:
             lines.append({"name": name, "values": [known[-1]] * len(steps), "dash": "dotted"})
-    return _lines(
-        f"Cost and proven bound{f' ({money})' if money else ''}",
-        "step",
-        lines,
-        steps=True,
-        zero=True,
-    )
+    title = f"Cost and proven bound{f' ({money})' if money else ''}"
+    return _lines(title, "step", lines, steps=True, zero=True)
 
 
 def _firing(

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import anywidget
 import traitlets
@@ -21,10 +21,6 @@ from workbench.faces.views.steps import stepper_data, uncounted
 from workbench.run.stepper import Stepwise
 from workbench.studies.analysis.rule_activity import RuleTable, used_by_step
 from workbench.studies.experiments.stored_runs import StoredRuns
-
-if TYPE_CHECKING:
-    pass
-
 
 #: The modules of a view before its own, if it has any, in the order in which they are joined.
 PARTS: Final = {"viewer": ("table", "export", "minimap", "pane")}
@@ -50,8 +46,6 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
 
     def face(self) -> str:
         """Return the static face for pages without scripts."""
-        from workbench.faces.views.static_html import static_html
-
         return static_html(self._subject)
 
     def __init__(self, subject: Any, **state: Any) -> None:

@@ -14,7 +14,7 @@ from workbench.saturation import Limits
 class Oven:
     heat: float = setting(180.0, "Degrees.", above=0)
     trays: int = setting(2, "Trays.", least=1)
-    mode: str = setting("fan", "How to heat.", choices=("fan", "grill"))
+    mode: str = setting("fan", "How to heat.")
     minutes: float | None = setting(None, "Minutes; without them until it is done.", above=0)
     name: str = "oven"
 
@@ -29,7 +29,6 @@ class Oven:
         ({"heat": float("nan")}, "heat must be a finite number, got nan"),
         ({"heat": float("inf")}, "heat must be a finite number, got inf"),
         ({"trays": 0}, "trays must be at least 1, got 0"),
-        ({"mode": "gril"}, "mode must be one of fan, grill, got 'gril'; did you mean grill?"),
         ({"minutes": -1}, "minutes must be positive, got -1"),
         ({"trays": 2.5}, "trays must be a whole number, got 2.5"),
         ({"trays": "two"}, "trays must be a whole number, got 'two'"),

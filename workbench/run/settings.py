@@ -47,21 +47,17 @@ _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 class Setting:
     """The facts of one setting: its meaning and the values it takes.
 
-    A number is at least ``least`` and greater than ``above``; a text is one of ``choices``. ``metavar``
-    names the value in the help of the command line. None passes if the setting allows it.
+    A number is at least ``least`` and greater than ``above``. ``metavar`` names the value in the help of the
+    command line. None passes if the setting allows it.
     """
 
     help: str
     metavar: str = "N"
     least: float | None = None
     above: float | None = None
-    choices: tuple[str, ...] = ()
 
     def objection(self, name: str, value: object) -> str | None:
         """Return the objection to a value, or None."""
-        if self.choices and value not in self.choices:
-            hint = nearest(value, self.choices)
-            return f"{name} must be one of {', '.join(self.choices)}, got {value!r}{hint}"
         if not isinstance(value, int | float):
             return None
         if isinstance(value, float) and not math.isfinite(value) and (self.least, self.above) != (None, None):
@@ -81,7 +77,6 @@ def setting(
     metavar: str = "N",
     least: float | None = None,
     above: float | None = None,
-    choices: tuple[str, ...] = (),
 ) -> T:
     """Return a dataclass field with a default and the facts of a :class:`Setting`.
 
@@ -91,9 +86,8 @@ def setting(
         metavar: The name of the value in the help.
         least: The least value, if there is one.
         above: A bound that the value must exceed, if there is one.
-        choices: The allowed values, if they are listed.
     """
-    return dataclasses.field(default=default, metadata={_KEY: Setting(help, metavar, least, above, choices)})
+    return dataclasses.field(default=default, metadata={_KEY: Setting(help, metavar, least, above)})
 
 
 def same(cls: type[DataclassInstance], name: str, default: T | None = None) -> T:

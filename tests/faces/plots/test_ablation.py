@@ -15,10 +15,11 @@ def made():
     return workbench.studies.ablation(sums(), candidates=chosen, certify=False)
 
 
-def test_the_most_expensive_rules_are_drawn_first(made):
+def test_the_most_expensive_rules_are_drawn_first(made, monkeypatch):
     costs = sorted((row.cost for row in made.rows), reverse=True)
     for most in (1, 20):
-        ax = plot_ablation(made, Figure().subplots(), most=most)
+        monkeypatch.setattr("workbench.faces.plots.cost.MOST_RULES", most)
+        ax = plot_ablation(made, Figure().subplots())
         assert [b.get_width() for b in ax.patches] == costs[:most]
 
 

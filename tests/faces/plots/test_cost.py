@@ -18,8 +18,9 @@ def test_the_most_expensive_operator_comes_first_with_both_costs():
     ]
 
 
-def test_few_operators_have_colours_of_their_own_and_the_sums_stay():
-    assert operator_costs(small_trace(), most=2) == [("matmul", 40.0, 15.0), ("3 others", 10.0, 5.0)]
+def test_few_operators_have_colours_of_their_own_and_the_sums_stay(monkeypatch):
+    monkeypatch.setattr("workbench.faces.plots.cost.MOST_OPERATORS", 2)
+    assert operator_costs(small_trace()) == [("matmul", 40.0, 15.0), ("3 others", 10.0, 5.0)]
 
 
 def test_bars_are_before_and_after_and_the_title_has_the_totals():

@@ -39,11 +39,5 @@ def test_points_in_one_place_share_a_label():
     assert sorted(t.get_text() for t in ax.texts) == ["k=0", "k=1, 2, 3"]
 
 
-def test_what_was_found_stays_found_until_the_end_asked_for():
-    ax = plot_trajectory(runs(), Figure().subplots(), log=False, until=60)
-    assert ax.get_xlim() == (0, 63)
-    assert any(list(line.get_xdata()) == [10.0, 60] for line in ax.lines)
-
-
 def test_no_records_say_so():
     assert plot_trajectory(runs()[:0], Figure().subplots()).texts[0].get_text() == "no records"

@@ -269,10 +269,10 @@ def run_optimize(
         files = Files(result)
         try:
             if kernels is not None:
-                from workbench.kernels.codegen.deployment import with_kernels
-
                 progress("kernels")
                 began = perf_counter()
+                from workbench.kernels.codegen.deployment import with_kernels
+
                 timed = settings.get("time", True)
                 program = with_kernels(result, cost=settings["cost"], time=timed, **kernels)
                 spent = perf_counter() - began

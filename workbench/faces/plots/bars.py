@@ -249,24 +249,20 @@ STAGES: Final[dict[str, tuple[str, str]]] = {
 }
 
 
-def stages_data(records: Records, stages: tuple[str, ...] = tuple(STAGES)) -> pd.DataFrame:
+def stages_data(records: Records) -> pd.DataFrame:
     """Return the seconds by stage of results, or of records with columns named like stages.
 
     There is one row per run, under its name, and the column ``repeats`` has the number of its repeats.
 
-    Stages that no run has are left out; ``stages`` selects among them (Tensat's time covers
-    ``("saturation", "extraction")``). Runs of the same network, method and k_multi are averaged. Raise
-    ValueError for an unknown stage, or if no record has seconds of a stage.
+    Stages that no run has are left out. Runs of the same network, method and k_multi are averaged. Raise
+    ValueError if no record has seconds of a stage.
     """
     import pandas as pd
 
-    unknown = [s for s in stages if s not in STAGES]
-    if unknown:
-        raise ValueError(f"stages must be among {', '.join(STAGES)}, got {unknown[0]!r}")
     frame = records_frame(records, "network")
-    there = [s for s in stages if s in frame.columns and frame[s].notna().any()]
+    there = [s for s in STAGES if s in frame.columns and frame[s].notna().any()]
     if len(frame) and not there:
-        raise ValueError(f"the records must have seconds of a stage ({', '.join(stages)}), got none")
+        raise ValueError(f"the records must have seconds of a stage ({', '.join(STAGES)}), got none")
     frame = frame.dropna(subset=there, how="all") if there else frame
     several = {column: frame[column].nunique() > 1 for column in ("method", "k_multi")}
     runs, rows = [], []
@@ -282,22 +278,9 @@ def stages_data(records: Records, stages: tuple[str, ...] = tuple(STAGES)) -> pd
     return pd.DataFrame(rows, index=runs, columns=[*there, "repeats"])
 
 
-def plot_stages(
-    records: Records,
-    ax: Axes | None = None,
-    *,
-    stages: tuple[str, ...] = tuple(STAGES),
-    share: bool = False,
-) -> Axes:
-    """Draw the seconds by stage as stacked bars, one bar per run.
-
-    Args:
-        records: The records.
-        ax: The axes; by default those of a new figure.
-        stages: The stages to draw.
-        share: Whether to draw percentages of each run's time instead of seconds.
-    """
-    data = stages_data(records, stages)
+def plot_stages(records: Records, ax: Axes | None = None) -> Axes:
+    """Draw the seconds by stage as stacked bars, one bar per run."""
+    data = stages_data(records)
     seconds = data.drop(columns="repeats")
     totals = seconds.sum(axis=1).tolist()
     with drawing(ax, (7.0, 1.5 + 0.42 * max(1, len(data)))) as ax:
@@ -306,11 +289,10 @@ def plot_stages(
         ax.grid(visible=False)
         ax.grid(axis="x")
         left = [0.0] * len(data)
-        scale = [100 / total if share and total > 0 else 1.0 for total in totals]
-        longest = max(100.0 if share else max(totals), 1e-9)
+        longest = max(*totals, 1e-9)
         for stage in seconds:
             colour, hatch = STAGES[str(stage)]
-            widths = [value * s for value, s in zip(seconds[stage], scale, strict=True)]
+            widths = seconds[stage].tolist()
             look = {"color": colour, "hatch": hatch, **RIM}
             ax.barh(range(len(data)), widths, 0.62, left=left, label=stage, **look)
             for i, width in enumerate(widths):
@@ -318,7 +300,7 @@ def plot_stages(
                     ax.text(
                         left[i] + width / 2,
                         i,
-                        f"{width:.0f} %" if share else f"{width:.2g}",
+                        f"{width:.2g}",
                         ha="center",
                         va="center",
                         fontsize=8,
@@ -331,5 +313,5 @@ def plot_stages(
             note(ax, said, (left[i], i), (4, 0), va="center", fontsize=8)
         name_rows(ax, [str(run) for run in data.index])
         ax.set_xlim(0, longest * 1.18)
-        name_axes(ax, "Time by stage", "share of the run's time in %" if share else "seconds")
+        name_axes(ax, "Time by stage", "seconds")
     return ax

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from workbench.studies.analysis.ablation import Ablation
 
 
+#: Limits on operators, and on rules that are left out one by one.
+MOST_OPERATORS: Final = 8
+MOST_RULES: Final = 20
+
+
 def _totals(trace: Trace) -> tuple[float, float, str]:
     """Return the costs before and after in a trace, and their source; raise ValueError if it has none."""
     meta = trace.meta
@@ -46,25 +51,26 @@ def _totals(trace: Trace) -> tuple[float, float, str]:
     return float(meta["cost_before"]), float(meta["cost_after"]), source
 
 
-def operator_costs(trace: Trace, most: int = 8) -> list[tuple[str, float, float]]:
+def operator_costs(trace: Trace) -> list[tuple[str, float, float]]:
     """Return operators with their costs before and after in a trace, the costliest first.
 
-    At most ``most`` operators are listed; the others are added up as ``"N others"``.
+    At most MOST_OPERATORS are listed; the others are added up as ``"N others"``.
     """
     by_operator: Mapping[str, Mapping[str, float]] = trace.meta.get("operator_costs", {})
     before, after = by_operator.get("before", {}), by_operator.get("after", {})
     rows = [(n, float(before.get(n, 0.0)), float(after.get(n, 0.0))) for n in {**before, **after}]
     rows = sorted((r for r in rows if r[1] or r[2]), key=lambda r: (-max(r[1:]), r[0]))
-    if len(rows) > most:
-        rest = rows[most - 1 :]
-        rows = [*rows[: most - 1], (f"{len(rest)} others", sum(r[1] for r in rest), sum(r[2] for r in rest))]
+    rest = rows[MOST_OPERATORS - 1 :]
+    if len(rest) > 1:
+        others = (f"{len(rest)} others", sum(r[1] for r in rest), sum(r[2] for r in rest))
+        rows = [*rows[: MOST_OPERATORS - 1], others]
     return rows
 
 
-def plot_cost_bars(trace: Trace, ax: Axes | None = None, *, most: int = 8) -> Axes:
+def plot_cost_bars(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw the cost before and after by operator, with the totals in the title."""
     whole, left, source = _totals(trace)
-    rows = operator_costs(trace, most) or [("all", whole, left)]
+    rows = operator_costs(trace) or [("all", whole, left)]
     scale, unit = unit_of(whole)
     with drawing(ax, (6.0, 1.2 + 0.42 * len(rows))) as ax:
         ax.grid(visible=False)
@@ -155,15 +161,15 @@ def _distinct(marks: pd.DataFrame, end: float) -> list[tuple[float, float, str]]
     return found
 
 
-def plot_ablation(ablation: Ablation, ax: Axes | None = None, *, most: int = 20) -> Axes:
-    """Draw the best cost without each of the ``most`` most needed rules as bars.
+def plot_ablation(ablation: Ablation, ax: Axes | None = None) -> Axes:
+    """Draw the best cost without each of the MOST_RULES most needed rules as bars.
 
     Lines are the costs of the best graph and of the original. Raise ValueError before any run.
     """
     best = ablation.best
     if best is None:
         raise ValueError("the ablation must have begun, got no result yet (try run())")
-    rows = ablation.frame()[["rule", "cost"]].head(most)
+    rows = ablation.frame()[["rule", "cost"]].head(MOST_RULES)
     scale, unit = unit_of(best.cost_before)
     with drawing(ax, (6.4, 1.5 + 0.36 * max(2, len(rows)))) as ax:
         if rows.empty:

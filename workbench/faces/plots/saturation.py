@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -104,15 +104,14 @@ def _label_ends(data: pd.DataFrame, ax: Axes) -> None:
     ax.set_xlim(-0.05 * span, 1.16 * span)
 
 
-Measure = Literal["matches", "e_nodes"]
-_MEASURES = ("matches", "e_nodes")
-#: Limit on columns: a longer run is drawn in blocks of iterations.
-MOST_COLUMNS = 30
+#: Limits on rules and on columns: a longer run is drawn in blocks of iterations.
+MOST_RULES: Final = 16
+MOST_COLUMNS: Final = 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Firing:
-    """Counts by rule and iteration: ``counts[i, j]`` belongs to ``rules[i]`` and ``iterations[j]``.
+    """E-nodes by rule and iteration: ``counts[i, j]`` belongs to ``rules[i]`` and ``iterations[j]``.
 
     In a long run each column covers ``block`` iterations, of which ``iterations[j]`` is the first.
     ``left_out`` is the number of less active rules that are not among ``rules``, and ``left_out_count`` the
@@ -122,30 +121,22 @@ class Firing:
     rules: tuple[str, ...]
     iterations: tuple[int, ...]
     counts: np.ndarray
-    measure: Measure
     left_out: int
     left_out_count: int
     block: int = 1
 
 
-def firing_data(trace: Trace, measure: Measure = "e_nodes", most: int = 16) -> Firing:
-    """Return the counts of at most ``most`` rules, the most active first; inactive rules are left out.
-
-    ``measure`` is ``"matches"`` or ``"e_nodes"`` (those that the rule made and that exist at the end).
-    """
-    if measure not in _MEASURES:
-        raise ValueError(f"measure must be one of {', '.join(_MEASURES)}, got {measure!r}")
-    if most < 1:
-        raise ValueError(f"most must be at least 1, got {most}")
+def firing_data(trace: Trace) -> Firing:
+    """Return the e-nodes that rules made and that exist at the end, the most active first, at most MOST_RULES."""
     steps = [s for s in trace if s.index > 0]
     block = max(1, -(-len(steps) // MOST_COLUMNS))
     iterations = tuple(s.index for s in steps)[::block]
-    rows = by_rule(steps, attrgetter(measure))
+    rows = by_rule(steps, attrgetter("e_nodes"))
     counts = np.array(list(rows.values()), np.int64).reshape(len(rows), len(steps))
     if block > 1:
         counts = np.add.reduceat(counts, range(0, len(steps), block), axis=1)
-    left = counts[most:]
-    return Firing(tuple(rows)[:most], iterations, counts[:most], measure, len(left), int(left.sum()), block)
+    rules, left = tuple(rows)[:MOST_RULES], counts[MOST_RULES:]
+    return Firing(rules, iterations, counts[:MOST_RULES], len(left), int(left.sum()), block)
 
 
 def firing_size(data: Firing) -> tuple[float, float]:
@@ -153,23 +144,13 @@ def firing_size(data: Firing) -> tuple[float, float]:
     return 3.4 + 0.52 * max(4, len(data.iterations)), 1.3 + 0.27 * max(3, len(data.rules))
 
 
-def plot_firing(
-    trace: Trace, ax: Axes | None = None, *, measure: Measure = "e_nodes", most: int = 16
-) -> Axes:
-    """Draw a heat map of rules by iterations with numbers; darker is more, on a logarithmic scale.
-
-    Args:
-        trace: The trace of a saturation.
-        ax: The axes; by default those of a new figure.
-        measure: ``"matches"`` or ``"e_nodes"``.
-        most: Limit on the number of rules.
-    """
-    data = firing_data(trace, measure, most)
+def plot_firing(trace: Trace, ax: Axes | None = None) -> Axes:
+    """Draw a heat map of e-nodes by rules and iterations with numbers; darker is more, on a logarithmic scale."""
+    data = firing_data(trace)
     with drawing(ax, firing_size(data)) as ax:
         ax.grid(visible=False)
         made = sizes(trace)[0]
-        what = "matches" if measure == "matches" else f"{made} made" if made == "e-nodes" else made
-        set_title(ax, f"Rule firing: {what} by iteration")
+        set_title(ax, f"Rule firing: {f'{made} made' if made == 'e-nodes' else made} by iteration")
         if not data.rules:
             return say(ax, "no rule fired")
         shade = np.log1p(data.counts.astype(float))

@@ -291,18 +291,10 @@ def _bound(row: pd.Series) -> str:
     return f"k={k:g}" if k == k else ""
 
 
-def plot_trajectory(
-    records: Records, ax: Axes | None = None, *, log: bool = True, until: float | None = None
-) -> Axes:
+def plot_trajectory(records: Records, ax: Axes | None = None) -> Axes:
     """Draw speed-up against time, with one marker per network and lines between the points of a method.
 
     Published points are hollow.
-
-    Args:
-        records: The records.
-        ax: The axes; by default those of a new figure.
-        log: Whether time has a logarithmic scale.
-        until: Seconds up to which lines continue horizontally, because a result is not lost later.
     """
     paths = trajectory_data(records)
     with drawing(ax, (6.0, 4.0)) as ax:
@@ -315,15 +307,7 @@ def plot_trajectory(
             i, m = networks.index(path.network), methods.index((path.method, path.published))
             colour, marker = series(i)
             _draw_path(ax, path, colour, marker, DASHES[m % len(DASHES)])
-            last, dash = path.points[-1][1], DASHES[m % len(DASHES)]
-            if until is not None and last[0].mean < until:
-                ends = [last[0].mean, until], [last[1].mean] * 2
-                ax.plot(*ends, color=colour, linestyle=dash, linewidth=0.8)
-        if log:
-            ax.set_xscale("log")
-        else:
-            longest = max(p.estimates()[-1].mean for p in paths)
-            ax.set_xlim(0, 1.05 * max(longest, until or 0.0))
+        ax.set_xscale("log")
         ax.margins(x=0.08, y=0.1)
         # The limits of the axes must be final before labels are placed.
         ax.autoscale_view()

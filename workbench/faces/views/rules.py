@@ -6,7 +6,7 @@ import base64
 import json
 import textwrap
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -146,35 +146,23 @@ def rule_table_html(rules: RuleTable) -> str:
 def _columns(
     rules: RuleTable, rows: Iterable[RuleActivity]
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    columns: dict[str, Callable[[RuleActivity], object]] = {
+        "rule": lambda r: r.rule.name,
+        "verdict": lambda r: r.verdict,
+    }
     if not rules.run:
-        names: tuple[str, ...] = ("rule", "verdict", "tags", "provenance", "law")
-        return names, [
-            (r.rule.name, r.verdict, ", ".join(r.tags), ", ".join(r.rule.provenance), r.law) for r in rows
-        ]
-    tried = any(r.without is not None for r in rules.rows)
-    names = ("rule", "verdict", "matches", "e-nodes", "ms", "steps", "in the best graph")
-    names += (("without it",) if tried else ()) + ("law",)
-    return names, [
-        (
-            r.rule.name,
-            r.verdict,
-            thousands(r.matches),
-            thousands(r.e_nodes),
-            _milliseconds(r.seconds),
-            _span(r),
-            "" if r.contribution is None else r.contribution,
-            *([_without(r, rules.best)] if tried else []),
-            r.law,
-        )
-        for r in rows
-    ]
-
-
-def _span(row: RuleActivity) -> str:
-    if row.span is None:
-        return ""
-    first, last = row.span
-    return str(first) if first == last else f"{first} to {last}"
+        columns["tags"] = lambda r: ", ".join(r.tags)
+        columns["provenance"] = lambda r: ", ".join(r.rule.provenance)
+    else:
+        columns["matches"] = lambda r: thousands(r.matches)
+        columns["e-nodes"] = lambda r: thousands(r.e_nodes)
+        columns["ms"] = lambda r: _milliseconds(r.seconds)
+        columns["steps"] = lambda r: " to ".join(map(str, dict.fromkeys(r.span or ())))
+        columns["in the best graph"] = lambda r: r.contribution or ""
+        if any(r.without is not None for r in rules.rows):
+            columns["without it"] = lambda r: _without(r, rules.best)
+    columns["law"] = lambda r: r.law
+    return tuple(columns), [tuple(column(row) for column in columns.values()) for row in rows]
 
 
 def _milliseconds(seconds: float) -> str:

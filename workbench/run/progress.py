@@ -7,13 +7,9 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from workbench.support.formatting import thousands
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,9 +49,7 @@ class NotebookLine:
     def __enter__(self) -> NotebookLine:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._handle is not None:
             self._handle.update({"text/plain": ""}, raw=True)
 

@@ -7,21 +7,19 @@ A field made by :func:`setting` knows its help text and its bounds. :func:`check
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 import math
 import numbers
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from workbench.support.messages import nearest
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound="DataclassInstance")
 T = TypeVar("T")
 
@@ -151,18 +149,14 @@ def changed(settings: S, changes: Mapping[str, Any], owner: str) -> S:
     return dataclasses.replace(settings, **changes) if changes else settings
 
 
-def takes_settings(cls: type[DataclassInstance], *omitted: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def takes_settings(cls: type[DataclassInstance], *omitted: str) -> Callable[[F], F]:
     """Return a decorator for functions that take ``**changes`` of settings.
 
     The signature that a notebook shows then lists every setting of ``cls`` with its default, and the
     docstring ends with a section that explains them. ``omitted`` settings stay out of both.
     """
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            return function(*args, **kwargs)
-
+    def decorate(function: F) -> F:
         given = inspect.signature(function)
         named = [p for p in given.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
         hints = {f.name: str(f.type) for f in dataclasses.fields(cls)}
@@ -171,10 +165,10 @@ def takes_settings(cls: type[DataclassInstance], *omitted: str) -> Callable[[Cal
         more = [
             inspect.Parameter(name, _KEYWORD, default=defaults[name], annotation=hints[name]) for name in own
         ]
-        call.__signature__ = given.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
+        function.__signature__ = given.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
         if function.__doc__:
-            call.__doc__ = inspect.cleandoc(function.__doc__) + "\n\nSettings:\n" + explained(own)
-        return call
+            function.__doc__ = inspect.cleandoc(function.__doc__) + "\n\nSettings:\n" + explained(own)
+        return function
 
     return decorate
 

@@ -14,6 +14,13 @@ const element = (name, attributes = {}, ...children) => {
   return made;
 };
 
+// Packed data are deflated JSON in base64.
+const unpack = async (packed) => {
+  const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+};
+
 const button = (text, name, action) =>
   element("button", { type: "button", title: name, "aria-label": name, onclick: action }, text);
 

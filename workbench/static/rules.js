@@ -1,12 +1,5 @@
 // The rule browser: a table with filters and sorting, and a card of the selected rule.
-// A plain module without framework or network access. All content is in the data; cards are unpacked here.
-
-// Cards are deflated JSON in base64, because they are many and similar.
-const unpack = async (packed) => {
-  const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(stream).text());
-};
+// A plain module without framework or network access. All content is in the data; the cards, which are many and similar, are packed.
 
 const steps = (rule) => (rule.first === null ? "" : rule.first === rule.last ? `${rule.first}` : `${rule.first}–${rule.last}`);
 

@@ -6,12 +6,6 @@ const MARKS = ["circle", "square", "triangle", "diamond"];
 const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9", "#8C8C8C"];
 const MOST_ROWS = 400, MOST_LINES = 60, WIDE = 760;
 
-const unpacked = async (packed) => {
-  const bytes = Uint8Array.from(atob(packed), (c) => c.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(stream).text());
-};
-
 const known = (value) => value !== null && value !== undefined;
 
 const brief = (x) => {
@@ -296,7 +290,7 @@ function render({ model, el }) {
       steps.append(element("p", { class: "wb-note" }, "Its steps are not stored here: the file trace.parquet is not beside its record."));
       return;
     }
-    const found = await unpacked(run.trace);
+    const found = await unpack(run.trace);
     if (carded === index) stepper({ model: new Model({ data: found, step: 0, running: false, live: false }), el: steps });
   };
 

@@ -48,6 +48,7 @@ from workbench.support.messages import UnknownName, one_line
 
 if TYPE_CHECKING:
     from workbench.studies.experiments.plan import Plan, Run
+    from workbench.studies.experiments.stored_runs import StoredRuns
 
 
 # -- bench and demo ------------------------------------------------------------------------------------
@@ -290,11 +291,7 @@ def page(
 ) -> None:
     """Write the stored runs as one page, which needs no server and no network."""
     check_writable(output)
-    from workbench.studies.experiments.stored_runs import browse
-
-    stored = browse("" if folder is None else folder)
-    for line in stored.skipped:
-        complain(f"skipped: {line}")
+    stored = _stored(folder)
     writing(lambda: stored.save_html(output))
     typer.echo(f"{len(stored)} runs of {len(stored.studies)} studies; {output}")
 
@@ -306,17 +303,23 @@ def serve(
     port: int = option(8913, "N", "Port on this machine; 0 takes a free one.", min=0, max=65535),
 ) -> None:
     """Serve the page of the stored runs on this machine alone, read anew at every reload; Ctrl-C ends it."""
-    from workbench.studies.experiments.stored_runs import browse
-
-    stored = browse("" if folder is None else folder)
-    for line in stored.skipped:
-        complain(f"skipped: {line}")
+    stored = _stored(folder)
     with server(stored.folder, port) as found:
         typer.echo(f"{len(stored)} runs: http://{HOST}:{found.server_port}/ (Ctrl-C ends it)")
         try:
             found.serve_forever()
         except KeyboardInterrupt:
             typer.echo("ended")
+
+
+def _stored(folder: Path | None) -> StoredRuns:
+    """Return the runs of a folder; complain of files that were skipped."""
+    from workbench.studies.experiments.stored_runs import browse
+
+    stored = browse("" if folder is None else folder)
+    for line in stored.skipped:
+        complain(f"skipped: {line}")
+    return stored
 
 
 #: The only address that is served, so that no other machine can read the results.

@@ -104,14 +104,8 @@ def _by_layers(request: dict[str, Any]) -> dict[str, Any]:
     for k in range(len(request["clusters"])):
         inside = [places[i] for i, box in enumerate(boxes) if box[2] == str(k)] or [[0.0] * 4]
         left, up = min(p[0] for p in inside) - 6, min(p[1] for p in inside) - LINE - 4
-        frames.append(
-            rounded(
-                left,
-                up,
-                max(p[0] + p[2] for p in inside) + 6 - left,
-                max(p[1] + p[3] for p in inside) + 6 - up,
-            )
-        )
+        right, low = max(p[0] + p[2] for p in inside) + 6, max(p[1] + p[3] for p in inside) + 6
+        frames.append(rounded(left, up, right - left, low - up))
     return {"width": wide, "height": top, "boxes": places, "clusters": frames, "edges": lines}
 
 

@@ -96,11 +96,11 @@ def table(
         kinds: The columns' classes in the page's style, such as ``"number"``, or "" for none.
         most: Limit on the rows shown; the others are counted.
     """
-    every = list(rows)
-    tags = [f'<td class="{kind}">' if kind else "<td>" for kind in kinds or [""] * len(headings)]
+    every, kinds = list(rows), kinds or [""] * len(headings)
+    tags = [f'<td class="{kind}">' if kind else "<td>" for kind in kinds]
     head = "".join(
         f'<th class="number">{escape(h)}</th>' if kind == "number" else f"<th>{escape(h)}</th>"
-        for h, kind in zip(headings, kinds or [""] * len(headings), strict=True)
+        for h, kind in zip(headings, kinds, strict=True)
     )
     body = "".join(
         "<tr>" + "".join(f"{t}{escape(str(c))}</td>" for t, c in zip(tags, row, strict=True)) + "</tr>\n"

@@ -174,11 +174,10 @@ class Viewer(View):
             return
         data = self._draw(part)
         self._part = part
-        self.data = data | {"anchor": "" if eclass is None else f"e-class {eclass}", "drawn": self._count()}
-
-    def _count(self) -> int:
-        """Return a number that differs from that of the last picture, so that an equal one is sent too."""
-        return int(self.data.get("drawn", 0)) + 1
+        drawn = (
+            int(self.data.get("drawn", 0)) + 1
+        )  # an equal picture differs from the last one, so it is sent too
+        self.data = data | {"anchor": "" if eclass is None else f"e-class {eclass}", "drawn": drawn}
 
 
 def _eclass(key: Any) -> int | None:

@@ -71,7 +71,7 @@ def eclasses_of(graph: Graph, egraph: EGraph) -> tuple[int, ...]:
 
     Inputs and weights are found by name, operators by their attributes and the e-classes of their operands.
     """
-    known = _by_term(egraph)
+    known = by_term(egraph)
     found: list[int] = []
     for node in graph.nodes:
         i = known.get((node.op, node.attrs, tuple(found[j] for j in node.inputs)))
@@ -87,7 +87,7 @@ def carried(before: EGraph, choice: np.ndarray, after: EGraph) -> np.ndarray | N
         choice: An e-node for every needed e-class, -1 for others.
         after: The other e-graph, in which e-classes may be united.
     """
-    known, place = _by_term(after), dict[int, int]()
+    known, place = by_term(after), dict[int, int]()
     found = np.full(after.n_classes, -1, dtype=np.int64)
     for c in topological(before.roots, lambda c: before.operands(int(choice[c])).tolist()):
         i = int(choice[c])
@@ -101,7 +101,7 @@ def carried(before: EGraph, choice: np.ndarray, after: EGraph) -> np.ndarray | N
     return found if all(found[root] >= 0 for root in after.roots) else None
 
 
-def _by_term(egraph: EGraph) -> dict[tuple[str, tuple[AttrValue, ...], tuple[int, ...]], int]:
+def by_term(egraph: EGraph) -> dict[tuple[str, tuple[AttrValue, ...], tuple[int, ...]], int]:
     """Return every e-node by its operator, attributes and operands."""
     rows = [egraph.operands(i).tolist() for i in range(len(egraph))]
     return {(egraph.ops[i], egraph.attrs[i], tuple(row)): i for i, row in enumerate(rows)}

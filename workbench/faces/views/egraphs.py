@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
+from workbench.egraph.rebuild import by_term
 from workbench.faces.views.graphs import level, placed_scene, viewer_data
 from workbench.faces.views.markup import details, heading, picture, table
 from workbench.faces.views.scene import Box, Cluster, Edge, Scene, cut, family_of
@@ -20,42 +21,27 @@ from workbench.faces.views.svg import svg
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.ops.registry import known as known_op
 from workbench.support.formatting import thousands
+from workbench.support.orders import topological
 
 
 # -- merges -----------------------------------------------------------------------------------------------
 def class_map(before: EGraph, after: EGraph) -> np.ndarray:
     """Return for every e-class of ``before`` the e-class of ``after`` that contains its terms.
 
-    The numbers of e-classes change between snapshots, but terms do not. Saturation never removes a term,
-    so a term of every e-class is found again by looking up operators bottom-up. The result is -1 for an
-    e-class whose terms are not in ``after``, or that has no finite term.
+    The numbers of e-classes change between snapshots, but terms do not. Saturation never removes a term, so
+    the least term of every e-class is found again by looking up operators bottom-up. The result is -1 for an
+    e-class whose least term is not in ``after``, or that has no finite term.
     """
-    known = {
-        (after.ops[i], after.attrs[i], tuple(after.operands(i).tolist())): c
-        for i, c in enumerate(after.eclass.tolist())
-    }
+    from workbench.extraction.problem import tree_costs
+
+    known = by_term(after)
     found = np.full(before.n_classes, -1, dtype=np.int64)
-    operands = [before.operands(i).tolist() for i in range(len(before))]
-    classes = before.eclass.tolist()
-    waiting = [len(set(o)) for o in operands]
-    readers: list[list[int]] = [[] for _ in range(before.n_classes)]
-    for i, read in enumerate(operands):
-        for c in set(read):
-            readers[c].append(i)
-    ready = [i for i, n in enumerate(waiting) if n == 0]
-    while ready:
-        i = ready.pop()
-        c = classes[i]
-        if found[c] >= 0:
-            continue
-        target = known.get((before.ops[i], before.attrs[i], tuple(int(found[d]) for d in operands[i])), -1)
-        if target < 0:
-            continue
-        found[c] = target
-        for j in readers[c]:
-            waiting[j] -= 1
-            if waiting[j] == 0:
-                ready.append(j)
+    _, least = tree_costs(before, np.ones(len(before)))
+    finite = (c for c, i in enumerate(least) if i >= 0)
+    for c in topological(finite, lambda c: before.operands(least[c]).tolist()):
+        i = least[c]
+        at = known.get((before.ops[i], before.attrs[i], tuple(found[before.operands(i)].tolist())))
+        found[c] = -1 if at is None else after.eclass[at]
     return found
 
 

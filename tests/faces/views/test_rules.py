@@ -16,12 +16,12 @@ from workbench.faces.views.rules import (
     rule_svg,
     rule_table_html,
     rules_data,
-    side_of,
     table_of,
     term_label,
 )
 from workbench.laws.verification import Verification
 from workbench.rules import RuleSet, parse_rule, parse_rules
+from workbench.rules.pattern import subterms
 
 
 @pytest.fixture(scope="module")
@@ -123,18 +123,20 @@ def rule(text):
 
 
 def test_a_side_shares_equal_terms_and_keeps_the_order_of_operands():
-    side = side_of(rule("r: add(matmul(x, w), relu(x)) => matmul(x, w)").sources)
-    assert [term_label(t) for t in side.terms] == ["x", "w", "matmul", "relu", "add"]
-    assert side.edges == [(0, 2, ""), (1, 2, ""), (0, 3, ""), (2, 4, ""), (3, 4, "")]
-    assert side.roots == [4]
-    several = side_of(rule("r: conv2d[c](x, w, b) => conv2d[c](x, w, b)").sources)
-    assert [place for _, _, place in several.edges] == ["1", "2", "3"]
+    scene = rule_scene(rule("r: add(matmul(x, w), relu(x)) => matmul(x, w)"))
+    names = {b.key: b.lines[0] for b in scene.boxes if b.cluster == "matched pattern"}
+    assert list(names.values()) == ["x", "w", "matmul", "relu", "add", "result"]
+    read = [f"{names[e.source]} {names[e.target]}" for e in scene.edges if e.source in names]
+    assert read == ["x matmul", "w matmul", "x relu", "matmul add", "relu add", "add result"]
+    assert {e.place for e in scene.edges} == {""}
+    several = rule_scene(rule("r: conv2d[c](x, w, b) => conv2d[c](x, w, b)"))
+    assert [e.place for e in several.edges] == 2 * ["1", "2", "3", ""]
 
 
 def test_labels_have_attributes_rows_and_stars():
     each = rule("m: each matmul[c](x, w*) => slice[axis=-1](matmul[c](x, concat[axis=-1](w*)))")
-    labels = [term_label(t) for t in side_of(each.targets).terms]
-    assert labels == ["x", "w*", "concat\naxis=-1", "matmul\n…c", "slice\naxis=-1"]
+    labels = [" ".join(b.lines) for b in rule_scene(each).boxes if b.cluster == "replacement"]
+    assert labels == ["x", "w*", "concat axis=-1", "matmul …c", "slice axis=-1", "each of k"]
 
 
 def test_every_rule_of_the_library_is_a_drawing_that_parses():
@@ -142,9 +144,8 @@ def test_every_rule_of_the_library_is_a_drawing_that_parses():
         svg = rule_svg(each)
         root = ElementTree.fromstring(svg)
         said = " ".join(t.text for t in root.iter() if t.tag.endswith("text"))
-        for side in (each.sources, each.targets):
-            for term in side_of(side).terms:
-                assert term_label(term).split("\n")[0] in said
+        for term in (t for root in (*each.sources, *each.targets) for t in subterms(root)):
+            assert term_label(term).split("\n")[0] in said
         assert len(svg) < 20_000
 
 

@@ -7,7 +7,6 @@ import json
 import textwrap
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from workbench.faces.views.layout import lay_out
@@ -24,38 +23,6 @@ from workbench.support.formatting import change, microseconds, thousands
 CAPTIONS: Final = ("matched pattern", "replacement")
 
 
-@dataclass(slots=True)
-class Side:
-    """One side of a rule as a graph: equal terms are one node, and operands come before readers.
-
-    An edge is (operand, reader, label); the label is the operand's number if the reader has more than two.
-    """
-
-    terms: list[Term] = field(default_factory=list)
-    edges: list[tuple[int, int, str]] = field(default_factory=list)
-    roots: list[int] = field(default_factory=list)
-
-
-def side_of(roots: tuple[Term, ...]) -> Side:
-    """Return the graph of one side's terms."""
-    side = Side()
-    numbers: dict[Term, int] = {}
-    for root in roots:
-        for term in subterms(root):
-            if term in numbers:
-                continue
-            numbers[term] = len(side.terms)
-            side.terms.append(term)
-            if isinstance(term, App):
-                several = len(term.args) > 2
-                side.edges += [
-                    (numbers[arg], numbers[term], str(k) if several else "")
-                    for k, arg in enumerate(term.args, 1)
-                ]
-        side.roots.append(numbers[root])
-    return side
-
-
 def term_label(term: Term, width: int = 26) -> str:
     """Return the label of a node: a variable's name, or an operator with its attributes below."""
     if isinstance(term, Var):
@@ -67,28 +34,30 @@ def term_label(term: Term, width: int = 26) -> str:
 
 
 def rule_scene(rule: Rule) -> Scene:
-    """Return both sides of a rule as one scene with two frames.
+    """Return both sides of a rule as one scene with two frames; equal terms of a side are one box.
 
     Operators of the left side that the right side lacks are marked as removed, new ones of the right side as
-    added. Several roots are numbered.
+    added. Several roots are numbered, as are the operands of an operator that has more than two.
     """
-    sides = (side_of(rule.sources), side_of(rule.targets))
-    kept = set(sides[0].terms) & set(sides[1].terms)
+    sides = (rule.sources, rule.targets)
+    terms = [dict.fromkeys(term for root in side for term in subterms(root)) for side in sides]
+    kept = terms[0].keys() & terms[1].keys()
     boxes: list[Box] = []
     edges: list[Edge] = []
-    for at, side in enumerate(sides):
-        frame = CAPTIONS[at]
-        for i, term in enumerate(side.terms):
-            changed = isinstance(term, App) and term not in kept
-            mark = ("removed", "added")[at] if changed else ""
+    for at, frame in enumerate(CAPTIONS):
+        key = {term: f"{at}.{i}" for i, term in enumerate(terms[at])}
+        for term in terms[at]:
+            read = term.args if isinstance(term, App) else ()
+            mark = ("removed", "added")[at] if isinstance(term, App) and term not in kept else ""
             family = "input" if isinstance(term, Var) else family_of(term.op)
             lines = tuple(term_label(term).split("\n"))
-            boxes.append(Box(f"{at}.{i}", lines, family, mark, cluster=frame))
-        edges += [Edge(f"{at}.{i}", f"{at}.{j}", place=place) for i, j, place in side.edges]
-        for k, root in enumerate(side.roots):
-            text = "each of k" if rule.each else "result" if len(side.roots) == 1 else f"result {k + 1}"
+            boxes.append(Box(key[term], lines, family, mark, cluster=frame))
+            places = [str(k) if len(read) > 2 else "" for k in range(1, len(read) + 1)]
+            edges += [Edge(key[a], key[term], place=place) for a, place in zip(read, places, strict=True)]
+        for k, root in enumerate(sides[at]):
+            text = "each of k" if rule.each else "result" if len(sides[at]) == 1 else f"result {k + 1}"
             boxes.append(Box(f"{at}.end{k}", (text,), "view", "stub", cluster=frame))
-            edges.append(Edge(f"{at}.{root}", f"{at}.end{k}"))
+            edges.append(Edge(key[root], f"{at}.end{k}"))
     return Scene(rule.name, tuple(boxes), tuple(edges), tuple(Cluster(name, name) for name in CAPTIONS))
 
 

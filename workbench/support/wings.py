@@ -22,6 +22,7 @@ _OFFERS: Final = {
     "rule_table": "studies.analysis.rule_activity:rule_table",
     "floors": "studies.devices.floors:floors",
     "explain": "laws.explain.api:ask_explain",
+    "proof": "laws.run_proofs.api:checked_proof",
     "why_not": "laws.explain.api:ask_why_not",
     "judged_rules": "laws.verification.admission:judged",
     "judge_range": "laws.verification.half_precision:judge_range",

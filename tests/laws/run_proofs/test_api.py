@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 
+import onnx
 import pytest
 
+import workbench
 from workbench.faces import cli
 from workbench.frontends import save_model
 from workbench.laws.run_proofs import RunProof, check
@@ -49,6 +51,19 @@ def test_the_command_line_makes_and_checks_a_proof(files, capsys):
     assert command("check", *files) == 0
     assert "proved: over the reals" in capsys.readouterr().out
     assert check(*files).folded
+
+
+def test_a_result_proves_itself_by_its_graphs_or_at_all_sizes_by_its_files(files, tmp_path):
+    options = {"cost": "analytic", "time": False, "certify": False}
+    accepted = workbench.optimize(files[0], **options).proof()
+    assert accepted.laws
+    assert not accepted.tested
+    assert not accepted.sizes
+    open_batch = tmp_path / "open.onnx"
+    model = onnx.load(files[0])
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    onnx.save(model, open_batch)
+    assert "n" in workbench.optimize(open_batch, **options).proof().sizes
 
 
 def checked_apart(files, *without):

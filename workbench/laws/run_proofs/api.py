@@ -86,6 +86,17 @@ def _proof(result: Optimized, given: Readable | None, saved: Readable | None) ->
     return proof
 
 
+def checked_proof(result: Optimized, seconds: float | None = None) -> Accepted:
+    """Return what the proof of a result shows, as the checker accepts it; :func:`prove` has the errors.
+
+    Without symbolic dimensions the proof is about the graphs, otherwise about the files.
+    """
+    proof, model = prove(result, seconds=seconds), result.given
+    if model is None or not model.symbols:
+        return check(result.original, result.graph, proof)
+    return check(model.source, result.to_onnx(), proof, model.dims)
+
+
 def check(
     original: Readable,
     result: Readable,

@@ -17,7 +17,6 @@ from workbench.extraction.reduce.presolve import (
     pull_up,
     pull_up_costs,
     root_needed,
-    take_free,
 )
 
 
@@ -41,10 +40,6 @@ def test_every_reduction_keeps_an_optimum(reduction):
         problem = problem_of(egraph, costs)
         if reduction is presolve:
             after, _ = presolve(problem, best)
-        elif reduction is take_free:
-            # E-classes that are free from the start were taken when the problem was made.
-            problem = pull_up_costs(problem, Knowledge())
-            after = take_free(problem, Knowledge())
         else:
             after = reduction(problem, Knowledge(best))
         assert least(after) == pytest.approx(best)
@@ -73,17 +68,6 @@ def test_siblings_are_compared_by_their_children():
     nodes = [(0, [1]), (0, [1, 2]), (1, []), (2, [])]
     assert reduced(nodes, [2, 2, 1, 1], drop_repeated).nodes == [0, 2]
     assert reduced(nodes, [3, 2, 1, 1], drop_repeated).nodes == [0, 1, 2, 3]
-
-
-def test_free_leaves_are_taken():
-    egraph = egraph_of([(0, [1, 2]), (1, []), (2, [])])
-    problem = problem_of(egraph, np.array([1.0, 1, 1]))
-    free = take_free(problem, Knowledge())
-    assert free is problem
-    problem.cost[1] = 0.0
-    free = take_free(problem, Knowledge())
-    assert free.fixed == {1: 1}
-    assert free.children[0] == (2,)
 
 
 def test_an_only_candidate_moves_into_its_only_reader():

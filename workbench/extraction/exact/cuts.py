@@ -55,8 +55,6 @@ MIN_ASCENT_SHARE: Final = 0.97
 ASCENT_SHARE: Final = 0.1
 #: Above this number of candidates the relaxation has no rows but those of ascents, so that it is solved soon.
 MAX_FULL_RELAXATION_SIZE: Final = 15_000
-#: Sets between two looks at heights in every third of these ascents.
-HEIGHT_PERIOD: Final = 20
 #: Ascents by the shares that the solution lacks, in each round.
 SHORTFALL_ASCENTS: Final = 4
 
@@ -149,8 +147,7 @@ class _Cutting:
             if turn > 1 and time.perf_counter() > most:
                 break
             rng = None if turn < 2 else root.rng
-            look = HEIGHT_PERIOD if turn % 3 == 1 else 0
-            one = ascend(root.layout, root.rows.cost[:n], rng, smallest=not turn % 2, look=look, until=until)
+            one = ascend(root.layout, root.rows.cost[:n], rng, smallest=not turn % 2, until=until)
             if turn < 2 or one.bound >= MIN_ASCENT_SHARE * self.bound * self.scale:
                 root.add(one.sets)
             yield self._keep(0.0, one)

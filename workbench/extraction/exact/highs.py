@@ -21,7 +21,7 @@ from workbench.extraction.result import Ending, Limit
 if TYPE_CHECKING:
     import highspy
 
-#: Problems with fewer candidates are solved without HiGHS's presolve and heuristics (measured: 2x).
+#: Problems with fewer candidates are small: their solution takes little time, whatever is done before.
 SMALL_SIZE: Final = 500
 #: The incumbent's cost in the solver's units; the solver's absolute tolerances relate to this number.
 SCALED_COST: Final = 1000.0
@@ -130,8 +130,6 @@ def _solver(search: _Search, *, integer: bool) -> highspy.Highs:
     }
     if search.nodes is not None:
         options["mip_max_nodes"] = search.nodes
-    if integer and len(search.best.problem.nodes) < SMALL_SIZE:
-        options |= {"presolve": "off", "mip_heuristic_effort": 0.0, "mip_pool_soft_limit": 100}
     return highs_solver(search.rows, search.until, integer=integer, **options)
 
 

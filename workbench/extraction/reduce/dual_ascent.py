@@ -105,7 +105,6 @@ def ascend(
     rng: random.Random | None = None,
     *,
     smallest: bool = True,
-    look: int = 0,
     until: float = math.inf,
 ) -> Ascent:
     """Return the bound of one dual ascent.
@@ -120,14 +119,13 @@ def ascend(
         rng: If given, heights are multiplied by random factors from 1 to 1 + :data:`NOISE`, so that several
             ascents differ.
         smallest: Whether the root with the smallest set is next; otherwise the lowest one.
-        look: The number of sets between two looks at heights; 0 lets the size of the problem decide.
         until: Deadline of ``time.perf_counter``; what has been charged by then counts.
     """
     state = _State(layout, list(price), rng)
     state.look()
     order = sorted(layout.roots, key=lambda c: (state.height[c], c))
     heap = [(0 if smallest else k, k, c) for k, c in enumerate(order)]
-    look = look or max(LOOK, len(layout.eclass) // 50)
+    look = max(LOOK, len(layout.eclass) // 50)
     amounts: list[float] = []
     sets: list[tuple[int, ...]] = []
     while heap and time.perf_counter() <= until:

@@ -113,24 +113,6 @@ def _without(
     return problem.keep(alive, always=False)
 
 
-def take_free(problem: Problem, known: Knowledge) -> Problem:
-    """Decide e-classes with a candidate that costs nothing and reads nothing: it is always best."""
-    free = {
-        c: problem.nodes[i]
-        for i, c in reversed(list(enumerate(problem.eclass)))
-        if not problem.children[i] and problem.cost[i] == 0.0
-    }
-    if not free:
-        return problem
-    rest = [i for i, c in enumerate(problem.eclass) if c not in free]
-    return problem.at(
-        rest,
-        children=[tuple(d for d in problem.children[i] if d not in free) for i in rest],
-        roots=tuple(r for r in problem.roots if r not in free),
-        fixed=problem.fixed | free,
-    )
-
-
 def pull_up(problem: Problem, known: Knowledge) -> Problem:
     """Merge an e-class with a single candidate into its readers, as it leaves no choice.
 
@@ -353,7 +335,7 @@ def root_needed(problem: Problem, known: Knowledge) -> Problem:
 
 #: The reductions, in the order in which they work best.
 REDUCTIONS: Final[tuple[Reduction, ...]] = (
-    drop_useless, drop_repeated, take_free, pull_up, pull_up_costs,
+    drop_useless, drop_repeated, pull_up, pull_up_costs,
     drop_circular, drop_dominated, drop_replaceable, drop_expensive, drop_unaffordable, root_needed,
 )  # fmt: skip
 #: Those without dual ascents, which are slow in a whole; its parts are reduced once more, with all of them.

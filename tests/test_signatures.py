@@ -17,7 +17,7 @@ OPEN = {
         "an attribute of an ONNX node: its declaration says of which type",
     ),
     "ops/onnx_form.py": (1, "the same"),
-    "optimizer/result.py": (1, "a wing's result: the core imports no more types of wings"),
+    "optimizer/result.py": (2, "a wing's result: the core imports no more types of wings"),
     "graph/graph.py": (1, "an attribute of a node: the operator's declaration says of which type"),
     "ops/typing.py": (3, "an attribute that one reading holds as a tuple and another as an expression"),
     "rules/interpret.py": (18, "values of an algebra: numbers, unknowns, expressions, or tuples of them"),

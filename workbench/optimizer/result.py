@@ -210,9 +210,9 @@ class Optimized(Result):
         """Return the fate of every operator, and the rules behind it."""
         return offered("compare")(self)
 
-    def proof(self, **options: Any) -> Any:
-        """Return the checked proof that the result equals its original; see :mod:`workbench.laws.run_proofs.api`."""
-        return offered("proof")(self, **options)
+    def proof(self, seconds: float | None = None) -> Any:
+        """Return the checked proof that the result equals its original; see :func:`workbench.laws.run_proofs.prove`."""
+        return offered("proof")(self, seconds)
 
     def floors(self, **options: Any) -> Any:
         """Return how far the result is from its limits; see :func:`workbench.studies.devices.floors.floors`."""

@@ -19,6 +19,13 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_report_header():
+    """Say which sample of the long lists runs, and how to run it again."""
+    from tests.sampled import turn
+
+    return f"sample: WORKBENCH_TURN={turn()}"
+
+
 def reason_of(report):
     """Return why a test was skipped; all tests that lack one module have the same reason."""
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

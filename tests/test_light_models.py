@@ -12,7 +12,7 @@ LARGE = {"bvlc_alexnet", "vgg19", "zfnet512"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.sweep if n in LARGE else ()) for n in light_names()]
+    "name", [pytest.param(n, marks=pytest.mark.nightly if n in LARGE else ()) for n in light_names()]
 )
 @pytest.mark.slow
 def test_a_real_model_goes_the_whole_way(name):

@@ -177,7 +177,7 @@ def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
 
 @pytest.mark.notebook
 @pytest.mark.shared
-@pytest.mark.sweep
+@pytest.mark.nightly
 def test_tasos_rules_are_judged_in_the_notebook(shared_data, tmp_path):
     rules = shared_data / "taso" / "graph_subst.pb"
     given = {"rules_file": str(rules), "every": 1}

@@ -172,14 +172,14 @@ def test_environment_script_refuses_an_unknown_level():
     assert "core|notebook|test|docs|dev" in run.stderr
 
 
-def test_the_quick_tests_leave_out_markers_that_exist_and_all_leaves_out_the_sweeps():
+def test_the_quick_tests_leave_out_markers_that_exist_and_all_leaves_out_what_is_nightly():
     script = (ROOT / "bin/test").read_text()
     left_out = re.search(r"options=\(-m '(.+)'\)", script).group(1).removeprefix("not ").split(" and not ")
     markers = {m.partition(":")[0] for m in PROJECT["tool"]["pytest"]["ini_options"]["markers"]}
-    assert left_out == ["slow", "notebook", "torch", "browser", "sweep"]
+    assert left_out == ["slow", "notebook", "torch", "browser", "nightly"]
     assert set(left_out) <= markers
-    assert "--all) options=(-m 'not sweep');" in script
-    assert "--sweeps) options=(-m sweep);" in script
+    assert "--all) options=(-m 'not nightly');" in script
+    assert "--nightly) options=(-m nightly);" in script
 
 
 def test_continuous_integration_ends_with_all_tests():

@@ -76,7 +76,7 @@ ELSEWHERE = {
     "--saved-model",
     "--output",
     "--all",
-    "--sweeps",
+    "--nightly",
     "--new",
     "--depth",
     "--quiet",

@@ -88,7 +88,7 @@ def test_random_models_compute_the_same_after_import_and_export():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "part", [*range(2), *(pytest.param(n, marks=pytest.mark.sweep) for n in range(2, 10))]
+    "part", [*range(2), *(pytest.param(n, marks=pytest.mark.nightly) for n in range(2, 10))]
 )
 def test_many_random_models(part):
     counts = run(range(1000 + 1000 * part, 2000 + 1000 * part))

@@ -115,13 +115,13 @@ def test_a_dozen_generated_models_are_right():
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.nightly
 def test_three_hundred_generated_models_are_right():
     check(range(300), kept=0.75)
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.nightly
 def test_blocks_of_architectures_are_right():
     check(range(LARGER, LARGER + 5 * len(ARCHITECTURES)), kept=0.75)
 
@@ -132,7 +132,7 @@ def test_random_models_of_fixed_shapes_are_right_when_optimised():
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize("part", range(10))
 def test_ten_thousand_models_of_fixed_shapes_are_right_when_optimised(part):
     check(static.files(range(1000 * part, 1000 * part + 1000)), judge=static.judge)

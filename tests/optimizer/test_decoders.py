@@ -105,7 +105,7 @@ print(json.dumps({"peak": peak / 2**20, "passed": [result.certificate.passed, fo
 """
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 @pytest.mark.parametrize("widths", [LLAMA_1B, QWEN_4B], ids=["llama 1b", "qwen 4b"])
 @pytest.mark.parametrize("cost", ["cpu", "analytic"])

@@ -49,8 +49,8 @@ def test_a_module_and_its_file_are_equal_in_both_directions(saved):
     "sides",
     [
         "changed file",
-        pytest.param("file changed", marks=pytest.mark.sweep),
-        pytest.param("module changed", marks=pytest.mark.sweep),
+        pytest.param("file changed", marks=pytest.mark.nightly),
+        pytest.param("module changed", marks=pytest.mark.nightly),
     ],
 )
 def test_the_first_tensor_that_differs_and_its_module_are_named(saved, sides):

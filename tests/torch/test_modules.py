@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from workbench.torch import backend, report  # noqa: E402
 
-pytestmark = [pytest.mark.torch, pytest.mark.sweep]
+pytestmark = [pytest.mark.torch, pytest.mark.nightly]
 
 #: Small models of timm, at the size of image that each takes.
 TIMM = {

@@ -10,7 +10,7 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 
 from torch.nn import functional  # noqa: E402
 
-pytestmark = [pytest.mark.torch, pytest.mark.sweep]
+pytestmark = [pytest.mark.torch, pytest.mark.nightly]
 
 
 def rewritten(side):

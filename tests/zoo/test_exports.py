@@ -22,11 +22,13 @@ LONG = ("sd_vae_decoder", "segformer_b2_512", "unet")
 
 
 def in_full(names):
-    """Pair names and exporters: of the slow ones, those of one exporter and the longest are a sweep."""
+    """Pair names and exporters: of the slow ones, the longest and those of the second exporter are nightly."""
     for name in names:
         slow = [] if name in QUICK else [pytest.mark.slow]
-        yield pytest.param(name, "torchscript", marks=[*slow, *([pytest.mark.sweep] if name in LONG else [])])
-        yield pytest.param(name, "dynamo", marks=[pytest.mark.slow, *([pytest.mark.sweep] if slow else [])])
+        yield pytest.param(
+            name, "torchscript", marks=[*slow, *([pytest.mark.nightly] if name in LONG else [])]
+        )
+        yield pytest.param(name, "dynamo", marks=[pytest.mark.slow, *([pytest.mark.nightly] if slow else [])])
 
 
 def torch_or_skip():

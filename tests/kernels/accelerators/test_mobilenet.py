@@ -100,7 +100,7 @@ def test_every_layer_written_out_is_exact_in_whole_numbers():
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["systolic16", "systolic128"])
 def test_other_units_take_other_numbers_only(model, name):
     done = workbench.optimize(model, accelerator=name, certify=False)
@@ -110,7 +110,7 @@ def test_other_units_take_other_numbers_only(model, name):
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize("network", ["resnet50", "bert"])
 def test_other_networks_leave_nothing_off_the_unit(network):
     done = workbench.optimize(workbench.benchmark(network), accelerator="systolic64", certify=False)

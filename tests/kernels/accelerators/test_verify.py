@@ -29,7 +29,7 @@ def test_convolutions_are_tested_in_exact_arithmetic():
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.nightly
 def test_the_records_are_what_verification_finds():
     records = json.loads((folder() / "verdicts.json").read_text())
     rules = {rule.name: rule for rule in unit_rules(unit("systolic64"))}

@@ -203,7 +203,7 @@ def draws(count, seed):
     return [drawn(random) for _ in range(count)]
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.sweep])])
+@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.nightly])])
 def test_random_convolutions_are_those_of_float64(count):
     build, random = Build(opt=1), np.random.default_rng(count)
     for start in range(0, count, 100):
@@ -261,7 +261,7 @@ int main(void) {
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.nightly
 def test_kernels_touch_no_memory_but_their_own(tmp_path):
     for k, graph in enumerate([*every_layer(), *draws(40, seed=5)]):
         for found in kernels(graph):

@@ -106,7 +106,7 @@ def is_not_proved(variant, rule):
 
 @pytest.mark.slow
 @pytest.mark.skipif(solver() is None, reason="no z3")
-@pytest.mark.parametrize("times", [1, pytest.param(13, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("times", [1, pytest.param(13, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("axis", AXES)
 def test_wrong_numbers_in_the_matrices_are_refuted(axis, times):
     choose = random.Random(f"{axis} {times}")

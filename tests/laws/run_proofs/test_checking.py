@@ -93,7 +93,7 @@ def test_a_changed_number_or_name_is_not_accepted(run):
     mutants_of_text(run, 40, 0)
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 def test_no_changed_number_or_name_is_accepted(run):
     mutants_of_text(run, 10_000, 1)
 

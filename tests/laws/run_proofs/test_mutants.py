@@ -246,7 +246,7 @@ def test_a_mutant_is_not_accepted(make, tmp_path, monkeypatch):
     assert sum(n > 0 for n in drawn.values()) >= 5
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("make", "count"), [(block, 250), (attention, 250), (heads, 250), (squeezenet, 150), (bert, 100)]
 )

@@ -29,7 +29,7 @@ def test_a_published_network_is_proved(name):
     assert not proved(name).tested
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", OTHERS)
 def test_every_published_network_is_proved(name):
     assert not proved(name).tested

@@ -48,7 +48,7 @@ def test_what_is_known_implies_none_of_the_drafts_as_a_whole():
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", sorted(set(FOUND.values())))
 def test_the_laws_of_a_grammar_imply_its_drafts(name):
     grammar = read_grammar(GRAMMARS / f"{name}.yaml")

@@ -74,7 +74,7 @@ def mutants(count):
     return list(found.values())
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 def test_no_mutant_that_is_a_theorem_is_refuted():
     theorems = [r for r in mutants(110) if attempt(r, seconds=1.5).proof is not None]
     assert theorems, "some mutants are true: a condition that types imply, a letter for an equal one"
@@ -83,7 +83,7 @@ def test_no_mutant_that_is_a_theorem_is_refuted():
     assert [v for v in verification.verdicts if v.verdict == "refuted"] == []
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize("file", WRONG, ids=lambda f: f.stem)
 def test_no_wrong_rule_is_a_theorem(file):
     rules = read_rules(file).rules
@@ -93,7 +93,7 @@ def test_no_wrong_rule_is_a_theorem(file):
     assert all(a.why for a in found)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.sweep) for n in range(1, 9))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.nightly) for n in range(1, 9))])
 def test_a_proof_that_is_accepted_for_a_changed_law_is_of_a_right_one(seed):
     choose = random.Random(seed)
     rules = [r for r in rule_set("default") if "cases" in (proof_record(r) or {}) and not r.multi]

@@ -31,7 +31,7 @@ def under(rule, *conditions):
     return found
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 def test_sound_rules_are_theorems_and_wrong_ones_are_not(rules):
     found = [attempt(r, seconds=6) for r in rules]
     assert len(found) == 133

@@ -109,7 +109,7 @@ def test_what_holds_in_a_region_is_guarded():
 
 @pytest.mark.shared
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [40, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("every", [40, pytest.param(1, marks=pytest.mark.nightly)])
 def test_tensats_rules_made_sound(shared_data, every):
     published = tensat_rules(shared_data / "tensat")
     assert len(published) == 139

@@ -55,7 +55,7 @@ def test_the_table_is_the_record():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "every"),
-    [("ac.rules", 4), *(pytest.param(f, 1, marks=pytest.mark.sweep) for f in ("ac.rules", "fusion.rules"))],
+    [("ac.rules", 4), *(pytest.param(f, 1, marks=pytest.mark.nightly) for f in ("ac.rules", "fusion.rules"))],
 )
 def test_the_library_is_judged_again(file, every):
     rules = [r for r in LIBRARY if r.file == file][::every]

@@ -100,7 +100,7 @@ def test_verdicts_on_mutants():
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_verdicts_on_many_mutants(seed):
     verdicts = judged(mutants(list(rule_set("default")), 40, random.Random(seed)))

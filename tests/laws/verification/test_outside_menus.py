@@ -33,7 +33,7 @@ def test_a_short_search_refutes(rule):
 
 
 @pytest.mark.slow
-@pytest.mark.sweep
+@pytest.mark.nightly
 def test_none_is_proved_or_tested():
     verification = Verification(list(RULES), effort=Effort(chain=0, seconds=1200.0))
     verification.run()

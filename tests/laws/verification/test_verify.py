@@ -229,7 +229,7 @@ def test_some_of_tasos_rules(shared_data):
     assert found[127].evidence["region"]["condition"] == "g0 = 1"
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.shared
 def test_tasos_rules(shared_data):
@@ -253,7 +253,7 @@ def test_tasos_rules(shared_data):
 @pytest.mark.parametrize(
     ("file", "refuted"),
     [
-        pytest.param("converted.txt", [91, 92, 93, 98, 115, 116, 117, 118, 119], marks=pytest.mark.sweep),
+        pytest.param("converted.txt", [91, 92, 93, 98, 115, 116, 117, 118, 119], marks=pytest.mark.nightly),
         ("converted_multi.txt", [12, 13]),
     ],
 )
@@ -265,7 +265,7 @@ def test_tensats_rules(shared_data, file, refuted):
     assert verification.by_axioms == verification.counts["tested"]
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.shared
 @pytest.mark.slow
 def test_tensats_equations(shared_data):

@@ -63,6 +63,15 @@ def operators_of_their_own():
         forget(name)
 
 
+@pytest.fixture
+def jobs_here():
+    """Do the jobs of studies in this process."""
+    from tests.studies.experiments.studies import without_processes
+
+    with without_processes():
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_data():
     """Return the folder of TASO's and Tensat's data, or skip."""

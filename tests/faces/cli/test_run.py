@@ -19,7 +19,7 @@ def reported(monkeypatch):
     return asked
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_a_study_is_run_once_and_then_there_is_nothing_to_do(run, tmp_path):
     study = write_study(tmp_path, methods="tree, exact")
     code, out, err = run("run", study, "--results", tmp_path / "results")
@@ -38,6 +38,7 @@ def test_a_study_is_run_once_and_then_there_is_nothing_to_do(run, tmp_path):
     assert "2 of 2 runs done now" in out
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_dry_run_lists_the_runs_and_does_none(run, tmp_path):
     study, results = write_study(tmp_path), tmp_path / "results"
     assert run("run", study, "--results", results, "--only", "graphs/cycle:dag", "-q")[0] == 0
@@ -80,7 +81,7 @@ def test_results_that_cannot_be_written_are_3_before_any_work(run, tmp_path):
     assert err.startswith("workbench: cannot write: ")
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_an_interrupted_study_keeps_finished_runs(run, tmp_path, monkeypatch):
     from workbench.studies.experiments import plan
 
@@ -92,19 +93,19 @@ def test_an_interrupted_study_keeps_finished_runs(run, tmp_path, monkeypatch):
         kept.append(record["name"])
         save(folder, record, trace)
 
-    monkeypatch.setattr(plan, "save_record", interrupted)
     study, results = write_study(tmp_path), tmp_path / "results"
-    code, _, err = run("run", study, "--results", results)
+    with monkeypatch.context() as patch:
+        patch.setattr(plan, "save_record", interrupted)
+        code, _, err = run("run", study, "--results", results)
     assert code == 130
     assert "interrupted: 2 runs are kept, 4 are left; run the command again to continue" in err
     assert "- graphs/shared: tree, dag, exact" in (results / "tiny" / "table.md").read_text()
-    monkeypatch.undo()
     code, out, _ = run("run", study, "--results", results, "-q")
     assert code == 0
     assert "4 of 6 runs done now" in out
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_reports_are_rendered_of_what_was_done_now(run, reported, tmp_path):
     study, results = write_study(tmp_path, methods="tree"), tmp_path / "results"
     assert run("run", study, "--results", results, "--only", "graphs/cycle:*", "-q")[0] == 0
@@ -120,6 +121,7 @@ def test_reports_are_rendered_of_what_was_done_now(run, reported, tmp_path):
     assert reported == []
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_report_that_fails_costs_no_run(run, monkeypatch, tmp_path):
     def fail(folder):
         raise reports.ReportError("the kernel died")
@@ -133,7 +135,7 @@ def test_a_report_that_fails_costs_no_run(run, monkeypatch, tmp_path):
     assert len(list(results.rglob("run.json"))) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_an_interrupt_while_reports_are_made_keeps_the_runs(run, monkeypatch, tmp_path):
     def interrupt(folder):
         raise KeyboardInterrupt
@@ -146,7 +148,7 @@ def test_an_interrupt_while_reports_are_made_keeps_the_runs(run, monkeypatch, tm
     assert (results / "tiny" / "table.md").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_a_study_of_optimisations_is_run_and_its_skipped_runs_are_said(run, tmp_path, monkeypatch):
     monkeypatch.delenv("ELSEWHERE", raising=False)
     release = "  taso: {by: search, mode: taso-release, rules: '${ELSEWHERE}/graph_subst.pb'}\n"
@@ -163,6 +165,7 @@ def test_a_study_of_optimisations_is_run_and_its_skipped_runs_are_said(run, tmp_
     assert out.startswith("nothing to do: 1 runs are done, 1 are skipped because a file is missing")
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_the_command_that_is_kept_names_no_folder_of_this_machine(run, tmp_path):
     from workbench.studies.experiments.store import load_record
 
@@ -197,7 +200,7 @@ def test_a_sweep_that_is_killed_continues_where_it_was(tmp_path):
 
 @pytest.mark.dask
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_a_scheduler_that_is_not_there_is_2_before_any_work(run, tmp_path, monkeypatch):
     pytest.importorskip("distributed", reason="distributed is not installed (the extra dask)")
     monkeypatch.setattr("workbench.studies.experiments.pool.PATIENCE", 1.0)

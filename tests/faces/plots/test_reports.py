@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.studies.experiments.studies import without_processes
 from workbench.faces.plots import reports
 from workbench.faces.plots.reports import (
     ReportError,
@@ -34,7 +35,8 @@ def plan(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     (folder / "small.yaml").write_text(STUDY)
     plan = make_plan(read_study(folder / "small.yaml"), folder, folder / "results" / "small")
-    assert len(list(sweep(plan, plan.runs))) == 2
+    with without_processes():
+        assert len(list(sweep(plan, plan.runs))) == 2
     write_tables(plan)
     return plan
 

@@ -1,6 +1,14 @@
-"""A study of two tiny e-graphs, for tests."""
+"""A study of two tiny e-graphs, and jobs without processes, for tests."""
 
+import contextlib
 import json
+import pickle
+import time
+
+import pytest
+
+from workbench.studies.experiments import extraction, pool
+from workbench.studies.experiments.process import Outcome
 
 #: By name: (e-class, children by e-node, cost); the root is e-class "r".
 SHARED = {
@@ -64,3 +72,24 @@ def figures(record):
     row = {key: value for key, value in record["row"].items() if key not in CLOCK}
     result = {key: value for key, value in record["result"].items() if key != "certificate"}
     return record["name"], row, record["stop_reason"], result
+
+
+def done_here(jobs, at_once=1):
+    """Do jobs in this process, in place of `run_jobs`; what travels is pickled as it is there."""
+    for job in jobs:
+        began = time.perf_counter()
+        try:
+            function, argument = pickle.loads(pickle.dumps((job.function, job.argument)))
+            status, value, note = "done", pickle.loads(pickle.dumps(function(argument))), ""
+        except Exception as error:
+            status, value, note = "failed", None, f"{type(error).__name__}: {error}"
+        yield job, Outcome(status, value, note, time.perf_counter() - began)
+
+
+@contextlib.contextmanager
+def without_processes():
+    """Let studies do their jobs in this process: the start of a Python takes longer than most jobs of tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (extraction, pool):
+            patch.setattr(module, "run_jobs", done_here)
+        yield

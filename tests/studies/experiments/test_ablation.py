@@ -5,13 +5,14 @@ import json
 import pandas as pd
 import pytest
 
+from tests.studies.experiments.studies import without_processes
 from workbench.studies.experiments.ablation import AblationStudy
 from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.tables import write_tables
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("jobs_here")]
 
 STUDY = """
 kind: ablation
@@ -26,7 +27,8 @@ def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ablation")
     (folder / "small.yaml").write_text(STUDY)
     plan = make_plan(read_study(folder / "small.yaml"), folder, folder / "results" / "small")
-    records = list(sweep(plan, plan.runs))
+    with without_processes():
+        records = list(sweep(plan, plan.runs))
     write_tables(plan)
     return plan, records
 

@@ -39,7 +39,7 @@ def die(argument):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_every_run_has_a_record_with_figures_and_provenance(plan_of):
     plan = plan_of()
     assert [run.name for run in plan.runs] == NAMES
@@ -63,7 +63,7 @@ def test_every_run_has_a_record_with_figures_and_provenance(plan_of):
         assert str(plan.folder.parent.parent) not in str(record)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_a_sweep_continues_where_it_was_given_up(plan_of):
     plan = plan_of()
     first = sweep(plan, plan.runs)
@@ -102,10 +102,11 @@ def test_repeats_take_the_next_seed_and_have_rows_of_their_own(plan_of):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("end", "status", "note"), [(hang, "killed", "not finished"), (die, "crashed", "SIGKILL")]
+    ("end", "seconds", "status", "note"),
+    [(hang, 0.5, "killed", "not finished"), (die, 60, "crashed", "SIGKILL")],
 )
-def test_a_run_that_hangs_or_dies_is_a_row_that_says_so(plan_of, monkeypatch, end, status, note):
-    plan = plan_of(methods="tree", more="seconds_for: {tree: 0.5}\ngrace: 0.5\n")
+def test_a_run_that_hangs_or_dies_is_a_row_that_says_so(plan_of, monkeypatch, end, seconds, status, note):
+    plan = plan_of(methods="tree", more=f"seconds_for: {{tree: {seconds}}}\ngrace: 0.5\n")
     monkeypatch.setattr(extraction_study, "extract_one", end)
     records = list(sweep(plan, plan.runs))
     assert [r["failed"] for r in records] == [True, True]
@@ -117,7 +118,7 @@ def test_a_run_that_hangs_or_dies_is_a_row_that_says_so(plan_of, monkeypatch, en
     assert f"† {status}" in (plan.folder / "table.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_an_egraph_that_cannot_be_read_fails_all_its_runs_and_no_other(plan_of, tmp_path):
     plan = plan_of(methods="tree, dag")
     (tmp_path / "graphs" / "cycle.json").write_text("{}")
@@ -142,7 +143,7 @@ def test_files_that_are_not_there_are_skipped_and_said(tmp_path, monkeypatch):
     assert "ELSEWHERE is not set" in (tmp_path / "results" / "table.md").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_records_of_files_that_are_not_here_stay_in_the_table(tmp_path, monkeypatch):
     study = write_study(tmp_path)
     study.write_text(study.read_text().replace("graphs/*.json", '"${ELSEWHERE}/*.json"'))
@@ -181,6 +182,7 @@ def test_a_pattern_fits_run_instance_or_method(plan_of):
         plan.only("exakt")
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_network_is_grown_by_our_rules(tmp_path):
     file = tmp_path / "grown.yaml"
     file.write_text(
@@ -194,6 +196,7 @@ def test_a_network_is_grown_by_our_rules(tmp_path):
     assert record["row"]["cost"] < record["e_graph"]["original_cost"]
 
 
+@pytest.mark.usefixtures("jobs_here")
 def test_a_network_may_be_a_model_file(tmp_path):
     workbench.save_onnx(workbench.benchmark("squeezenet"), tmp_path / "mine.onnx")
     file = tmp_path / "grown.yaml"
@@ -208,7 +211,7 @@ def test_a_network_may_be_a_model_file(tmp_path):
     assert record["config"]["instance"]["network"]["file"] == "mine.onnx"
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 @pytest.mark.parametrize("method", ["tensat", "tensat-integer", "tensat-filtered"])
 def test_tensats_programs_run_by_themselves(plan_of, method):
     plan = plan_of(methods=method)
@@ -268,7 +271,7 @@ def test_published_figures_stand_below_ours_and_are_marked(plan_of, tmp_path):
     assert frame["e_nodes"].tolist() == [3] * 6
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_tables_are_the_same_when_written_again_and_name_what_is_missing(plan_of):
     plan = plan_of()
     list(sweep(plan, plan.only("graphs/cycle:*")))
@@ -316,6 +319,7 @@ def test_the_projects_table_is_what_its_records_make(monkeypatch):
 
 
 @pytest.mark.shared
+@pytest.mark.usefixtures("jobs_here")
 def test_the_study_of_the_project_finds_the_shared_e_graphs(shared_data, monkeypatch, tmp_path):
     monkeypatch.setenv("WORKBENCH_SHARED", str(shared_data.parent))
     file = ROOT / "experiments" / "extraction.yaml"

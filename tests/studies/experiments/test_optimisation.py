@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from tests.faces.cli.models import two_matmuls
-from tests.studies.experiments.studies import METHODS, figures, write_optimisation
+from tests.studies.experiments.studies import METHODS, figures, without_processes, write_optimisation
 from workbench.results import load
 from workbench.run.trace import Trace
 from workbench.studies.experiments import optimisation as optimisation_study
@@ -38,7 +38,8 @@ def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("done")
     study = write_optimisation(folder, networks="squeezenet", more="certify: true\n")
     plan = make_plan(read_study(study), folder, folder / "results" / "small")
-    return plan, list(sweep(plan, plan.runs, command="workbench run small.yaml"))
+    with without_processes():
+        return plan, list(sweep(plan, plan.runs, command="workbench run small.yaml"))
 
 
 def hang(order):
@@ -91,7 +92,7 @@ def test_the_trace_is_next_to_the_record(done):
         assert len(trace) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_limits_that_had_a_part_are_named(plan_of):
     plan = plan_of(methods="  small: {by: saturation, e_nodes: 60}\n")
     (record,) = sweep(plan, plan.runs)
@@ -99,7 +100,7 @@ def test_limits_that_had_a_part_are_named(plan_of):
     assert record["limits_hit"] == ["e-node limit"]
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_the_same_settings_give_the_same_figures_and_others_another_run(done, plan_of):
     _, records = done
     plan = plan_of(networks="squeezenet", more="certify: true\n")
@@ -144,7 +145,7 @@ def test_runs_whose_files_are_not_here_are_skipped_and_said(plan_of, monkeypatch
     assert plan_of(methods=rules).skipped == ("taso: ${ELSEWHERE}/graph_subst.pb: no such file",)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_records_of_runs_whose_files_are_not_here_stay_in_the_table(plan_of, monkeypatch, tmp_path):
     library = tmp_path / "elsewhere"
     library.mkdir()
@@ -232,7 +233,7 @@ def test_tables_hold_the_seconds_of_whole_calls(done):
     assert "published" not in section, "papers report no whole calls"
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_a_network_may_be_a_model_file(tmp_path):
     onnx.save(two_matmuls(batch="rows"), tmp_path / "mine.onnx")
     study = write_optimisation(tmp_path, networks="mine.onnx")

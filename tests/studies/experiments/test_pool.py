@@ -152,12 +152,12 @@ def test_shards_of_terms_are_evaluated_on_the_workers_with_the_same_result(clust
 
 @pytest.mark.slow
 def test_a_sweep_on_the_cluster_has_the_figures_of_one_here(cluster, tmp_path):
-    file = write_optimisation(tmp_path, networks="vgg19, resnet50")
+    file = write_optimisation(tmp_path)
     here = make_plan(read_study(file), tmp_path, tmp_path / "here")
     there = make_plan(read_study(file), tmp_path, tmp_path / "there")
     list(sweep(here, here.runs))
     with cluster_pool(cluster) as pool:
-        assert len(list(sweep(there, there.runs, pool=pool))) == 4
+        assert len(list(sweep(there, there.runs, pool=pool))) == 2
         assert list(sweep(there, there.runs, pool=pool)) == []
     assert list(map(figures, there.records())) == list(map(figures, here.records()))
     assert there.missing() == []
@@ -175,14 +175,13 @@ def test_e_graphs_are_made_here_and_extracted_there(cluster, tmp_path):
 def test_the_command_runs_a_study_on_the_cluster(cluster, tmp_path):
     study = write_optimisation(tmp_path)
     command = [sys.executable, "-m", "workbench.faces.cli", "run", study, "--results", tmp_path / "results"]
-    for expected in ("2 of 2 runs done now", "nothing to do: 2 runs are done"):
-        found = subprocess.run(
-            [*command, "--scheduler", cluster],
-            capture_output=True, text=True, check=False, cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-        assert found.returncode == 0, found.stderr
-        assert expected in found.stdout
+    found = subprocess.run(
+        [*command, "--scheduler", cluster],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert "2 of 2 runs done now" in found.stdout
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from tests.studies.experiments.studies import without_processes
 from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.registry import make_plan, outcome_line, read_study
@@ -26,7 +27,8 @@ def done(tmp_path_factory):
     (folder / "two.rules").write_text("swap: add(x, y) => add(y, x)\nwrong: add(x, y) => relu(x)\n")
     (folder / "study.yaml").write_text(STUDY)
     plan = make_plan(read_study(folder / "study.yaml"), folder, folder / "results" / "study")
-    records = list(sweep(plan, plan.runs))
+    with without_processes():
+        records = list(sweep(plan, plan.runs))
     write_tables(plan)
     return plan, records
 

@@ -5,6 +5,7 @@ import re
 import pandas as pd
 import pytest
 
+from tests.studies.experiments.studies import without_processes
 from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.registry import make_plan, read_study
@@ -27,7 +28,8 @@ def done(tmp_path_factory):
     (folder / "three.rules").write_text(RULES)
     (folder / "small.yaml").write_text("kind: verification\nrules: [three.rules, grouping]\n")
     plan = make_plan(read_study(folder / "small.yaml"), folder, folder / "results" / "small")
-    records = list(sweep(plan, plan.runs))
+    with without_processes():
+        records = list(sweep(plan, plan.runs))
     write_tables(plan)
     return plan, records
 

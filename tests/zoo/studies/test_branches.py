@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.studies.experiments.studies import without_processes
 from workbench.faces.plots.reports import RunReport, StudyReport
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.registry import make_plan, read_study
@@ -36,7 +37,8 @@ def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("branches")
     (folder / "small.yaml").write_text(STUDY)
     plan = make_plan(read_study(folder / "small.yaml"), folder, folder / "results" / "small")
-    records = list(sweep(plan, plan.runs))
+    with without_processes():
+        records = list(sweep(plan, plan.runs))
     write_tables(plan)
     return plan, records
 
@@ -192,6 +194,7 @@ def test_what_was_chosen_by_measuring_is_in_the_table(done):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("jobs_here")
 def test_an_interrupted_study_continues_where_it_was(tmp_path):
     (tmp_path / "small.yaml").write_text(STUDY.replace("[1, 2]", "[1]"))
     plan = make_plan(read_study(tmp_path / "small.yaml"), tmp_path, tmp_path / "results")

@@ -1,4 +1,4 @@
-"""Samples of long lists of cases for every run, which rotate with the commit; the nightly run takes all."""
+"""Samples of long lists of cases: each commit runs other ones, and the nightly run those that remain."""
 
 import os
 import subprocess
@@ -11,28 +11,39 @@ import pytest
 
 @cache
 def turn():
-    """Return the number that chooses samples: WORKBENCH_TURN, or else the hash of the commit."""
+    """Return the number that chooses samples: WORKBENCH_TURN, or else the commit; 0 if there is neither."""
     if given := os.environ.get("WORKBENCH_TURN"):
         return int(given)
     asked = ["git", "rev-parse", "--short=8", "HEAD"]
-    commit = subprocess.run(
-        asked, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-    ).stdout
-    return int(commit or "0", 16)
+    try:
+        commit = subprocess.run(asked, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return 0
+    return int(commit.stdout, 16)
+
+
+def marks_of(number, every):
+    """Return the marks of a case: none if its turn has come, as it does at one commit in so many."""
+    return [] if (number + turn()) % every == 0 else [pytest.mark.nightly]
+
+
+def in_turn(cases, every, marks=()):
+    """Return cases as parameters; one in so many has its turn, the others carry the marker nightly."""
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)), marks=[*marks, *marks_of(number, every)]
+        )
+        for number, case in enumerate(cases)
+    ]
 
 
 def sampled(cases, every):
-    """Yield cases with names as parameters; those outside the sample, chosen by name, carry the marker nightly."""
+    """Yield cases with names as parameters, in turn; which ones go together depends on their names alone."""
     for case in cases:
-        yield pytest.param(case, marks=marks_of(case.name, every), id=case.name)
-
-
-def marks_of(name, every):
-    """Return the marks of a case of which one in so many, by name and commit, runs each time."""
-    return [] if (crc32(name.encode()) + turn()) % every == 0 else [pytest.mark.nightly]
+        yield pytest.param(case, marks=marks_of(crc32(case.name.encode()), every), id=case.name)
 
 
 def rotating(total, count):
-    """Return so many of the numbers below a total: other ones for each commit, all in turn."""
+    """Return so many neighbours among the numbers below a total; the commit says where they begin."""
     first = turn() * count % total
     return [(first + n) % total for n in range(count)]

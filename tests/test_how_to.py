@@ -17,6 +17,7 @@ import pytest
 from typer.main import get_command
 
 from tests.ops.operators import forget
+from tests.sampled import marks_of
 from workbench.faces import cli
 from workbench.kernels.codegen.compiler import has_compiler
 from workbench.ops import Trait, with_trait
@@ -28,8 +29,7 @@ SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 #: Pages whose commands of `workbench` run, because the page makes the files that they read.
 TRIED = {"certify", "composites", "device", "proof", "report", "study"}
-#: Pages that take more than two seconds of processor time, and pages that need a package.
-SLOW = {"composites", "study"}
+#: Pages that need a package.
 NEEDS = {"torch-tensorflow": ("torch", "onnxscript"), "torch-compile": ("torch",)}
 #: Pages that need a C compiler.
 COMPILED = {"c-target"}
@@ -60,10 +60,8 @@ def run_commands(code):
                 cli.app(words, prog_name="workbench")
 
 
-def marked(page):
-    marks = [pytest.mark.slow] * (page.stem in SLOW) + [pytest.mark.torch] * (
-        "torch" in NEEDS.get(page.stem, ())
-    )
+def marked(number, page):
+    marks = marks_of(number, 3) + [pytest.mark.torch] * ("torch" in NEEDS.get(page.stem, ()))
     return pytest.param(page, marks=marks, id=page.stem)
 
 
@@ -83,7 +81,7 @@ def test_there_are_guides():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", map(marked, PAGES))
+@pytest.mark.parametrize("page", [marked(n, page) for n, page in enumerate(PAGES)])
 def test_a_guide_runs_as_shown(page):
     if page.stem in COMPILED and not has_compiler():
         pytest.skip("no C compiler on the path")

@@ -5,16 +5,21 @@ import onnx
 import pytest
 
 import workbench
+from tests.sampled import in_turn
 from workbench.frontends import run_model, to_onnx
 from workbench.studies.benchmarks.light import light_model, light_names
 
-LARGE = {"bvlc_alexnet", "vgg19", "zfnet512"}
+LARGE = {"bvlc_alexnet", "densenet121", "vgg19", "zfnet512"}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.nightly if n in LARGE else ()) for n in light_names()]
-)
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [
+        *in_turn([n for n in light_names() if n not in LARGE], 2),
+        *(pytest.param(n, marks=pytest.mark.nightly) for n in sorted(LARGE)),
+    ],
+)
 def test_a_real_model_goes_the_whole_way(name):
     model = light_model(name)
     result = workbench.optimize(model, seconds=600)

@@ -10,6 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tests.sampled import in_turn
+
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 WIDTH, BLOCKS = 2048, 16
@@ -74,7 +76,7 @@ def told(source, target, what):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("external", [False, True], ids=["one file", "external data"])
+@pytest.mark.parametrize("external", in_turn([False, True], 2), ids=["one file", "external data"])
 @pytest.mark.slow
 def test_weights_that_are_passed_on_are_not_in_memory(tmp_path, external):
     write(tmp_path / "m.onnx", external=external)
@@ -87,7 +89,7 @@ def test_weights_that_are_passed_on_are_not_in_memory(tmp_path, external):
     assert {t.name: t.raw_data for t in written.graph.initializer} == expected
 
 
-@pytest.mark.parametrize("what", ["optimise", "default"])
+@pytest.mark.parametrize("what", in_turn(["optimise", "default"], 2))
 @pytest.mark.slow
 def test_a_large_model_is_optimised_in_twice_the_memory_of_its_weights(tmp_path, monkeypatch, what):
     monkeypatch.setenv("WORKBENCH_CACHE", str(tmp_path / "cache"))  # operators are measured anew

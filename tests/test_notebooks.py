@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampled import in_turn
+
 ROOT = Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 #: Values that the tests give instead of the parameters' defaults, so that a notebook runs in seconds.
@@ -15,7 +17,7 @@ SMALL = {
     "01-optimise-a-model": {"timing_seconds": 0.1},
     "02-watch-saturation": {"e_nodes": 3000, "iterations": 6, "compared": "0 1"},
     "03-extraction": {"seconds": 20.0},
-    "04-verify-rules": {"rules_file": str(ROOT / "rules" / "convolution.rules")},
+    "04-verify-rules": {"rules_file": str(ROOT / "rules" / "convolution.rules"), "every": 6},
     "05-compare-graphs": {"network": "bert"},
     "06-headline": {},
     "07-branches": {"families": "repvgg low_rank"},
@@ -165,7 +167,7 @@ def test_the_index_says_of_every_notebook_what_one_learns_and_how_long_it_takes(
 
 
 @pytest.mark.notebook
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", in_turn(NOTEBOOKS, 3), ids=lambda p: p.stem)
 def test_a_notebook_runs_from_top_to_bottom(path, tmp_path):
     if path.stem == "06-headline" and not (ROOT / "results" / "headline").is_dir():
         pytest.skip("results/headline is not stored (workbench run experiments/headline.yaml)")

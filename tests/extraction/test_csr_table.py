@@ -10,6 +10,7 @@ import pytest
 
 from tests.extraction.egraphs import egraph_of, random_egraph, solvable_egraph
 from tests.extraction.problems import chain, tangle, wide
+from tests.sampled import in_turn
 from workbench.extraction import problem as core
 from workbench.extraction.csr_table import Table, least, ranges
 from workbench.extraction.problem import Terms, is_acyclic, tree_costs
@@ -42,7 +43,7 @@ def check(egraph, costs):
         assert is_acyclic(egraph, core.below(egraph, picked))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", in_turn(range(60), 4))
 def test_least_costs_are_those_of_the_heap_and_acyclic(seed):
     check(*random_egraph(seed))
 
@@ -123,7 +124,7 @@ def test_ranges():
     assert begin.tolist() == [0, 3, 5, 5]
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", in_turn(range(80), 4))
 def test_what_no_better_selection_can_afford_is_left_out(seed, monkeypatch):
     """Free e-nodes, cycles and several roots included, all selections of that cost remain."""
     egraph, costs, least = solvable_egraph(seed)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.extraction.egraphs import brute_force, egraph_of, random_egraph, selection_cost
 from tests.extraction.problems import cost_of, problem_of, tangle
+from tests.sampled import in_turn
 from workbench.egraph import load_json
 from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract, methods
 from workbench.extraction.exact.solve import solve
@@ -58,9 +59,9 @@ def test_what_pays_when_it_is_shared():
     assert exact.scope == "e-graph"
 
 
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", in_turn(range(20), 5))
 def test_against_brute_force(block):
-    """Cycles, ties, free e-nodes, several roots, what is not reached: the optimum, thousands of times."""
+    """Cycles, ties, free e-nodes, several roots, what is not reached: the optimum, hundreds of times."""
     for seed in range(block * 150, block * 150 + 150):
         egraph, costs = random_egraph(seed)
         best = brute_force(egraph, costs)
@@ -107,7 +108,7 @@ OPTIMA = {
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", OPTIMA)
+@pytest.mark.parametrize("name", in_turn(OPTIMA, 3))
 @pytest.mark.slow
 def test_tensats_e_graphs_are_solved_to_proven_optimality(shared_data, name):
     egraph, costs = load_json(shared_data / "extraction-gym" / f"{name}.json")

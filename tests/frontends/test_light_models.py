@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from tests.sampled import in_turn
 from workbench.frontends import import_onnx, opaque_runner, run_model, to_onnx
 from workbench.graph import evaluate
 from workbench.studies.benchmarks.light import light_model, light_names, light_path
@@ -32,7 +33,7 @@ def test_there_are_nine():
     assert len(light_names()) == 9
 
 
-@pytest.mark.parametrize("name", light_names())
+@pytest.mark.parametrize("name", in_turn(light_names(), 3))
 @pytest.mark.slow
 def test_the_stored_expected_output_is_computed(name):
     path = light_path(name)
@@ -50,7 +51,7 @@ def test_the_stored_expected_output_is_computed(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in light_names() if n not in LARGE])
+@pytest.mark.parametrize("name", in_turn([n for n in light_names() if n not in LARGE], 3))
 def test_with_random_weights_the_values_are_those_of_the_original(name):
     original = light_model(name)
     imported = import_onnx(original)

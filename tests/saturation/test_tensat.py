@@ -5,6 +5,7 @@ from itertools import combinations
 
 import pytest
 
+from tests.sampled import in_turn
 from workbench.laws.foreign.tensat_file import tensat_rules
 from workbench.run.trace import StopReason
 from workbench.saturation import Limits, Saturation
@@ -82,7 +83,9 @@ GROWN = {
 
 @pytest.mark.shared
 @pytest.mark.slow
-@pytest.mark.parametrize(("k_multi", "name"), [(k, name) for k, names in GROWN.items() for name in names])
+@pytest.mark.parametrize(
+    ("k_multi", "name"), in_turn([(k, name) for k, names in GROWN.items() for name in names], 2)
+)
 def test_the_sizes_that_a_second_implementation_found(shared_data, k_multi, name):
     assert tensats(saturated(name, shared_data, k_multi))[:2] == GROWN[k_multi][name]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import workbench
+from tests.sampled import in_turn
 from workbench.certification.inputs import random_inputs
 from workbench.frontends import import_onnx, to_onnx
 from workbench.graph import GraphBuilder, evaluate
@@ -136,35 +137,38 @@ def test_as_small_as_by_hand(family, parameters):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "parameters"),
-    [
-        ("repvgg", {"kernel": 5}),
-        ("repvgg", {"kernel": 2}),
-        ("repvgg", {"stride": 2}),
-        ("repvgg", {"stride": 2, "size": 8}),
-        ("repvgg", {"stride": 3}),
-        ("repvgg", {"groups": 2}),
-        ("repvgg", {"groups": 4, "bias": True}),
-        ("repvgg", {"dilation": 2}),
-        ("repvgg", {"order": "right"}),
-        ("repvgg", {"order": "reversed", "bias": True}),
-        ("acnet", {"kernel": 5, "order": "right"}),
-        ("acnet", {"stride": 2, "groups": 2}),
-        ("acnet", {"square": False}),
-        ("acnet", {"bias": True, "order": "reversed"}),
-        ("dbb", {"border": "plain"}),
-        ("dbb", {"stride": 2}),
-        ("dbb", {"kernel": 5, "order": "pairs"}),
-        ("dbb", {"groups": 2}),
-        ("dbb", {"groups": 4, "stride": 2, "border": "plain"}),
-        ("dbb", {"groups": 8}),
-        ("mobileone", {"branches": 1}),
-        ("mobileone", {"branches": 3, "order": "pairs"}),
-        ("mobileone", {"stride": 2, "order": "right"}),
-        ("mobileone", {"kernel": 5}),
-        ("lora", {"together": True, "bias": False}),
-        ("lora", {"together": True, "dropout": False, "batch": 2}),
-        ("lora", {"together": True, "factor": 1.0}),
-    ],
+    in_turn(
+        [
+            ("repvgg", {"kernel": 5}),
+            ("repvgg", {"kernel": 2}),
+            ("repvgg", {"stride": 2}),
+            ("repvgg", {"stride": 2, "size": 8}),
+            ("repvgg", {"stride": 3}),
+            ("repvgg", {"groups": 2}),
+            ("repvgg", {"groups": 4, "bias": True}),
+            ("repvgg", {"dilation": 2}),
+            ("repvgg", {"order": "right"}),
+            ("repvgg", {"order": "reversed", "bias": True}),
+            ("acnet", {"kernel": 5, "order": "right"}),
+            ("acnet", {"stride": 2, "groups": 2}),
+            ("acnet", {"square": False}),
+            ("acnet", {"bias": True, "order": "reversed"}),
+            ("dbb", {"border": "plain"}),
+            ("dbb", {"stride": 2}),
+            ("dbb", {"kernel": 5, "order": "pairs"}),
+            ("dbb", {"groups": 2}),
+            ("dbb", {"groups": 4, "stride": 2, "border": "plain"}),
+            ("dbb", {"groups": 8}),
+            ("mobileone", {"branches": 1}),
+            ("mobileone", {"branches": 3, "order": "pairs"}),
+            ("mobileone", {"stride": 2, "order": "right"}),
+            ("mobileone", {"kernel": 5}),
+            ("lora", {"together": True, "bias": False}),
+            ("lora", {"together": True, "dropout": False, "batch": 2}),
+            ("lora", {"together": True, "factor": 1.0}),
+        ],
+        3,
+    ),
 )
 def test_unseen_variants_are_as_small_as_by_hand(family, parameters):
     assert_as_small(family, *merged(family, blocks=1, **parameters))
@@ -294,7 +298,7 @@ def test_e_nodes_grow_with_the_blocks():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["repvgg", "acnet", "dbb", "mobileone"])
+@pytest.mark.parametrize("family", in_turn(["repvgg", "acnet", "dbb", "mobileone"], 4))
 def test_thirty_blocks(family):
     ours, by_hand = merged(family, blocks=30)
     assert ours == by_hand

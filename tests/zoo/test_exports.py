@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import zoo.exports as exports
+from tests.sampled import in_turn
 from workbench.studies.benchmarks.light import light_names
 from workbench.support.messages import UnknownName
 from zoo.exports import Input, architecture, architectures, each
@@ -22,13 +23,13 @@ LONG = ("sd_vae_decoder", "segformer_b2_512", "unet")
 
 
 def in_full(names):
-    """Pair names and exporters: of the slow ones, the longest and those of the second exporter are nightly."""
-    for name in names:
-        slow = [] if name in QUICK else [pytest.mark.slow]
-        yield pytest.param(
-            name, "torchscript", marks=[*slow, *([pytest.mark.nightly] if name in LONG else [])]
-        )
-        yield pytest.param(name, "dynamo", marks=[pytest.mark.slow, *([pytest.mark.nightly] if slow else [])])
+    """Pair names and exporters: of the slow ones a quarter runs, none of the longest or of the second exporter."""
+    slow = [n for n in names if n not in QUICK and n not in LONG]
+    yield from ((name, "torchscript") for name in QUICK)
+    yield from in_turn([(name, "torchscript") for name in slow], 4, [pytest.mark.slow])
+    yield from (pytest.param(name, "dynamo", marks=pytest.mark.slow) for name in QUICK)
+    nightly = [*((name, "torchscript") for name in LONG), *((name, "dynamo") for name in [*slow, *LONG])]
+    yield from (pytest.param(*pair, marks=[pytest.mark.slow, pytest.mark.nightly]) for pair in nightly)
 
 
 def torch_or_skip():

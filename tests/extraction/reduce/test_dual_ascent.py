@@ -8,6 +8,7 @@ import pytest
 
 from tests.extraction.egraphs import brute_force, random_egraph, solvable_egraph
 from tests.extraction.problems import problem_of
+from tests.sampled import in_turn
 from workbench.extraction.reduce.dominators import lower_bound, must_sets
 from workbench.extraction.reduce.dual_ascent import Layout, affordable, ascend, climb, highest_bound
 
@@ -27,7 +28,7 @@ def selections(problem):
             yield needed
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", in_turn(range(150), 4))
 def test_a_bound_is_below_every_selection_and_every_set_is_met(seed):
     egraph, costs, _ = solvable_egraph(seed)
     problem = problem_of(egraph, costs)
@@ -50,7 +51,7 @@ def test_a_bound_is_below_every_selection_and_every_set_is_met(seed):
             assert all(cost >= found.bound + at_least[i] - 1e-9 * cost for i in taken)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", in_turn(range(150), 4))
 def test_what_is_not_affordable_is_in_no_selection_of_that_cost(seed):
     egraph, costs, least = solvable_egraph(seed)
     problem = problem_of(egraph, costs)

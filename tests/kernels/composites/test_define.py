@@ -5,6 +5,7 @@ import pytest
 
 import workbench
 from tests.ops.operators import forget
+from tests.sampled import in_turn
 from workbench.graph import GraphBuilder
 from workbench.kernels.composites import NotationError, bind
 from workbench.kernels.composites.define import declared_rules, register
@@ -113,7 +114,8 @@ def test_a_composite_is_found_in_a_graph_that_does_not_name_it(declared):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["swiglu", "mish", "logsumexp", "linear", "batched", "gemm", "row_sum", "add_norm", "sine"]
+    "name",
+    in_turn(["swiglu", "mish", "logsumexp", "linear", "batched", "gemm", "row_sum", "add_norm", "sine"], 3),
 )
 def test_laws_of_the_library_are_judged(name):
     register(library()[name])
@@ -209,28 +211,28 @@ norm_of_file(eps=1e-5): x{T}[~ D], g{T}[D] -> y{T}[~ D]
 """
 
 
-@pytest.fixture
-def file(tmp_path):
-    place = tmp_path / "mine.composite"
+@pytest.fixture(scope="module")
+def rules(tmp_path_factory):
+    """Return the laws of a file of composites; they are judged when it is read."""
+    place = tmp_path_factory.mktemp("composites") / "mine.composite"
     place.write_text(TEXT)
-    return place
+    return declared_rules(place)
 
 
 @pytest.mark.slow
-def test_composites_of_a_file_have_judged_laws_in_both_directions(file):
-    rules = declared_rules(file)
+def test_composites_of_a_file_have_judged_laws_in_both_directions(rules):
     names = ["soft-gate-of-file-is", "soft-gate-of-file-found", "norm-of-file-is", "norm-of-file-found"]
     assert [rule.name for rule in rules] == names
     assert {rules.verdict(rule) for rule in rules} <= {"theorem", "tested"}
 
 
 @pytest.mark.slow
-def test_a_search_finds_a_composite_in_a_graph(file):
+def test_a_search_finds_a_composite_in_a_graph(rules):
     b = GraphBuilder()
     x, z = b.input("x", (4, 8)), b.input("z", (4, 8))
     third = b.op("div", z, b.op("scalar", value=3.0, dtype="float32"))
     graph = b.graph({"y": b.op("mul", x, b.op("tanh", third))})
-    found = optimize(graph, rules=[declared_rules(file)], cost="analytic", time=False)
+    found = optimize(graph, rules=[rules], cost="analytic", time=False)
     assert "soft_gate_of_file" in found.egraph.ops
     assert found.certificate.passed
 

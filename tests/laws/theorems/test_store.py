@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 import workbench
+from tests.sampled import turn
 from workbench.laws.theorems import entailment, store
 from workbench.laws.theorems.entailment import solver
 from workbench.laws.theorems.store import (
@@ -73,7 +74,8 @@ def test_some_stored_proofs_are_checked_and_their_obligations_are_unsatisfiable(
     import z3
 
     seen = []
-    found = check_library(list(rule_set("default"))[::40], seen.append)
+    # Which ones rotates with the commit; the nightly run checks all by `workbench verify --check`.
+    found = check_library(every_rule()[turn() % 16 :: 16], seen.append)
     assert seen == found
     assert len(found) >= 5
     assert all(r.checked is not None for r in found), [r.reason for r in found]

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.sampled import in_turn
 from workbench.costs import graph_cost, price_egraph
 from workbench.costs.analytic import AnalyticCost, Device
 from workbench.egraph.egraph import EGraph
@@ -46,7 +47,7 @@ def extracted(egraph, costs):
 
 @pytest.mark.shared
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("name", in_turn(FOUND, 3))
 def test_costs_that_a_second_implementation_found(shared_data, name):
     egraph = saturated(name, list(tensat_rules(shared_data / "tensat")))
     costs = price_egraph(egraph, ROOFLINE)

@@ -4,6 +4,7 @@ import pytest
 
 from tests.costs.networks import ADD, MATMUL, RELU, instance
 from tests.devices.graphs import image, products
+from tests.sampled import in_turn
 from workbench.costs import instances_of
 from workbench.costs.keys import instance_key
 from workbench.costs.model import OpInstance
@@ -122,7 +123,7 @@ def test_a_senseless_protocol_is_refused(milliseconds, caches):
         Protocol(milliseconds, caches)
 
 
-@pytest.mark.parametrize("caches", CACHES)
+@pytest.mark.parametrize("caches", in_turn(CACHES, 2))
 @pytest.mark.slow
 def test_runs_are_recorded_and_views_are_free_where_launching_would_count(pretended, monkeypatch, caches):
     monkeypatch.setattr("workbench.torch.kernels._fused", lambda *a: [])

@@ -3,6 +3,7 @@
 import pytest
 
 import workbench
+from tests.sampled import in_turn
 from tests.zoo.movement import spellings
 
 #: What makes a network another one, not another spelling.
@@ -141,7 +142,9 @@ def costs(family, **given):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("family", "given"), RELATIVES, ids=lambda x: x if isinstance(x, str) else "-".join(map(str, x.values()))
+    ("family", "given"),
+    in_turn(RELATIVES, 4),
+    ids=lambda x: x if isinstance(x, str) else "-".join(map(str, x.values())),
 )
 def test_a_spelling_gains_as_much_as_the_usual_one(family, given, usual):
     before, after = usual(family, **{name: value for name, value in given.items() if name in NETWORK})
@@ -171,7 +174,9 @@ SYMBOLIC = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("family", "given"), SYMBOLIC, ids=lambda x: x if isinstance(x, str) else "-".join(map(str, x.values()))
+    ("family", "given"),
+    in_turn(SYMBOLIC, 3),
+    ids=lambda x: x if isinstance(x, str) else "-".join(map(str, x.values())),
 )
 def test_a_symbolic_batch_gains_as_much_as_a_number(family, given, usual):
     before, after = usual(family, batch=2, **given)

@@ -81,7 +81,7 @@ def test_merged_products():
 
 @pytest.mark.parametrize(
     ("egraph", "costs"),
-    [chain(400, 3), wide(400), tangle(600), merged(6, 5)],
+    [chain(500, 3), wide(400), tangle(600), merged(6, 5)],
     ids=["deep", "wide", "cyclic", "merged"],
 )
 def test_equal_arguments_give_equal_selections(egraph, costs):

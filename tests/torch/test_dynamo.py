@@ -24,7 +24,9 @@ def fresh():
 
 
 def eager(model, **options):
-    return torch.compile(model, backend=backend, options={"then": "eager", "strict": True} | options)
+    return torch.compile(
+        model, backend=backend, options={"then": "eager", "strict": True, "time": False} | options
+    )
 
 
 class NonLocal(nn.Module):
@@ -119,7 +121,7 @@ def test_the_entry_point_is_found_without_an_import():
     assert "workbench" in torch.compiler.list_backends()
     model = LastPosition()
     x = torch.randn(2, 20, 32)
-    call = torch.compile(model, backend="workbench", options={"then": "eager", "strict": True})
+    call = torch.compile(model, backend="workbench", options={"then": "eager", "strict": True, "time": False})
     torch.testing.assert_close(call(x), model(x))
 
 
@@ -172,7 +174,7 @@ def test_an_argument_that_is_updated_is_updated():
         return x * state
 
     x, ours, theirs = torch.randn(4), torch.zeros(4), torch.zeros(4)
-    call = torch.compile(step, backend=backend, options={"then": "eager", "strict": True})
+    call = torch.compile(step, backend=backend, options={"then": "eager", "strict": True, "time": False})
     for _ in range(3):
         torch.testing.assert_close(call(x, ours), step(x, theirs))
     torch.testing.assert_close(ours, theirs)
@@ -379,7 +381,7 @@ def test_a_result_that_is_a_view_of_an_argument_stays_one():
         return x.view(2, 8)[:, :4], x + 1
 
     x = torch.randn(16)
-    a, _ = torch.compile(views, backend=backend, options={"then": "eager", "strict": True})(x)
+    a, _ = torch.compile(views, backend=backend, options={"then": "eager", "strict": True, "time": False})(x)
     a.zero_()
     assert x[:4].abs().sum() == 0
 
@@ -405,12 +407,49 @@ def test_a_wrong_result_is_replaced_by_the_original(caplog):
 
     x = torch.randn(3, 4, requires_grad=True)
     number = note(Part())
-    checked = _Checked(right, wrong, wrong.forward, Options(then="eager"), number)
+    checked = _Checked(right, wrong, wrong.forward, Options(then="eager", time=False), number)
     assert torch.equal(checked(x), right(x))
     assert "away" in report().parts[number].failures[0]
     assert report().parts[number].way == "original, eager"
     with pytest.raises(CheckFailed, match="results"):
-        _Checked(right, wrong, wrong.forward, Options(then="eager", strict=True), number)(x)
+        _Checked(right, wrong, wrong.forward, Options(then="eager", time=False, strict=True), number)(x)
+
+
+@pytest.mark.parametrize(("before", "after", "way"), [(1.0, 2.0, "original"), (2.0, 1.0, "rewritten")])
+def test_the_faster_of_two_right_ways_runs(monkeypatch, before, after, way):
+    from workbench.torch import dynamo
+
+    model, x = LastPosition(), torch.randn(2, 23, 32)
+    asked = []
+
+    def measured(functions, arguments):
+        asked.append(functions)
+        a, b = (f(*arguments)[0] for f in functions)
+        torch.testing.assert_close(a, b)
+        return [lambda: before, lambda: after]
+
+    monkeypatch.setattr(dynamo, "timers", measured)
+    call = torch.compile(model, backend=backend, options={"then": "eager", "strict": True})
+    torch.testing.assert_close(call(x), model(x))
+    torch.testing.assert_close(call(x), model(x))
+    assert len(asked) == 1
+    (part,) = report(model).parts
+    assert part.way == f"{way}, compiled"
+    assert part.timed == before / after
+    assert f"{part.timed:.2f}× when timed" in str(part)
+
+
+def test_timing_leaves_parameters_buffers_and_the_random_stream():
+    model = nn.Sequential(LastPosition(), nn.Dropout(0.5), nn.BatchNorm1d(500))
+    twin, x = copy.deepcopy(model), torch.randn(8, 23, 32)
+    call = torch.compile(model, backend=backend, options={"then": "eager", "strict": True})
+    torch.manual_seed(5)
+    ours = call(x)
+    torch.manual_seed(5)
+    torch.testing.assert_close(ours, twin(x))
+    assert report(model).parts[0].timed > 0
+    torch.testing.assert_close(dict(model.named_buffers()), dict(twin.named_buffers()))
+    assert all(p.grad is None for p in model.parameters())
 
 
 def test_zero_gradients_are_noticed(monkeypatch):
@@ -449,7 +488,7 @@ def test_a_rewritten_graph_that_does_not_compile_or_run_is_replaced(monkeypatch)
 
     with monkeypatch.context() as patch:
         patch.setattr(dynamo, "_then", fails)
-        call = torch.compile(model, backend=backend, options={"then": "eager"})
+        call = torch.compile(model, backend=backend, options={"then": "eager", "time": False})
         torch.testing.assert_close(call(x), model(x))
     assert "no compiler today" in report(model).parts[-1].handed_on
 
@@ -470,7 +509,7 @@ def test_a_rewritten_graph_that_does_not_compile_or_run_is_replaced(monkeypatch)
     from workbench.torch.reports import Part, note
 
     right, number = torch.fx.symbolic_trace(other.wide), note(Part())
-    checked = _Checked(right, wrong, wrong.forward, Options(then="eager"), number)
+    checked = _Checked(right, wrong, wrong.forward, Options(then="eager", time=False), number)
     assert torch.equal(checked(x), right(x))
     assert "no form today" in report().parts[number].failures[0]
 
@@ -484,12 +523,12 @@ def test_an_error_is_handed_on_and_told(monkeypatch, caplog):
     monkeypatch.setattr(dynamo, "improved", fails)
     model = LastPosition()
     x = torch.randn(2, 20, 32)
-    call = torch.compile(model, backend=backend, options={"then": "eager"})
+    call = torch.compile(model, backend=backend, options={"then": "eager", "time": False})
     torch.testing.assert_close(call(x), model(x))
     assert "no search today" in report(model).parts[-1].handed_on
     torch._dynamo.reset()
     with pytest.raises(Exception, match="no search today"):
-        torch.compile(model, backend=backend, options={"then": "eager", "strict": True})(x)
+        torch.compile(model, backend=backend, options={"then": "eager", "strict": True, "time": False})(x)
 
 
 def test_a_search_is_read_from_disk_by_the_next_process(monkeypatch):
@@ -535,7 +574,9 @@ def test_a_search_that_gains_goes_deeper(monkeypatch):
         Found.cost_after = after
         torch._dynamo.reset()
         model = LastPosition()
-        torch.compile(model, backend=backend, options={"then": "eager"})(torch.randn(2, 24 + count, 32))
+        torch.compile(model, backend=backend, options={"then": "eager", "time": False})(
+            torch.randn(2, 24 + count, 32)
+        )
         assert len(limits) == count
     assert dynamo.DEEPER > 1
 

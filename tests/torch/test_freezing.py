@@ -24,7 +24,9 @@ def two():
 
 
 def compiled(model, **options):
-    return torch.compile(model, backend=backend, options={"then": "eager", "strict": True} | options)
+    return torch.compile(
+        model, backend=backend, options={"then": "eager", "strict": True, "time": False} | options
+    )
 
 
 def close(call, model, x):

@@ -156,7 +156,9 @@ def test_a_graph_with_symbolic_sizes_is_rewritten_and_trains_at_every_size():
     torch._dynamo.reset()
     torch.manual_seed(0)
     model = Pixels()
-    call = torch.compile(model, backend=backend, options={"then": "eager", "strict": True}, dynamic=True)
+    call = torch.compile(
+        model, backend=backend, options={"then": "eager", "strict": True, "time": False}, dynamic=True
+    )
     for shape in ((2, 32, 19, 12), (3, 32, 4, 7), (2, 32, 9, 9)):
         x = torch.randn(shape)
         found, expected = call(x), model(x)
@@ -181,7 +183,9 @@ def test_a_result_that_is_wrong_at_other_sizes_is_refused():
     node.args = (node.args[0], 12)
     wrong.recompile()
     number = note(Part())
-    checked = _Checked(right, wrong, wrong.forward, Options(then="eager"), number, Sizes.of(right))
+    checked = _Checked(
+        right, wrong, wrong.forward, Options(then="eager", time=False), number, Sizes.of(right)
+    )
     x = torch.randn(12, 3)
     assert torch.equal(checked(x), x * 12)
     assert checked._chosen == right.forward

@@ -6,8 +6,10 @@ the results. The arithmetic of the original in float64 tells how far apart two r
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -56,8 +58,7 @@ def outcome(function: Callee, arguments: Sequence[Any], seed: int, *, precise: b
         precise: Whether to run in float64.
     """
     given = [_copied(a, precise) for a in arguments]
-    devices = sorted({a.device.index for a in given if isinstance(a, torch.Tensor) and a.is_cuda})
-    with torch.random.fork_rng(devices):
+    with torch.random.fork_rng(_devices(given)):
         torch.manual_seed(seed)
         ended = function(*given)
         results = tuple(ended) if isinstance(ended, tuple | list) else (ended,)
@@ -69,6 +70,35 @@ def outcome(function: Callee, arguments: Sequence[Any], seed: int, *, precise: b
             drawn = [torch.randn(r.shape, dtype=torch.float32).to(r) for r in ends]
             found = torch.autograd.grad(ends, asked, drawn, allow_unused=True)
     return Outcome(tuple(map(_float, results)), tuple(map(_float, given)), tuple(map(_float, found)))
+
+
+def timers(functions: Sequence[Callee], arguments: Sequence[Any]) -> list[Callable[[], float]]:
+    """Return for each function what runs it once, with gradients if one is asked for, and returns its seconds.
+
+    All runs have the same copies of the arguments.
+    """
+    given = [_copied(a, precise=False) for a in arguments]
+    asked = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad]
+    devices = _devices(given)
+
+    def run(function: Callee) -> float:
+        with torch.random.fork_rng(devices):
+            began = time.perf_counter()
+            ended = function(*given)
+            results = ended if isinstance(ended, tuple | list) else (ended,)
+            ends = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
+            if asked and ends:
+                torch.autograd.grad(ends, asked, [torch.ones_like(r) for r in ends], allow_unused=True)
+            if devices:
+                torch.cuda.synchronize()
+            return time.perf_counter() - began
+
+    return [partial(run, function) for function in functions]
+
+
+def _devices(given: Sequence[Any]) -> list[int]:
+    """Return the CUDA devices of arguments."""
+    return sorted({a.device.index for a in given if isinstance(a, torch.Tensor) and a.is_cuda})
 
 
 def _copied(value: Any, precise: bool) -> Any:

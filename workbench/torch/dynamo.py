@@ -17,12 +17,13 @@ import torch
 from torch import fx
 
 from workbench.costs import CostModel
+from workbench.devices.timing import paired_speedup, rounds
 from workbench.egraph.at_sizes import unproved
 from workbench.graph import Builder, Graph
 from workbench.rules import RuleSet
 from workbench.run.trace import StopReason
 from workbench.support.disk_cache import remembered
-from workbench.torch.checks import COMPILED, REWRITTEN, Outcome, Verdict, compared, outcome
+from workbench.torch.checks import COMPILED, REWRITTEN, Outcome, Verdict, compared, outcome, timers
 from workbench.torch.freezing import Folded, stored_places
 from workbench.torch.prices import cost_of
 from workbench.torch.reader import NotRead, TorchGraph, read
@@ -45,6 +46,10 @@ TRAINING_GAIN: Final = 0.05
 #: The limit on e-nodes of a small graph.
 LEAST_E_NODES: Final = 1000
 
+#: The seconds in which a rewritten graph and the original are timed, unless fewer rounds tell which is faster; and the
+#: least number of rounds that can tell.
+TIMED_SECONDS, LEAST_ROUNDS = 2.0, 7
+
 #: If something is gained within the limit on e-nodes, the search has this many times as many.
 DEEPER: Final = 4
 
@@ -57,6 +62,7 @@ class Options:
         then: What compiles the rewritten graph: ``inductor``, or ``eager`` for nothing.
         strict: Whether an error of the rewriting, or a failed check, is raised instead of handed on.
         check: Whether the first call is compared with the original.
+        time: Whether that comparison also times both, compiled in the same way, so that the faster one runs.
         freeze: Whether parameters and buffers are constants if no gradient is asked for.
         rules: The rules, as :func:`workbench.optimize` takes them.
         device: The device whose roofline prices the operators.
@@ -69,6 +75,7 @@ class Options:
     then: str = "inductor"
     strict: bool = False
     check: bool = True
+    time: bool = True
     freeze: bool = True
     rules: Any = "default"
     device: str = "cpu"
@@ -151,9 +158,14 @@ def backend(
         note(number=number, handed_on=f"the rewritten graph does not compile: {error}")
         _log.warning("the graph is handed on as it is: %s", error)
         return _then(module, arguments, chosen)
+    follow = folded.following if folded is not None else _as_it_is
     if chosen.check:
-        compiled = _Checked(module, rewritten, compiled, chosen, number, source.sizes)
-    return compiled if folded is None else folded.following(compiled)
+        return _Checked(module, rewritten, compiled, chosen, number, source.sizes, follow)
+    return follow(compiled)
+
+
+def _as_it_is(run: Callable[..., Any]) -> Callable[..., Any]:
+    return run
 
 
 def _then(module: fx.GraphModule, arguments: Sequence[Any], options: Options) -> Callable[..., Any]:
@@ -306,11 +318,20 @@ def _searched(
     return found
 
 
+def _clear(taken: Sequence[Sequence[float]]) -> bool:
+    """Return whether the rounds so far tell which of two is faster."""
+    if len(taken[0]) < LEAST_ROUNDS:
+        return False
+    _, (low, high) = paired_speedup(*taken)
+    return low > 1.0 or high < 1.0
+
+
 class _Checked:
     """What was compiled, compared with the original at its first call.
 
     If it differs, the next way is taken and compared in turn: the original compiled, the rewritten graph without a
-    compiler, the original.
+    compiler, the original. If it agrees, it is timed against the original. ``follow`` makes a way keep values that
+    frozen parameters alone give.
     """
 
     def __init__(
@@ -321,9 +342,10 @@ class _Checked:
         options: Options,
         number: int,
         sizes: Sizes | None = None,
+        follow: Callable[[Callable[..., Any]], Callable[..., Any]] = _as_it_is,
     ) -> None:
         self._original, self._rewritten, self._compiled = original, rewritten, compiled
-        self._options, self._number, self._sizes = options, number, sizes
+        self._options, self._number, self._sizes, self._follow = options, number, sizes, follow
         self._chosen: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -349,22 +371,43 @@ class _Checked:
         failures = [] if verdict.passed else [f"rewritten: {verdict.reason}"]
         compiles = self._options.then != "eager"
         ways: tuple[tuple[str, Callable[[], Callable[..., Any]], bool], ...] = (
-            ("rewritten, compiled", lambda: self._compiled, verdict.passed),
+            ("rewritten, compiled", lambda: self._follow(self._compiled), verdict.passed),
             ("original, compiled", lambda: _then(original, arguments, self._options), compiles),
-            ("rewritten, eager", lambda: self._rewritten.forward, verdict.passed),
+            ("rewritten, eager", lambda: self._follow(self._rewritten.forward), verdict.passed),
         )
         for name, make, possible in ways:
             if not possible:
                 continue
             verdict, way = tried(make, limits=COMPILED, random=is_random)
             if verdict.passed and way is not None:
-                self._told(name, failures, verdict, began)
-                return way
+                faster = self._faster(way, arguments) if name.startswith("rewritten") else way
+                self._told(name if faster is way else "original, compiled", failures, verdict, began)
+                return faster
             failures.append(f"{name}: {verdict.reason}")
         self._told("original, eager", failures, Verdict(True), began)
         if self._options.strict:
             raise CheckFailed("; ".join(failures))
         return original.forward
+
+    def _faster(self, way: Callable[..., Any], arguments: Sequence[Any]) -> Callable[..., Any]:
+        """Time a rewritten way and the original, compiled in the same way, in turn; return the faster one."""
+        if not self._options.time:
+            return way
+        try:
+            original = _then(self._original, arguments, self._options)
+            before, after = rounds(
+                timers((original, way), arguments),
+                seconds=TIMED_SECONDS,
+                enough=_clear,
+                slow=TIMED_SECONDS,
+                seed=self._options.seed,
+            )
+        except Exception as error:  # what is right and cannot be timed runs
+            _log.warning("the original was not timed: %s", error)
+            return way
+        speedup, _ = paired_speedup(before, after)
+        note(number=self._number, timed=speedup)
+        return way if speedup > 1.0 else original
 
     def _at_other_sizes(self, sizes: Sizes, arguments: Sequence[Any], verdict: Verdict) -> Verdict:
         """Compare the rewritten graph with the original at other sizes that torch's guards accept."""

@@ -30,7 +30,8 @@ class Part:
         way: What runs since the first call.
         failures: What the check of the first call refused.
         distance: The largest relative distance from the original at the first call.
-        check_seconds: The seconds of the check.
+        check_seconds: The seconds of the check, and of the timing.
+        timed: The gain that was measured then; 0 if it was not.
     """
 
     modules: tuple[str, ...] = ()
@@ -47,6 +48,7 @@ class Part:
     failures: tuple[str, ...] = ()
     distance: float = 0.0
     check_seconds: float = 0.0
+    timed: float = 0.0
 
     @classmethod
     def of(cls, module: fx.GraphModule, arguments: Sequence[Any], training: bool) -> Part:
@@ -79,7 +81,8 @@ class Part:
         if self.unknown:
             lines.append(f"  kept as they are: {', '.join(sorted(self.unknown))}")
         if self.way:
-            lines.append(f"  first step: {self.way}, largest distance {self.distance:.1e}")
+            measured = f", {self.timed:.2f}× when timed" if self.timed else ""
+            lines.append(f"  first step: {self.way}, largest distance {self.distance:.1e}{measured}")
         lines += [f"  refused: {failure}" for failure in self.failures]
         return "\n".join(lines)
 

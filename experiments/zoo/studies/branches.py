@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
@@ -29,7 +29,7 @@ from workbench.studies.experiments.config import (
 )
 from workbench.studies.experiments.optimisation import outcome as outcome
 from workbench.studies.experiments.optimisation import run_figures
-from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.results import NOTHING, frame_of, latency_frame, row_of
 from workbench.studies.experiments.tables import (
     about,
@@ -149,7 +149,6 @@ class BranchesStudy(Study):
     methods: Mapping[str, BranchesMethod]
     latency: Latency = field(default_factory=Latency)
     scaling: Scaling = field(default_factory=Scaling)
-    repeats: int = 1
 
     def __post_init__(self) -> None:
         check_given(families=self.families, methods=self.methods)
@@ -161,7 +160,7 @@ class BranchesStudy(Study):
         for family, more in self.scaling.families.items():
             _check_parameters(family, {**self.families[family], **more}, "scaling.families")
         check_names("scaling.methods", "method of this study", self.scaling.methods, self.methods)
-        self.check_limits(repeats=self.repeats)
+        self.check_limits()
 
     def limit(self, method: str) -> float:
         """Return the seconds that a method's limits and the timing allow for a run."""
@@ -191,7 +190,7 @@ SETTINGS: Final = BranchesStudy
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The argument of one run's process; ``rules`` and ``cost`` are names or paths.
+    """What a run needs; ``rules`` and ``cost`` are names or paths.
 
     If ``latency`` is None, nothing is timed.
     """
@@ -203,15 +202,12 @@ class Order:
     cost: str
     latency: Latency | None
     threads: int
-    seed: int
+    seed: int = 0
 
 
 def make_plan(study: BranchesStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, family by family, then those of the scaling; paths are relative to ``home``."""
-    skipped: dict[str, None] = {}
-    blank: Record = {"device": None, "seconds": {}, "latency": {}}
-    found = (pair for case in _cases(study) for pair in _runs(study, case, home, skipped))
-    return plan_apart(study, folder, merge_one, found, blank=blank, skipped=skipped)
+    return Plan.of(study, folder, merge_one, (_run(study, case, home) for case in _cases(study)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,36 +232,36 @@ def _cases(study: BranchesStudy) -> Iterator[_Case]:
             yield _Case(f"{family}-x{blocks}", family, larger, name, None)
 
 
-def _runs(
-    study: BranchesStudy, case: _Case, home: Path, skipped: dict[str, None]
-) -> Iterator[tuple[Run, Call]]:
+def _run(study: BranchesStudy, case: _Case, home: Path) -> Run:
     name, latency, threads = case.method, case.latency, study.latency.threads
     method = study.methods[name]
     rules, rules_config, no_rules = resource(method.rules, home)
     costs, cost_config, no_costs = resource(method.cost, home)
-    skipped.update({f"{name}: {absent}": None for absent in (no_rules, no_costs) if absent})
-    seconds = study.limit(name) if latency is not None else method.limit
-    for repeat, seed in repeats(study.repeats, study.seed):
-        config = {
-            "study": "branches",
-            "network": case.subject,
-            "family": case.family,
-            "parameters": dict(case.parameters),
-            "method": {**asdict(method), "rules": rules_config, "cost": cost_config},
-            "latency": None if latency is None else _plain(latency),
-            "threads": threads,
-            "seed": seed,
-        }
-        run = Run(case.subject, name, config, seconds, seed, repeat, no_rules or no_costs)
-        order = Order(case.family, case.parameters, method, rules, costs, latency, threads, seed)
-        columns = {
+    absent = no_rules or no_costs
+    config = {
+        "network": case.subject,
+        "family": case.family,
+        "parameters": dict(case.parameters),
+        "method": {**asdict(method), "rules": rules_config, "cost": cost_config},
+        "latency": None if latency is None else _plain(latency),
+        "threads": threads,
+    }
+    return Run(
+        case.subject,
+        name,
+        config,
+        study.limit(name) if latency is not None else method.limit,
+        absent=f"{name}: {absent}" if absent else "",
+        order=Order(case.family, case.parameters, method, rules, costs, latency, threads),
+        columns={
             "network": case.subject,
             "by": "saturation",
             "family": case.family,
             "blocks": case.parameters.get("blocks"),
             "published": False,
-        }
-        yield run, Call(order, columns, study.grace)
+        },
+        figures={"device": None, "seconds": {}, "latency": {}},
+    )
 
 
 def _plain(latency: Latency) -> dict[str, Any]:
@@ -277,13 +273,14 @@ def _plain(latency: Latency) -> dict[str, Any]:
 _REST: Final = 600.0
 
 
-def merge_one(order: Order) -> Record:
+def merge_one(study: BranchesStudy, run: Run) -> Record:
     """Optimise a network once, time all its forms against each other, and return the figures."""
     from workbench.devices.targets import OnnxRuntime
     from workbench.frontends import to_onnx
     from workbench.optimizer.pipeline import optimize
     from workbench.optimizer.summary import running_operators
 
+    order: Order = replace(run.order, seed=run.seed)
     graph, method = ALL_FAMILIES.build(order.family, order.parameters, by_hand=False), order.method
     model = _cost_model(order)
     done = optimize(

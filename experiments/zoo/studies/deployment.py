@@ -7,9 +7,10 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -23,7 +24,7 @@ from workbench.studies.experiments.config import (
     resource,
 )
 from workbench.studies.experiments.optimisation import outcome as outcome
-from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.records import geometric_mean
 from workbench.studies.experiments.results import NOTHING, frame_of, latency_frame, row_of
 from workbench.studies.experiments.tables import (
@@ -141,13 +142,12 @@ class DeploymentStudy(Study):
     methods: Mapping[str, DeploymentMethod]
     timing: DeploymentTiming = field(default_factory=DeploymentTiming)
     memory: float = 20.0
-    repeats: int = 1
 
     def __post_init__(self) -> None:
         check_given(models=self.models, methods=self.methods)
         check_names("models", "model", [n for n in self.models if not n.endswith(FILE)], known_models())
         check_keys("methods", self.methods)
-        self.check_limits(repeats=self.repeats)
+        self.check_limits()
 
     def limit(self, method: str) -> float:
         """Return the seconds that a method's call and the timing allow for a run."""
@@ -169,38 +169,39 @@ SETTINGS: Final = DeploymentStudy
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The argument of one run's process."""
+    """What a run needs."""
 
     model: str
     method: DeploymentMethod
     timing: DeploymentTiming
-    seed: int
     file: str = ""
+    seed: int = 0
 
 
 def make_plan(study: DeploymentStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, model by model; files are looked for in ``home`` and in packages."""
-    blank: Record = {"device": None, "seconds": {}, "call": {}, "latency": {}}
-    found = [*_runs(study, home)]
-    skipped = dict.fromkeys(run.absent for run, _ in found if run.absent)
-    return plan_apart(study, folder, deploy_one, found, blank=blank, skipped=skipped)
+    return Plan.of(study, folder, deploy_one, _runs(study, home))
 
 
-def _runs(study: DeploymentStudy, home: Path) -> Iterator[tuple[Run, Call]]:
-    for model, name in ((model, name) for model in study.models for name in study.methods):
+def _runs(study: DeploymentStudy, home: Path) -> Iterator[Run]:
+    for model, name in product(study.models, study.methods):
         method = study.methods[name]
         file, about, absent = resource(in_package(model), home) if model.endswith(FILE) else ("", {}, "")
-        for repeat, seed in repeats(study.repeats, study.seed):
-            config = {
-                "study": "deployment",
-                "network": {**about, "file": model} if about else model,
-                "method": {**asdict(method), "options": list(method.options)},
-                "timing": study.timing.config(),
-                "seed": seed,
-            }
-            run = Run(model, name, config, study.limit(name), seed, repeat, absent)
-            columns = {"network": model, "by": "saturation", "published": False}
-            yield run, Call(Order(model, method, study.timing, seed, file), columns, study.grace)
+        config = {
+            "network": {**about, "file": model} if about else model,
+            "method": {**asdict(method), "options": list(method.options)},
+            "timing": study.timing.config(),
+        }
+        yield Run(
+            model,
+            name,
+            config,
+            study.limit(name),
+            absent=absent,
+            order=Order(model, method, study.timing, file),
+            columns={"network": model, "by": "saturation", "published": False},
+            figures={"device": None, "seconds": {}, "call": {}, "latency": {}},
+        )
 
 
 def in_package(name: str) -> str:
@@ -212,8 +213,9 @@ def in_package(name: str) -> str:
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
-def deploy_one(order: Order) -> Record:
+def deploy_one(study: DeploymentStudy, run: Run) -> Record:
     """Export a model, optimise its file as a user would, time both files and return the figures."""
+    order: Order = replace(run.order, seed=run.seed)
     with tempfile.TemporaryDirectory(prefix="workbench-deployment-") as folder:
         place = Path(folder)
         given = Path(order.file or model_file(order.model, place / "model.onnx", order.seed))

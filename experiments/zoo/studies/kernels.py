@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from workbench.studies.experiments.config import Study, StudyError, check_names
-from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, cell, lines, missing, run_table
 from zoo.chains import CHAINS, chain
 from zoo.studies.deployment import known_models, model_file
@@ -44,7 +44,6 @@ class KernelsStudy(Study):
     limit: float = 300.0
     grace: float = 60.0
     memory: float = 8.0
-    repeats: int = 1
 
     def __post_init__(self) -> None:
         if not self.chains and not self.models:
@@ -54,45 +53,29 @@ class KernelsStudy(Study):
             check_names("models", "model", self.models, known_models())
         if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 1:
             raise StudyError(f"threads must be distinct numbers, each at least 1, got {list(self.threads)}")
-        self.check_limits(repeats=self.repeats, seconds=self.seconds, limit=self.limit)
+        self.check_limits(seconds=self.seconds, limit=self.limit)
 
 
 SETTINGS: Final = KernelsStudy
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The argument of one run's process."""
-
-    subject: str
-    chain: bool
-    threads: int
-    seconds: float
-    seed: int
-
-
 def make_plan(study: KernelsStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, subject by subject; the study names no files, so ``home`` is unused."""
-    return plan_apart(study, folder, run_one, _runs(study), blank={"result": {}})
+    return Plan.of(study, folder, run_one, _runs(study))
 
 
-def _runs(study: KernelsStudy) -> Iterator[tuple[Run, Call]]:
+def _runs(study: KernelsStudy) -> Iterator[Run]:
     subjects = [*((name, True) for name in study.chains), *((name, False) for name in study.models)]
     for (subject, is_chain), threads in product(subjects, study.threads):
-        for repeat, seed in repeats(study.repeats, study.seed):
-            config = {
-                "study": "kernels",
-                "network": subject,
-                "chain": is_chain,
-                "threads": threads,
-                "timing": study.seconds,
-                "seed": seed,
-                **({"rules": RULES} if is_chain else {}),
-            }
-            order = Order(subject, is_chain, threads, study.seconds, seed)
-            columns = {"network": subject, "kind": "chain" if is_chain else "model", "threads": threads}
-            run = Run(subject, f"{threads}-threads", config, study.limit, seed, repeat)
-            yield run, Call(order, columns, study.grace)
+        config = {
+            "network": subject,
+            "chain": is_chain,
+            "threads": threads,
+            "timing": study.seconds,
+            **({"rules": RULES} if is_chain else {}),
+        }
+        columns = {"network": subject, "kind": "chain" if is_chain else "model", "threads": threads}
+        yield Run(subject, f"{threads}-threads", config, study.limit, columns=columns)
 
 
 def outcome(record: Record) -> str:
@@ -107,35 +90,35 @@ def outcome(record: Record) -> str:
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
-def graph_of(order: Order) -> Graph:
-    """Return the chain or the imported model of an order; torch exports a model in its own process."""
+def graph_of(run: Run) -> Graph:
+    """Return the chain or the imported model of a run; torch exports a model in its own process."""
     from workbench.frontends import load_onnx
 
-    if order.chain:
-        return chain(order.subject)
+    if run.config["chain"]:
+        return chain(run.subject)
     with tempfile.TemporaryDirectory(prefix="workbench-kernels-") as folder:
-        return load_onnx(model_file(order.subject, Path(folder) / "model.onnx", order.seed))
+        return load_onnx(model_file(run.subject, Path(folder) / "model.onnx", run.seed))
 
 
-def run_one(order: Order) -> Record:
+def run_one(study: KernelsStudy, run: Run) -> Record:
     """Deploy one chain or model as a mixed program, and return the figures."""
     from workbench.costs.registry import cost_model
     from workbench.kernels.codegen.compiler import build_from
     from workbench.kernels.codegen.deployment import deploy
     from workbench.optimizer.pipeline import optimize
 
-    build, graph = build_from(), graph_of(order)
+    build, graph = build_from(), graph_of(run)
     rewritten: dict[str, Any] = {}
-    if order.chain:  # clusters compete with rewrites in one e-graph
-        found = optimize(graph, rules=RULES, cost="cpu", time=False, seed=order.seed)
+    if run.config["chain"]:  # clusters compete with rewrites in one e-graph
+        found = optimize(graph, rules=RULES, cost="cpu", time=False, seed=run.seed)
         rewritten = {"saturated": (found.egraph, found.costs), "candidates": [found.graph]}
     done = deploy(
         graph,
         cost_model("cpu"),
         **rewritten,
-        threads=order.threads,
-        seconds=order.seconds,
-        seed=order.seed,
+        threads=run.config["threads"],
+        seconds=study.seconds,
+        seed=run.seed,
         build=build,
     )
     clusters = () if done.tried is None else done.tried.clusters

@@ -6,14 +6,14 @@ import copy
 import os
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from workbench.studies.experiments.config import Study, StudyError, check_names
-from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, cell, lines, missing, run_table
 
 if TYPE_CHECKING:
@@ -44,49 +44,31 @@ class TrainingStudy(Study):
     limit: float = 1800.0
     grace: float = 60.0
     memory: float = 12.0
-    repeats: int = 1
 
     def __post_init__(self) -> None:
         check_names("networks", "network", self.networks, NAMES)
         check_names("thens", "way", self.thens, THENS)
         if self.size > 1:
             raise StudyError(f"size must be at most 1, got {self.size:g}")
-        self.check_limits(repeats=self.repeats, rounds=self.rounds, size=self.size, limit=self.limit)
+        self.check_limits(rounds=self.rounds, size=self.size, limit=self.limit)
 
 
 SETTINGS: Final = TrainingStudy
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The argument of one run's process."""
-
-    network: str
-    then: str
-    rounds: int
-    size: float
-    seed: int
-
-
 def make_plan(study: TrainingStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; the study names no files, so ``home`` is unused."""
-    return plan_apart(study, folder, run_one, _runs(study), blank={"result": {}})
-
-
-def _runs(study: TrainingStudy) -> Iterator[tuple[Run, Call]]:
-    for network, then in product(study.networks, study.thens):
-        for repeat, seed in repeats(study.repeats, study.seed):
-            config = {
-                "study": "training",
-                "network": network,
-                "then": then,
-                "rounds": study.rounds,
-                "size": study.size,
-                "seed": seed,
-            }
-            order = Order(network, then, study.rounds, study.size, seed)
-            run = Run(network, then, config, study.limit, seed, repeat)
-            yield run, Call(order, {"network": network, "then": then}, study.grace)
+    runs = (
+        Run(
+            network,
+            then,
+            {"network": network, "then": then, "rounds": study.rounds, "size": study.size},
+            study.limit,
+            columns={"network": network, "then": then},
+        )
+        for network, then in product(study.networks, study.thens)
+    )
+    return Plan.of(study, folder, run_one, runs)
 
 
 def outcome(record: Record) -> str:
@@ -101,7 +83,7 @@ def outcome(record: Record) -> str:
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
-def run_one(order: Order) -> Record:
+def run_one(study: TrainingStudy, run: Run) -> Record:
     """Train a network with and without the backend, and return the figures."""
     import torch
 
@@ -109,11 +91,11 @@ def run_one(order: Order) -> Record:
     from zoo.trained import furthest, gradients, trained
 
     torch.set_num_threads(1)
-    module, arguments = trained(order.network, order.size, order.seed)
+    module, arguments = trained(run.subject, study.size, run.seed)
     theirs, ours = copy.deepcopy(module), copy.deepcopy(module)
     calls: list[Any] = [
-        theirs if order.then == "eager" else torch.compile(theirs),
-        torch.compile(ours, backend="workbench", options={"then": order.then}),
+        theirs if run.method == "eager" else torch.compile(theirs),
+        torch.compile(ours, backend="workbench", options={"then": run.method}),
     ]
     wide = tuple(a.double() if a.is_floating_point() else a for a in arguments)
     exact_module = copy.deepcopy(module).double()
@@ -127,7 +109,7 @@ def run_one(order: Order) -> Record:
     optimisers = [torch.optim.SGD(m.parameters(), lr=1e-3) for m in (theirs, ours)]
     times: list[list[float]] = [[], []]
     losses: list[list[float]] = [[], []]
-    for number in range(order.rounds + 1):  # the first round warms up
+    for number in range(study.rounds + 1):  # the first round warms up
         for i in (0, 1) if number % 2 else (1, 0):
             began = time.perf_counter()
             optimisers[i].zero_grad(set_to_none=True)
@@ -147,7 +129,7 @@ def run_one(order: Order) -> Record:
             "speedup": statistics.median(ratios),
             "low": ratios[len(ratios) // 4],
             "high": ratios[-1 - len(ratios) // 4],
-            "rounds": order.rounds,
+            "rounds": study.rounds,
             "own": distances[0],
             "distance": distances[1],
             "losses": max(abs(a - b) / max(abs(a), 1e-12) for a, b in zip(*losses, strict=True)),

@@ -10,11 +10,11 @@ from workbench.studies.experiments.blocking import (
     block_one,
     make_plan,
     markdown,
-    network,
     outcome,
     table,
 )
 from workbench.studies.experiments.config import StudyError
+from workbench.studies.experiments.plan import network_of
 from workbench.studies.experiments.registry import read_study
 
 ROOT = Path(__file__).parents[3]
@@ -33,7 +33,7 @@ def test_a_network_may_be_a_model_file(tmp_path):
     (run, *_) = make_plan(study, tmp_path, tmp_path / "out").runs
     assert run.name.startswith("mine-systolic64")
     assert run.config["network"]["file"] == "mine.onnx"
-    assert network(str(tmp_path / "mine.onnx")).operators()["conv2d"] > 0
+    assert network_of(str(tmp_path / "mine.onnx")).operators()["conv2d"] > 0
     with pytest.raises(StudyError, match=r"networks: .*gone.onnx"):
         make_plan(BlockingStudy(networks=("gone.onnx",), units=("systolic64",)), tmp_path, tmp_path)
 
@@ -55,9 +55,15 @@ def test_wrong_settings_are_refused(key, value, message):
 
 def test_a_run_gives_a_row_and_a_table(tmp_path):
     study = BlockingStudy(
-        networks=("bert",), units=("systolic128",), e_nodes=5000, seconds=20.0, certify=False
+        networks=("bert",),
+        units=("systolic128",),
+        methods=("any-orientation",),
+        e_nodes=5000,
+        seconds=20.0,
+        certify=False,
     )
-    found = block_one((study, "bert", "systolic128", "any-orientation", 0))
+    plan = make_plan(study, tmp_path, tmp_path)
+    found = block_one(study, plan.runs[0])
     assert found["row"]["products_left"] == 0
     assert found["status"] == "optimal"
     record = {
@@ -70,6 +76,5 @@ def test_a_run_gives_a_row_and_a_table(tmp_path):
         },
     }  # fmt: skip
     assert outcome(record).endswith("cycles")
-    study = BlockingStudy(networks=("bert",), units=("systolic128",), methods=("any-orientation",))
-    text = markdown(make_plan(study, tmp_path, tmp_path), table([record]), [record])
+    text = markdown(plan, table([record]), [record])
     assert "| bert | systolic128 | any-orientation |" in text

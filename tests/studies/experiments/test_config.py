@@ -133,7 +133,7 @@ def test_an_optimisation_has_the_defaults_of_the_calls(read):
         assert getattr(study.methods["ours"], name) == ours[name].default, name
     for name in ("mode", "alpha", "budget", "growth", "seconds"):
         assert getattr(study.methods["taso"], name) == taso[name].default, name
-    assert (study.limit("ours"), study.limit("taso")) == (120.0, 600.0)
+    assert (study.methods["ours"].limit, study.methods["taso"].limit) == (120.0, 600.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         study.methods["taso"].alpha = 2.0
 

@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,11 +32,11 @@ def plan_of(tmp_path):
     return call
 
 
-def hang(argument):
+def hang(study, run):
     time.sleep(60)
 
 
-def die(argument):
+def die(study, run):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -106,8 +107,8 @@ def test_repeats_take_the_next_seed_and_have_rows_of_their_own(plan_of):
     [(hang, 0.5, "killed", "not finished"), (die, 60, "crashed", "SIGKILL")],
 )
 def test_a_run_that_hangs_or_dies_is_a_row_that_says_so(plan_of, monkeypatch, end, seconds, status, note):
-    plan = plan_of(methods="tree", more=f"seconds_for: {{tree: {seconds}}}\ngrace: 0.5\n")
     monkeypatch.setattr(extraction_study, "extract_one", end)
+    plan = plan_of(methods="tree", more=f"seconds_for: {{tree: {seconds}}}\ngrace: 0.5\n")
     records = list(sweep(plan, plan.runs))
     assert [r["failed"] for r in records] == [True, True]
     row = records[0]["row"]
@@ -225,13 +226,14 @@ def test_tensats_programs_run_by_themselves(plan_of, method):
 def test_a_program_that_finds_nothing_in_time_says_so(tmp_path, plan_of):
     from workbench.egraph import load_json
 
-    plan_of()
+    plan = plan_of()
     pickled = pickle.dumps(load_json(tmp_path / "graphs" / "shared.json"))
-    figures = extraction_study.extract_one((pickled, "tensat", 0.001))
-    assert figures["status"] == "nothing found"
-    assert figures["notes"] == ("time limit",)
-    assert figures["bound"] >= 0.0
-    assert not {"cost", "gap", "scope", "found_by"} & set(figures)
+    run = replace(plan.runs[0], method="tensat", seconds=0.001, order=pickled)
+    found = extraction_study.extract_one(plan.study, run)
+    assert found["status"] == "nothing found"
+    assert (found["notes"], found["stop_reason"]) == (("time limit",), "time limit")
+    assert found["row"]["bound"] >= 0.0
+    assert set(found["row"]) == {"bound", "seconds"}
 
 
 # -- tables -------------------------------------------------------------------------------------------

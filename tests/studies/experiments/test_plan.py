@@ -1,5 +1,5 @@
 from workbench.studies.experiments.config import SaturationMethod
-from workbench.studies.experiments.optimisation import OptimisationStudy
+from workbench.studies.experiments.optimisation import OptimisationStudy, make_plan
 from workbench.studies.experiments.plan import cells
 
 
@@ -10,19 +10,21 @@ def study(**changes):
 
 def test_every_method_runs_on_every_network(tmp_path):
     (tmp_path / "own.rules").write_text("twice: relu(relu(x)) => relu(x)\n")
-    found, skipped = cells(study(), tmp_path)
-    assert [(c.network, c.name) for c in found] == [
+    found = list(cells(study(), tmp_path))
+    assert [(run.subject, run.method) for run in found] == [
         (network, name) for network in ("bert", "vgg19") for name in ("own", "library")
     ]
-    assert skipped == ()
     first = found[0]
-    assert (first.rules, first.cost, first.absent) == (str(tmp_path / "own.rules"), "analytic", "")
-    assert list(first.config) == ["study", "network", "method", "cost"]
+    assert (first.order.rules, first.order.cost, first.absent) == (
+        str(tmp_path / "own.rules"),
+        "analytic",
+        "",
+    )
+    assert list(first.config) == ["network", "method", "cost"]
     assert first.config["method"]["rules"]["file"] == "own.rules"
 
 
 def test_a_missing_file_is_named_once(tmp_path):
-    found, skipped = cells(study(cost="costs.parquet"), tmp_path)
     missing = "costs.parquet: no such file"
-    assert skipped == (missing, "own: own.rules: no such file")
-    assert {c.absent for c in found} == {missing}
+    assert make_plan(study(cost="costs.parquet"), tmp_path, tmp_path).skipped == (missing,)
+    assert make_plan(study(), tmp_path, tmp_path).skipped == ("own: own.rules: no such file",)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.studies.experiments.studies import without_processes
 from workbench.faces.plots.reports import RunReport, StudyReport
-from workbench.studies.experiments.plan import sweep
+from workbench.studies.experiments.plan import Run, sweep
 from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.results import latency, load
 from workbench.studies.experiments.tables import render, write_tables
@@ -27,9 +27,10 @@ scaling: {families: {repvgg: {}}, blocks: [1, 2], methods: [t4]}
 """
 
 
-def order(*, family="repvgg", timing=None, method=None, **parameters):
+def run(*, family="repvgg", timing=None, method=None, **parameters):
     given = {"blocks": 1, "channels": 4, "size": 6} | parameters
-    return Order(family, given, method or BranchesMethod(), "default", "analytic", timing, 1, 0)
+    wanted = Order(family, given, method or BranchesMethod(), "default", "analytic", timing, 1)
+    return Run(family, "t4", {}, 60.0, order=wanted)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +138,7 @@ def test_what_cannot_be_timed_says_why(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxsim", None)
     monkeypatch.setitem(sys.modules, "torch", None)
     timing = Latency(("onnxruntime", "torch"), ("onnxsim",), 1, 0.05)
-    found = merge_one(order(timing=timing))
+    found = merge_one(None, run(timing=timing))
     skipped = {(r["target"], r["form"]): r["skipped"] for r in found["latency"]["rows"] if "skipped" in r}
     assert "pip install 'tamago-workbench[rivals]'" in skipped["onnxruntime", "onnxsim"]
     assert "tamago-workbench[torch]" in skipped["torch", "ours"]
@@ -147,7 +148,7 @@ def test_what_cannot_be_timed_says_why(monkeypatch):
 
 
 def test_a_network_that_nobody_merges_by_hand_is_optimised_all_the_same():
-    found = merge_one(order(family="dbb", border="biased", timing=Latency(("onnxruntime",), (), 1, 0.05)))
+    found = merge_one(None, run(family="dbb", border="biased", timing=Latency(("onnxruntime",), (), 1, 0.05)))
     assert found["row"]["operators_by_hand"] is found["row"]["by_hand"] is None
     (row,) = [r for r in found["latency"]["rows"] if r["form"] == "by hand"]
     assert "after a bias" in row["skipped"]
@@ -155,7 +156,7 @@ def test_a_network_that_nobody_merges_by_hand_is_optimised_all_the_same():
 
 
 def test_a_result_can_be_chosen_by_measuring():
-    found = merge_one(order(method=BranchesMethod(measure=2, measure_seconds=0.05)))
+    found = merge_one(None, run(method=BranchesMethod(measure=2, measure_seconds=0.05)))
     assert found["result"]["measured"]["rounds"] > 0
     assert "1 thread" in found["result"]["measured"]["target"]
     assert found["latency"] == {}
@@ -164,7 +165,7 @@ def test_a_result_can_be_chosen_by_measuring():
 @pytest.mark.torch
 def test_graphs_are_timed_in_torch_next_to_onnx_runtime():
     pytest.importorskip("torch", reason="torch is not installed")
-    found = merge_one(order(timing=Latency(("onnxruntime", "torch"), (), 1, 0.05)))
+    found = merge_one(None, run(timing=Latency(("onnxruntime", "torch"), (), 1, 0.05)))
     timed = [(r["target"], r["form"]) for r in found["latency"]["rows"] if "median_us" in r]
     assert timed == [(t, f) for t in ("onnxruntime", "torch") for f in ("original", "by hand", "ours")]
     assert len({r["rounds"] for r in found["latency"]["rows"]}) == 1

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontends.models import model, node, normal, value
-from workbench.studies.experiments.plan import sweep
+from workbench.studies.experiments.plan import Run, sweep
 from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.tables import render, write_tables
 from zoo.studies import deployment as deployment_study
@@ -204,8 +204,8 @@ def test_a_file_that_is_too_large_is_optimised_and_not_timed(tmp_path, monkeypat
 
     monkeypatch.setattr(deployment_study, "_call", call)
     monkeypatch.setattr(deployment_study, "model_file", export)
-    order = deployment_study.Order("lenet5", DeploymentMethod(), DeploymentTiming(up_to=1e-6), 0)
-    found = deployment_study.deploy_one(order)
+    order = deployment_study.Order("lenet5", DeploymentMethod(), DeploymentTiming(up_to=1e-6))
+    found = deployment_study.deploy_one(None, Run("lenet5", "t4", {}, 60.0, order=order))
     assert found["latency"]["rows"] == []
     assert found["notes"] == ["not timed, as its file is larger than 1e-06 MiB"]
     assert found["row"]["measured_speedup"] is None

@@ -8,7 +8,7 @@ from workbench.kernels.codegen.deployment import Deployed
 from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.registry import read_study
 from zoo.chains import CHAINS
-from zoo.studies.kernels import KernelsStudy, Order, figures, make_plan, markdown, outcome, run_one, table
+from zoo.studies.kernels import KernelsStudy, figures, make_plan, markdown, outcome, run_one, table
 
 ROOT = Path(__file__).parents[3]
 
@@ -63,12 +63,13 @@ def test_a_table_in_which_nothing_was_timed_has_empty_cells(kind, tmp_path):
 @compiler
 @pytest.mark.slow
 def test_a_run_gives_a_row_and_a_table(tmp_path):
-    found = run_one(Order("hard-swish", True, 1, 0.2, 0))
+    study = KernelsStudy(chains=("hard-swish",), threads=(1,), seconds=0.2)
+    plan = make_plan(study, tmp_path, tmp_path)
+    found = run_one(study, plan.runs[0])
     assert found["row"]["arithmetic"] == "strict arithmetic"
     assert found["status"] in ("mixed", "kept")
     assert found["row"]["certified"] in (True, None)
     record = record_of("chain", found["status"], **found["row"])
     assert outcome(record)
-    study = KernelsStudy(chains=("hard-swish",), threads=(1,))
-    text = markdown(make_plan(study, tmp_path, tmp_path), table([record]), [record])
+    text = markdown(plan, table([record]), [record])
     assert "| hard-swish | 1 |" in text

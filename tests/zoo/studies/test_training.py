@@ -4,7 +4,7 @@ import pytest
 
 from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.registry import read_study
-from zoo.studies.training import Order, TrainingStudy, make_plan, markdown, outcome, run_one, table
+from zoo.studies.training import TrainingStudy, make_plan, markdown, outcome, run_one, table
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,8 +34,10 @@ def test_wrong_settings_are_refused(given, message):
 def test_a_run_trains_both_ways_and_its_table_says_how_far_the_gradients_are(tmp_path):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     threads = torch.get_num_threads()
+    study = TrainingStudy(networks=("non-local",), thens=("eager",), rounds=2, size=0.25)
+    plan = make_plan(study, tmp_path, tmp_path)
     try:
-        record = run_one(Order("non-local", "eager", 2, 0.25, 0))
+        record = run_one(study, plan.runs[0])
     finally:
         torch.set_num_threads(threads)
         torch._dynamo.reset()
@@ -53,7 +55,6 @@ def test_a_run_trains_both_ways_and_its_table_says_how_far_the_gradients_are(tmp
         "provenance": {"machine": machine, "versions": {}, "commit": "c", "load": None},
     }
     assert "ms a step), gradients" in outcome(whole)
-    plan = make_plan(TrainingStudy(networks=("non-local",), thens=("eager",)), tmp_path, tmp_path)
     text = markdown(plan, table([whole]), [whole])
     assert "| non-local | eager |" in text
     assert "nan" not in text

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from workbench.studies.experiments.config import NetworkStudy, SaturationMethod, check_double
-from workbench.studies.experiments.plan import Call, Cell, Plan, Record, Run, cells, plan_apart
+from workbench.studies.experiments.plan import Plan, Record, Run, cells, network_of
 from workbench.studies.experiments.tables import about, distinct, lines, missing, seconds_text
 
 if TYPE_CHECKING:
@@ -41,23 +41,21 @@ class AblationStudy(NetworkStudy):
 SETTINGS: Final = AblationStudy
 
 
-#: The argument of one run's process.
-Order: TypeAlias = tuple[AblationStudy, Cell]
-
-
 def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
-    found, skipped = cells(study, home)
-    return plan_apart(study, folder, ablate_one, (_run(study, cell) for cell in found), skipped=skipped)
-
-
-def _run(study: AblationStudy, cell: Cell) -> tuple[Run, Call]:
-    own = {"candidates": list(study.candidates), "seconds": study.seconds, "seed": study.seed}
-    config = {**cell.config, **own}
-    run = Run(cell.network, cell.name, config, study.seconds, study.seed, absent=cell.absent)
-    columns = {"network": cell.network, "by": "ablation", "published": False}
-    # When the time is up, the optimisation without the current rule is still finished.
-    return run, Call((study, cell), columns, cell.method.limit + study.grace)
+    own = {"candidates": list(study.candidates), "seconds": study.seconds}
+    runs = (
+        replace(
+            run,
+            config={**run.config, **own},
+            columns={**run.columns, "by": "ablation"},
+            seconds=study.seconds,
+            # When the time is up, the optimisation without the current rule is still finished.
+            grace=run.seconds + study.grace,
+        )
+        for run in cells(study, home)
+    )
+    return Plan.of(study, folder, ablate_one, runs)
 
 
 def outcome(record: Record) -> str:
@@ -67,14 +65,14 @@ def outcome(record: Record) -> str:
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
-def ablate_one(order: Order) -> Record:
+def ablate_one(study: AblationStudy, given: Run) -> Record:
     """Optimise a network with all rules and without each in turn; return the figures with the trace."""
     from workbench.costs.registry import cost_model
     from workbench.studies.analysis.ablation import Ablation
 
-    study, cell = order
+    cell = given.order
     run = Ablation(
-        cell.graph(),
+        network_of(cell.model),
         candidates=study.candidates or None,
         cost=cost_model(cell.cost),
         certify=False,

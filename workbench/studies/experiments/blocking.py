@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from workbench.run.settings import same
 from workbench.saturation.limits import Limits
@@ -19,14 +19,13 @@ from workbench.studies.experiments.config import (
     resource,
     title,
 )
-from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run, network_of
 from workbench.studies.experiments.tables import about, cell, lines, missing, run_table, seconds_text
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.graph import Graph
     from workbench.kernels.accelerators import Unit
     from workbench.optimizer.result import Optimized
     from workbench.rules import RuleSet
@@ -58,7 +57,6 @@ class BlockingStudy(Study):
     seconds: float = same(Limits, "seconds")
     certify: bool = True
     grace: float = 300.0
-    repeats: int = 1
 
     def __post_init__(self) -> None:
         from workbench.kernels.accelerators import unit
@@ -73,45 +71,43 @@ class BlockingStudy(Study):
                 unit(name)
             except (LookupError, ValueError, OSError) as error:
                 raise StudyError(f"units: {error}") from None
-        self.check_limits(repeats=self.repeats, seconds=self.seconds, e_nodes=self.e_nodes)
+        self.check_limits(seconds=self.seconds, e_nodes=self.e_nodes)
 
 
 SETTINGS: Final = BlockingStudy
 
 
-#: The argument of one run's process: the study, the network, the unit, the method and the seed.
-Order: TypeAlias = tuple[BlockingStudy, str, str, str, int]
-
-
 def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; files of units are relative to ``home``."""
-    return plan_apart(study, folder, block_one, _runs(study, home), blank={"seconds": {}})
+    return Plan.of(study, folder, block_one, _runs(study, home))
 
 
-def _runs(study: BlockingStudy, home: Path) -> Iterator[tuple[Run, Call]]:
+def _runs(study: BlockingStudy, home: Path) -> Iterator[Run]:
     from workbench.kernels.accelerators import unit
 
     for given, name, method in product(study.networks, study.units, study.methods):
         model, model_config, absent = resource(given, home)
         if absent:
             raise StudyError(f"networks: {absent}")
-        network = title(given)
         place = str(home / name) if name.endswith(".toml") else name
-        known = Path(name).stem
-        for repeat, seed in repeats(study.repeats, study.seed):
-            config = {
-                "study": "blocking",
-                "network": model_config,
-                "unit": repr(unit(place)),  # another file of its name is another run
-                "method": method,
-                "e_nodes": study.e_nodes,
-                "seconds": study.seconds,
-                "certify": study.certify,
-                "seed": seed,
-            }
-            columns = {"network": network, "unit": known, "by": "saturation"}
-            run = Run(f"{network}-{known}", method, config, 2 * study.seconds, seed, repeat)
-            yield run, Call((study, model, place, method, seed), columns, study.grace)
+        config = {
+            "network": model_config,
+            "unit": repr(unit(place)),  # another file of its name is another run
+            "method": method,
+            "e_nodes": study.e_nodes,
+            "seconds": study.seconds,
+            "certify": study.certify,
+        }
+        columns = {"network": title(given), "unit": Path(name).stem, "by": "saturation"}
+        yield Run(
+            f"{title(given)}-{Path(name).stem}",
+            method,
+            config,
+            2 * study.seconds,
+            order=(model, place),
+            columns=columns,
+            figures={"seconds": {}},
+        )
 
 
 def outcome(record: Record) -> str:
@@ -124,18 +120,6 @@ def outcome(record: Record) -> str:
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
-def network(name: str) -> Graph:
-    """Return a published network, MobileNet-v1, or the network of a model file."""
-    if is_file_name(name):
-        from workbench.frontends import load_model
-
-        return load_model(name)
-    from workbench.studies.benchmarks import benchmark
-    from workbench.studies.benchmarks.convolutional import mobilenetv1
-
-    return mobilenetv1() if name == MOBILENET else benchmark(name)
-
-
 def rules_of(method: str, unit: Unit) -> RuleSet:
     """Return the rules of a method for a unit."""
     from workbench.kernels.accelerators import unit_rules
@@ -150,24 +134,25 @@ def rules_of(method: str, unit: Unit) -> RuleSet:
     )
 
 
-def block_one(order: Order) -> Record:
+def block_one(study: BlockingStudy, run: Run) -> Record:
     """Put a network on a unit once, and return the figures with the trace."""
     from workbench.kernels.accelerators import AcceleratorCost, unit
     from workbench.optimizer.pipeline import optimize
     from workbench.optimizer.summary import running_operators
+    from workbench.studies.benchmarks import mobilenetv1
 
-    study, name, place, method, seed = order
+    model, place = run.order
     chosen = unit(place)
     done = optimize(
-        network(name),
-        rules=rules_of(method, chosen),
+        mobilenetv1() if model == MOBILENET else network_of(model),
+        rules=rules_of(run.method, chosen),
         cost=AcceleratorCost(chosen),
         e_nodes=study.e_nodes,
         saturation_seconds=study.seconds,
         extraction_seconds=study.seconds,
         seconds=4 * study.seconds,
         certify=study.certify,
-        seed=seed,
+        seed=run.seed,
     )
     return {
         "row": _row(done, chosen),

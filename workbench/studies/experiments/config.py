@@ -288,7 +288,7 @@ class Study:
     """The settings of every study; a kind adds its own.
 
     A run is killed if it has not ended ``grace`` seconds after its limits; its process may use ``memory``
-    GiB. ``seed`` is the seed of Python's hashes and of random inputs; every repeat takes the next seed.
+    GiB. ``seed`` is the seed of Python's hashes and of random inputs; each of the ``repeats`` takes the next one.
     """
 
     KIND: ClassVar[str]
@@ -296,10 +296,11 @@ class Study:
     grace: float = 600.0
     memory: float = 12.0
     seed: int = 0
+    repeats: int = 1
 
     def check_limits(self, **numbers: float) -> None:
         """Raise :class:`StudyError` unless the numbers are positive and the settings above in range."""
-        check_numbers(numbers, self.grace, self.memory, self.seed)
+        check_numbers({**numbers, "repeats": self.repeats}, self.grace, self.memory, self.seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -25,16 +25,13 @@ from workbench.studies.experiments.config import (
     title,
     unset,
 )
-from workbench.studies.experiments.plan import Plan, Record, Run, Task, Tell
-from workbench.studies.experiments.process import Job, Outcome, run_jobs
+from workbench.studies.experiments.plan import Plan, Record, Run, Tell, network_of
+from workbench.studies.experiments.process import Job, run_jobs
 from workbench.studies.experiments.store import finite, load_record, repetition
 from workbench.studies.experiments.tables import about, cell, lines, missing, seconds_text
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from workbench.extraction import Solution
-    from workbench.run.trace import Trace
 
 
 #: Limit in seconds, beyond the saturation's own, on reading or growing an e-graph and pricing it.
@@ -98,7 +95,6 @@ class ExtractionStudy(Study):
     seconds: float = 60.0
     seconds_for: Mapping[str, float] = field(default_factory=dict)
     grace: float = 30.0
-    repeats: int = 1
 
     def __post_init__(self) -> None:
         from workbench.extraction.registry import methods
@@ -107,7 +103,7 @@ class ExtractionStudy(Study):
         check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
         check_given(methods=self.methods)
         limits = {f"seconds_for.{name}": value for name, value in self.seconds_for.items()}
-        self.check_limits(repeats=self.repeats, seconds=self.seconds, **limits)
+        self.check_limits(seconds=self.seconds, **limits)
 
     def limit(self, method: str) -> float:
         """Return the limit in seconds on a run of a method."""
@@ -127,28 +123,34 @@ class Instance:
     model: str = ""
 
 
+#: Columns of a run without a result.
+_BLANK: Final = {
+    "e_nodes": None, "e_classes": None, "cost": None, "bound": None, "gap": None, "scope": "",
+    "seconds": None, "found_by": "",
+}  # fmt: skip
+
+
 def make_plan(study: ExtractionStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, e-graph by e-graph; the patterns of files are relative to ``home``."""
     instances, skipped = _instances(study.instances, home)
-    runs = tuple(
-        Run(instance.name, method, _config(study, instance, method, repeat), study.limit(method),
-            study.seed + repeat, repeat)
+    runs = (
+        Run(
+            instance.name,
+            method,
+            {
+                "instance": {"name": instance.name, **instance.origin},
+                "method": method,
+                "seconds": study.limit(method),
+            },
+            study.limit(method),
+            order=instance,
+            columns={"instance": instance.name, **_BLANK},
+            figures={"e_graph": {}},
+        )
         for instance in instances
         for method in study.methods
-        for repeat in range(study.repeats)
-    )  # fmt: skip
-    work = ExtractionWork(study, {instance.name: instance for instance in instances})
-    return Plan(study, work, runs, folder, tuple(skipped))
-
-
-def _config(study: ExtractionStudy, instance: Instance, method: str, repeat: int) -> Record:
-    return {
-        "study": "extraction",
-        "instance": {"name": instance.name, **instance.origin},
-        "method": method,
-        "seconds": study.limit(method),
-        "seed": study.seed + repeat,
-    }
+    )
+    return ExtractionPlan.of(study, folder, extract_one, runs, skipped)
 
 
 def _instances(wanted: Instances, home: Path) -> tuple[list[Instance], list[str]]:
@@ -181,90 +183,42 @@ def _instances(wanted: Instances, home: Path) -> tuple[list[Instance], list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class ExtractionWork:
-    """The work of an extraction study; an e-graph is made once, just before the first of its runs."""
+class ExtractionPlan(Plan):
+    """The plan of an extraction study; an e-graph is made once, just before the first of its runs."""
 
     study: ExtractionStudy
-    instances: Mapping[str, Instance]
 
-    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Task]]:
-        """Yield one batch of tasks per e-graph, after preparing the e-graph."""
-        memory = int(self.study.memory * 2**30)
+    def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Run]]:
+        """Yield the runs of one e-graph after the other, after preparing the e-graph."""
         for subject, group in groupby(runs, key=lambda run: run.subject):
             tell(f"{subject}: preparing the e-graph")
-            instance = self.instances[subject]
+            alike = list(group)
+            instance: Instance = alike[0].order
             limit = PREPARATION + float(instance.origin.get("seconds", 0.0))
             ((_, prepared),) = run_jobs([Job(subject, prepare, instance, limit, self.study.seed)])
-            if prepared.status != "done":
+            if prepared.status == "done":
+                pickled, size, figures = prepared.value
+                yield [
+                    replace(run, order=pickled, columns={**run.columns, **size}, figures={"e_graph": figures})
+                    for run in alike
+                ]
+            else:
                 why = f"without an e-graph ({prepared.status}): {prepared.note}"
-                yield [Task(run, None, why) for run in group]
-                continue
-            pickled, known = prepared.value
-            yield [
-                Task(
-                    run,
-                    Job(
-                        run.name,
-                        extract_one,
-                        (pickled, run.method, run.seconds),
-                        run.seconds + self.study.grace,
-                        run.seed,
-                        memory,
-                    ),
-                    known=known,
-                )
-                for run in group
-            ]
+                yield [replace(run, absent=why) for run in alike]
 
-    def figures(self, task: Task, outcome: Outcome) -> tuple[Record, Trace | None]:
-        """Return the row of an extraction, the reason for its end, the e-graph's figures, and the trace."""
-        known, found = task.known, outcome.value or {}
-        row = {
-            "instance": task.run.subject,
-            "e_nodes": known.get("e_nodes"),
-            "e_classes": known.get("e_classes"),
-            "method": task.run.method,
-            "cost": found.get("cost"),
-            "bound": found.get("bound"),
-            "gap": found.get("gap"),
-            "status": found.get("status", outcome.status),
-            "scope": found.get("scope", ""),
-            "seconds": found.get("seconds"),
-            "found_by": found.get("found_by", ""),
-            "notes": "; ".join([*found.get("notes", ()), *([outcome.note] if outcome.note else [])]),
-        }
-        e_graph = {k: v for k, v in known.items() if k not in ("e_nodes", "e_classes")}
-        return {"row": row, "stop_reason": _stop_reason(row), "e_graph": e_graph}, found.get("trace")
-
-    def elsewhere(self, folder: Path, known: set[str]) -> list[Record]:
+    def elsewhere(self, known: set[str]) -> list[Record]:
         """Return other machines' records for files that are missing here, in the order of the study."""
-        study = self.study
-        seeds = range(study.seed, study.seed + study.repeats)
-        found = []
-        for place in sorted((folder / "runs").glob("[!.]*")):
+        study, found = self.study, {}
+        for place in sorted((self.folder / "runs").glob("[!.]*")):
             record = load_record(place)
             if record is None or record["name"] in known or "sha256" not in record["config"]["instance"]:
                 continue
             config = record["config"]
-            method = config["method"]
-            if (
-                method in study.methods
-                and config["seconds"] == study.limit(method)
-                and config["seed"] in seeds
-            ):
-                found.append(record)
-        order = {method: i for i, method in enumerate(study.methods)}
-
-        def rank(record: Record) -> tuple[str, int, int]:
-            config = record["config"]
-            return config["instance"]["name"], order[config["method"]], config["seed"]
-
-        return sorted(found, key=rank)
-
-
-def _stop_reason(row: Mapping[str, Any]) -> str:
-    """Return the reason for which a run ended: ``optimal``, its notes, or ``finished``."""
-    return row["status"] if row["status"] == "optimal" else row["notes"] or "finished"
+            method, seed = config["method"], config["seed"]
+            planned = method in study.methods and config["seconds"] == study.limit(method)
+            if planned and seed in range(study.seed, study.seed + study.repeats):
+                found[config["instance"]["name"], study.methods.index(method), seed] = record
+        return [found[rank] for rank in sorted(found)]
 
 
 def outcome(record: Record) -> str:
@@ -275,8 +229,8 @@ def outcome(record: Record) -> str:
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
-def prepare(instance: Instance) -> tuple[bytes, Record]:
-    """Read or grow an e-graph and price it; return a pickle of the e-graph and its costs, and its figures."""
+def prepare(instance: Instance) -> tuple[bytes, Record, Record]:
+    """Read or grow an e-graph and price it; return a pickle of both, its size, and further figures."""
     from workbench.egraph import load_json
 
     if instance.file is not None:
@@ -285,25 +239,17 @@ def prepare(instance: Instance) -> tuple[bytes, Record]:
     else:
         egraph, costs, figures = _grow(instance.model, instance.origin)
     pickled = pickle.dumps((egraph, costs), protocol=pickle.HIGHEST_PROTOCOL)
-    return pickled, {"e_nodes": len(egraph), "e_classes": egraph.n_classes, **figures}
+    return pickled, {"e_nodes": len(egraph), "e_classes": egraph.n_classes}, figures
 
 
 def _grow(model_name: str, origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     from workbench.costs import graph_cost, price_egraph
     from workbench.costs.registry import cost_model
-    from workbench.frontends import load_model
     from workbench.rules import rule_set
     from workbench.saturation import Saturation
-    from workbench.studies.benchmarks import benchmark
 
-    graph = load_model(model_name) if is_file_name(model_name) else benchmark(model_name)
-    limits = Limits(
-        origin["e_nodes"],
-        origin["seconds"],
-        origin["iterations"],
-        origin["k_multi"],
-        settle=origin["settle"],
-    )
+    graph = network_of(model_name)
+    limits = Limits(**{key: origin[key] for key in ("e_nodes", "seconds", "iterations", "k_multi", "settle")})
     with Saturation(graph, rule_set(origin["rules"]), limits, keep=0) as saturation:
         stop = saturation.run()
         egraph = saturation.egraph()
@@ -319,35 +265,29 @@ def _grow(model_name: str, origin: Mapping[str, Any]) -> tuple[Any, Any, dict[st
     return egraph, price_egraph(egraph, model), figures
 
 
-def extract_one(argument: tuple[bytes, str, float]) -> Record:
-    """Extract once from a pickled e-graph and return the figures with the trace."""
+def extract_one(study: ExtractionStudy, run: Run) -> Record:
+    """Extract once from the pickled e-graph of a run and return the figures with the trace."""
     from workbench.extraction import Extraction, Limit
 
-    pickled, method, seconds = argument
-    egraph, costs = pickle.loads(pickled)
-    run = Extraction(egraph, costs, method, seconds=seconds)
-    solution = run.run()
-    figures = _figures(solution, run.trace)
+    egraph, costs = pickle.loads(run.order)
+    extraction = Extraction(egraph, costs, run.method, seconds=run.seconds)
+    solution = extraction.run()
+    row = {"bound": finite(float(solution.bound)), "seconds": round(solution.seconds, 4)}
+    trace = extraction.trace
     if Limit.NOTHING in solution.limits:
         # The tree selection in its place is not a result of the method.
         notes = tuple(str(e) for e in solution.endings if e.limit is not Limit.NOTHING)
-        kept = {name: figures[name] for name in ("bound", "seconds", "trace")}
-        return {"status": "nothing found", "notes": notes, **kept}
-    return figures
-
-
-def _figures(solution: Solution, trace: Trace) -> dict[str, Any]:
-    return {
-        "cost": finite(float(solution.cost)),
-        "bound": finite(float(solution.bound)),
-        "gap": finite(float(solution.gap)),
-        "status": solution.status.value,
-        "scope": solution.scope,
-        "seconds": round(solution.seconds, 4),
-        "found_by": solution.method,
-        "notes": solution.notes,
-        "trace": trace,
-    }
+        status = "nothing found"
+    else:
+        notes, status = solution.notes, solution.status.value
+        row |= {
+            "cost": finite(float(solution.cost)),
+            "gap": finite(float(solution.gap)),
+            "scope": solution.scope,
+            "found_by": solution.method,
+        }
+    reason = status if status == "optimal" else "; ".join(notes) or "finished"
+    return {"row": row, "status": status, "notes": notes, "stop_reason": reason, "trace": trace}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from workbench.run.trace import StopReason
-from workbench.studies.experiments.config import NetworkStudy, SaturationMethod, SearchMethod
-from workbench.studies.experiments.plan import Call, Cell, Plan, Record, Run, cells, plan_apart, repeats
+from workbench.studies.experiments.config import NetworkStudy, SearchMethod
+from workbench.studies.experiments.plan import Plan, Record, Run, cells, network_of
 from workbench.studies.experiments.records import estimate, geometric_mean, record
 from workbench.studies.experiments.results import (
     NOTHING,
@@ -60,42 +59,28 @@ class OptimisationStudy(NetworkStudy):
     KIND: ClassVar[str] = "optimisation"
 
     certify: bool = True
-    repeats: int = 1
 
     def __post_init__(self) -> None:
         self.check_networks()
-        self.check_limits(repeats=self.repeats)
-
-    def limit(self, method: str) -> float:
-        """Return the seconds that a method's limits allow for a run."""
-        return self.methods[method].limit
+        self.check_limits()
 
 
 SETTINGS: Final = OptimisationStudy
 
 
-#: The argument of one run's process: the study, the network with its method, and the seed.
-Order: TypeAlias = tuple[OptimisationStudy, Cell, int]
-
-
 def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; paths in the study are relative to ``home``."""
-    found, skipped = cells(study, home)
-    blank: Record = {"device": None, "seconds": {}}
-    return plan_apart(study, folder, optimise_one, _runs(study, found), blank=blank, skipped=skipped)
-
-
-def _runs(study: OptimisationStudy, found: Sequence[Cell]) -> Iterator[tuple[Run, Call]]:
-    for cell, (repeat, seed) in product(found, repeats(study.repeats, study.seed)):
-        config = {**cell.config, "certify": study.certify, "seed": seed}
-        run = Run(cell.network, cell.name, config, cell.method.limit, seed, repeat, cell.absent)
-        columns = {
-            "network": cell.network,
-            "by": cell.method.BY,
-            "k_multi": cell.method.k_multi if isinstance(cell.method, SaturationMethod) else None,
-            "published": False,
-        }
-        yield run, Call((study, cell, seed), columns, study.grace)
+    runs = (
+        replace(
+            run,
+            config={**run.config, "certify": study.certify},
+            columns={**run.columns, "by": way.BY, "k_multi": getattr(way, "k_multi", None)},
+            figures={"device": None, "seconds": {}},
+        )
+        for run in cells(study, home)
+        for way in [run.order.method]
+    )
+    return Plan.of(study, folder, optimise_one, runs)
 
 
 def outcome(record: Record) -> str:
@@ -108,17 +93,17 @@ def outcome(record: Record) -> str:
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
-def optimise_one(order: Order) -> Record:
+def optimise_one(study: OptimisationStudy, run: Run) -> Record:
     """Optimise a network once and return the figures with the trace."""
     from workbench.costs.registry import cost_model
     from workbench.optimizer.pipeline import optimize
     from workbench.studies.search.optimize import search_optimize
 
-    study, cell, seed = order
-    graph, model = cell.graph(), cost_model(cell.cost)
+    cell = run.order
+    graph, model = network_of(cell.model), cost_model(cell.cost)
     way: Callable[..., Result] = search_optimize if isinstance(cell.method, SearchMethod) else optimize
     settings = cell.method.arguments(study.grace) | {"rules": cell.rules}
-    done = way(graph, cost=model, seed=seed, certify=study.certify, **settings)
+    done = way(graph, cost=model, seed=run.seed, certify=study.certify, **settings)
     return run_figures(done) | {"device": model.device}
 
 

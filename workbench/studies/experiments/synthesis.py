@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -17,7 +16,7 @@ from workbench.studies.experiments.config import (
     is_file_name,
     resource,
 )
-from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, lines, missing, run_table, seconds_text
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ class SynthesisStudy(Study):
     seconds: float = 600.0
     instances: int = 0
     grace: float = 120.0
-    repeats: int = 1
 
     def __post_init__(self) -> None:
         if not self.grammars:
@@ -60,7 +58,7 @@ class SynthesisStudy(Study):
         if self.instances < 0:
             raise StudyError(f"instances must not be negative, got {self.instances} (try 2000)")
         sizes = {f"sizes[{i}]": size for i, size in enumerate(self.sizes)}
-        self.check_limits(repeats=self.repeats, seconds=self.seconds, **sizes)
+        self.check_limits(seconds=self.seconds, **sizes)
 
 
 SETTINGS: Final = SynthesisStudy
@@ -68,61 +66,52 @@ SETTINGS: Final = SynthesisStudy
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The argument of one run's process; the grammar and the files of rules are paths."""
+    """What a run needs; the grammar and the files of rules are paths, a size of 0 is the grammar's own."""
 
-    study: SynthesisStudy
     grammar: str
     size: int
     known: str
     against: tuple[tuple[str, str], ...]
-    seed: int
-    journal: str
+    journals: Path
 
 
 def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, one grammar after another; paths in the study are relative to ``home``."""
-    skipped: dict[str, None] = {}
-    found = _runs(study, home, folder, skipped)
-    return plan_apart(study, folder, synthesise_one, found, skipped=skipped)
-
-
-def _runs(
-    study: SynthesisStudy, home: Path, folder: Path, skipped: dict[str, None]
-) -> Iterator[tuple[Run, Call]]:
-    files: list[tuple[str, str]] = []
-    named: dict[str, Any] = {}
-    for text in study.against:
-        where, config, absent = resource(text, home)
-        if absent:
-            skipped[absent] = None
-        else:
-            files.append((f"{Path(text).parent.name}/{Path(text).stem}".lstrip("/"), where))
-            named[text] = config
-    path, known_config, missing = resource(study.known, home) if study.known else ("", "", "")
+    found = {text: resource(text, home) for text in study.against}
+    present = {text: (where, config) for text, (where, config, absent) in found.items() if not absent}
+    files = tuple(
+        (f"{Path(text).parent.name}/{Path(text).stem}".lstrip("/"), where)
+        for text, (where, _) in present.items()
+    )
+    known, known_config, missing = resource(study.known, home) if study.known else ("", "", "")
     # Coverage and further instances come after the synthesis, and have their own limits.
     grace = study.grace + 600.0 * (len(study.against) + bool(study.instances))
+    runs = []
     for text in study.grammars:
         where, grammar, absent = resource(text, home)
-        if absent:
-            skipped[absent] = None
-        name = Path(text).stem
-        for size, (repeat, seed) in product(study.sizes or (0,), repeats(study.repeats, study.seed)):
+        for size in study.sizes or (0,):
             config = {
-                "study": "synthesis",
                 "grammar": grammar,
                 "size": size,
                 "known": known_config,
                 **({"without": list(study.without)} if study.without else {}),
-                "against": named,
+                "against": {text: config for text, (_, config) in present.items()},
                 "seconds": study.seconds,
-                "seed": seed,
                 **({"instances": study.instances} if study.instances else {}),
             }
-            method = f"{size}-operators" if size else "own-size"
-            run = Run(name, method, config, study.seconds, seed, repeat, absent or missing)
-            journal = str(folder / "unfinished" / f"{run.folder}.journal")
-            order = Order(study, where, size, path, tuple(files), seed, journal)
-            yield run, Call(order, {"grammar": name}, grace)
+            run = Run(
+                Path(text).stem,
+                f"{size}-operators" if size else "own-size",
+                config,
+                study.seconds,
+                absent=absent or missing,
+                order=Order(where, size, known, files, folder / "unfinished"),
+                columns={"grammar": Path(text).stem},
+                grace=grace,
+            )
+            runs.append(run)
+    skipped = [absent for *_, absent in found.values() if absent]
+    return Plan.of(study, folder, synthesise_one, runs, skipped)
 
 
 def outcome(record: Record) -> str:
@@ -140,7 +129,7 @@ def outcome(record: Record) -> str:
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
-def synthesise_one(order: Order) -> Record:
+def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
     """Synthesise once and return the figures with the trace."""
     import resource as usage
 
@@ -149,17 +138,19 @@ def synthesise_one(order: Order) -> Record:
     from workbench.rules import rule_set
     from workbench.rules.ruleset import load_rules, read_rules
 
+    order, seed = given.order, given.seed
+    journal = order.journals / f"{given.folder}.journal"
     grammar = read_grammar(order.grammar)
     if order.size:
         grammar = grammar.with_operators(order.size)
     known: list[Rule] = []
     if order.known:
         named = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
-        known = known_to(grammar, named, order.study.without)
+        known = known_to(grammar, named, study.without)
     began = _processor()
-    run = Synthesis(grammar, known, seconds=order.study.seconds, seed=order.seed, journal=order.journal)
+    run = Synthesis(grammar, known, seconds=study.seconds, seed=seed, journal=str(journal))
     reason = run.run()
-    _done_with(Path(order.journal))
+    _done_with(journal)
     figures = {
         "memory": round(
             sum(usage.getrusage(who).ru_maxrss for who in (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN)) / 1024
@@ -167,8 +158,8 @@ def synthesise_one(order: Order) -> Record:
         "processor": round(_processor() - began, 1),
     }
     rules = {name: read_rules(file).rules for name, file in order.against}
-    covers = {name: run.covers(rules[name], seed=order.seed) for name in rules}
-    before = {name: Coverage(rules[name], known, seed=order.seed) for name in rules if known}
+    covers = {name: run.covers(rules[name], seed=seed) for name in rules}
+    before = {name: Coverage(rules[name], known, seed=seed) for name in rules if known}
     result = {
         "laws": {law.rule.name: [law.verdict.short, law.verdict.law] for law in run.laws},
         "covers": {
@@ -181,7 +172,7 @@ def synthesise_one(order: Order) -> Record:
             for name, found in covers.items()
         },
         "joint": {law.rule.name: [law.verdict.short, law.verdict.law] for law in run.joint},
-        "rechecks": _rechecks(run, order.study.instances),
+        "rechecks": _rechecks(run, study.instances),
         "levels": run.funnel().to_dict("records"),
     }
     return {

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from workbench.studies.experiments.config import (
     Study,
@@ -18,7 +17,7 @@ from workbench.studies.experiments.config import (
     is_file_name,
     resource,
 )
-from workbench.studies.experiments.plan import Call, Plan, Record, Run, plan_apart, repeats
+from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import (
     about,
     cell,
@@ -56,7 +55,6 @@ class VerificationStudy(Study):
     e_nodes: int = 30_000
     rounds: int = 10
     grace: float = 120.0
-    repeats: int = 1
 
     def __post_init__(self) -> None:
         check_given(rules=self.rules, modes=self.modes)
@@ -64,41 +62,25 @@ class VerificationStudy(Study):
         check_names("modes", "mode of verification", self.modes, MODES)
         for rules in self.rules:
             check_rules(rules)
-        self.check_limits(
-            repeats=self.repeats, seconds=self.seconds, e_nodes=self.e_nodes, rounds=self.rounds
-        )
+        self.check_limits(seconds=self.seconds, e_nodes=self.e_nodes, rounds=self.rounds)
 
 
 SETTINGS: Final = VerificationStudy
 
 
-#: The argument of one run's process: the study, the name or the path of the rules, the mode and the seed.
-Order: TypeAlias = tuple[VerificationStudy, str, str, int]
-
-
 def make_plan(study: VerificationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, one set of rules after another; paths in the study are relative to ``home``."""
-    skipped: dict[str, None] = {}
-    return plan_apart(study, folder, verify_one, _runs(study, home, skipped), skipped=skipped)
+    return Plan.of(study, folder, verify_one, _runs(study, home))
 
 
-def _runs(study: VerificationStudy, home: Path, skipped: dict[str, None]) -> Iterator[tuple[Run, Call]]:
+def _runs(study: VerificationStudy, home: Path) -> Iterator[Run]:
     for text in study.rules:
-        where, rules_config, absent = resource(text, home)
-        if absent:
-            skipped[absent] = None
-        for mode, (repeat, seed) in product(study.modes, repeats(study.repeats, study.seed)):
-            config = {
-                "study": "verification",
-                "rules": rules_config,
-                "mode": mode,
-                "seconds": study.seconds,
-                "e_nodes": study.e_nodes,
-                "rounds": study.rounds,
-                "seed": seed,
-            }
-            run = Run(subject(text), mode, config, study.seconds, seed, repeat, absent)
-            yield run, Call((study, where, mode, seed), {"rules": run.subject}, study.grace)
+        where, rules, absent = resource(text, home)
+        settings = {"seconds": study.seconds, "e_nodes": study.e_nodes, "rounds": study.rounds}
+        columns = {"rules": subject(text)}
+        for mode in study.modes:
+            config = {"rules": rules, "mode": mode, **settings}
+            yield Run(subject(text), mode, config, study.seconds, absent=absent, order=where, columns=columns)
 
 
 def subject(rules: str) -> str:
@@ -123,13 +105,17 @@ def outcome(record: Record) -> str:
 
 
 # -- in the process of a run ---------------------------------------------------------------------------
-def verify_one(order: Order) -> Record:
+def verify_one(study: VerificationStudy, given: Run) -> Record:
     """Decide rules once and return the figures with the trace."""
     from workbench.laws.verification import Effort, Verification
 
-    study, rules, mode, seed = order
+    rules = given.order
     effort = Effort(seconds=study.seconds, e_nodes=study.e_nodes, rounds=study.rounds)
-    options: dict[str, Any] = {"effort": effort, "seed": seed, "one_by_one": mode == "one-by-one"}
+    options: dict[str, Any] = {
+        "effort": effort,
+        "seed": given.seed,
+        "one_by_one": given.method == "one-by-one",
+    }
     if is_file_name(rules):
         from workbench.rules.ruleset import read_rules
 

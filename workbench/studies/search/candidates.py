@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +103,9 @@ class Candidates:
             for number, match in found:
                 by_source[number].append(match)
         for place, entry in enumerate(self._entries):
-            for matches in self._applications(entry, by_source, state):
+            first = by_source[entry.sources[0]]
+            groups = self._groups(entry, first, state) if entry.rule.each else self._joined(entry, by_source)
+            for matches in groups:
                 known = matches[0].edits
                 key = (place, *matches[1:])
                 if key not in known:
@@ -112,16 +114,6 @@ class Candidates:
                 edit = known[key]
                 if edit is not None and not (self.exclusive and _read_elsewhere(state, matches)):
                     yield edit
-
-    def _applications(
-        self, entry: _Entry, by_source: list[list[Match]], state: State
-    ) -> Iterable[tuple[Match, ...]]:
-        first, *rest = entry.sources
-        if entry.rule.each:
-            return self._groups(entry, by_source[first], state)
-        if not rest:
-            return ((m,) for m in by_source[first])
-        return self._joined(entry, by_source)
 
     def _joined(self, entry: _Entry, by_source: list[list[Match]]) -> Iterator[tuple[Match, ...]]:
         """Yield one match per source such that the matches agree on shared names and have distinct roots."""

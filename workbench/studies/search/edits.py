@@ -11,6 +11,7 @@ from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import read_term, value
 from workbench.rules.pattern import App, Rule, off_axis, parts
 from workbench.studies.search.states import Edit, Kind, Made, NodeTable
+from workbench.support.orders import postorder
 
 #: Exceptions raised when a rule's expressions are evaluated on numbers that do not fit.
 _MISFITS = (TypeMismatch, ZeroDivisionError, IndexError, ValueError)
@@ -38,14 +39,6 @@ class Source(Matcher):
         return None if found is None else Match(node, found[1], found[0])
 
 
-def joined_bindings(matches: Sequence[Match]) -> Bindings:
-    """Return the joint bindings of matches that agree on their shared names."""
-    bindings = dict(matches[0].bindings)
-    for match in matches[1:]:
-        bindings.update(match.bindings)
-    return bindings
-
-
 def admits(rule: Rule, bindings: Bindings, table: NodeTable) -> bool:
     """Return whether a rule's own conditions hold."""
     reading = _Reading(bindings, table)
@@ -61,7 +54,7 @@ def rule_edit(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Edit | 
     A rule does not apply if a condition fails, or if a right-hand side has no type or another type than the
     node that it replaces. A source that equals its target gives context only and stays.
     """
-    bindings = joined_bindings(matches)
+    bindings = {name: value for match in matches for name, value in match.bindings.items()}
     if not admits(rule, bindings, table):
         return None
     build = _Build(bindings, table)
@@ -157,15 +150,8 @@ class _Build(_Reading):
 
     def leaves(self, ref: int) -> frozenset[int]:
         """Return the graph's nodes that a term reads."""
-        found: set[int] = set()
-        stack = [ref]
-        while stack:
-            ref = stack.pop()
-            if ref < 0:
-                stack += self.made[~ref].inputs
-            else:
-                found.add(ref)
-        return frozenset(found)
+        read = postorder([ref], lambda r: self.made[~r].inputs if r < 0 else ())
+        return frozenset(r for r in read if r >= 0)
 
 
 def group_key(match: Match, stars: Mapping[str, int], table: NodeTable) -> tuple[Any, ...]:

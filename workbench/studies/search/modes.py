@@ -21,14 +21,12 @@ _ACTIVATIONS: Final = {"none": 0, "relu": 2}
 class Mode:
     """A way to run the search.
 
-    ``handwritten`` selects the rules written in C++ in TASO that precede the given rules;
-    ``exclusive`` and ``ordered`` are as in :class:`~workbench.studies.search.candidates.Candidates`.
+    ``handwritten`` selects the rules written in C++ in TASO that precede the given rules. With any of them,
+    rules match as in TASO: ``exclusive`` and ``ordered`` (:class:`~workbench.studies.search.candidates.Candidates`).
     """
 
     name: str
     handwritten: str
-    exclusive: bool
-    ordered: bool
 
     def rules(self) -> tuple[Rule, ...]:
         """Return the hand-written rules."""
@@ -39,20 +37,8 @@ class Mode:
 
 MODES: Final = Table(
     "search mode",
-    {
-        m.name: m
-        for m in (
-            Mode("sound", "", exclusive=False, ordered=False),
-            Mode("taso-release", "all", exclusive=True, ordered=True),
-            Mode("tensat-fork", "merges", exclusive=True, ordered=True),
-        )
-    },
+    {m.name: m for m in (Mode("sound", ""), Mode("taso-release", "all"), Mode("tensat-fork", "merges"))},
 )
-
-
-def mode_of(name: str) -> Mode:
-    """Return a mode; raise UnknownName with the nearest name if the name is unknown."""
-    return MODES[name]
 
 
 def guarded_merges() -> tuple[Rule, ...]:

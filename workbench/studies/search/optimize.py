@@ -26,7 +26,7 @@ from workbench.rules import RuleSet
 from workbench.rules.ruleset import Rules, published, rules_of
 from workbench.run.progress import Progress, Stages, seen_in_notebooks
 from workbench.run.trace import StopReason, Trace
-from workbench.studies.search.modes import mode_of
+from workbench.studies.search.modes import MODES
 from workbench.studies.search.search import BacktrackingSearch
 
 if TYPE_CHECKING:
@@ -170,14 +170,14 @@ def _found(job: Job, search: BacktrackingSearch) -> tuple[float, list[Candidate]
         # Operators that a measured model had no time for are measured if the result depends on them.
         job.cost_model.measure(instances_of(graph) + instances_of(search.best))
         before, after = (float(node_costs(g, job.cost_model).sum()) for g in (graph, search.best))
+    if after >= before * (1 - 1e-9):
+        return before, []
     made_by = tuple(dict.fromkeys(search.history))
-    return before, [Candidate(search.best, search.best, after, made_by=made_by)] if after < before * (
-        1 - 1e-9
-    ) else []
+    return before, [Candidate(search.best, search.best, after, made_by=made_by)]
 
 
 def _rules(rules: Rules | None, mode: str, keep_refuted: bool) -> RuleSet:
-    if mode_of(mode).handwritten:
+    if MODES[mode].handwritten:
         if rules is None:
             raise ValueError(
                 f"mode {mode} must have TASO's own rules, got none (try rules=<path of graph_subst.pb>)"

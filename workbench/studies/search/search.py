@@ -13,7 +13,7 @@ from workbench.rules.pattern import Rule
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
 from workbench.studies.search.candidates import Candidates
-from workbench.studies.search.modes import mode_of
+from workbench.studies.search.modes import MODES
 from workbench.studies.search.states import PER_MICROSECOND, Edit, NodeTable, State
 from workbench.support.formatting import gain
 
@@ -119,20 +119,18 @@ class BacktrackingSearch(Stepwise):
         super().__init__()
         self.graph, self.alpha, self.budget, self.mode = graph, alpha, budget, mode
         self.time_limit, self.growth = seconds, growth
-        settled = mode_of(mode)
+        settled = MODES[mode]
         own = settled.rules()
         names = {r.name for r in own}
         self.rules = (*own, *(r for r in rules if r.name not in names))
         self._table = NodeTable(cost_model)
         self._start = State.of(graph, self._table)
-        self._candidates = Candidates(
-            self.rules, self._table, exclusive=settled.exclusive, ordered=settled.ordered
-        )
+        released = bool(settled.handwritten)
+        self._candidates = Candidates(self.rules, self._table, exclusive=released, ordered=released)
         self._best = self._start
         self._queue: list[_Queued] = [_Queued(self._start.cost, 0, self._start, None)]
         self._seen = {self._start.key}
         self._under_way: State | None = None
-        self._found = 0
         self.taken = 0
         self.seconds = 0.0
         self.trace = Trace(
@@ -143,7 +141,8 @@ class BacktrackingSearch(Stepwise):
                 "mode": mode,
                 "alpha": alpha,
                 "budget": budget,
-                "node_limit": self._node_limit,
+                # Graphs must have fewer nodes; inputs and weights count, as in TASO.
+                "node_limit": int(growth * self._start.size),
                 "time_limit": seconds,
                 "cost_source": cost_model.source,
                 "cost_before": self._start.cost / PER_MICROSECOND,
@@ -153,11 +152,6 @@ class BacktrackingSearch(Stepwise):
         self._note(StepKind.START, 0.0, (), f"start graph: {self._start.cost / PER_MICROSECOND:.6g} µs")
 
     # -- figures ----------------------------------------------------------------------------------
-    @property
-    def _node_limit(self) -> int:
-        """Return the number of nodes that graphs must stay below; inputs and weights count, as in TASO."""
-        return int(self.growth * self._start.size)
-
     @property
     def cost(self) -> float:
         """Return the least known cost, in microseconds."""
@@ -276,8 +270,7 @@ class BacktrackingSearch(Stepwise):
         key = change.digest()
         if key in self._seen:
             return False
-        self._found += 1
-        insort(self._queue, _Queued(cost, self._found, state, edit))
+        insort(self._queue, _Queued(cost, self.found, state, edit))
         del self._queue[room:]
         self._seen.add(key)
         return True

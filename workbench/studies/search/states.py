@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ from workbench.costs.pricing import FREE
 from workbench.graph import Builder, Graph
 from workbench.ops import AttrValue, ValueType
 from workbench.ops.inputs_and_opaque import RUNTIME
+from workbench.support.orders import postorder, topological
 
 #: Costs are integers in picoseconds: sums do not depend on their order, so that differences can be added up.
 PER_MICROSECOND: Final = 1_000_000
@@ -167,13 +170,7 @@ class Surroundings:
         """Return the nodes that depend on a node, in topological order and as a set."""
         known = self._above.get(node)
         if known is None:
-            found: set[int] = set()
-            stack = [node]
-            while stack:
-                for user in self.users[stack.pop()]:
-                    if user not in found:
-                        found.add(user)
-                        stack.append(user)
+            found = postorder(self.users[node], self.users.__getitem__)
             ordered = tuple(sorted(found, key=self.position.__getitem__))
             known = self._above[node] = (ordered, frozenset(found))
         return known
@@ -290,8 +287,12 @@ class State:
         """
         if len(edit.roots) > 1:
             needs = self._needs(edit)
-            if any(needs):
-                return None if _cyclic(needs) else self._made_change(edit)
+            try:
+                TopologicalSorter(needs).prepare()
+            except CycleError:
+                return None
+            if any(needs.values()):
+                return self._made_change(edit)
         refs, fresh = self._resolved(edit)
         redirect = {v: refs[~u] if u < 0 else u for v, u in edit.roots}
         if all(v == u for v, u in redirect.items()):
@@ -338,7 +339,7 @@ class State:
             refs.append(known)
         return refs, fresh
 
-    def _needs(self, edit: Edit) -> list[frozenset[int]]:
+    def _needs(self, edit: Edit) -> dict[int, frozenset[int]]:
         """Return for each root the roots (by position) on which its replacement depends."""
         known: dict[frozenset[int], frozenset[int]] = {}
         for leaves in edit.leaves:
@@ -348,7 +349,7 @@ class State:
                     for j, (v, _) in enumerate(edit.roots)
                     if v in leaves or not leaves.isdisjoint(self.around.above(v)[1])
                 )
-        return [known[leaves] for leaves in edit.leaves]
+        return {j: known[leaves] for j, leaves in enumerate(edit.leaves)}
 
     def _reaches_further(self, edit: Edit, refs: list[int], redirect: dict[int, int]) -> bool:
         kinds = self.table.kinds
@@ -398,99 +399,50 @@ class State:
 
     # -- making an edit ---------------------------------------------------------------------------
     def edited(self, edit: Edit) -> State:
-        """Return the edited graph; raise :class:`Cyclic` if the edit closes a cycle."""
-        return _Editing(self, edit).result()
-
-
-def _cyclic(needs: list[frozenset[int]]) -> bool:
-    left = set(range(len(needs)))
-    while left:
-        free = {i for i in left if left.isdisjoint(needs[i])}
-        if not free:
-            return True
-        left -= free
-    return False
-
-
-_OPEN: Final = -1
-
-
-class _Editing:
-    """One edit: it visits the nodes that outputs need, redirects readers of roots, and merges equal nodes."""
-
-    def __init__(self, before: State, edit: Edit) -> None:
-        self.before, self.edit, self.table = before, edit, before.table
-        refs, fresh = before._resolved(edit)
-        numbers = {~k: self.table.new(edit.made[k].kind) for k in fresh}
+        """Return the edited graph, in which equal nodes are one; raise :class:`Cyclic` if it closes a cycle."""
+        table, kinds = self.table, self.table.kinds
+        refs, fresh = self._resolved(edit)
+        numbers = {~k: table.new(edit.made[k].kind) for k in fresh}
         refs = [numbers.get(r, r) for r in refs]
-        self.fresh = {
-            numbers[~k]: tuple(refs[~i] if i < 0 else i for i in edit.made[k].inputs) for k in fresh
-        }
-        self.redirect = {v: refs[~u] if u < 0 else u for v, u in edit.roots}
-        self.final: dict[int, int] = {}
-        self.inputs: dict[int, tuple[int, ...]] = {}
-        self.index: dict[Key, int] = {}
+        new = {numbers[~k]: tuple(refs[~i] if i < 0 else i for i in edit.made[k].inputs) for k in fresh}
+        redirect = {v: refs[~u] if u < 0 else u for v, u in edit.roots}
 
-    def _target(self, node: int) -> int:
-        passed = {node}
-        while node in self.redirect and self.redirect[node] != node:
-            node = self.redirect[node]
-            if node in passed:
-                raise Cyclic("the roots replace each other")
-            passed.add(node)
-        return node
+        def target(node: int) -> int:
+            passed = {node}
+            while redirect.get(node, node) != node:
+                node = redirect[node]
+                if node in passed:
+                    raise Cyclic("the roots replace each other")
+                passed.add(node)
+            return node
 
-    def _operands(self, node: int) -> tuple[int, ...]:
-        own = self.fresh.get(node)
-        if own is None:
-            return tuple([self._target(i) for i in self.before.inputs[node]])
-        # The replacement of a single root may contain the root, as in relu(x) => relu(relu(x)).
-        return own if len(self.redirect) == 1 else tuple([self._target(i) for i in own])
+        @cache
+        def operands(node: int) -> tuple[int, ...]:
+            # The replacement of a single root may contain the root, as in relu(x) => relu(relu(x)).
+            if node in new and len(redirect) == 1:
+                return new[node]
+            return tuple([target(i) for i in new.get(node) or self.inputs.get(node, ())])
 
-    def result(self) -> State:
-        outputs = [self._target(n) for n in self.before.outputs]
-        for root in outputs:
-            if root not in self.final:
-                self._walk(root)
-        return State(
-            self.table,
-            self.inputs,
-            tuple(self.final[n] for n in outputs),
-            self.before,
-            (*self.before.history, self.edit.rule),
-        )
-
-    def _walk(self, root: int) -> None:
-        final = self.final
-        operands = self._operands(root)
-        stack: list[tuple[int, tuple[int, ...], Iterator[int]]] = [(root, operands, iter(operands))]
-        final[root] = _OPEN
-        while stack:
-            node, operands, rest = stack[-1]
-            for i in rest:
-                known = final.get(i)
-                if known == _OPEN:
-                    raise Cyclic(f"the edit by {self.edit.rule} closes a cycle")
-                if known is None:
-                    final[i] = _OPEN
-                    below = self._operands(i)
-                    stack.append((i, below, iter(below)))
-                    break
-            else:
-                stack.pop()
-                self._place(node, operands)
-
-    def _place(self, node: int, operands: tuple[int, ...]) -> None:
-        kinds = self.table.kinds
-        kind, placed = kinds[node], tuple([self.final[i] for i in operands])
-        given = self.before.inputs.get(node) or self.fresh.get(node) or ()
-        # A node that comes to depend on weights alone is folded: it has another price, so it is another node.
-        folds = placed != given and [kinds[i].constant for i in placed] != [kinds[i].constant for i in given]
-        if folds:
-            kind = self.table.kind(kind.op, kind.attrs, kind.type, [kinds[i] for i in placed])
-        known = self.index.get((kind.symbol, placed))
-        if known is None:
-            known = self.table.new(kind) if folds else node
-            self.index[kind.symbol, placed] = known
-            self.inputs[known] = placed
-        self.final[node] = known
+        outputs = [target(n) for n in self.outputs]
+        try:
+            order = topological(outputs, operands)
+        except CycleError:
+            raise Cyclic(f"the edit by {edit.rule} closes a cycle") from None
+        final: dict[int, int] = {}
+        inputs: dict[int, tuple[int, ...]] = {}
+        index: dict[Key, int] = {}
+        for node in order:
+            kind, placed = kinds[node], tuple([final[i] for i in operands(node)])
+            given = self.inputs.get(node) or new.get(node) or ()
+            # A node that comes to depend on weights alone is folded: it has another price, so it is another node.
+            folds = placed != given and [kinds[i].constant for i in placed] != [
+                kinds[i].constant for i in given
+            ]
+            if folds:
+                kind = table.kind(kind.op, kind.attrs, kind.type, [kinds[i] for i in placed])
+            known = index.get((kind.symbol, placed))
+            if known is None:
+                known = index[kind.symbol, placed] = table.new(kind) if folds else node
+                inputs[known] = placed
+            final[node] = known
+        return State(table, inputs, tuple(final[n] for n in outputs), self, (*self.history, edit.rule))

@@ -7,6 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from workbench.support.messages import nearest
@@ -204,27 +205,21 @@ class Scheduled(Policy):
         """Yield the rules of every step, and return whether any step changed something."""
         assert self._progress is not None
         changed = False
-        if isinstance(schedule, Run):
-            rules = chosen(schedule.patterns, self._progress.names)
-            taken = 0
-            while schedule.times is None or taken < schedule.times:
-                yield rules
-                taken += 1
-                changed |= self._progress.changed
-                if not self._progress.changed:
-                    break
-        elif isinstance(schedule, Sequence):
+        if isinstance(schedule, Sequence):
             for part in schedule.parts:
                 changed |= yield from self._walk(part)
-        else:
-            assert isinstance(schedule, Repeat)
-            taken = 0
-            while schedule.times is None or taken < schedule.times:
+            return changed
+        patterns = schedule.patterns if isinstance(schedule, Run) else ()
+        rules = chosen(patterns, self._progress.names)
+        for _ in count() if schedule.times is None else range(schedule.times):
+            if isinstance(schedule, Repeat):
                 again = yield from self._walk(schedule.part)
-                taken += 1
-                changed |= again
-                if not again:
-                    break
+            else:
+                yield rules
+                again = self._progress.changed
+            changed |= again
+            if not again:
+                break
         return changed
 
 

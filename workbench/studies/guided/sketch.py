@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
+from workbench.extraction.problem import tree_costs
 from workbench.graph import Builder, Graph
 from workbench.ops import AttrValue, spec_of
 from workbench.rules.expressions import Lookup
@@ -104,11 +105,12 @@ class Instances:
         self.egraph, self.sketch = egraph, sketch
         self.costs = costs.tolist()
         self.operands = [egraph.operands(i).tolist() for i in range(len(egraph))]
-        self._members = egraph.members()
+        least, chosen = tree_costs(egraph, costs)
         #: For every sketch, the least cost in each e-class, and the e-node with the sketches of its operands.
-        self.best: dict[Sketch, list[float]] = {}
-        self.choice: dict[Sketch, list[tuple[int, tuple[Sketch, ...]] | None]] = {}
-        self._solve(ANY)
+        self.best: dict[Sketch, list[float]] = {ANY: least}
+        self.choice: dict[Sketch, list[tuple[int, tuple[Sketch, ...]] | None]] = {
+            ANY: [None if i < 0 else (i, (ANY,) * len(self.operands[i])) for i in chosen]
+        }
         self._solve(sketch)
 
     def satisfied(self, eclass: int) -> bool:
@@ -141,9 +143,7 @@ class Instances:
             self.best[sketch], self.choice[sketch] = best, choice
         elif isinstance(sketch, Contains):
             self._solve(sketch.inner)
-            self._spread(sketch, list(self.best[sketch.inner]), list(self.choice[sketch.inner]))
-        else:
-            self._spread(sketch, [math.inf] * n, [None] * n)
+            self._spread(sketch)
 
     def _fits(self, sketch: Op, i: int) -> bool:
         egraph = self.egraph
@@ -152,23 +152,14 @@ class Instances:
         values = spec_of(sketch.op).unpack(egraph.attrs[i])
         return all(values[name] == wanted for name, wanted in sketch.attrs)
 
-    def _spread(
-        self, sketch: Sketch, best: list[float], choice: list[tuple[int, tuple[Sketch, ...]] | None]
-    ) -> None:
+    def _spread(self, sketch: Contains) -> None:
         """Settle the least costs of a sketch that goes from operands to operators, the cheapest first."""
-        contains = isinstance(sketch, Contains)
-        rest = self.best.get(ANY, best)
+        best, choice = list(self.best[sketch.inner]), list(self.choice[sketch.inner])
         readers: list[list[int]] = [[] for _ in range(self.egraph.n_classes)]
         for i, operands in enumerate(self.operands):
             for c in dict.fromkeys(operands):
                 readers[c].append(i)
         heap = [(cost, c) for c, cost in enumerate(best) if cost < math.inf]
-        if not contains:
-            for i, operands in enumerate(self.operands):
-                c = int(self.egraph.eclass[i])
-                if not operands and self.costs[i] < best[c]:
-                    best[c], choice[c] = self.costs[i], (i, ())
-                    heap.append((self.costs[i], c))
         heapq.heapify(heap)
         done: set[int] = set()
         while heap:
@@ -180,17 +171,10 @@ class Instances:
                 operands, at = self.operands[i], int(self.egraph.eclass[i])
                 if at in done:
                     continue
-                if contains:
-                    place = operands.index(c)
-                    parts: tuple[Sketch, ...] = tuple(
-                        sketch if k == place else ANY for k in range(len(operands))
-                    )
-                    cost = (
-                        self.costs[i] + best[c] + sum(rest[d] for k, d in enumerate(operands) if k != place)
-                    )
-                else:
-                    parts = (ANY,) * len(operands)
-                    cost = self.costs[i] + sum(best[d] for d in operands)
+                place = operands.index(c)
+                parts = tuple(sketch if k == place else ANY for k in range(len(operands)))
+                others = sum(self.best[ANY][d] for k, d in enumerate(operands) if k != place)
+                cost = self.costs[i] + best[c] + others
                 if cost < best[at]:
                     best[at], choice[at] = cost, (i, parts)
                     heapq.heappush(heap, (cost, at))
@@ -270,21 +254,18 @@ def staged(
         )
         engine = run.engine
         run.start_engine()
-        found = _instances(run, sketch, costs)
-        while not found.satisfied(found.egraph.roots[output]) and run.unfinished:
+        while True:
+            egraph = run.egraph()
+            found = Instances(egraph, sketch, costs(egraph))
+            satisfied = found.satisfied(egraph.roots[output])
+            if satisfied or not run.unfinished:
+                break
             try:
                 run.step()
             except StopIteration:
                 break
-            found = _instances(run, sketch, costs)
-        satisfied = found.satisfied(found.egraph.roots[output])
         if satisfied:
             graph = found.graph(graph, output)
         yield Stage(sketch, satisfied, graph, len(run.trace) - 1, run.e_nodes, run.stop_reason)
         if not satisfied:
             return
-
-
-def _instances(run: Saturation, sketch: Sketch, costs: Callable[[EGraph], np.ndarray]) -> Instances:
-    egraph = run.egraph()
-    return Instances(egraph, sketch, costs(egraph))

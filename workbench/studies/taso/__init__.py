@@ -44,11 +44,6 @@ __all__ = [
     "optimize",
 ]
 
-_DATATYPES = (
-    "UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL",
-    "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16",
-)  # fmt: skip
-
 
 class InputNotFoundError(Exception):
     """Raised by TASO's loader for a node whose input is missing; kept for scripts that catch it."""
@@ -56,11 +51,12 @@ class InputNotFoundError(Exception):
 
 def onnx_datatype_tostring(dtype: int) -> str:
     """Return the name of an ONNX data type."""
-    if not 0 <= dtype < len(_DATATYPES):
-        raise TasoError(
-            f"dtype must be the number of an ONNX data type, 0 to {len(_DATATYPES) - 1}, got {dtype}"
-        )
-    return _DATATYPES[dtype]
+    from onnx import TensorProto
+
+    try:
+        return str(TensorProto.DataType.Name(dtype))
+    except (ValueError, TypeError):
+        raise TasoError(f"dtype must be the number of an ONNX data type, got {dtype}") from None
 
 
 def new_graph(print_measurements: bool = False) -> PyGraph:

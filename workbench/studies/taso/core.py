@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from workbench.costs import graph_cost, node_costs
+from workbench.costs.analytic import AnalyticCost
 from workbench.graph import Builder, Graph
 from workbench.graph import evaluate as evaluate_graph
 from workbench.ops import AttrValue
@@ -52,10 +54,8 @@ class PyGraph(Operators):
     def __init__(self, graph: Graph | None = None) -> None:
         self._builder = Builder("taso", share=False)
         self._outputs: list[tuple[str, int]] | None = None
-        if graph is not None:
-            self._adopt(graph)
-
-    def _adopt(self, graph: Graph) -> None:
+        if graph is None:
+            return
         self._builder.name = graph.name
         self._builder.nodes = list(graph.nodes)
         self._builder.inputs = list(graph.inputs)
@@ -82,9 +82,6 @@ class PyGraph(Operators):
 
     def cost(self) -> float:
         """Return the sum of the operators' costs in milliseconds, under the analytic model."""
-        from workbench.costs import graph_cost
-        from workbench.costs.analytic import AnalyticCost
-
         return graph_cost(self.graph(), AnalyticCost()) / 1000
 
     def run_time(self) -> float:
@@ -95,9 +92,6 @@ class PyGraph(Operators):
 
     def print_measurements(self) -> None:
         """Print the cost of every operator in milliseconds, under the analytic model."""
-        from workbench.costs import node_costs
-        from workbench.costs.analytic import AnalyticCost
-
         graph = self.graph()
         for node, cost in zip(graph.nodes, node_costs(graph, AnalyticCost()), strict=True):
             if cost:
@@ -216,7 +210,11 @@ def optimize(
     Raises:
         TasoError: ``graph`` is none of TASO's, or ``alpha``, ``budget`` or ``method`` is out of its range.
     """
-    _check(graph, alpha, budget)
+    if not isinstance(graph, PyGraph):
+        raise TasoError(f"the graph must be one of new_graph or load_onnx, got {type(graph).__name__}")
+    right = isinstance(alpha, int | float) and alpha >= 1.0
+    if not (right and isinstance(budget, int | float) and budget >= 0):
+        raise TasoError(f"alpha must be at least 1 and budget at least 0, got {alpha} and {budget}")
     if method == "search":
         from workbench.rules import rule_set
         from workbench.studies.search.modes import guarded_merges
@@ -237,12 +235,3 @@ def optimize(
         for name in names:
             print(name)
     return PyGraph(found)
-
-
-def _check(graph: object, alpha: object, budget: object) -> None:
-    """Raise TasoError unless the arguments of :func:`optimize` are a graph and numbers in their ranges."""
-    if not isinstance(graph, PyGraph):
-        raise TasoError(f"the graph must be one of new_graph or load_onnx, got {type(graph).__name__}")
-    right = isinstance(alpha, int | float) and alpha >= 1.0
-    if not (right and isinstance(budget, int | float) and budget >= 0):
-        raise TasoError(f"alpha must be at least 1 and budget at least 0, got {alpha} and {budget}")

@@ -8,7 +8,7 @@ are not outputs if another part is read, because optimised graphs contain such l
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -68,8 +68,10 @@ class _Merge:
 
 
 class _Import:
+    """The import of a file's operators, one after the other; ``record`` is the current one."""
+
     def __init__(self, records: Sequence[Record], file: Path) -> None:
-        self.records, self.file = records, file
+        self.records, self.file, self.record = records, file, records[0]
         self.builder = Builder(file.stem)
         self.place: dict[tuple[int, int], int] = {}
         self.merges: dict[tuple[int, int], _Merge] = {}
@@ -77,20 +79,26 @@ class _Import:
         self.left = 0
 
     def run(self) -> Imported:
-        used = self._used()
+        used = {
+            source
+            for r in self.records
+            for k, (source, _) in enumerate(r.operands)
+            if not (k == 1 and r.kind in _SHAPE_ONLY)
+        }
         self.idle = {(r.id, 0): r for r in self.records if r.kind == "weight" and r.id not in used}
         for record in self.records:
+            self.record = record
             if (record.id, 0) in self.idle:
-                self.extents(record, record.params)
+                self.extents(record.params)
                 continue
             least, most = _OPERANDS.get(record.kind, (1, 1))
             if not least <= len(record.operands) <= most:
                 wanted = f"{least}" if least == most else f"{least} to {most}"
-                raise self.error(record, f"must have {wanted} operands, got {len(record.operands)}", 2)
+                raise self.error(f"must have {wanted} operands, got {len(record.operands)}", 2)
             try:
-                made = _READERS[record.kind](self, record)
+                made: list[int] = getattr(self, _READERS.get(record.kind, record.kind))()
             except TypeMismatch as error:
-                raise self.error(record, str(error)) from None
+                raise self.error(str(error)) from None
             self.place |= {(record.id, k): value for k, value in enumerate(made)}
         graph = self.builder.graph(self._outputs())
         uses = [
@@ -105,24 +113,17 @@ class _Import:
             notes.append(f"{self.left} unread parts of splits with other parts that are read are left out")
         return Imported(graph, Coverage(tuple(uses), 0, tuple(notes)))
 
-    def error(self, record: Record, message: str, line: int = 3) -> ModelError:
-        """Return an error for a record, at its fourth line (the parameters) or at another one."""
-        return ModelError(f"{self.file}, line {record.line + line}: {record}: {message}")
-
-    def _used(self) -> set[int]:
-        return {
-            source
-            for r in self.records
-            for k, (source, _) in enumerate(r.operands)
-            if not (k == 1 and r.kind in _SHAPE_ONLY)
-        }
+    def error(self, message: str, line: int = 3) -> ModelError:
+        """Return an error at the fourth line of the record (the parameters) or at another one."""
+        return ModelError(f"{self.file}, line {self.record.line + line}: {self.record}: {message}")
 
     def _outputs(self) -> list[tuple[str, int]]:
         read = {operand for r in self.records for operand in r.operands}
         values = []
         for record in self.records:
+            self.record = record
             if (record.id, 0) in self.merges and (record.id, 0) not in read:
-                raise self.error(record, _NO_GROUPS, 0)
+                raise self.error(_NO_GROUPS, 0)
             if record.kind in ("input", "weight"):
                 continue
             idle = [(record.id, k) for k in range(results(record)) if (record.id, k) not in read]
@@ -135,123 +136,106 @@ class _Import:
         return [(f"output_{k}" if k else "output", v) for k, v in enumerate(values)]
 
     # -- operands and parameters ------------------------------------------------------------------
-    def value(self, record: Record, index: int = 0) -> int:
+    def value(self, index: int = 0) -> int:
         """Return an operand."""
-        operand = record.operands[index]
+        operand = self.record.operands[index]
         if operand in self.merges:
-            raise self.error(record, f"reads operator {operand[0]}: {_NO_GROUPS}", 2)
+            raise self.error(f"reads operator {operand[0]}: {_NO_GROUPS}", 2)
         return self.place[operand]
 
-    def shape(self, record: Record, index: int = 0) -> tuple[int, ...]:
+    def shape(self, index: int = 0) -> tuple[int, ...]:
         """Return the shape of an operand."""
-        operand = record.operands[index]
+        operand = self.record.operands[index]
         if operand in self.merges:
             return self.merges[operand].shape
         if operand in self.idle:
             return self.idle[operand].params
         return self.builder.type(self.place[operand]).shape
 
-    def values(self, record: Record) -> list[int]:
+    def values(self) -> list[int]:
         """Return all operands."""
-        return [self.value(record, k) for k in range(len(record.operands))]
+        return [self.value(k) for k in range(len(self.record.operands))]
 
-    def params(self, record: Record, *names: str) -> tuple[int, ...]:
+    def params(self, *names: str) -> tuple[int, ...]:
         """Return the parameters; ``names`` are theirs, and their number must be exact."""
-        if len(record.params) != len(names):
+        if len(self.record.params) != len(names):
             wanted = ", ".join(names) or "none"
-            raise self.error(
-                record, f"must have {len(names)} parameters ({wanted}), got {len(record.params)}"
-            )
-        return record.params
+            raise self.error(f"must have {len(names)} parameters ({wanted}), got {len(self.record.params)}")
+        return self.record.params
 
-    def extents(self, record: Record, values: Sequence[int]) -> tuple[int, ...]:
+    def extents(self, values: Sequence[int]) -> tuple[int, ...]:
         """Return a shape; raise an error unless all extents are positive."""
         if any(v < 1 for v in values):
-            raise self.error(record, f"extents must be positive, got {tuple(values)}")
+            raise self.error(f"extents must be positive, got {tuple(values)}")
         return tuple(values)
 
-    def agree(self, record: Record, what: str, said: Sequence[int], shape: Sequence[int]) -> None:
-        """Raise an error unless a shape that the file repeats is the actual one.
-
-        Args:
-            record: The operator.
-            what: The description of the shape in the message.
-            said: The shape in the file.
-            shape: The actual shape.
-        """
+    def agree(self, what: str, said: Sequence[int], shape: Sequence[int]) -> None:
+        """Raise an error, which describes it, unless a shape that the file repeats is the actual one."""
         if tuple(said) != tuple(shape):
-            raise self.error(record, f"{what} must be {tuple(shape)}, got {tuple(said)}")
+            raise self.error(f"{what} must be {tuple(shape)}, got {tuple(said)}")
 
-    def one_of(self, record: Record, what: str, names: Sequence[str], number: int) -> str:
-        """Return the name with a number; raise an error that lists the names if the number is unknown.
-
-        Args:
-            record: The operator.
-            what: The description of the choice in the message.
-            names: The names, in the order of their numbers.
-            number: The number in the file.
-        """
+    def one_of(self, what: str, names: Sequence[str], number: int) -> str:
+        """Return the name with a number; raise an error that lists the names if the number is unknown."""
         if not 0 <= number < len(names):
             known = ", ".join(f"{k} {n.lower()}" for k, n in enumerate(names))
-            raise self.error(record, f"{what} must be one of {known}, got {number}")
+            raise self.error(f"{what} must be one of {known}, got {number}")
         return names[number]
 
-    def axis(self, record: Record, axis: int) -> int:
+    def axis(self, axis: int) -> int:
         """Return an axis of the first operand, counted from the last one."""
-        rank = len(self.shape(record))
+        rank = len(self.shape())
         if not 0 <= axis < rank:
-            raise self.error(record, f"the axis must be from 0 to {rank - 1}, got {axis}")
+            raise self.error(f"the axis must be from 0 to {rank - 1}, got {axis}")
         return axis - rank
 
     def window(
-        self, record: Record, kernel: tuple[int, int], stride: tuple[int, int], pad: int, said: Sequence[int]
+        self, kernel: tuple[int, int], stride: tuple[int, int], pad: int, said: Sequence[int]
     ) -> tuple[int, int, int, int]:
         """Return explicit pads; the pads that the file repeats must be TASO's.
 
         Args:
-            record: The operator.
             kernel: Height and width of the window.
             stride: Its strides.
             pad: The number that encodes the padding.
             said: The pads at the top and on the left that the file repeats.
         """
         if min(*stride, *kernel) < 1:
-            raise self.error(record, f"kernels and strides must be positive, got {kernel} and {stride}")
-        padding = self.one_of(record, "the padding", _PADDINGS, pad)
-        _, _, height, width = self.shape(record)
+            raise self.error(f"kernels and strides must be positive, got {kernel} and {stride}")
+        padding = self.one_of("the padding", _PADDINGS, pad)
+        _, _, height, width = self.shape()
         pads = explicit_pads(padding, (height, width), kernel, stride)
-        self.agree(record, f"the padding ({padding.lower()})", said, pads[:2])
+        self.agree(f"the padding ({padding.lower()})", said, pads[:2])
         return pads
 
     # -- operators --------------------------------------------------------------------------------
-    def input(self, record: Record) -> list[int]:
+    def input(self) -> list[int]:
         count = len(self.builder.inputs)
         name = f"data_{count}" if count else "data"
-        return [self.builder.input(name, self.extents(record, record.params))]
+        return [self.builder.input(name, self.extents(self.record.params))]
 
-    def weight(self, record: Record) -> list[int]:
-        return [self.builder.weight(self.extents(record, record.params))]
+    def weight(self) -> list[int]:
+        return [self.builder.weight(self.extents(self.record.params))]
 
-    def conv2d(self, record: Record) -> list[int]:
-        said = self.params(record, "n", "c", "h", "w", "o", "i", "kh", "kw", *_WINDOW)
+    def conv2d(self) -> list[int]:
+        said = self.params("n", "c", "h", "w", "o", "i", "kh", "kw", *_WINDOW)
         (sh, sw), (pad, act), pads = said[8:10], said[10:12], said[12:]
-        self.agree(record, "the input", said[:4], self.shape(record, 0))
-        self.agree(record, "the weight", said[4:8], self.shape(record, 1))
+        self.agree("the input", said[:4], self.shape(0))
+        self.agree("the weight", said[4:8], self.shape(1))
         channels, per_group = said[1], said[5]
         if channels % per_group:
-            raise self.error(record, f"{channels} channels do not divide into groups of {per_group}")
-        x, w = self.value(record), self.kernel(record, channels)
+            raise self.error(f"{channels} channels do not divide into groups of {per_group}")
+        x, w = self.value(), self.kernel(channels)
         settings = {
             "strides": (sh, sw),
-            "pads": self.window(record, (said[6], said[7]), (sh, sw), pad, pads),
+            "pads": self.window((said[6], said[7]), (sh, sw), pad, pads),
             "groups": channels // per_group,
-            "act": self.one_of(record, "the activation", TASO_ACTIVATIONS, act),
+            "act": self.one_of("the activation", TASO_ACTIVATIONS, act),
         }
         return [self.builder.op("conv2d", x, w, **settings)]
 
-    def kernel(self, record: Record, channels: int) -> int:
+    def kernel(self, channels: int) -> int:
         """Return a convolution's weight; the convolution determines the number of groups merged in it."""
-        operand, counts = record.operands[1], []
+        operand, counts = self.record.operands[1], []
         while operand in self.merges:
             counts.append(self.merges[operand].count)
             operand = self.merges[operand].source
@@ -261,122 +245,105 @@ class _Import:
             value = self.builder.op("merge_gconv", value, count=count, groups=groups)
         return value
 
-    def pool(self, record: Record) -> list[int]:
-        said = self.params(record, "n", "c", "h", "w", "type", "kh", "kw", *_WINDOW)
+    def pool(self) -> list[int]:
+        said = self.params("n", "c", "h", "w", "type", "kh", "kw", *_WINDOW)
         kernel, stride, (pad, act), pads = said[5:7], said[7:9], said[9:11], said[11:]
-        self.agree(record, "the input", said[:4], self.shape(record))
+        self.agree("the input", said[:4], self.shape())
         settings = {
             "kernel": kernel,
             "strides": stride,
-            "pads": self.window(record, (kernel[0], kernel[1]), (stride[0], stride[1]), pad, pads),
+            "pads": self.window((kernel[0], kernel[1]), (stride[0], stride[1]), pad, pads),
         }
-        y = self.builder.op(record.kind, self.value(record), **settings)
-        name = self.one_of(record, "the activation", TASO_ACTIVATIONS, act)
+        y = self.builder.op(self.record.kind, self.value(), **settings)
+        name = self.one_of("the activation", TASO_ACTIVATIONS, act)
         return [y if name == "none" else self.builder.op(name, y)]
 
-    def same_shape(self, record: Record) -> list[int]:
+    def same_shape(self) -> list[int]:
         """Read an operator whose parameters repeat the shape of its first operand."""
-        self.agree(record, "the first operand", record.params, self.shape(record))
-        name = "identity" if record.kind == "dropout" else record.kind
-        return [self.builder.op(name, *self.values(record))]
+        self.agree("the first operand", self.record.params, self.shape())
+        name = "identity" if self.record.kind == "dropout" else self.record.kind
+        return [self.builder.op(name, *self.values())]
 
-    def sigmoid(self, record: Record) -> list[int]:
-        self.params(record, "in place")
-        return [self.builder.op("sigmoid", self.value(record))]
+    def sigmoid(self) -> list[int]:
+        self.params("in place")
+        return [self.builder.op("sigmoid", self.value())]
 
-    def batchnorm(self, record: Record) -> list[int]:
-        self.agree(record, "the first operand", record.params, self.shape(record))
-        *rest, variance = self.values(record)
+    def batchnorm(self) -> list[int]:
+        self.agree("the first operand", self.record.params, self.shape())
+        *rest, variance = self.values()
         node = self.builder.nodes[variance]
         if node.op == "weight":
             name = str(node.attrs[0])
-            self.builder.weights[name] = self._positive(record, self.builder.weights[name])
+            self.builder.weights[name] = self._positive(self.builder.weights[name])
         return [self.builder.op("batchnorm", *rest, variance, eps=EPSILON)]
 
-    def _positive(self, record: Record, weight: Weight) -> Weight:
+    def _positive(self, weight: Weight) -> Weight:
         """Return a weight suitable as a variance: positive, and large compared with the epsilon."""
         if weight.data is not None:
             return weight
         if weight.type.elements > _MOST_CHANNELS:
-            raise self.error(
-                record, f"a variance must have at most {_MOST_CHANNELS} channels, got {weight.type}"
-            )
+            raise self.error(f"a variance must have at most {_MOST_CHANNELS} channels, got {weight.type}")
         return Weight(weight.type, np.square(weight.value()) + np.float32(0.5), weight.seed)
 
-    def concat(self, record: Record) -> list[int]:
-        (axis,) = self.params(record, "axis")
-        return [self.builder.op("concat", *self.values(record), axis=self.axis(record, axis))]
+    def concat(self) -> list[int]:
+        (axis,) = self.params("axis")
+        return [self.builder.op("concat", *self.values(), axis=self.axis(axis))]
 
-    def split(self, record: Record) -> list[int]:
-        if len(record.params) < 2:
-            raise self.error(
-                record, f"parameters must be an axis and the sizes of parts, got {record.params}"
-            )
-        axis, *sizes = record.params
-        return self.builder.split(self.value(record), self.axis(record, axis), sizes)
+    def split(self) -> list[int]:
+        if len(self.record.params) < 2:
+            raise self.error(f"parameters must be an axis and the sizes of parts, got {self.record.params}")
+        axis, *sizes = self.record.params
+        return self.builder.split(self.value(), self.axis(axis), sizes)
 
-    def reshape(self, record: Record) -> list[int]:
-        shape = self.extents(record, record.params)
-        return [self.builder.op("reshape", self.value(record), shape=shape)]
+    def reshape(self) -> list[int]:
+        shape = self.extents(self.record.params)
+        return [self.builder.op("reshape", self.value(), shape=shape)]
 
-    def transpose(self, record: Record) -> list[int]:
+    def transpose(self) -> list[int]:
         # TASO's writer omits the rank, Tensat's writes it first; the shuffle flag moves no data.
-        rank = len(self.shape(record))
-        perm = record.params[:-1]
-        if len(record.params) == rank + 2:
-            self.agree(record, "the number of axes", record.params[:1], (rank,))
+        rank = len(self.shape())
+        perm = self.record.params[:-1]
+        if len(self.record.params) == rank + 2:
+            self.agree("the number of axes", self.record.params[:1], (rank,))
             perm = perm[1:]
-        if len(record.params) not in (rank + 1, rank + 2) or sorted(perm) != list(range(rank)):
+        if len(self.record.params) not in (rank + 1, rank + 2) or sorted(perm) != list(range(rank)):
             raise self.error(
-                record,
-                f"parameters must be the rank, a permutation and a flag, got {record.params}",
+                f"parameters must be the rank, a permutation and a flag, got {self.record.params}"
             )
-        return [self.builder.op("transpose", self.value(record), perm=perm)]
+        return [self.builder.op("transpose", self.value(), perm=perm)]
 
-    def matmul(self, record: Record) -> list[int]:
-        act, rank = self.params(record, "activation", "rank")
-        name = self.one_of(record, "the activation", TASO_ACTIVATIONS, act)
-        y = self.builder.op("matmul", *self.values(record), act=name)
-        self.agree(record, "the number of axes", (rank,), (self.builder.type(y).rank,))
+    def matmul(self) -> list[int]:
+        act, rank = self.params("activation", "rank")
+        name = self.one_of("the activation", TASO_ACTIVATIONS, act)
+        y = self.builder.op("matmul", *self.values(), act=name)
+        self.agree("the number of axes", (rank,), (self.builder.type(y).rank,))
         return [y]
 
-    def enlarge(self, record: Record) -> list[int]:
-        self.agree(record, "the first operand", record.params, self.shape(record))
-        small, large = self.shape(record), self.shape(record, 1)
+    def enlarge(self) -> list[int]:
+        self.agree("the first operand", self.record.params, self.shape())
+        small, large = self.shape(), self.shape(1)
         if len(small) != 4 or len(large) != 4 or large[2] < small[2] or large[3] < small[3]:
-            raise self.error(record, f"a kernel {small} cannot grow to one as large as {large}")
+            raise self.error(f"a kernel {small} cannot grow to one as large as {large}")
         more_h, more_w = large[2] - small[2], large[3] - small[3]
         top, left = more_h // 2, more_w // 2
         pads = (top, left, more_h - top, more_w - left)
-        return [self.builder.op("enlarge", self.value(record), pads=pads)]
+        return [self.builder.op("enlarge", self.value(), pads=pads)]
 
-    def merge_gconv(self, record: Record) -> list[int]:
-        (count,) = self.params(record, "count")
-        shape = self.shape(record)
+    def merge_gconv(self) -> list[int]:
+        (count,) = self.params("count")
+        shape = self.shape()
         if len(shape) != 4 or count < 1:
-            raise self.error(record, f"{count} groups of a weight {shape} cannot be merged")
+            raise self.error(f"{count} groups of a weight {shape} cannot be merged")
         merged = TensorType("float32", (shape[0], shape[1] * count, *shape[2:]))
-        self.merges[record.id, 0] = _Merge(record.operands[0], count, merged.shape)
+        self.merges[self.record.id, 0] = _Merge(self.record.operands[0], count, merged.shape)
         return []
 
 
 _WINDOW: Final = ("stride h", "stride w", "padding", "activation", "pad h", "pad w")
 _NO_GROUPS: Final = "merged groups must be read only as the weight of a convolution, which gives their number"
 
-_READERS: Final[dict[str, Callable[[_Import, Record], list[int]]]] = {
-    "input": _Import.input,
-    "weight": _Import.weight,
-    "conv2d": _Import.conv2d,
-    "maxpool": _Import.pool,
-    "avgpool": _Import.pool,
-    "sigmoid": _Import.sigmoid,
-    "batchnorm": _Import.batchnorm,
-    "concat": _Import.concat,
-    "split": _Import.split,
-    "reshape": _Import.reshape,
-    "transpose": _Import.transpose,
-    "matmul": _Import.matmul,
-    "enlarge": _Import.enlarge,
-    "merge_gconv": _Import.merge_gconv,
-    **dict.fromkeys(("dropout", "relu", "tanh", "add", "mul"), _Import.same_shape),
+#: The methods of the operators whose name is another one.
+_READERS: Final = {
+    **dict.fromkeys(("maxpool", "avgpool"), "pool"),
+    **dict.fromkeys(("dropout", "relu", "tanh", "add", "mul"), "same_shape"),
 }

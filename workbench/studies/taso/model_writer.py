@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from workbench.frontends.model import ModelError
@@ -116,7 +116,7 @@ class _Export:
             kind = self.graph.nodes[j].type
             if not isinstance(kind, TensorType) or kind.dtype != "float32":
                 raise self.refusal(i, f"its tensors must be float32, got {kind}")
-        self.place[i] = _WRITERS[node.op](self, i, node)
+        self.place[i] = getattr(self, _WRITERS[node.op])(i, node)
 
     def add(self, kind: str, operands: Sequence[Place], params: Sequence[int]) -> Place:
         """Write an operator; return its first result."""
@@ -323,20 +323,16 @@ class _Export:
         return self.shape(reader.inputs[0])[1] == per_group * int(node.attr("groups"))
 
 
-_WRITERS: Final[dict[str, Callable[[_Export, int, Node], Place]]] = {
-    "conv2d": _Export.conv2d,
-    "maxpool": _Export.pool,
-    "avgpool": _Export.pool,
-    "reduce_mean": _Export.reduce,
-    "reduce_max": _Export.reduce,
-    "sigmoid": _Export.sigmoid,
-    "batchnorm": _Export.batchnorm,
-    "matmul": _Export.matmul,
-    "concat": _Export.concat,
-    "slice": _Export.slice,
-    "reshape": _Export.reshape,
-    "transpose": _Export.transpose,
-    "enlarge": _Export.enlarge,
-    "merge_gconv": _Export.merge_gconv,
-    **dict.fromkeys(("identity", "relu", "tanh", "add", "mul"), _Export.same_shape),
-}
+#: The methods that write the operators.
+_WRITERS: Final = {
+    **dict.fromkeys(("maxpool", "avgpool"), "pool"),
+    **dict.fromkeys(("reduce_mean", "reduce_max"), "reduce"),
+    **dict.fromkeys(("identity", "relu", "tanh", "add", "mul"), "same_shape"),
+    **{
+        op: op
+        for op in (
+            "conv2d", "sigmoid", "batchnorm", "matmul", "concat", "slice", "reshape", "transpose",
+            "enlarge", "merge_gconv",
+        )
+    },
+}  # fmt: skip

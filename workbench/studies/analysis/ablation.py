@@ -104,8 +104,8 @@ class Ablation(Stepwise):
         if self.best is None:
             self.best = result = self._optimize(self.rules, self._certify)
             seconds = time.perf_counter() - began
-            self.trace.meta |= {"cost_source": result.cost_source, "cost_before": result.cost_before}
-            self.trace.meta |= {"cost_after": result.cost_after}
+            for name in ("cost_source", "cost_before", "cost_after"):
+                self.trace.meta[name] = getattr(result, name)
             return self._record(result, StepKind.REFERENCE, seconds, "all rules")
         name = self.left[0]
         kept = tuple(rule for rule in self.rules if rule.name != name)

@@ -19,6 +19,7 @@ from workbench.ops.inputs_and_opaque import REFERENCES
 from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, subterms
 from workbench.run.display import Face
 from workbench.support.formatting import microseconds
+from workbench.support.orders import postorder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,15 +67,13 @@ class Derivations:
 
     def chain(self, node: int) -> tuple[Birth, ...]:
         """Return the births that an e-node depends on, its own last; empty for one of the start graph."""
-        found: dict[int, Birth] = {}
-        stack = [node]
-        while stack:
-            i = stack.pop()
+
+        def sources(i: int) -> tuple[int, ...]:
             birth = self.birth(i)
-            if birth is not None and i not in found:
-                found[i] = birth
-                stack += birth.sources
-        return tuple(sorted(found.values(), key=lambda b: (b.step, b.node == node, b.node)))
+            return () if birth is None else birth.sources
+
+        births = [birth for i in postorder([node], sources) if (birth := self.birth(i)) is not None]
+        return tuple(sorted(births, key=lambda b: (b.step, b.node == node, b.node)))
 
     def birth(self, node: int) -> Birth | None:
         """Return the rule application that created an e-node, or None for one of the start graph."""

@@ -55,7 +55,10 @@ def diff(
     inputs = _inputs(first, second, seed)
     opaque = opaque_runner() if any(g.opaques for g in graphs) else None
     numbers = _completed(graphs, _related(graphs, inputs, opaque), inputs)
-    terms = [_terms(graph, found) for graph, found in zip(graphs, numbers, strict=True)]
+    terms = [
+        [(n.op, n.attrs, tuple(found[j] for j in n.inputs)) for n in graph.nodes]
+        for graph, found in zip(graphs, numbers, strict=True)
+    ]
     before, after = (
         _side(graphs[k], numbers[k], terms[k], numbers[1 - k], terms[1 - k], alone)
         for k, alone in enumerate(("removed", "added"))
@@ -138,11 +141,6 @@ def _completed(graphs: list[Graph], known: list[list[int]], inputs: Mapping[str,
                 continue
             found[i] = table.setdefault(key, first + len(table))
     return known
-
-
-def _terms(graph: Graph, numbers: list[int]) -> list[Any]:
-    """Return the operator, attributes and operands' numbers of every node."""
-    return [(n.op, n.attrs, tuple(numbers[j] for j in n.inputs)) for n in graph.nodes]
 
 
 def _side(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -46,31 +46,32 @@ def contributions(result: Optimized) -> tuple[Contribution, ...]:
     among them; :func:`~workbench.studies.analysis.ablation.ablation` shows whether the result needs a rule. The
     tuple is empty if the original is the result.
     """
-    if not result.rules:
-        return ()
-    egraph = result.egraph
-    made: dict[str, list[int]] = {}
-    for i in sorted({int(i) for i in result.solution.choice if i >= 0}):
-        if egraph.birth_rule[i] >= 0:
-            made.setdefault(egraph.rules[int(egraph.birth_rule[i])], []).append(i)
+    made: dict[str, list[tuple[str, int]]] = {}
+    for op, rule, step in _made(result):
+        made.setdefault(rule, []).append((op, step))
     found = [
         Contribution(
             rule,
             len(nodes),
-            dict(Counter(egraph.ops[i] for i in nodes).most_common()),
-            tuple(sorted({int(egraph.birth_step[i]) for i in nodes})),
+            dict(Counter(op for op, _ in nodes).most_common()),
+            tuple(sorted({step for _, step in nodes})),
         )
         for rule, nodes in made.items()
     ]
     return tuple(sorted(found, key=lambda c: (-c.e_nodes, c.rule)))
 
 
+def _made(result: Optimized) -> Iterator[tuple[str, str, int]]:
+    """Yield operator, rule and step of each e-node of the best graph that a rule made."""
+    egraph = result.egraph
+    for i in sorted({int(i) for i in result.solution.choice if i >= 0}) if result.rules else ():
+        if egraph.birth_rule[i] >= 0:
+            yield egraph.ops[i], egraph.rules[int(egraph.birth_rule[i])], int(egraph.birth_step[i])
+
+
 def used_by_step(result: Optimized) -> dict[tuple[int, str], int]:
     """Return the e-nodes of the best graph by the step and the rule that made them."""
-    egraph = result.egraph
-    chosen = sorted({int(i) for i in result.solution.choice if i >= 0}) if result.rules else []
-    made = [i for i in chosen if egraph.birth_rule[i] >= 0]
-    return dict(Counter((int(egraph.birth_step[i]), egraph.rules[int(egraph.birth_rule[i])]) for i in made))
+    return dict(Counter((step, rule) for _, rule, step in _made(result)))
 
 
 def profile(result: Optimized) -> pd.DataFrame:
@@ -87,11 +88,10 @@ def profile(result: Optimized) -> pd.DataFrame:
 
 def phases(trace: Trace) -> dict[str, float]:
     """Return the seconds of a saturation's iterations by phase, the longest first."""
-    found: dict[str, float] = {}
+    found: Counter[str] = Counter()
     for step in trace:
-        for name, seconds in step.phases.items():
-            found[name] = found.get(name, 0.0) + seconds
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+        found.update(step.phases)
+    return dict(found.most_common())
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,19 +168,15 @@ class RuleTable(Face):
     run: str = ""
     best: float | None = None
     cost_source: str = ""
-    _places: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_places", {row.rule.name: i for i, row in enumerate(self.rows)})
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, name: str) -> RuleActivity:
-        if name not in self._places:
-            hint = nearest(name, self._places)
-            raise KeyError(f"no rule is called {name!r} in {self.name}{hint}")
-        return self.rows[self._places[name]]
+        named = {row.rule.name: row for row in self.rows}
+        if name not in named:
+            raise KeyError(f"no rule is called {name!r} in {self.name}{nearest(name, named)}")
+        return named[name]
 
     @property
     def fired(self) -> tuple[RuleActivity, ...]:
@@ -274,32 +270,20 @@ def rule_table(
         for r in step.rules:
             if r.matches or r.e_nodes:
                 fired.setdefault(r.rule, {})[step.index] = r
-    given: dict[str, Contribution] = {}
-    if hasattr(run, "cost_after"):
-        result: Any = run
-        given = {c.rule: c for c in contributions(result)}
+    result: Any = run
+    given = {c.rule: c for c in contributions(result)} if hasattr(run, "cost_after") else {}
     without = {} if ablation is None else {row.rule: row.cost for row in ablation.rows}
     judged = {} if verification is None else {v.name: v for v in verification.verdicts}
     rows = []
     for rule in chosen:
-        if rule.name in judged:
-            verdict = judged[rule.name]
-            known = (
-                verdict.verdict,
-                verdict.reason(),
-                verdict.details() if verdict.verdict == "refuted" else "",
-            )
+        name = rule.name
+        if name in judged:
+            verdict = judged[name]
+            details = verdict.details() if verdict.verdict == "refuted" else ""
+            known = verdict.verdict, verdict.reason(), details
         else:
             known = _recorded(chosen, rule)
-        rows.append(
-            RuleActivity(
-                rule,
-                *known,
-                fired.get(rule.name, {}),
-                given.get(rule.name),
-                without.get(rule.name),
-            )
-        )
+        rows.append(RuleActivity(rule, *known, fired.get(name, {}), given.get(name), without.get(name)))
     meta: Mapping[str, Any] = {} if trace is None else trace.meta
     name = "" if trace is None else str(meta.get("graph") or "the run")
     return RuleTable(chosen.name, tuple(rows), name, meta.get("cost_after"), str(meta.get("cost_source", "")))

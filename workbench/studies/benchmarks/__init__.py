@@ -25,18 +25,13 @@ __all__ = ["PUBLISHED", "Published", "benchmark", "benchmarks", "mobilenetv1"]
 _NETWORKS: Final = Table[Callable[..., Graph]](
     "benchmark",
     {
-        "bert": bert,
-        "nasrnn": nasrnn,
-        "resnext50": resnext50,
-        "nasneta": nasneta,
-        "inceptionv3": inceptionv3,
-        "squeezenet": squeezenet,
-        "vgg19": vgg19,
-        "resnet50": resnet50,
-        "mobilenetv2": mobilenetv2,
-        "transformer": transformer,
+        make.__name__: make
+        for make in (
+            bert, nasrnn, resnext50, nasneta, inceptionv3, squeezenet, vgg19, resnet50, mobilenetv2,
+            transformer,
+        )
     },
-)
+)  # fmt: skip
 
 
 def benchmarks() -> list[str]:

@@ -7,7 +7,6 @@ random numbers, whose magnitude fits its role.
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Final
 
@@ -35,11 +34,10 @@ def light_names() -> list[str]:
 def light_path(name: str) -> Path:
     """Return the file of an architecture; raise ValueError with the nearest names for an unknown name."""
     names = light_names()
+    if not names:
+        raise ValueError(f"the installed onnx {onnx.__version__} does not contain the light models")
     if name not in names:
-        if not names:
-            raise ValueError(f"the installed onnx {onnx.__version__} does not contain the light models")
-        near = difflib.get_close_matches(name, names, 3, 0.3) or names
-        raise ValueError(f"no architecture is called {name!r}; did you mean {', '.join(near)}?")
+        raise UnknownName("architecture", name, names)
     return _folder() / f"{_PREFIX}{name}.onnx"
 
 

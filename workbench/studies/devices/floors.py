@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -145,16 +145,14 @@ class Floors:
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
-        floors = {"prices": self.prices, "arithmetic": self.arithmetic, "roofline": self.roofline}
         return {
             "sentence": str(self),
             "cost": self.cost,
             "time": self.time,
             "peak": self.peak.summary(),
-            **{
-                name: {"source": f.source, "cost": f.cost, "bound": f.bound, "scope": f.scope}
-                for name, f in floors.items()
-            },
+            "prices": asdict(self.prices),
+            "arithmetic": asdict(self.arithmetic),
+            "roofline": asdict(self.roofline),
         }
 
 
@@ -179,25 +177,16 @@ def floors(result: Optimized, *, seconds: float = 4.0, threads: int = 1) -> Floo
         time = measured.original.median
         if measured.winner is not None and measured.winner not in measured.alike:
             time = measured.candidates[measured.winner].median
-    roofline = AnalyticCost(found.device())
+    taken = egraph.original if result.graph is result.original else solution.choice
     return Floors(
         result.cost_after,
         own,
         found,
         _floor(egraph, ArithmeticCost(found), seconds / 2),
-        _floor(egraph, roofline, seconds / 2),
+        _floor(egraph, AnalyticCost(found.device()), seconds / 2),
         time or None,  # nothing is timed if the runtime makes the same kernels of both
-        (
-            *_points("before", egraph, egraph.original, result),
-            *_points("after", egraph, _taken(result), result),
-        ),
+        (*_points("before", result, egraph.original), *_points("after", result, taken)),
     )
-
-
-def _taken(result: Optimized) -> np.ndarray:
-    """Return the e-nodes of what the result is."""
-    choice = result.solution.choice
-    return result.egraph.original if result.graph is result.original else choice[choice >= 0]
 
 
 def _floor(egraph: EGraph, model: CostModel, seconds: float) -> Floor:
@@ -208,13 +197,11 @@ def _floor(egraph: EGraph, model: CostModel, seconds: float) -> Floor:
 
 
 def _points(
-    graph: str, egraph: EGraph, nodes: np.ndarray, result: Optimized
-) -> list[tuple[str, str, float, float, float]]:
-    """Return the operators that run among e-nodes, with FLOP, bytes and price."""
+    graph: str, result: Optimized, nodes: np.ndarray
+) -> Iterator[tuple[str, str, float, float, float]]:
+    """Yield the operators that run among e-nodes, with FLOP, bytes and price."""
     chosen = sorted({int(i) for i in nodes if i >= 0})
-    found = []
-    for i, instance in egraph_instances_by_node(egraph, chosen).items():
+    for i, instance in egraph_instances_by_node(result.egraph, chosen).items():
         done = work(instance)
         if not done.free:
-            found.append((graph, instance.op, done.flops, done.bytes, float(result.costs[i])))
-    return found
+            yield graph, instance.op, done.flops, done.bytes, float(result.costs[i])

@@ -70,34 +70,31 @@ def saturated_instances(
     counts: dict[str, int] = {}
     unmeasured: dict[str, set[str]] = {}
 
-    def add(found: Sequence[OpInstance], to: dict[str, OpInstance]) -> int:
-        added = 0
+    def measurable(found: Sequence[OpInstance]) -> dict[str, OpInstance]:
+        kept: dict[str, OpInstance] = {}
         for instance in map(same_kernel, found):
             if work(instance).free:
                 continue
             key = instance_key(instance)
-            if not executable(instance.op) or not isinstance(instance.type, TensorType):
+            if executable(instance.op) and isinstance(instance.type, TensorType):
+                kept.setdefault(key, instance)
+            else:
                 unmeasured.setdefault(instance.op, set()).add(key)
-                continue
-            added += 1
-            to.setdefault(key, instance)
-        return added
+        return kept
 
     for name, graph in networks.items():
         tell(name, None)
-        add(instances_of(graph), first)
+        first |= measurable(instances_of(graph))
         with Saturation(graph, rules, limits or Limits(settle=4)) as saturation:
             stop = saturation.run(partial(tell, name))
             if stop is StopReason.INTERRUPTED:
                 raise KeyboardInterrupt
             egraph = saturation.egraph()
-        whole: dict[str, OpInstance] = {}
-        add(egraph_instances(egraph), whole)
+        whole = measurable(egraph_instances(egraph))
         counts[name] = len(whole)
-        for key, instance in whole.items():
-            rest.setdefault(key, instance)
+        rest |= whole
         cheapest = extract(egraph, price_egraph(egraph, model), "dag")
-        add(chosen_instances(egraph, cheapest.choice), second)
+        second |= measurable(chosen_instances(egraph, cheapest.choice))
     estimates = dict(zip(rest, model.price(list(rest.values())).tolist(), strict=True))
     ordered = dict.fromkeys((*first, *second, *sorted(rest, key=lambda k: (estimates[k], k))))
     known = rest | second | first

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -61,14 +61,7 @@ class Peak:
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
-        return {
-            "machine": self.machine,
-            "threads": self.threads,
-            "flops": self.flops,
-            "cache_bandwidth": self.cache_bandwidth,
-            "bandwidth": self.bandwidth,
-            "load": self.load,
-        }
+        return asdict(self)
 
     def device(self) -> Device:
         """Return the limits as a device of :class:`~workbench.costs.analytic.AnalyticCost`: nothing is faster.

@@ -110,7 +110,9 @@ def _cell(op: str, dtype: str, name: str, here: Any, graph: Graph, seed: int) ->
 def example(spec: OpSpec, dtype: str) -> Graph | None:
     """Return a graph of one operator on operands of an element type, or None if there is none."""
     rest = spec.min_inputs - 1
-    shared = [(k, kinds) for k in product(_OTHERS, repeat=min(rest, 2)) for kinds in _same(dtype, rest)]
+    # The operands after the first all have its element type, or are all places.
+    same = [(dtype,) * rest, ("int64",) * rest] if rest else [()]
+    shared = [(k, kinds) for k in product(_OTHERS, repeat=min(rest, 2)) for kinds in same]
     mixed = [(((),) * rest, kinds) for kinds in product(_MIXED, repeat=rest)] if rest > 1 else []
     for first in _FIRST:
         for others, kinds in (*shared, *mixed):
@@ -124,11 +126,6 @@ def example(spec: OpSpec, dtype: str) -> Graph | None:
                     ]
                     return builder.graph({"y": builder.apply(spec.name, places, values)})
     return None
-
-
-def _same(dtype: str, rest: int) -> list[tuple[str, ...]]:
-    """Return the element types of the operands after the first if all have the same: its own, or places."""
-    return [(dtype,) * rest, ("int64",) * rest] if rest else [()]
 
 
 def _attributes(spec: OpSpec, dtype: str, first: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:

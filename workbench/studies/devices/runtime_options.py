@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.devices.timing import paired_speedup, random_feeds, rounds
+from workbench.support.machine import microseconds
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -62,12 +63,8 @@ class RuntimeOptions:
     def code(self) -> str:
         """Return the lines of Python that load the model with the best options."""
         made = ["import onnxruntime", "", "options = onnxruntime.SessionOptions()", *self.best.lines]
-        return "\n".join(
-            [
-                *made,
-                f'session = onnxruntime.InferenceSession({self.model!r}, options, providers=["CPUExecutionProvider"])',
-            ]
-        )
+        loaded = f'{self.model!r}, options, providers=["CPUExecutionProvider"]'
+        return "\n".join([*made, f"session = onnxruntime.InferenceSession({loaded})"])
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
@@ -135,13 +132,8 @@ def _measured(
     """Return a choice with its speed-up, and the median microseconds of the defaults."""
     plain, own = _session(model, ()), _session(model, choice.lines)
     feeds = random_feeds(plain, shapes=shapes)
-
-    def timer(session: ort.InferenceSession) -> float:
-        began = time.perf_counter()
-        session.run(None, feeds)
-        return 1e6 * (time.perf_counter() - began)
-
-    before, after = rounds([lambda: timer(plain), lambda: timer(own)], seconds=seconds, most=1000)
+    timers = [partial(microseconds, partial(session.run, None, feeds)) for session in (plain, own)]
+    before, after = rounds(timers, seconds=seconds, most=1000)
     speedup, interval = paired_speedup(before, after, comparisons=comparisons)
     return Choice(choice.name, choice.lines, speedup, interval), sorted(before)[len(before) // 2]
 

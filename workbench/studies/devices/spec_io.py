@@ -13,7 +13,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -274,18 +274,14 @@ def _read(path: str | os.PathLike[str], form: str, what: str) -> dict[str, Any]:
 
 def _lines(record: Mapping[str, Any], long: Sequence[str]) -> str:
     """Return JSON with one line per element of the named lists: compact, and suited to a diff."""
-    parts = []
-    for key, value in record.items():
-        if key in long:
-            parts.append(f"{json.dumps(key)}: [{_joined(value)}]")
-        else:
-            parts.append(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
-    return "{" + ",\n".join(parts) + "}\n"
 
+    def text(key: str, value: Any) -> str:
+        if key not in long:
+            return json.dumps(value, ensure_ascii=False)
+        rows = ",\n".join(json.dumps(v, ensure_ascii=False, separators=(",", ":")) for v in value)
+        return f"[\n{rows}\n]" if rows else "[]"
 
-def _joined(values: Iterable[Any]) -> str:
-    text = ",\n".join(json.dumps(v, ensure_ascii=False, separators=(",", ":")) for v in values)
-    return f"\n{text}\n" if text else ""
+    return "{" + ",\n".join(f"{json.dumps(key)}: {text(key, v)}" for key, v in record.items()) + "}\n"
 
 
 # -- tables -----------------------------------------------------------------------------------------------
@@ -360,15 +356,14 @@ def record_table(
     save_table(
         target,
         f"{device}, {merged.protocol.get('caches')} caches",
-        {key: _rounded(m) for key, m in merged.measured.items()},
+        # Nanoseconds are finer than any clock used here, and shorter figures make a smaller file.
+        {
+            key: Measurement(round(m.median, 3), round(m.spread, 3), m.runs)
+            for key, m in merged.measured.items()
+        },
         roofline=roofline_of(device),
         failures=str(len(merged.failures)),
         **about,
         **rules,
     )
     return target, merged
-
-
-def _rounded(measured: Measurement) -> Measurement:
-    # Nanoseconds are finer than any clock used here, and shorter figures make a smaller file.
-    return Measurement(round(measured.median, 3), round(measured.spread, 3), measured.runs)

@@ -10,7 +10,7 @@ from workbench.devices.targets import target
 from workbench.kernels.accelerators import unit
 from workbench.studies.benchmarks import benchmark
 from workbench.studies.benchmarks.light import demonstration
-from workbench.studies.search.modes import mode_of
+from workbench.studies.search.modes import MODES as SEARCH_MODES
 from workbench.support.messages import UnknownName, nearest, unknown, yaml_reason
 from zoo.branches import branched
 from zoo.exports import architecture
@@ -38,7 +38,7 @@ CALLS = {
     "device": lambda name: workbench.costs.analytic.AnalyticCost(name),
     "extractor": workbench.extractor,
     "accelerator": unit,
-    "search mode": mode_of,
+    "search mode": SEARCH_MODES.__getitem__,
     "benchmark": benchmark,
     "family": branched,
     "architecture": demonstration,

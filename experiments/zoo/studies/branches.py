@@ -111,7 +111,7 @@ class Latency:
 
         check_names("targets", "target", self.targets, target.names())
         check_names("rivals", "rival", self.rivals, RIVALS)
-        check_numbers({"threads": self.threads, "seconds": self.seconds})
+        check_numbers(threads=self.threads, seconds=self.seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class DeploymentMethod:
     seconds: float = 600.0
 
     def __post_init__(self) -> None:
-        check_numbers({"seconds": self.seconds})
+        check_numbers(seconds=self.seconds)
         for option in self.options:
             if option.partition("=")[0] in _OWN:
                 raise StudyError(f"options must not have {option!r}: the study sets it itself; leave it out")
@@ -115,7 +115,7 @@ class DeploymentTiming:
         check_names("targets", "target", self.targets, [n for n in target.names() if n != "onnxruntime"])
 
         check_names("rivals", "rival", self.rivals, RIVALS)
-        check_numbers({"seconds": self.seconds, "up_to": self.up_to})
+        check_numbers(seconds=self.seconds, up_to=self.up_to)
         if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 0:
             raise StudyError(f"threads must be distinct numbers, each at least 0, got {list(self.threads)}")
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from workbench.studies.experiments.config import (
+    Study,
     StudyError,
     check_double,
     check_given,
@@ -25,7 +26,7 @@ class Inner:
     seconds: float = 1.0
 
     def __post_init__(self):
-        check_numbers({"seconds": self.seconds})
+        check_numbers(seconds=self.seconds)
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,14 @@ def test_names_that_cannot_be_part_of_a_folder_are_refused(name):
         check_keys("methods", ["good-1.0", name])
 
 
-@pytest.mark.parametrize("wrong", [{"grace": -1.0}, {"memory": 0.0}, {"seed": 2**32}])
+@pytest.mark.parametrize(
+    "wrong", [{"grace": -1.0}, {"memory": 0.0}, {"seed": 2**32}, {"repeats": 0}, {"memory": float("inf")}]
+)
 def test_numbers_have_bounds(wrong):
-    check_numbers({"seconds": 1.0})
+    Study().check_limits(seconds=1.0)
     (name,) = wrong
     with pytest.raises(StudyError, match=f"^{name} must be"):
-        check_numbers({}, **wrong)
+        Study(**wrong).check_limits()
 
 
 def test_values_are_described_briefly():

@@ -132,6 +132,6 @@ def test_a_folder_that_is_given_is_taken_or_refused(tmp_path):
 
 def test_without_any_the_error_says_how_they_are_made(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(store, "__file__", str(tmp_path / "site" / "workbench" / "experiments" / "stored.py"))
+    monkeypatch.setattr(store, "PACKAGE", tmp_path / "site" / "workbench")
     with pytest.raises(FileNotFoundError, match=r"workbench run experiments/headline\.yaml"):
         stored_folder()

@@ -8,7 +8,7 @@ from workbench.laws.verification import Verification
 from workbench.rules import load_rules
 from workbench.studies.benchmarks import benchmark
 from workbench.studies.search import MODES, BacktrackingSearch
-from workbench.studies.search.modes import guarded_merges, mode_of
+from workbench.studies.search.modes import guarded_merges
 
 
 def run(graph, rules, mode, **options):
@@ -19,9 +19,9 @@ def run(graph, rules, mode, **options):
 
 def test_what_the_modes_bring_along():
     assert [len(mode.rules()) for mode in MODES.values()] == [0, 18, 6]
-    names = [r.name for r in mode_of("taso-release").rules()]
+    names = [r.name for r in MODES["taso-release"].rules()]
     assert len(set(names)) == 18
-    assert names[-6:] == [r.name for r in mode_of("tensat-fork").rules()]
+    assert names[-6:] == [r.name for r in MODES["tensat-fork"].rules()]
     assert [n.split("-")[2] for n in names[:12]] == ["relu"] * 4 + ["batchnorm"] * 4 + ["mul"] * 4
 
 

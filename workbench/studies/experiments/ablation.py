@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from workbench.studies.experiments.config import NetworkStudy, SaturationMethod, check_double
 from workbench.studies.experiments.plan import Plan, Record, Run, cells, network_of
@@ -90,7 +90,7 @@ def ablate_one(study: AblationStudy, given: Run) -> Record:
 def _figures(run: Ablation, seconds: float) -> Record:
     best = run.best
     assert best is not None
-    rows = [_plain(row) for row in run.frame().to_dict("records")]
+    rows = run.frame().to_dict("records")
     return {
         "status": best.solution.status.value,
         "notes": [run.caution],
@@ -108,11 +108,6 @@ def _figures(run: Ablation, seconds: float) -> Record:
         },
         "result": {"without": rows, "not_left_out": list(run.left)},
     }
-
-
-def _plain(row: Mapping[Any, Any]) -> Record:
-    """Return a row of an ablation with plain Python values, for JSON."""
-    return {str(key): value.item() if hasattr(value, "item") else value for key, value in row.items()}
 
 
 COLUMNS: Final = (

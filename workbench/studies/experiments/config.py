@@ -10,7 +10,8 @@ import hashlib
 import os
 import re
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
@@ -96,8 +97,6 @@ _NOUNS: Final = {
     type(None): "empty",
 }
 
-_PLAIN: Final = (int, float, bool, str)
-
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """A reader of YAML that refuses a duplicate key, of which YAML would silently keep the last value."""
@@ -158,9 +157,11 @@ def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:
 def _value(hint: Any, data: Any, key: str) -> Any:
     """Return a value of the type that a field declares; raise StudyError if the data do not fit it."""
     if isinstance(hint, types.UnionType):
-        if set(get_args(hint)) <= set(_PLAIN):
-            return _plain(data, key)
-        return _one_of(get_args(hint), dict(_of(dict, data, key)), key)
+        if dataclasses.is_dataclass(get_args(hint)[0]):
+            return _one_of(get_args(hint), dict(_of(dict, data, key)), key)
+        if not isinstance(data, int | float | str):
+            raise StudyError(f"{key} must be a number, a text, or true or false, got {said(data)}")
+        return data
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return read_object(hint, _of(dict, data, key), f"{key}.")
     if get_origin(hint) is tuple:
@@ -176,13 +177,6 @@ def _value(hint: Any, data: Any, key: str) -> Any:
     }
 
 
-def _plain(data: Any, key: str) -> Any:
-    """Return a number, a text or a truth value unchanged; raise StudyError for anything else."""
-    if not isinstance(data, _PLAIN):
-        raise StudyError(f"{key} must be a number, a text, or true or false, got {said(data)}")
-    return data
-
-
 def _one_of(kinds: Iterable[Any], data: dict[Any, Any], key: str) -> Any:
     """Return settings of one of several classes, selected by the key ``by``."""
     known = {kind.BY: kind for kind in kinds}
@@ -194,11 +188,8 @@ def _one_of(kinds: Iterable[Any], data: dict[Any, Any], key: str) -> Any:
 
 
 def _of(kind: type, data: Any, key: str) -> Any:
-    fits: Callable[[Any], bool] = {
-        float: lambda d: isinstance(d, int | float) and not isinstance(d, bool),
-        int: lambda d: isinstance(d, int) and not isinstance(d, bool),
-    }.get(kind, lambda d: isinstance(d, kind))
-    if not fits(data):
+    fits = isinstance(data, int | float if kind is float else kind)
+    if not fits or (isinstance(data, bool) and kind is not bool):
         wanted = "a whole number" if kind is int else _NOUNS[kind]
         raise StudyError(f"{key} must be {wanted}, got {said(data)}")
     return data
@@ -235,33 +226,16 @@ def check_names(key: str, noun: str, names: Iterable[str], known: Iterable[str])
 
 def check_double(key: str, names: Iterable[str]) -> None:
     """Raise :class:`StudyError` for a duplicate name."""
-    seen = set()
-    for name in names:
-        if name in seen:
+    for name, count in Counter([*names]).items():
+        if count > 1:
             raise StudyError(f"{key}: {name!r} is duplicated")
-        seen.add(name)
 
 
-def check_numbers(
-    numbers: Mapping[str, float], grace: float = 0.0, memory: float = 1.0, seed: int = 0
-) -> None:
-    """Check the numeric settings of a study.
-
-    Args:
-        numbers: Numbers that must be positive and finite, by their keys.
-        grace: Seconds, at least 0 and below 2^32.
-        memory: GiB, positive and finite.
-        seed: A seed, at least 0 and below 2^32.
-
-    Raises:
-        StudyError: A number is out of its range.
-    """
-    for key, value in {**numbers, "memory": memory}.items():
+def check_numbers(**numbers: float) -> None:
+    """Raise :class:`StudyError` unless all numbers are positive and finite."""
+    for key, value in numbers.items():
         if not 0 < value < float("inf"):
             raise StudyError(f"{key} must be a positive number, got {value}")
-    for key, value in {"grace": grace, "seed": seed}.items():
-        if not 0 <= value < 2**32:
-            raise StudyError(f"{key} must be at least 0 and below 2^32, got {value}")
 
 
 def check_keys(key: str, names: Iterable[str]) -> None:
@@ -300,7 +274,10 @@ class Study:
 
     def check_limits(self, **numbers: float) -> None:
         """Raise :class:`StudyError` unless the numbers are positive and the settings above in range."""
-        check_numbers({**numbers, "repeats": self.repeats}, self.grace, self.memory, self.seed)
+        check_numbers(**numbers, repeats=self.repeats, memory=self.memory)
+        for key, value in {"grace": self.grace, "seed": self.seed}.items():
+            if not 0 <= value < 2**32:
+                raise StudyError(f"{key} must be at least 0 and below 2^32, got {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,14 +344,11 @@ class SearchMethod:
                 f"rules must be a TASO rule file for mode {self.mode}, got {self.rules!r} "
                 "(try PATH/graph_subst.pb)"
             )
-        for name, value, least in (
-            ("alpha", self.alpha, 1),
-            ("budget", self.budget, 0),
-            ("growth", self.growth, 1),
-        ):
+        for name, least in {"alpha": 1, "budget": 0, "growth": 1}.items():
+            value = getattr(self, name)
             if not value >= least:
                 raise StudyError(f"{name} must be at least {least}, got {value}")
-        check_numbers({"seconds": self.seconds})
+        check_numbers(seconds=self.seconds)
         check_rules(self.rules)
 
     @property

@@ -294,7 +294,7 @@ def extract_one(study: ExtractionStudy, run: Run) -> Record:
 class PublishedRun:
     """One published extraction; a gap in the notes follows the solver's own definition."""
 
-    source: str
+    method: str
     cost: float
     status: str
     seconds: float | None = None
@@ -359,25 +359,11 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     by_instance: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        repeat = repetition(record)
-        row = {**record["row"], "source": "workbench", "limit": record["config"]["seconds"], "repeat": repeat}
-        by_instance.setdefault(row["instance"], []).append(row)
+        more = {"source": "workbench", "limit": record["config"]["seconds"], "repeat": repetition(record)}
+        by_instance.setdefault(record["row"]["instance"], []).append(record["row"] | more)
     for instance, ours in by_instance.items():
-        rows += ours
-        rows += [
-            {
-                "instance": instance,
-                "e_nodes": ours[0]["e_nodes"],
-                "e_classes": ours[0]["e_classes"],
-                "source": "published",
-                "method": p.source,
-                "cost": p.cost,
-                "status": p.status,
-                "seconds": p.seconds,
-                "notes": p.notes,
-            }
-            for p in PUBLISHED_COSTS.get(instance, ())
-        ]
+        same = {key: ours[0][key] for key in ("instance", "e_nodes", "e_classes")} | {"source": "published"}
+        rows += [*ours, *(same | asdict(p) for p in PUBLISHED_COSTS.get(instance, ()))]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     return frame.astype({"e_nodes": "Int64", "e_classes": "Int64", "repeat": "Int64"})
 

@@ -278,16 +278,8 @@ def _against(frame: pd.DataFrame) -> list[str]:
             total, rival = float(a["seconds"].sum()), float(b["seconds"].sum())
             ratio = _ratio(rival, total)
             seven = _seven_ratio(a["seconds"], b["seconds"])
-            rows.append(
-                [
-                    saturation,
-                    other,
-                    str(len(shared)),
-                    *(worse if other in searches else [NOTHING] * 2),
-                    ratio,
-                    seven,
-                ]
-            )
+            costlier = worse if other in searches else [NOTHING] * 2
+            rows.append([saturation, other, str(len(shared)), *costlier, ratio, seven])
     head = ["saturation", "against", "networks", "costlier than its result", "costlier than its claim"]
     head += ["its seconds / saturation's", "the same on Tensat's seven"]
     key = (

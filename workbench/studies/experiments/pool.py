@@ -114,22 +114,18 @@ def _connected(address: str, patience: float | None) -> Iterator[Any]:
             "starts one, `dask worker --nthreads 1 ADDRESS` a worker"
         ) from None
     with client:
-        _check_workers(client, address, patience)
-        yield client
-
-
-def _check_workers(client: Any, address: str, patience: float) -> None:
-    try:
-        client.wait_for_workers(1, timeout=patience)
-    except TimeoutError:
-        raise ClusterMissing(
-            f"the scheduler at {address} has no worker; `dask worker --nthreads 1 {address}` starts one"
-        ) from None
-    for worker, found in client.run(_version, on_error="return").items():
-        if found != __version__:
+        try:
+            client.wait_for_workers(1, timeout=patience)
+        except TimeoutError:
             raise ClusterMissing(
-                f"the worker {worker} must have workbench {__version__}, got {found} (install it there)"
-            )
+                f"the scheduler at {address} has no worker; `dask worker --nthreads 1 {address}` starts one"
+            ) from None
+        for worker, found in client.run(_version, on_error="return").items():
+            if found != __version__:
+                raise ClusterMissing(
+                    f"the worker {worker} must have workbench {__version__}, got {found} (install it there)"
+                )
+        yield client
 
 
 def _pool(client: Any) -> Pool:

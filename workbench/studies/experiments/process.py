@@ -25,7 +25,7 @@ from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import CannotTravel, install, packed
 from workbench.studies.zoo import find_zoo
 from workbench.support.plugins import unpack
-from workbench.support.processes import Child, limit_memory, receive, send
+from workbench.support.processes import Child, limit_memory, receive, send, served
 
 #: The tables of things by name.
 _TABLES: Final = ("costs.registry:cost_model", "extraction.registry:OWN", "devices.targets:target")
@@ -186,9 +186,7 @@ def main() -> None:
     """Do one job; all output that it prints goes to standard error."""
     # SIGTERM raises an exception, so that code which started further processes can end them.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    requests = os.fdopen(os.dup(0), "rb", buffering=0)
+    requests, answers = served()
     reach_zoo()
     register(receive(requests))
     function, argument, memory = receive(requests)

@@ -205,10 +205,6 @@ class Estimate:
     count: int
 
 
-#: The estimate of a figure without values.
-NOTHING: Final = Estimate(math.nan, 0.0, 0)
-
-
 def estimate(values: Iterable[float]) -> Estimate:
     """Return mean and standard error (of a sample, so with n - 1) of the values that are not NaN.
 
@@ -217,7 +213,7 @@ def estimate(values: Iterable[float]) -> Estimate:
     """
     known = np.array([v for v in values if v == v], dtype=float)
     if not known.size:
-        return NOTHING
+        return Estimate(math.nan, 0.0, 0)
     error = float(known.std(ddof=1) / math.sqrt(known.size)) if known.size > 1 else 0.0
     return Estimate(float(known.mean()), error, int(known.size))
 

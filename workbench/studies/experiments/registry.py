@@ -54,19 +54,15 @@ def read_study(path: str | Path) -> Study:
         if not isinstance(kind, str):
             raise StudyError(f"kind must be a text, got {said(kind)}")
         check_names("kind", "kind of study", [kind], KINDS)
-        settings: type[Study] = _module(kind).SETTINGS
+        try:
+            settings: type[Study] = module_of(kind).SETTINGS
+        except FileNotFoundError as error:
+            raise StudyError(f"kind {kind}: {error}") from None
         return read_object(settings, data)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise StudyError(f"{file.name} must be readable YAML, got: {' '.join(str(error).split())}") from None
     except StudyError as error:
         raise StudyError(f"{file.name}: {error}") from None
-
-
-def _module(kind: str) -> ModuleType:
-    try:
-        return module_of(kind)
-    except FileNotFoundError as error:
-        raise StudyError(f"kind {kind}: {error}") from None
 
 
 def make_plan(study: Study, home: Path, folder: Path) -> Plan:

@@ -17,7 +17,7 @@ from workbench.studies.experiments.records import (
     published_records,
     records_frame,
 )
-from workbench.studies.experiments.store import RECORD, load_record, repetition
+from workbench.studies.experiments.store import RECORD, load_record, record_folders, repetition
 from workbench.studies.zoo import find_zoo
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def load(path: str | os.PathLike[str]) -> pd.DataFrame:
     there, then those of :data:`MORE`; ``speedup`` is in percent. Networks are in the order of the papers. Raise
     FileNotFoundError if no run is stored, and ValueError if a record cannot be read.
     """
-    return _ordered(frame_of(row_of(record) | {"folder": record["folder"]} for record in records(path)))
+    rows = (row_of(record) | {"folder": record["folder"]} for record in records(path))
+    return _in_order(frame_of(rows), ["study", "network", "method", "repeat"])
 
 
 def records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -81,13 +82,11 @@ def records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     Raise FileNotFoundError if no run is stored.
     """
     root = Path(path)
-    files = [root] if root.name == RECORD and root.is_file() else sorted(root.rglob(RECORD))
     found = []
-    for file in files:
-        record = load_record(file.parent)
-        # A folder has a temporary name while it is being written.
-        if record is not None and {"row", "config"} <= set(record) and ".part-" not in str(file):
-            found.append(record | {"folder": file.parent.as_posix()})
+    for folder in [root.parent] if root.name == RECORD and root.is_file() else record_folders(root):
+        record = load_record(folder)
+        if record is not None and {"row", "config"} <= set(record):
+            found.append(record | {"folder": folder.as_posix()})
     if not found:
         raise FileNotFoundError(f"{root} must have a stored run, got none (try `workbench run STUDY.yaml`)")
     return found
@@ -193,10 +192,6 @@ def frame_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(counts, "Int64"))
 
 
-def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
-    return _in_order(frame, ["study", "network", "method", "repeat"])
-
-
 def _in_order(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return rows sorted by the keys: networks in the papers' order, then other networks; ties keep order."""
     from workbench.studies.benchmarks import benchmarks
@@ -245,16 +240,17 @@ def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
     cells: dict[tuple[str, str], tuple[str, str, str]] = {}
     for method in methods:
         ours = frame[frame["label"] == method]
-        found = [_estimates(ours[ours["network"] == network]) for network in networks]
-        for network, (speedup, seconds, count) in zip(networks, found, strict=True):
-            text = str(count) if count else NOTHING
-            cells[network, method] = _mean(speedup, ".1f"), _mean(seconds, ".2f"), text
-        gains = geometric_mean([1 + s.mean / 100 for s, _, _ in found])
-        times = geometric_mean([t.mean for _, t, _ in found])
+        runs = [ours[ours["network"] == network] for network in networks]
+        found = [(estimate(rows["speedup"]), estimate(rows["seconds"])) for rows in runs]
+        for network, (speedup, seconds) in zip(networks, found, strict=True):
+            count = str(max(speedup.count, seconds.count) or NOTHING)
+            cells[network, method] = _mean(speedup, ".1f"), _mean(seconds, ".2f"), count
+        gains = geometric_mean([1 + s.mean / 100 for s, _ in found])
+        times = geometric_mean([t.mean for _, t in found])
         cells[MEAN, method] = (
             NOTHING if gains is None else f"{100 * (gains - 1):.1f}",
             NOTHING if times is None else f"{times:.2f}",
-            str(sum(count > 0 for _, _, count in found)),
+            str(sum(s.count > 0 or t.count > 0 for s, t in found)),
         )
     down, across = [*networks, MEAN], methods
     if by == "method":
@@ -311,11 +307,6 @@ def compare(frame_a: pd.DataFrame, frame_b: pd.DataFrame) -> pd.DataFrame:
             "n_b": b["n"].fillna(0).astype(int),
         }
     ).reset_index()
-
-
-def _estimates(rows: pd.DataFrame) -> tuple[Estimate, Estimate, int]:
-    speedup, seconds = estimate(rows["speedup"]), estimate(rows["seconds"])
-    return speedup, seconds, max(speedup.count, seconds.count)
 
 
 def _mean(found: Estimate, form: str) -> str:

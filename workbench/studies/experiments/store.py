@@ -43,6 +43,11 @@ def repetition(record: Mapping[str, Any]) -> int:
     return int(record["name"].removeprefix(own).removeprefix("#") or 1)
 
 
+def record_folders(root: Path) -> list[Path]:
+    """Return the folders of all records below a folder; one that is being written has a temporary name."""
+    return [file.parent for file in sorted(root.rglob(RECORD)) if ".part-" not in str(file)]
+
+
 def load_record(folder: Path) -> dict[str, Any] | None:
     """Return the record of a run, or None if it is not done; raise ValueError if it cannot be read."""
     file = folder / RECORD
@@ -90,10 +95,7 @@ def provenance() -> dict[str, Any]:
     from workbench.optimizer.record import versions
 
     return {
-        "versions": {
-            **versions(),
-            "numpy": version("numpy"),
-        },
+        "versions": {**versions(), "numpy": version("numpy")},
         "commit": commit(),
         "machine": {
             "cpus": os.cpu_count(),
@@ -108,12 +110,11 @@ def provenance() -> dict[str, Any]:
 
 def commit() -> str | None:
     """Return the git commit of the package, with ``+`` if files differ from it; None outside of git."""
-    root = PACKAGE
 
     def git(*arguments: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
+                ["git", "-C", str(PACKAGE), *arguments], capture_output=True, text=True, check=False
             )
         except OSError:
             return None
@@ -157,8 +158,8 @@ def stored_folder(given: str | os.PathLike[str] = "") -> Path:
         if Path(given).is_dir():
             return Path(given)
         raise FileNotFoundError(f"the folder of stored runs must exist, got {os.fspath(given)!r}")
-    here, package = Path.cwd(), Path(__file__).resolve().parents[2]
-    for folder in (here, *here.parents, package.parent):
+    here = Path.cwd()
+    for folder in (here, *here.parents, PACKAGE.parent):
         if (folder / "results" / MARK).is_file() and (folder / "experiments").is_dir():
             return folder / "results"
     raise FileNotFoundError(

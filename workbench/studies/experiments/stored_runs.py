@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from workbench.run.display import Face
 from workbench.run.trace import Trace
 from workbench.studies.experiments.results import frame_of, row_of
-from workbench.studies.experiments.store import RECORD, TRACE, load_record, stored_folder
+from workbench.studies.experiments.store import RECORD, TRACE, load_record, record_folders, stored_folder
 from workbench.support.messages import one_line
 from workbench.support.wings import offered
 
@@ -138,15 +138,12 @@ def browse(folder: str | os.PathLike[str] = "") -> StoredRuns:
     """
     root = stored_folder(folder)
     runs, skipped = [], []
-    for file in sorted(root.rglob(RECORD)):
-        # A folder has a temporary name while it is being written.
-        if ".part-" in str(file):
-            continue
+    for place in record_folders(root):
         try:
-            runs.append(_run(root, file.parent))
+            runs.append(_run(root, place))
         except (ValueError, LookupError, TypeError, AttributeError, OSError) as error:
             kind = "" if isinstance(error, ValueError | OSError) else f"{type(error).__name__}: "
-            skipped.append(f"{file.relative_to(root)}: {(kind + one_line(error))[:200]}")
+            skipped.append(f"{(place / RECORD).relative_to(root)}: {(kind + one_line(error))[:200]}")
     runs.sort(key=lambda run: run.study)
     return StoredRuns(root, tuple(runs), tuple(skipped))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -131,8 +132,6 @@ def outcome(record: Record) -> str:
 # -- in the process of a run ---------------------------------------------------------------------------
 def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
     """Synthesise once and return the figures with the trace."""
-    import resource as usage
-
     from workbench.laws.synthesis import Coverage, Synthesis, read_grammar
     from workbench.laws.synthesis.grammar import known_to
     from workbench.rules import rule_set
@@ -147,16 +146,14 @@ def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
     if order.known:
         named = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
         known = known_to(grammar, named, study.without)
-    began = _processor()
+    began, _ = _used()
     run = Synthesis(grammar, known, seconds=study.seconds, seed=seed, journal=str(journal))
     reason = run.run()
-    _done_with(journal)
-    figures = {
-        "memory": round(
-            sum(usage.getrusage(who).ru_maxrss for who in (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN)) / 1024
-        ),
-        "processor": round(_processor() - began, 1),
-    }
+    journal.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # the folder goes with its last journal
+        journal.parent.rmdir()
+    processor, memory = _used()
+    figures = {"memory": round(memory), "processor": round(processor - began, 1)}
     rules = {name: read_rules(file).rules for name, file in order.against}
     covers = {name: run.covers(rules[name], seed=seed) for name in rules}
     before = {name: Coverage(rules[name], known, seed=seed) for name in rules if known}
@@ -184,20 +181,12 @@ def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
     }
 
 
-def _done_with(journal: Path) -> None:
-    """Remove the journal of a run that has ended, and its folder if it is the last one."""
-    journal.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        journal.parent.rmdir()
-
-
-def _processor() -> float:
-    """Return the seconds of processor time of this process and of those that it has ended."""
+def _used() -> tuple[float, float]:
+    """Return seconds of processor time and MiB of memory of this process and of those that it has ended."""
     import resource as usage
 
-    return sum(
-        u.ru_utime + u.ru_stime for u in map(usage.getrusage, (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN))
-    )
+    both = [usage.getrusage(who) for who in (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in both), sum(u.ru_maxrss for u in both) / 1024
 
 
 def _rechecks(run: Synthesis, instances: int) -> Record:
@@ -212,10 +201,7 @@ def _rechecks(run: Synthesis, instances: int) -> Record:
 def _row(run: Synthesis) -> Record:
     funnel = run.funnel()
     return {
-        "terms": int(funnel["terms"].sum()),
-        "classes": int(funnel["classes"].sum()),
-        "candidates": int(funnel["candidates"].sum()),
-        "open": int(funnel["open"].sum()),
+        **{column: int(funnel[column].sum()) for column in ("terms", "classes", "candidates", "open")},
         "laws": len(run.laws),
         "joint": len(run.joint),
         "by_axioms": sum(law.verdict.by_axioms for law in run.laws),
@@ -331,9 +317,8 @@ def _together(records: Sequence[Record]) -> list[str]:
         by_rule: dict[str, list[str]] = {}
         for record in records:
             names = record["result"]["covers"].get(name, {}).get("names", {})
-            for outcome in ("derived", "not derived", "refuted"):
-                for rule in names.get(outcome, ()):
-                    by_rule.setdefault(rule, [])
+            for rule in chain.from_iterable(names.values()):
+                by_rule.setdefault(rule, [])
             for rule in names.get("derived", ()):
                 by_rule[rule].append(_source(record, name, rule))
         derived = sum(map(bool, by_rule.values()))

@@ -130,7 +130,7 @@ def verify_one(study: VerificationStudy, given: Run) -> Record:
         "row": _row(run),
         "status": reason.value,
         "stop_reason": reason.value,
-        "result": _result(run),
+        "result": {"verdicts": {verdict.name: verdict.short for verdict in run.verdicts}},
         "trace": run.trace,
     }
 
@@ -147,10 +147,6 @@ def _row(run: Verification) -> Record:
         # With one e-graph per rule the trace has the size of the last one only.
         "e_nodes": None if run.one_by_one else max((step.e_nodes for step in run.trace), default=0),
     }
-
-
-def _result(run: Verification) -> Record:
-    return {"verdicts": {verdict.name: verdict.short for verdict in run.verdicts}}
 
 
 COLUMNS: Final = (
@@ -221,11 +217,9 @@ def _differing(records: Sequence[Record]) -> list[str]:
     """Return one line per rule that axioms decide in one run on its file and not in another."""
     found: dict[str, dict[str, Mapping[str, str]]] = {}
     for record in records:
-        row = record["row"]
+        row, result = record["row"], record["result"]
         if not record["failed"]:
-            found.setdefault(row["rules"], {})[f"{row['method']} {row['repeat']}"] = record["result"][
-                "verdicts"
-            ]
+            found.setdefault(row["rules"], {})[f"{row['method']} {row['repeat']}"] = result["verdicts"]
     said = []
     for rules, ways in found.items():
         for name in dict.fromkeys(name for verdicts in ways.values() for name in verdicts):

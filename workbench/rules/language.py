@@ -51,9 +51,11 @@ from workbench.rules.pattern import (
     Term,
     Var,
     Vector,
+    applications,
     attribute_variables,
     measured,
     names_in,
+    starred,
     subterms,
     tensor_variables,
     unbinding,
@@ -187,7 +189,7 @@ def objection(optional: Sequence[str], named: Sequence[str], sources: Sequence[T
         return f"{late[0]}? is marked on the right-hand side only (try marking it on the left-hand side)"
     if len(optional) > MOST:
         return f"at most {MOST} operands of a law may be absent, got {', '.join(optional)}"
-    for term in (term for source in sources for term in subterms(source) if isinstance(term, App)):
+    for term in applications(*sources):
         needed = spec_of(term.op).min_inputs
         if any(isinstance(arg, Var) and arg.name in optional for arg in term.args[:needed]):
             return (
@@ -450,13 +452,11 @@ class _Parser:
 
     def used(self, rule: Rule, uses: Sequence[tuple[str, ...]]) -> Rule:
         """Return a rule with its restrictions to useful cases."""
-        bound = {v for s in rule.sources for v in tensor_variables(s)}
+        bound = tensor_variables(*rule.sources)
         for name in (n for names in uses for n in names[1:]):
             if name not in bound:
                 raise self.error(f"{name} is not bound on the left-hand side")
-            if any(
-                isinstance(t, Var) and t.starred and t.name == name for s in rule.sources for t in subterms(s)
-            ):
+            if name in starred(rule):
                 raise self.error(f"{name} differs from member to member, so no condition may name it")
         return replace(
             rule,
@@ -547,24 +547,21 @@ class _Parser:
         wrong = next((f for s in sources if (f := unbinding(s))), "") or ungiven((*sources, *whole))
         if wrong:
             raise self.error(wrong)
-        named = [v for s in sources for v in tensor_variables(s)]
+        named = tensor_variables(*sources)
         bound = set(named)
         if named:
             targets = tuple(
                 t if t == s else typed(t, named[0]) for s, t in zip(sources, targets, strict=True)
             )
-        free = [v for t in targets for v in tensor_variables(t) if v not in bound]
+        free = [v for v in tensor_variables(*targets) if v not in bound]
         if free:
             raise self.error(f"{free[0]} occurs only on the right-hand side")
-        attrs = {v for s in sources for v in attribute_variables(s)}
-        used = [v for t in targets for v in attribute_variables(t)]
-        used += [v for c in conditions for side in (c.left, c.right) for v in names_in(side)]
-        for kind, variable in used:
+        attrs = {*attribute_variables(*sources)}
+        for kind, variable in (*attribute_variables(*targets), *names_in(*conditions)):
             known = bound if kind == "tensor" else {n for k, n in attrs if k == kind}
             if variable not in known:
                 raise self.error(f"{variable} is not bound on the left-hand side")
-        starred = any(isinstance(t, Var) and t.starred for s in sources for t in subterms(s))
-        if each != starred:
+        if each != any(isinstance(t, Var) and t.starred for t in subterms(*sources)):
             raise self.error("starred variables and 'each' must be used together")
         if each and not (len(targets) == 1 and isinstance(targets[0], App) and targets[0].op == "slice"):
             raise self.error("the target of an 'each' rule must be slice[axis=...](merged)")

@@ -202,57 +202,58 @@ class Rule(Face):
         return f"Rule {self}"
 
 
-def subterms(term: Term) -> Iterator[Term]:
-    """Yield a term and all terms inside it, operands first."""
-    if isinstance(term, App):
-        for arg in term.args:
-            yield from subterms(arg)
-    yield term
+def subterms(*terms: Term) -> Iterator[Term]:
+    """Yield terms and all terms inside them, operands first."""
+    for term in terms:
+        if isinstance(term, App):
+            yield from subterms(*term.args)
+        yield term
+
+
+def applications(*terms: Term) -> Iterator[App]:
+    """Yield the applications among terms and inside them, operands first."""
+    return (t for t in subterms(*terms) if isinstance(t, App))
 
 
 def operators_of(rule: Rule) -> frozenset[str]:
     """Return the names of the operators of both sides of a rule."""
-    terms = (t for side in (*rule.sources, *rule.targets) for t in subterms(side))
-    return frozenset(t.op for t in terms if isinstance(t, App))
+    return frozenset(t.op for t in applications(*rule.sources, *rule.targets))
 
 
-def tensor_variables(term: Term) -> list[str]:
-    """Return the names of a term's tensor variables in order of appearance."""
-    return list(dict.fromkeys(sub.name for sub in subterms(term) if isinstance(sub, Var)))
+def tensor_variables(*terms: Term) -> list[str]:
+    """Return the names of the tensor variables of terms in order of appearance."""
+    return list(dict.fromkeys(t.name for t in subterms(*terms) if isinstance(t, Var)))
 
 
-def names_in(expr: AttrExpr) -> Iterator[tuple[str, str]]:
-    """Yield the variables of an attribute expression: ("attr" or "tensor", name)."""
-    if isinstance(expr, AttrVar):
-        yield "attr", expr.name
-    elif isinstance(expr, Vector):
-        for item in expr.items:
-            yield from names_in(item)
-    elif isinstance(expr, Arith):
-        yield from names_in(expr.left)
-        yield from names_in(expr.right)
-    elif isinstance(expr, Inverse):
-        yield from names_in(expr.perm)
-    elif isinstance(expr, DimOf | RankOf | DtypeOf):
-        yield "tensor", expr.var
-        if isinstance(expr, DimOf) and isinstance(expr.axis, str):
-            yield "attr", expr.axis
+def names_in(*exprs: AttrExpr | Compare) -> Iterator[tuple[str, str]]:
+    """Yield the variables of attribute expressions and conditions: ("attr" or "tensor", name)."""
+    for expr in exprs:
+        if isinstance(expr, AttrVar):
+            yield "attr", expr.name
+        elif isinstance(expr, Vector):
+            yield from names_in(*expr.items)
+        elif isinstance(expr, Arith | Compare):
+            yield from names_in(expr.left, expr.right)
+        elif isinstance(expr, Inverse):
+            yield from names_in(expr.perm)
+        elif isinstance(expr, DimOf | RankOf | DtypeOf):
+            yield "tensor", expr.var
+            if isinstance(expr, DimOf) and isinstance(expr.axis, str):
+                yield "attr", expr.axis
 
 
-def attribute_variables(term: Term) -> Iterator[tuple[str, str]]:
-    """Yield the attribute, row and measured tensor variables of a term: (kind, name)."""
-    for sub in subterms(term):
-        if isinstance(sub, App):
-            if sub.row is not None:
-                yield "row", sub.row
-            for _, expr in sub.attrs:
-                yield from names_in(expr)
+def attribute_variables(*terms: Term) -> Iterator[tuple[str, str]]:
+    """Yield the attribute, row and measured tensor variables of terms: (kind, name)."""
+    for term in applications(*terms):
+        if term.row is not None:
+            yield "row", term.row
+        yield from names_in(*(expr for _, expr in term.attrs))
 
 
 def unbinding(source: Term) -> str:
     """Return the fault in the attributes of a left-hand side; empty if each is matched or bound."""
-    for term in subterms(source):
-        for name, expr in term.attrs if isinstance(term, App) else ():
+    for term in applications(source):
+        for name, expr in term.attrs:
             for item in expr.items if isinstance(expr, Vector) else (expr,):
                 if not isinstance(item, Literal | AttrVar):
                     return (
@@ -264,8 +265,8 @@ def unbinding(source: Term) -> str:
 
 def ungiven(terms: Sequence[Term]) -> str:
     """Return the fault of terms that leave out an attribute without a default; empty if none does."""
-    for term in (t for whole in terms for t in subterms(whole)):
-        if isinstance(term, App) and term.row is None:
+    for term in applications(*terms):
+        if term.row is None:
             given = dict(term.attrs)
             for attr in spec_of(term.op).attrs:
                 if attr.default is None and attr.name not in given:
@@ -275,8 +276,7 @@ def ungiven(terms: Sequence[Term]) -> str:
 
 def measured(condition: Compare) -> list[str]:
     """Return the tensor variables whose extents or ranks a condition compares."""
-    both = (*names_in(condition.left), *names_in(condition.right))
-    return [name for kind, name in both if kind == "tensor"]
+    return [name for kind, name in names_in(condition) if kind == "tensor"]
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -347,19 +347,18 @@ def format_rule(rule: Rule) -> str:
 
 def starred(rule: Rule) -> tuple[str, ...]:
     """Return the starred variables of an ``each`` rule."""
-    found = (t.name for s in rule.sources for t in subterms(s) if isinstance(t, Var) and t.starred)
+    found = (t.name for t in subterms(*rule.sources) if isinstance(t, Var) and t.starred)
     return tuple(dict.fromkeys(found))
 
 
 def joined_axes(rule: Rule) -> dict[str, int]:
     """Return for every starred variable of an ``each`` rule the axis along which its members are joined."""
     axes: dict[str, int] = {}
-    for term in subterms(rule.targets[0]):
-        if isinstance(term, App):
-            axis = dict(term.attrs).get("axis")
-            for arg in term.args:
-                if isinstance(arg, Var) and arg.starred and isinstance(axis, Literal):
-                    axes[arg.name] = int(axis.value)  # type: ignore[arg-type]
+    for term in applications(rule.targets[0]):
+        axis = dict(term.attrs).get("axis")
+        for arg in term.args:
+            if isinstance(arg, Var) and arg.starred and isinstance(axis, Literal):
+                axes[arg.name] = int(axis.value)  # type: ignore[arg-type]
     return axes
 
 

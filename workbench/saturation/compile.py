@@ -369,10 +369,9 @@ class _Compiler(Bound):
 def _variables(rule: Rule) -> tuple[list[str], list[str]]:
     shared: dict[str, None] = {}
     starred: dict[str, None] = {}
-    for source in rule.sources:
-        for sub in subterms(source):
-            if isinstance(sub, Var):
-                (starred if sub.starred else shared).setdefault(sub.name)
+    for term in subterms(*rule.sources):
+        if isinstance(term, Var):
+            (starred if term.starred else shared).setdefault(term.name)
     return list(shared), list(starred)
 
 

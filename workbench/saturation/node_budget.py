@@ -35,8 +35,7 @@ _DECLARATIONS: Final = """(relation some_ (T)) (function pivot_ () T :merge new)
 def divided(rule: Rule) -> str:
     """Return the variable by which the matches of a rule are divided: an operand of the first root alone."""
     first, *others = rule.sources
-    shared = {name for source in others for name in tensor_variables(source)}
-    names = tensor_variables(first)
+    names, shared = tensor_variables(first), tensor_variables(*others)
     return named(next((name for name in names if name not in shared), names[0]))
 
 

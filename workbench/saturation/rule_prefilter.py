@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from workbench.rules.literals import NUMBER, is_number
-from workbench.rules.pattern import App, Term, Var, subterms
+from workbench.rules.pattern import App, Term, Var, applications
 from workbench.saturation.encoding import Constructor
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def needed(terms: Iterable[Term]) -> tuple[Constructor, ...]:
 
 def made(terms: Iterable[Term]) -> tuple[Constructor, ...]:
     """Return the constructors of which terms are made."""
-    return tuple(sorted({constructor(t) for term in terms for t in subterms(term) if isinstance(t, App)}))
+    return tuple(sorted({*map(constructor, applications(*terms))}))
 
 
 def usable(rules: Sequence[CompiledRule], present: Iterable[Constructor]) -> list[CompiledRule]:
@@ -59,8 +59,8 @@ def usable(rules: Sequence[CompiledRule], present: Iterable[Constructor]) -> lis
                 # A merge of k members joins k operands at once.
                 available.update(
                     Constructor(t.op, len(t.args))
-                    for t in subterms(r.rule.targets[0])
-                    if isinstance(t, App) and not any(isinstance(a, Var) and a.starred for a in t.args)
+                    for t in applications(r.rule.targets[0])
+                    if not any(isinstance(a, Var) and a.starred for a in t.args)
                 )
 
 
@@ -72,9 +72,8 @@ def pairs_of(terms: Iterable[Term]) -> frozenset[Pair]:
     """Return pairs without which patterns match nothing; none for a term with a starred operand."""
     return frozenset(
         (constructor(term), place, constructor(arg))
-        for whole in terms
-        for term in subterms(whole)
-        if isinstance(term, App) and not any(isinstance(a, Var) and a.starred for a in term.args)
+        for term in applications(*terms)
+        if not any(isinstance(a, Var) and a.starred for a in term.args)
         for place, arg in enumerate(term.args)
         if isinstance(arg, App) and not is_number(arg) and not is_number(term)
     )

@@ -118,7 +118,7 @@ class Matcher:
         if wrong:
             raise ValueError(f"rule {rule.name}: {wrong}")
         self._top = compiled(term)
-        self.op, self.depth = term.op, _depth(term)
+        self.op, self.depth = term.op, depth(term)
         self.names = tuple(dict.fromkeys(self._top.names()))
 
     def bind(
@@ -132,8 +132,9 @@ class Matcher:
         return bindings, tuple(inner[1:])
 
 
-def _depth(term: Term) -> int:
-    return 1 + max((_depth(a) for a in term.args), default=0) if isinstance(term, App) else 0
+def depth(term: Term) -> int:
+    """Return the number of nested operators of a term."""
+    return 1 + max(map(depth, term.args), default=0) if isinstance(term, App) else 0
 
 
 def _walk(
@@ -166,9 +167,7 @@ class Matched(Numbers):
         self.bindings = bindings
 
     def attribute(self, name: str) -> AttrValue:
-        """Return the value of an attribute variable."""
         return self.bindings[f"@{name}"]
 
     def of_row(self, row: str, name: str) -> AttrValue | None:
-        """Return the value of a row's attribute, or None if the row has no such attribute."""
         return self.bindings.get(f"#{row}.{name}")

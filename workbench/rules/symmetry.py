@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,13 +34,30 @@ def canonical(
     def name(kind: str, old: str) -> str:
         return names.setdefault((kind, old), f"{kind}{sum(k == kind for k, _ in names)}")
 
+    found, checks = renamed(list(map(_in_order, terms)), conditions, name)
+    return found, frozenset(checks)
+
+
+def _in_order(term: Term) -> Term:
+    """Return a term whose attributes are in the order of their names."""
+    if isinstance(term, Var):
+        return term
+    attrs = tuple(sorted(term.attrs, key=lambda named: named[0]))
+    return replace(term, args=tuple(map(_in_order, term.args)), attrs=attrs)
+
+
+def renamed(
+    terms: Sequence[Term], conditions: Sequence[Compare], name: Callable[[str, str], str]
+) -> tuple[tuple[Term, ...], tuple[Compare, ...]]:
+    """Return terms and conditions in which a variable has the name that ``name`` gives to its kind and old name."""
+
     def attribute(expr: Any) -> Any:
         if isinstance(expr, AttrVar):
             return AttrVar(name("attr", expr.name))
         if isinstance(expr, Vector):
             return Vector(tuple(attribute(i) for i in expr.items))
-        if isinstance(expr, Arith):
-            return Arith(expr.operator, attribute(expr.left), attribute(expr.right))
+        if isinstance(expr, Arith | Compare):
+            return replace(expr, left=attribute(expr.left), right=attribute(expr.right))
         if isinstance(expr, Inverse):
             return Inverse(attribute(expr.perm))
         if isinstance(expr, DimOf | RankOf | DtypeOf):
@@ -50,13 +67,11 @@ def canonical(
     def rename(term: Term) -> Term:
         if isinstance(term, Var):
             return Var(name("tensor", term.name), term.starred)
-        attrs = tuple((k, attribute(v)) for k, v in sorted(term.attrs, key=lambda kv: kv[0]))
+        attrs = tuple((k, attribute(v)) for k, v in term.attrs)
         row = None if term.row is None else name("row", term.row)
-        return App(term.op, tuple(rename(a) for a in term.args), attrs, row)
+        return App(term.op, tuple(map(rename, term.args)), attrs, row)
 
-    renamed = tuple(rename(t) for t in terms)
-    checks = frozenset(Compare(c.relation, attribute(c.left), attribute(c.right)) for c in conditions)
-    return renamed, checks
+    return tuple(map(rename, terms)), tuple(map(attribute, conditions))
 
 
 def symmetric(rule: Rule) -> bool:

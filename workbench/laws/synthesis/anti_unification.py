@@ -8,10 +8,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from workbench.laws.matching import depth
 from workbench.laws.synthesis.candidates import operators_in
 from workbench.laws.synthesis.conditions import bound_extents, expression, extents_of, ranks
 from workbench.laws.synthesis.enumeration import Equation
@@ -30,6 +31,7 @@ from workbench.rules.pattern import (
     Term,
     Var,
     Vector,
+    applications,
     subterms,
     tensor_variables,
 )
@@ -91,16 +93,10 @@ def oriented(equation: Equation) -> tuple[App, Term]:
 
 def _orders(equation: Equation) -> Iterator[tuple[App, Term]]:
     """Yield the orders of the sides in which the left one binds all variables, the preferred one first."""
-    sides = sorted((equation.left, equation.right), key=lambda t: (operators_in(t), _depth(t)), reverse=True)
-    if (operators_in(sides[0]), _depth(sides[0])) == (operators_in(sides[1]), _depth(sides[1])):
-        sides = [equation.left, equation.right]
+    sides = sorted((equation.left, equation.right), key=lambda t: (operators_in(t), depth(t)), reverse=True)
     for source, target in (sides, sides[::-1]):
         if isinstance(source, App) and {*tensor_variables(target)} <= {*tensor_variables(source)}:
             yield source, target
-
-
-def _depth(term: Term) -> int:
-    return 0 if isinstance(term, Var) else 1 + max((_depth(a) for a in term.args), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +120,7 @@ def variants_of(
 ) -> Variants:
     """Return the laws that an equation may be an instance of, the most general first, itself included.
 
-    Args:
-        equation: The equation.
-        shapes: The symbolic shapes of the variables.
-        sizes: The assignment of numbers to extents for which the equation has its attributes.
+    Under the assignment ``sizes`` of numbers to extents the equation has its attributes.
     """
     if next(_orders(equation), None) is None:
         return Variants((), shapes)  # each side has a variable that the other one lacks
@@ -170,7 +163,7 @@ def _linear(
     A grammar of few variables thus gives laws of many. Each pairing of the occurrences on the two sides is
     one such equation; with more than :data:`PAIRINGS` there is none.
     """
-    left, right = list(_occurrences(equation.left)), list(_occurrences(equation.right))
+    left, right = _occurrences(equation.left), _occurrences(equation.right)
     if sorted(left) != sorted(right) or len({*left}) == len(left):
         return
     names = list(dict.fromkeys(left))
@@ -197,16 +190,12 @@ def repeats(law: Rule) -> bool:
     >>> [repeats(parse_rule(f"law: {text}")[0]) for text in laws]
     [True, False]
     """
-    sides = [list(_occurrences(t)) for t in (law.sources[0], law.targets[0])]
+    sides = map(_occurrences, (law.sources[0], law.targets[0]))
     return all(len({*names}) < len(names) for names in sides)
 
 
-def _occurrences(term: Term) -> Iterator[str]:
-    if isinstance(term, Var):
-        yield term.name
-    else:
-        for arg in term.args:
-            yield from _occurrences(arg)
+def _occurrences(term: Term) -> list[str]:
+    return [t.name for t in subterms(term) if isinstance(t, Var)]
 
 
 def _renamed(term: Term, names: Iterator[str]) -> Term:
@@ -217,13 +206,8 @@ def _renamed(term: Term, names: Iterator[str]) -> Term:
 
 def _row_attributes(sides: Sequence[Term]) -> dict[str, str]:
     """Return the attributes that one variable may stand for, each with its kind."""
-    return {
-        a.name: a.kind
-        for side in sides
-        for t in subterms(side)
-        if isinstance(t, App) and _has_row(t)
-        for a in spec_of(t.op).attrs
-    }
+    terms = filter(_has_row, applications(*sides))
+    return {a.name: a.kind for t in terms for a in spec_of(t.op).attrs}
 
 
 def _has_row(term: App) -> bool:
@@ -233,17 +217,13 @@ def _has_row(term: App) -> bool:
 
 def choices(sides: Sequence[Term]) -> Iterator[Choice]:
     """Yield the choices, the most general first: all attributes vary, then some are kept."""
-    attrs = _row_attributes(sides)
-    if any(n in SPAN for s in sides for t in subterms(s) if isinstance(t, App) for n, _ in t.attrs):
-        yield Choice(spans=True)
-        yield Choice(spans=True, relation="!=")
-        yield Choice(spans=True, relation="<")
-    yield Choice()
-    yield Choice(relation="!=")
-    yield Choice(relation="<")
-    single = [n for n, kind in attrs.items() if kind in ("act", "int", "word")]
-    for kept in single:
-        yield Choice(pinned=frozenset((kept,)))
+    spans = any(n in SPAN for t in applications(*sides) for n, _ in t.attrs)
+    for joined in (True, False) if spans else (False,):
+        for relation in ("", "!=", "<"):
+            yield Choice(spans=joined, relation=relation)
+    for name, kind in _row_attributes(sides).items():
+        if kind in ("act", "int", "word"):
+            yield Choice(pinned=frozenset((name,)))
     yield Choice(carried=False)
     yield Choice(others=False)
     yield Choice(axes=False)
@@ -259,23 +239,15 @@ def _sized(
     source: App, target: Term, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
 ) -> Iterator[Sizes]:
     """Yield expressions for positions along an axis: extents of variables, or sums of two of them."""
-    places: list[tuple[App, str, int, int]] = []
-    for side in (source, target):
-        for term in subterms(side):
-            if isinstance(term, App):
-                given = {n: e.value for n, e in term.attrs if isinstance(e, Literal)}
-                axis = given.get("axis")
-                for attr in spec_of(term.op).attrs:
-                    value = given.get(attr.name)
-                    if not isinstance(value, int) or not isinstance(axis, int):
-                        continue
-                    if attr.name in ("start", "stop") and value > 0:
-                        places.append((term, attr.name, value, axis))
-    places = list(dict.fromkeys(places))
-    if not places:
-        yield {}
-        return
-    names = list(dict.fromkeys([*tensor_variables(source), *tensor_variables(target)]))
+    places: dict[tuple[App, str, int, int], None] = {}
+    for term in applications(source, target):
+        given = {n: e.value for n, e in term.attrs if isinstance(e, Literal)}
+        axis = given.get("axis")
+        for name in SPAN[:2]:
+            value = given.get(name)
+            if isinstance(value, int) and isinstance(axis, int) and value > 0:
+                places.setdefault((term, name, value, axis))
+    names = tensor_variables(source, target)
     options = [_extents(value, axis, names, shapes, sizes) for _, _, value, axis in places]
     for chosen in itertools.islice(itertools.product(*options), 8):
         yield {
@@ -320,7 +292,7 @@ def law_and_guards(
         shapes: The names of the variables' extents, by variable.
         numbers: The extents, by name.
     """
-    variables = [v for v in dict.fromkeys(v for s in sources for v in tensor_variables(s)) if v in shapes]
+    variables = [v for v in tensor_variables(*sources) if v in shapes]
     naming = _Naming(choice, sizes, list(extents_of(variables, shapes, numbers)))
     left = [naming.term(s, bind=True) for s in sources]
     right = tuple(naming.term(t, bind=False) for t in targets)
@@ -352,17 +324,14 @@ class _Naming:
         if isinstance(term, Var):
             return term
         args = tuple(self.term(a, bind=bind) for a in term.args)
-        spec = spec_of(term.op)
-        given = dict(term.attrs)
-        if self.choice.spans and set(SPAN) <= set(spec.attr_names):
-            return self._with_row(term, args, given, bind)
-        if self.choice.rows and _has_row(term):
-            return self._with_row(term, args, given, bind)
+        spans = self.choice.spans and set(SPAN) <= set(spec_of(term.op).attr_names)
+        if spans or (self.choice.rows and _has_row(term)):
+            return self._with_row(term, args, bind)
         return App(term.op, args, tuple((n, self._value(term, n, e, bind)) for n, e in term.attrs))
 
-    def _with_row(self, term: App, args: tuple[Term, ...], given: Mapping[str, AttrExpr], bind: bool) -> App:
+    def _with_row(self, term: App, args: tuple[Term, ...], bind: bool) -> App:
         spec = spec_of(term.op)
-        values = spec.unpack(spec.pack({n: e.value for n, e in given.items() if isinstance(e, Literal)}))
+        values = spec.unpack(spec.pack({n: e.value for n, e in term.attrs if isinstance(e, Literal)}))
         names = [n for n in spec.attr_names if n in self.choice.pinned or n == "axis"]
         kept = tuple((n, self._value(term, n, Literal(values[n]), bind)) for n in names)
         key = (term.op, tuple(v for n, v in values.items() if n not in names))
@@ -374,11 +343,9 @@ class _Naming:
         return App(term.op, args, kept, row)
 
     def _value(self, term: App, name: str, expr: AttrExpr, bind: bool) -> AttrExpr:
-        if not isinstance(expr, Literal):
+        if not isinstance(expr, Literal) or name in self.choice.pinned:
             return expr
         kind = next(a.kind for a in spec_of(term.op).attrs if a.name == name)
-        if name in self.choice.pinned:
-            return expr
         if kind == "shape":
             return self._shape(expr, bind) if self.choice.shapes else expr
         size = self.sizes.get((term, name))
@@ -386,8 +353,7 @@ class _Naming:
             size = self._at_axis(size, term, bind)
             if not bind:
                 return size
-            key = (name, str(size))
-            variable = self._name(self.values, key, _LETTERS["int"], bind)
+            variable = self._name(self.values, (name, str(size)), _LETTERS["int"], bind)
             assert variable is not None
             condition = Compare("=", AttrVar(variable), size)
             if condition not in self.conditions:
@@ -447,13 +413,14 @@ class _Naming:
 
     def _at_axis(self, size: IntExpr, term: App, bind: bool) -> IntExpr:
         """Return an extent along the axis variable of its term, if the term's axis is one."""
-        axis = self._value(term, "axis", dict(term.attrs)["axis"], bind)
+        given = dict(term.attrs)["axis"]
+        axis = self._value(term, "axis", given, bind)
         if isinstance(size, DimOf):
-            along = Literal(size.axis) == dict(term.attrs)["axis"]
+            along = Literal(size.axis) == given
             return DimOf(size.var, axis.name) if along and isinstance(axis, AttrVar) else size
         assert isinstance(size, Arith)
-        return Arith(
-            size.operator, self._at_axis(size.left, term, bind), self._at_axis(size.right, term, bind)
+        return replace(
+            size, left=self._at_axis(size.left, term, bind), right=self._at_axis(size.right, term, bind)
         )
 
     def _name(self, known: dict[Any, str], key: Any, letters: str, bind: bool) -> str | None:

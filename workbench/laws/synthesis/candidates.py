@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from workbench.laws.synthesis.enumeration import Enumeration, Equation
-from workbench.rules.pattern import App, Term, Var, format_term, subterms, tensor_variables
+from workbench.rules.pattern import App, Term, Var, applications, format_term, tensor_variables
 from workbench.rules.symmetry import canonical
 
 
-def operators_in(term: Term) -> int:
-    """Return the number of operators in a term, each place counted."""
-    return sum(isinstance(t, App) for t in subterms(term))
+def operators_in(*terms: Term) -> int:
+    """Return the number of operators in terms, each place counted."""
+    return sum(1 for _ in applications(*terms))
 
 
 def key_of(equation: Equation) -> str:
@@ -22,11 +22,10 @@ def key_of(equation: Equation) -> str:
 
 def generality(equation: Equation) -> tuple[int, int, int, str]:
     """Return the order of candidates: few operators first, then many variables, then few kinds of them."""
-    both = [*subterms(equation.left), *subterms(equation.right)]
-    operators = {(t.op, t.attrs) for t in both if isinstance(t, App)}
-    names = {t.name for t in both if isinstance(t, Var)}
+    both = equation.left, equation.right
+    operators = {(t.op, t.attrs) for t in applications(*both)}
     text = format_term(equation.left) + format_term(equation.right)
-    return sum(isinstance(t, App) for t in both), -len(names), len(operators), text
+    return operators_in(*both), -len(tensor_variables(*both)), len(operators), text
 
 
 def candidates(enumeration: Enumeration, equations: Iterable[Equation]) -> list[Equation]:
@@ -51,7 +50,7 @@ def is_instance(enumeration: Enumeration, equation: Equation) -> bool:
 
 def _still_equal(enumeration: Enumeration, equation: Equation, shared: Sequence[Term]) -> bool:
     """Return whether an equation stays true if terms that both sides have become variables."""
-    used = {*tensor_variables(equation.left), *tensor_variables(equation.right)}
+    used = {*tensor_variables(equation.left, equation.right)}
     renamed: dict[Term, Var] = {}
     for term in shared:
         number = enumeration.class_of(term)
@@ -72,20 +71,18 @@ def _still_equal(enumeration: Enumeration, equation: Equation, shared: Sequence[
 
 def _shared(equation: Equation, *, sides: bool = True) -> list[Term]:
     """Return the largest terms that both sides have, in order of appearance; with or without whole sides."""
-    right = {t for t in subterms(equation.right) if isinstance(t, App)}
+    right = {*applications(equation.right)}
     if not sides:
         right -= {equation.left, equation.right}
     return list(dict.fromkeys(_largest(equation.left, right)))
 
 
 def _largest(term: Term, among: set[App]) -> Iterator[Term]:
-    if isinstance(term, Var):
-        return
     if term in among:
         yield term
-        return
-    for arg in term.args:
-        yield from _largest(arg, among)
+    elif isinstance(term, App):
+        for arg in term.args:
+            yield from _largest(arg, among)
 
 
 def _replaced(term: Term, by: Mapping[Term, Var]) -> Term:

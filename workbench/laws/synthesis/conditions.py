@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from workbench.ops import Trait, with_trait
 from workbench.rules.pattern import (
-    App,
     Arith,
     AttrVar,
     Compare,
@@ -16,26 +15,22 @@ from workbench.rules.pattern import (
     Literal,
     RankOf,
     Rule,
-    Term,
-    subterms,
+    applications,
     tensor_variables,
 )
+
+
+def _places(names: Iterable[str], shapes: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, DimOf]]:
+    """Yield the extents of variables, each with its symbol."""
+    return ((shapes[n][axis], DimOf(n, axis)) for n in names for axis in range(-len(shapes[n]), 0))
 
 
 def extents_of(
     names: Sequence[str], shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
 ) -> Iterator[tuple[int, DimOf]]:
-    """Yield the extents of variables as numbers, each with its expression.
-
-    Args:
-        names: The variables.
-        shapes: Their symbolic shapes.
-        sizes: The assignment of numbers to symbols.
-    """
-    for name in names:
-        for axis in range(-len(shapes[name]), 0):
-            symbol = shapes[name][axis]
-            yield (int(symbol) if symbol.isdigit() else sizes[symbol]), DimOf(name, axis)
+    """Yield the extents of variables as numbers, by their symbols' ``sizes``, each with its expression."""
+    for symbol, extent in _places(names, shapes):
+        yield (int(symbol) if symbol.isdigit() else sizes[symbol]), extent
 
 
 def expression(value: int, known: Sequence[tuple[int, IntExpr]]) -> IntExpr | None:
@@ -61,25 +56,17 @@ def expression(value: int, known: Sequence[tuple[int, IntExpr]]) -> IntExpr | No
 
 
 def fixed_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
-    """Return the conditions that extents are numbers if the grammar has numbers there, and numbers scalars.
-
-    Args:
-        law: A law over variables of an equation.
-        shapes: The symbolic shapes of the variables.
-    """
-    scalars = [Compare("=", RankOf(v), Literal(0)) for v in _variables(law.sources) if not shapes[v]]
-    numbers = (
-        Compare("=", DimOf(name, axis), Literal(int(shapes[name][axis])))
-        for name in _variables(law.sources)
-        for axis in range(-len(shapes[name]), 0)
-        if shapes[name][axis].isdigit()
-    )
+    """Return the conditions that extents are numbers if the grammar has numbers there, and numbers scalars."""
+    names = tensor_variables(*law.sources)
+    scalars = [Compare("=", RankOf(v), Literal(0)) for v in names if not shapes[v]]
+    numbers = (Compare("=", d, Literal(int(s))) for s, d in _places(names, shapes) if s.isdigit())
     return (*scalars, *numbers)
 
 
 def ranks(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
     """Return the conditions that the operands of a law have the ranks that they have in the grammar."""
-    return tuple(Compare("=", RankOf(name), Literal(len(shapes[name]))) for name in _variables(law.sources))
+    names = tensor_variables(*law.sources)
+    return tuple(Compare("=", RankOf(name), Literal(len(shapes[name]))) for name in names)
 
 
 def bound_extents(
@@ -93,44 +80,28 @@ def bound_extents(
         shapes: The symbolic shapes of the operands.
         sizes: The assignment of numbers to symbols.
     """
-    known = list(extents_of(_variables(law.sources), shapes, sizes))
-    found = []
-    for name, value in items.items():
-        expr = next((e for n, e in known if n == value), None)
-        if expr is not None:
-            found.append(Compare("=", AttrVar(name), expr))
-    return tuple(found)
+    extents = list(extents_of(tensor_variables(*law.sources), shapes, sizes))
+    first = dict(reversed(extents))
+    return tuple(Compare("=", AttrVar(name), first[n]) for name, n in items.items() if n in first)
 
 
 def same_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
-    """Return the conditions that operands of one shape have equal extents, so that none broadcasts.
-
-    Args:
-        law: A law over variables of an equation.
-        shapes: The symbolic shapes of the variables.
-    """
+    """Return the conditions that operands of one shape have equal extents, so that none broadcasts."""
     broadcasting = with_trait(Trait.BROADCASTS)
     found: dict[Compare, None] = {}
-    for side in (*law.sources, *law.targets):
-        for term in subterms(side):
-            if isinstance(term, App) and term.op in broadcasting:
-                names = sorted({v for a in term.args for v in tensor_variables(a)})
-                for x, y in itertools.combinations(names, 2):
-                    if shapes[x] == shapes[y]:
-                        for axis in range(-len(shapes[x]), 0):
-                            found.setdefault(Compare("=", DimOf(x, axis), DimOf(y, axis)))
+    for term in applications(*law.sources, *law.targets):
+        if term.op in broadcasting:
+            for x, y in itertools.combinations(sorted(tensor_variables(*term.args)), 2):
+                if shapes[x] == shapes[y]:
+                    for axis in range(-len(shapes[x]), 0):
+                        found.setdefault(Compare("=", DimOf(x, axis), DimOf(y, axis)))
     return tuple(found)
 
 
 def equal_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
     """Return the conditions that extents with one symbol in the variables' shapes are equal."""
-    places: dict[str, list[DimOf]] = {}
-    for name in _variables(law.sources):
-        for axis in range(-len(shapes[name]), 0):
-            places.setdefault(shapes[name][axis], []).append(DimOf(name, axis))
-    pairs = (pair for known in places.values() for pair in itertools.combinations(known, 2))
+    alike: dict[str, list[DimOf]] = {}
+    for symbol, extent in _places(tensor_variables(*law.sources), shapes):
+        alike.setdefault(symbol, []).append(extent)
+    pairs = (pair for known in alike.values() for pair in itertools.combinations(known, 2))
     return tuple(Compare("=", a, b) for a, b in pairs)
-
-
-def _variables(terms: Sequence[Term]) -> list[str]:
-    return list(dict.fromkeys(v for t in terms for v in tensor_variables(t)))

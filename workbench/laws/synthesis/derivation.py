@@ -19,14 +19,13 @@ from workbench.laws.verification.refuting.refute import search
 from workbench.ops import TensorType
 from workbench.rules.pattern import (
     App,
-    AttrVar,
     Rule,
     Term,
     Var,
-    Vector,
     attribute_variables,
     names_in,
     tensor_variables,
+    unbinding,
 )
 from workbench.rules.pattern import Literal as Fixed
 from workbench.rules.verdicts import law_of
@@ -57,26 +56,14 @@ def backwards(rule: Rule) -> Rule | None:
     """
     if rule.each or not all(isinstance(t, App) for t in rule.targets):
         return None
-    bound = {("tensor", v) for t in rule.targets for v in tensor_variables(t)}
-    bound |= {n for t in rule.targets for n in attribute_variables(t)}
-    needed = {("tensor", v) for s in rule.sources for v in tensor_variables(s)}
-    needed |= {n for s in rule.sources for n in attribute_variables(s)}
-    needed |= {n for c in rule.conditions for side in (c.left, c.right) for n in names_in(side)}
-    if not needed <= bound or not all(_matchable(t) for t in rule.targets):
+    needed, bound = (
+        {*attribute_variables(*side), *(("tensor", v) for v in tensor_variables(*side))}
+        for side in (rule.sources, rule.targets)
+    )
+    if not needed.union(names_in(*rule.conditions)) <= bound or any(map(unbinding, rule.targets)):
         return None
     targets = tuple(t for t in rule.targets if isinstance(t, App))
     return replace(rule, name=f"{rule.name}-back", sources=targets, targets=rule.sources)
-
-
-def _matchable(term: Term) -> bool:
-    if isinstance(term, Var):
-        return True
-    simple = all(
-        isinstance(item, Fixed | AttrVar)
-        for _, expr in term.attrs
-        for item in (expr.items if isinstance(expr, Vector) else (expr,))
-    )
-    return simple and all(map(_matchable, term.args))
 
 
 def derivable(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -26,7 +26,7 @@ from workbench.laws.synthesis.shards import (
 from workbench.ops import TensorType, Trait, TypeMismatch, with_trait
 from workbench.ops.exact import Arithmetic
 from workbench.ops.serialization import packed
-from workbench.rules.pattern import Term, Var
+from workbench.rules.pattern import App, Term, Var
 
 #: Elements computed at once; a larger number needs more memory and is hardly faster.
 _ELEMENTS: Final = 2_000_000
@@ -76,18 +76,24 @@ class Level:
     seconds: float
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Found:
-    """The terms of one size as arrays: form, classes of the operands, hash, and number of the types."""
+    """Terms of one size, form and types, as arrays: classes of the operands, hash, values under every assignment."""
 
-    forms: list[np.ndarray] = field(default_factory=list)
-    args: list[np.ndarray] = field(default_factory=list)
-    hashes: list[np.ndarray] = field(default_factory=list)
-    kinds: list[np.ndarray] = field(default_factory=list)
-    values: list[list[np.ndarray]] = field(default_factory=list)
+    form: int
+    kind: int
+    args: np.ndarray
+    hashes: np.ndarray
+    values: list[np.ndarray]
 
     def __len__(self) -> int:
-        return sum(map(len, self.hashes))
+        return len(self.hashes)
+
+
+def _usable(form: int, args: np.ndarray, kind: int, result: Evaluated) -> _Found:
+    """Return those terms of a shard that have values."""
+    at = result.usable
+    return _Found(form, kind, args[at], result.hashes[at], [v[at] for v in result.values])
 
 
 class Enumeration:
@@ -138,7 +144,10 @@ class Enumeration:
         }
         self._operand_types = [tuple(o.type(s) for s in self._worlds) for o in grammar.operands]
         self._variable = {o.name: n for n, o in enumerate(grammar.operands)}
-        self._sorts = self._sorts_of_variables()
+        sorts: dict[tuple[str, ...], list[int]] = {}
+        for number, operand in enumerate(grammar.operands):
+            sorts.setdefault(operand.shape, []).append(number)
+        self._sorts = list(sorts.values())
         self._hashes = np.empty(0, dtype=np.uint64)
         self._classes = np.empty(0, dtype=np.int64)
         self.nodes: dict[Node, int] = {}
@@ -146,40 +155,34 @@ class Enumeration:
         self.parts: list[tuple[Node, int]] = []
         self._variables(seed)
 
-    def _sorts_of_variables(self) -> list[list[int]]:
-        sorts: dict[tuple[str, ...], list[int]] = {}
-        for number, operand in enumerate(self.grammar.operands):
-            sorts.setdefault(operand.shape, []).append(number)
-        return list(sorts.values())
-
     def _variables(self, seed: int) -> None:
         began = time.perf_counter()
         rng = np.random.default_rng(seed)
-        found = _Found()
+        found = []
         for number, types in enumerate(self._operand_types):
             values = [drawn(t, self.arithmetic, rng)[None] for t in types]
             kind = self._kind(types)
             result = fingerprints(values, self.arithmetic, kind, keep=True)
-            self._add(found, -1, np.full((1, self.arity), number, dtype=np.int32), kind, result)
+            found.append(_usable(-1, np.full((1, self.arity), number, dtype=np.int32), kind, result))
         self._settle(0, found, True, began, keep=True)
 
     # -- one size ------------------------------------------------------------------------------------
     def extend(self, deadline: float = float("inf"), *, last: bool = False) -> tuple[Level, list[Equation]]:
         """Enumerate the terms of the next size; return its numbers and the equations found.
 
-        Args:
-            deadline: The time of ``time.perf_counter`` after which no further operands are combined.
-            last: Whether no larger terms follow, so that values need not be kept.
+        After ``deadline``, in the seconds of ``time.perf_counter``, no further operands are combined. If this size is
+        the ``last``, values are not kept.
         """
         size, began = len(self.levels), time.perf_counter()
-        found, complete = _Found(), True
+        found: list[_Found] = []
+        complete = True
         queue: list[tuple[int, np.ndarray, Shard]] = []
         at_once = AHEAD * self.mapper.workers if self.mapper.workers > 1 else 1
         for part in self._shards(size - 1, keep=not last):
-            room = self.most_terms - len(found) - sum(len(args) for _, args, _ in queue)
+            room = self.most_terms - sum(map(len, found)) - sum(len(args) for _, args, _ in queue)
             if queue and (room <= len(part[1]) or len(queue) >= at_once):
                 self._evaluate(queue, found)
-                room = self.most_terms - len(found)
+                room = self.most_terms - sum(map(len, found))
             if time.perf_counter() > deadline or room <= 0:
                 complete = False
                 break
@@ -233,47 +236,41 @@ class Enumeration:
                     )
                     yield number, padded, shard
 
-    def _evaluate(self, queue: list[tuple[int, np.ndarray, Shard]], found: _Found) -> None:
+    def _evaluate(self, queue: list[tuple[int, np.ndarray, Shard]], found: list[_Found]) -> None:
         """Evaluate the shards in a queue, add their terms in its order, and empty it."""
         done = self.mapper(evaluated, [shard for _, _, shard in queue]) if queue else []
         for (number, args, shard), result in zip(queue, done, strict=True):
-            self._add(found, number, args, shard.kind, result)
+            found.append(_usable(number, args, shard.kind, result))
         queue.clear()
 
     def _evaluator(self, number: int, form: Form, types: tuple[Types, ...]) -> list[Evaluator] | None:
         """Return the form's evaluators under every assignment of sizes, or None if it is ill-typed."""
         if (number, types) not in self._evaluators:
-            made: list[Evaluator] | None = []
-            for world, sizes in enumerate(self._worlds):
-                try:
-                    one = Evaluator(form, form.values(sizes), [t[world] for t in types], self.arithmetic)
-                except TypeMismatch:
-                    made = None
-                    break
-                assert made is not None
-                made.append(one)
+            made: list[Evaluator] | None
+            try:
+                made = [
+                    Evaluator(form, form.values(sizes), [t[world] for t in types], self.arithmetic)
+                    for world, sizes in enumerate(self._worlds)
+                ]
+            except TypeMismatch:
+                made = None
             self._evaluators[number, types] = made
         return self._evaluators[number, types]
 
-    def _add(self, found: _Found, number: int, args: np.ndarray, kind: int, result: Evaluated) -> None:
-        usable = result.usable
-        found.forms.append(np.full(int(usable.sum()), number, dtype=np.int32))
-        found.args.append(args[usable])
-        found.hashes.append(result.hashes[usable])
-        found.kinds.append(np.full(int(usable.sum()), kind, dtype=np.int32))
-        found.values.append([v[usable] for v in result.values])
-
     # -- classes -------------------------------------------------------------------------------------
     def _settle(
-        self, size: int, found: _Found, complete: bool, began: float, *, keep: bool
+        self, size: int, found: list[_Found], complete: bool, began: float, *, keep: bool
     ) -> list[Equation]:
         """Make a class of every new fingerprint and an equation of every other term."""
-        if not found.hashes:
+        if not found:
             self._blocks.append([])
             self.levels.append(Level(size, 0, 0, 0, complete, time.perf_counter() - began))
             return []
-        hashes = np.concatenate(found.hashes)
-        forms, args = np.concatenate(found.forms), np.concatenate(found.args)
+        hashes, args = (
+            np.concatenate(parts) for parts in zip(*((f.hashes, f.args) for f in found), strict=True)
+        )
+        alike = np.array([(f.form, f.kind) for f in found], dtype=np.int32)
+        forms, kinds = np.repeat(alike, list(map(len, found)), axis=0).T
         classes = self._known(hashes)
         unknown = np.flatnonzero(classes < 0)
         unique, first = np.unique(hashes[unknown], return_index=True)
@@ -282,7 +279,7 @@ class Enumeration:
         numbers = np.empty(len(unique), dtype=np.int64)
         numbers[order] = np.arange(len(unique)) + len(self)
         classes[unknown] = numbers[np.searchsorted(unique, hashes[unknown])]
-        self._register(forms[new], args[new], np.concatenate(found.kinds)[new])
+        self._register(forms[new], args[new], kinds[new])
         self._hashes = np.concatenate([self._hashes, hashes[new]])
         self._classes = np.concatenate([self._classes, classes[new]])
         sort = np.argsort(self._hashes)
@@ -365,17 +362,17 @@ class Enumeration:
     def _joined(self, orders: Sequence[int]) -> tuple[int, ...]:
         return tuple(dict.fromkeys(v for o in orders for v in self._order_list[o]))
 
-    def _new_blocks(self, found: _Found, new: np.ndarray, classes: np.ndarray) -> list[_Block]:
+    def _new_blocks(self, found: list[_Found], new: np.ndarray, classes: np.ndarray) -> list[_Block]:
         """Return the new classes by type, with their values."""
         made: dict[int, tuple[list[np.ndarray], list[list[np.ndarray]]]] = {}
         start = 0
-        for kinds, values in zip(found.kinds, found.values, strict=True):
-            stop = start + len(kinds)
+        for one in found:
+            stop = start + len(one)
             here = new[(new >= start) & (new < stop)]
             if len(here):
-                ids, parts = made.setdefault(int(kinds[0]), ([], []))
+                ids, parts = made.setdefault(one.kind, ([], []))
                 ids.append(classes[here])
-                parts.append([v[here - start] for v in values])
+                parts.append([v[here - start] for v in one.values])
             start = stop
         return [
             _Block(
@@ -413,11 +410,8 @@ class Enumeration:
         return found
 
     def _in_order(self, order: Sequence[int]) -> bool:
-        for sort in self._sorts:
-            own = [v for v in order if v in sort]
-            if own != sort[: len(own)]:
-                return False
-        return True
+        owns = ([v for v in order if v in sort] for sort in self._sorts)
+        return all(own == sort[: len(own)] for own, sort in zip(owns, self._sorts, strict=True))
 
     def size_of(self, number: int) -> int:
         """Return the number of operators in the first term of a class."""
@@ -427,12 +421,12 @@ class Enumeration:
         """Return the first term of a class, with attributes under the first assignment of sizes."""
         if number not in self._terms:
             form, operands = self.first(number)
-            variable = form < 0
-            name = self.grammar.operands[operands[0]].name if variable else ""
-            self._terms[number] = Var(name) if variable else self.made(form, operands)
+            self._terms[number] = (
+                Var(self.grammar.operands[operands[0]].name) if form < 0 else self.made(form, operands)
+            )
         return self._terms[number]
 
-    def made(self, form: int, operands: Sequence[int]) -> Term:
+    def made(self, form: int, operands: Sequence[int]) -> App:
         """Return the application of a form to the first terms of classes."""
         return self.grammar.forms[form].term([self.term(a) for a in operands], self.grammar.sizes[0])
 

@@ -66,13 +66,12 @@ class Form:
     def values(self, sizes: Mapping[str, int]) -> tuple[Any, ...]:
         """Return the attributes in declared order under an assignment of sizes."""
 
-        def of(name: str) -> int:
-            return sizes[name]
-
         def kind(name: str) -> TensorType:
             raise GrammarError(f"a grammar has no dim(), got one of {name} in {self}")
 
-        return spec_of(self.op).pack({name: evaluate(expr, of, kind) for name, expr in self.attrs})
+        return spec_of(self.op).pack(
+            {name: evaluate(expr, sizes.__getitem__, kind) for name, expr in self.attrs}
+        )
 
     def attributes(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         """Return the attributes by name under an assignment of sizes."""
@@ -239,10 +238,9 @@ def _of_kind(left: str, right: Any) -> Iterator[Operand]:
     singular = {"matrices": "matrix"}.get(left, left.removesuffix("s"))
     if singular in KINDS and str(right).isdigit():
         shape, names = KINDS[singular]
-        listed = names.split()
-        for i in range(int(right)):
-            name = listed[i] if i < len(listed) else f"{listed[0]}{i}"
-            yield Operand(name, tuple(shape.split()))
+        listed, count = names.split(), int(right)
+        more = (f"{listed[0]}{i}" for i in range(len(listed), count))
+        yield from (Operand(name, tuple(shape.split())) for name in [*listed[:count], *more])
         return
     if str(right).isdigit() and " " not in left:
         raise GrammarError(unknown("kind of operand", left, list(KINDS)))
@@ -256,18 +254,6 @@ def _of_kind(left: str, right: Any) -> Iterator[Operand]:
             if not (extent.isidentifier() or (extent.isdecimal() and int(extent) > 0)):
                 raise GrammarError(f"an extent of {name} must be a name or a positive number, got {extent!r}")
         yield Operand(name, extents, dtype)
-
-
-def _whole(size: object) -> int:
-    if isinstance(size, bool) or not isinstance(size, int):
-        raise GrammarError(f"size must be a whole number, got {size!r}")
-    return size
-
-
-def _assignments(sizes: object) -> tuple[dict[str, int], ...]:
-    if not isinstance(sizes, list | tuple) or not all(isinstance(s, dict) for s in sizes):
-        raise GrammarError(f"sizes must be a list of assignments, got {sizes!r} (try [{{n: 2}}, {{n: 3}}])")
-    return tuple(sizes)
 
 
 def read_grammar(path: str | os.PathLike[str]) -> Grammar:
@@ -296,12 +282,19 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
             raise GrammarError(f"{file}: {unknown('field', str(key), list(known))}")
     operators = given.get("operators", "")
     text = operators if isinstance(operators, str) else " ".join(map(str, operators))
+    size, sizes = given.get("size", 3), given.get("sizes", ())
     try:
+        if type(size) is not int:
+            raise GrammarError(f"size must be a whole number, got {size!r}")
+        if not isinstance(sizes, list | tuple) or not all(isinstance(s, dict) for s in sizes):
+            raise GrammarError(
+                f"sizes must be a list of assignments, got {sizes!r} (try [{{n: 2}}, {{n: 3}}])"
+            )
         return Grammar.of(
             text,
             given.get("operands", {}),
-            operators=_whole(given.get("size", 3)),
-            sizes=_assignments(given.get("sizes", ())),
+            operators=size,
+            sizes=sizes,
             name=str(given.get("name", file.stem)),
             repeats=bool(given.get("repeats", True)),
         )
@@ -310,12 +303,9 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
 
 
 def known_to(grammar: Grammar, rules: Iterable[Rule], without: Collection[str] = ()) -> list[Rule]:
-    r"""Return the rules whose operators are all in a grammar, in any phase.
+    r"""Return the rules whose operators are all in a grammar, in any phase, but those of the files ``without``.
 
-    Args:
-        grammar: The grammar.
-        rules: The rules.
-        without: Names of rule files, without their suffix, whose rules are left out.
+    Files are named without their suffix.
 
     >>> from workbench.rules import parse_rules
     >>> rules = parse_rules("twice: relu(relu(x)) => relu(x)\ncommutes: add(x, y) => add(y, x)")

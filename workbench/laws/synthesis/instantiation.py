@@ -16,7 +16,6 @@ from workbench.rules.pattern import (
     App,
     Arith,
     AttrExpr,
-    Compare,
     DimOf,
     Inverse,
     Literal,
@@ -24,6 +23,7 @@ from workbench.rules.pattern import (
     Term,
     Var,
     Vector,
+    measured,
     names_in,
 )
 
@@ -36,12 +36,9 @@ class _Values(Matched):
 
 
 def grounded(rule: Rule, forms: Sequence[Form], sizes: Mapping[str, int]) -> list[Rule]:
-    """Return the instances of a law of which every operator on the left is a form of a grammar.
+    """Return the instances of a law of one source of which every operator on the left is a form of a grammar.
 
-    Args:
-        rule: The law; it has one source.
-        forms: The forms.
-        sizes: The assignment of numbers to extents for which the forms have their attributes.
+    Under the assignment ``sizes`` of numbers to extents the forms have their attributes.
 
     >>> from workbench.rules import parse_rule
     >>> from workbench.laws.synthesis import Grammar
@@ -55,29 +52,24 @@ def grounded(rule: Rule, forms: Sequence[Form], sizes: Mapping[str, int]) -> lis
     known = [(form, form.values(sizes)) for form in forms]
     found: dict[Rule, None] = {}
     for source, values in _sources(rule.sources[0], known, {}):
+        assert isinstance(source, App)
         try:
-            conditions = [c for c in (_given(c, values) for c in rule.conditions) if not _certain(c)]
+            given = [
+                replace(c, left=_filled(c.left, values), right=_filled(c.right, values))
+                for c in rule.conditions
+            ]
             target = _target(rule.targets[0], values)
+            allowed = all(measured(c) or _Values({}).holds(c) for c in given)
         except TypeMismatch:
             continue
-        if all(
-            any(kind == "tensor" for s in (c.left, c.right) for kind, _ in names_in(s)) for c in conditions
-        ):
-            assert isinstance(source, App)
-            found.setdefault(
-                replace(rule, sources=(source,), targets=(target,), conditions=tuple(conditions))
-            )
+        if allowed:
+            conditions = tuple(c for c in given if measured(c))
+            found.setdefault(replace(rule, sources=(source,), targets=(target,), conditions=conditions))
     return list(found)
 
 
 def instances(rule: Rule, grammar: Grammar, types: Mapping[str, TensorType]) -> list[tuple[Term, Term]]:
-    """Return both sides of the instances of a law that are well-typed in a grammar.
-
-    Args:
-        rule: The law; it has one source.
-        grammar: The grammar.
-        types: The types of the law's variables.
-    """
+    """Return both sides of the instances of a law of one source that are well-typed; ``types`` are its variables'."""
     found = []
     for one in grounded(rule, grammar.forms, grammar.sizes[0]):
         try:
@@ -146,28 +138,16 @@ def _target(term: Term, values: Bindings) -> Term:
         return term
     attrs: list[tuple[str, AttrExpr]] = []
     for attr, expr in attributes(term):
-        if expr is None or isinstance(expr, RowAttr):
-            own = None if expr is None else values.get(f"#{expr.row}.{expr.name}", attr.default)
-            if own is None:
-                raise TypeMismatch(f"{term.op} must have the attribute {attr.name}")
-            attrs.append((attr.name, Literal(own)))
-            continue
+        if isinstance(expr, RowAttr):
+            own = values.get(f"#{expr.row}.{expr.name}", attr.default)
+            expr = None if own is None else Literal(own)
+        if expr is None:
+            raise TypeMismatch(f"{term.op} must have the attribute {attr.name}")
         filled = _filled(expr, values)
-        if isinstance(filled, Literal):
-            filled = Literal(spread(filled.value, attr))
-        attrs.append((attr.name, filled))
+        attrs.append(
+            (attr.name, Literal(spread(filled.value, attr)) if isinstance(filled, Literal) else filled)
+        )
     return App(term.op, tuple(_target(a, values) for a in term.args), tuple(attrs))
-
-
-def _given(c: Compare, values: Bindings) -> Compare:
-    return Compare(c.relation, _filled(c.left, values), _filled(c.right, values))
-
-
-def _certain(condition: Compare) -> bool:
-    """Return whether a condition without tensors holds."""
-    if any(kind == "tensor" for side in (condition.left, condition.right) for kind, _ in names_in(side)):
-        return False
-    return _Values({}).holds(condition)
 
 
 def _filled(expr: Any, values: Bindings) -> Any:
@@ -177,7 +157,7 @@ def _filled(expr: Any, values: Bindings) -> Any:
     if isinstance(expr, DimOf):
         return expr if isinstance(expr.axis, int) else DimOf(expr.var, values[f"@{expr.axis}"])
     if isinstance(expr, Arith):
-        return Arith(expr.operator, _filled(expr.left, values), _filled(expr.right, values))
+        return replace(expr, left=_filled(expr.left, values), right=_filled(expr.right, values))
     if isinstance(expr, Vector):
         return Vector(tuple(_filled(item, values) for item in expr.items))
     if isinstance(expr, Inverse):

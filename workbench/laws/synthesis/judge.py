@@ -111,22 +111,21 @@ def _promising(variants: Variants, effort: Effort, seed: int, halt: Callable[[],
         return tuple(dict.fromkeys((*fixed_extents(law, shapes), *same_extents(law, shapes), *own)))
 
     failed: list[Rule] = []
+
+    def tried(laws: Sequence[Rule]) -> Iterator[Rule]:
+        for law in laws:
+            if halt():
+                return
+            if passes(law):
+                yield law
+            else:
+                failed.append(law)
+                yield from _guarded(law, guards(law), passes, halt)
+
     last = len(variants.laws) - bool(variants.pins)
-    for law in variants.laws[:last]:
-        if halt():
-            return
-        if passes(law):
-            yield law
-            continue
-        failed.append(law)
-        yield from _guarded(law, guards(law), passes, halt)
+    yield from tried(variants.laws[:last])
     least = _least_pinned(variants, guards, passes, halt) if variants.pins else None
-    for law in [*([least] if least is not None else []), *variants.laws[last:]]:
-        if passes(law):
-            yield law
-        else:
-            failed.append(law)
-            yield from _guarded(law, guards(law), passes, halt)
+    yield from tried([*([] if least is None else [least]), *variants.laws[last:]])
     for law in failed:
         if not halt():
             yield from _guarded(law, equal_extents(law, variants.shapes), passes, halt)

@@ -6,23 +6,11 @@ import itertools
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from workbench.laws.synthesis.grammar import KINDS
-from workbench.rules.pattern import (
-    App,
-    Arith,
-    Compare,
-    DimOf,
-    DtypeOf,
-    RankOf,
-    Rule,
-    Term,
-    Var,
-    Vector,
-    subterms,
-    tensor_variables,
-)
+from workbench.rules.pattern import App, Rule, Term, Var, applications, tensor_variables
+from workbench.rules.symmetry import renamed
 
 
 def proposed_name(source: App, target: Term) -> str:
@@ -34,19 +22,19 @@ def proposed_name(source: App, target: Term) -> str:
     >>> proposed_name(parse_term("relu(relu(x))"), parse_term("relu(x)"))
     'relu-of-relu'
     """
-    inner = [_word(t) for t in _inside(source)]
-    outer = _word(source)
+    outer, *inner = _words(source)
     if isinstance(target, Var):
-        return _joined([outer, "of", *inner, "cancels"] if inner else [outer, "cancels"])
-    left, right = _counts(source), _counts(target)
+        return "-".join([outer, "of", *inner, "cancels"] if inner else [outer, "cancels"])
+    left, right = (Counter(t.op for t in applications(side)) for side in (source, target))
     if left == right and set(left) == {source.op}:
-        return f"{outer}-{'commutes' if len(inner) == 0 else 'associates'}"
-    if target.op in inner and source.op in [_word(t) for t in _inside(target)]:
-        return _joined([outer, "over", _word(target)])
+        return f"{outer}-{'associates' if inner else 'commutes'}"
+    head, *below = _words(target)
+    if target.op in inner and source.op in below:
+        return f"{outer}-over-{head}"
     first = [outer, "of", *dict.fromkeys(inner)] if inner else [outer]
     if set(right) <= set(left):
-        return _joined(first if left != right else [*first, "reordered"])
-    return _joined([*first, "as", *dict.fromkeys([_word(target), *map(_word, _inside(target))])])
+        return "-".join(first if left != right else [*first, "reordered"])
+    return "-".join([*first, "as", *dict.fromkeys([head, *below])])
 
 
 def joint_name(law: Rule) -> str:
@@ -57,7 +45,7 @@ def joint_name(law: Rule) -> str:
     >>> joint_name(law)
     'relu-and-relu-as-relu-of-concat'
     """
-    words = [_word(t) for t in reversed(list(subterms(law.targets[0]))) if isinstance(t, App)]
+    words = [_word(t) for t in reversed(list(applications(law.targets[0])))]
     return "-and-".join(map(_word, law.sources)) + "-as-" + "-of-".join(words[:2])
 
 
@@ -74,16 +62,9 @@ def _word(term: App) -> str:
     return term.op.replace("_", "-")
 
 
-def _inside(term: App) -> list[App]:
-    return [t for a in term.args for t in reversed(list(subterms(a))) if isinstance(t, App)]
-
-
-def _counts(term: Term) -> Counter[str]:
-    return Counter(t.op for t in subterms(term) if isinstance(t, App))
-
-
-def _joined(words: list[str]) -> str:
-    return "-".join(words)
+def _words(term: App) -> list[str]:
+    """Return the words of the operator of a term and of those inside it, operand by operand."""
+    return [_word(term), *(_word(t) for a in term.args for t in reversed(list(applications(a))))]
 
 
 #: Letters for tensors, and for kernels of convolutions.
@@ -101,33 +82,16 @@ def tidied(rule: Rule, shapes: Mapping[str, Sequence[str]]) -> Rule:
     """
     kernel = tuple(KINDS["kernel"][0].split())
     names: dict[str, str] = {}
-    for old in dict.fromkeys(v for t in (*rule.sources, *rule.targets) for v in tensor_variables(t)):
+    for old in tensor_variables(*rule.sources, *rule.targets):
         letters = _KERNELS if tuple(shapes.get(old, ())) == kernel else _TENSORS
         names[old] = next(n for n in fresh_names(letters) if n not in names.values())
-    return rename_tensors(rule, names)
 
+    def name(kind: str, old: str) -> str:
+        return names[old] if kind == "tensor" else old
 
-def rename_tensors(rule: Rule, names: Mapping[str, str]) -> Rule:
-    """Return a rule with other names for its tensor variables."""
-
-    def expression(expr: object) -> Any:
-        if isinstance(expr, DimOf | RankOf | DtypeOf):
-            return replace(expr, var=names.get(expr.var, expr.var))
-        if isinstance(expr, Arith):
-            return Arith(expr.operator, expression(expr.left), expression(expr.right))
-        if isinstance(expr, Vector):
-            return Vector(tuple(map(expression, expr.items)))
-        return expr
-
-    def term(old: Term) -> Term:
-        if isinstance(old, Var):
-            return replace(old, name=names.get(old.name, old.name))
-        attrs = tuple((n, expression(e)) for n, e in old.attrs)
-        return App(old.op, tuple(map(term, old.args)), attrs, old.row)
-
-    sources = tuple(s for s in map(term, rule.sources) if isinstance(s, App))
-    conditions = tuple(Compare(c.relation, expression(c.left), expression(c.right)) for c in rule.conditions)
-    return replace(rule, sources=sources, targets=tuple(map(term, rule.targets)), conditions=conditions)
+    terms, conditions = renamed([*rule.sources, *rule.targets], rule.conditions, name)
+    sources = tuple(t for t in terms[: len(rule.sources)] if isinstance(t, App))
+    return replace(rule, sources=sources, targets=terms[len(sources) :], conditions=conditions)
 
 
 def fresh_names(letters: str) -> Iterator[str]:

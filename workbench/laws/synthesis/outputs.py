@@ -27,18 +27,7 @@ from workbench.laws.verification.instances.typings import AXES
 from workbench.laws.verification.refuting.refute import FULL
 from workbench.ops import TypeMismatch
 from workbench.rules.interpret import read_term
-from workbench.rules.pattern import (
-    App,
-    Arith,
-    DimOf,
-    IntExpr,
-    Literal,
-    Rule,
-    Term,
-    Var,
-    subterms,
-    tensor_variables,
-)
+from workbench.rules.pattern import App, Arith, DimOf, IntExpr, Literal, Rule, applications, tensor_variables
 from workbench.rules.symmetry import canonical
 
 
@@ -63,14 +52,12 @@ def parts_of(enumeration: Enumeration) -> list[Parts]:
     found: dict[object, Parts] = {}
     for whole, known in by_whole.items():
         for chosen in _covering(enumeration, whole, known):
-            sources = [enumeration.term(part) for _, part in chosen]
-            if any(isinstance(s, Var) for s in sources):
-                continue
-            inner = {t for t in subterms(enumeration.term(whole)) if isinstance(t, App)}
-            if not inner & {*sources}:
-                targets = [enumeration.made(form, [whole]) for form, _ in chosen]
-                one = Parts(_applications(sources), _applications(targets))
-                found.setdefault(canonical([*one.sources, *one.targets]), one)
+            terms = (enumeration.term(part) for _, part in chosen)
+            sources = tuple(t for t in terms if isinstance(t, App))
+            inner = {*applications(enumeration.term(whole))}
+            if len(sources) == len(chosen) and not inner & {*sources}:
+                targets = tuple(enumeration.made(form, [whole]) for form, _ in chosen)
+                found.setdefault(canonical([*sources, *targets]), Parts(sources, targets))
     general: list[Parts] = []
     rewriting = Rewriting(enumeration)
     for one in sorted(found.values(), key=_generality):
@@ -79,15 +66,10 @@ def parts_of(enumeration: Enumeration) -> list[Parts]:
     return general
 
 
-def _applications(terms: Sequence[Term]) -> tuple[App, ...]:
-    return tuple(t for t in terms if isinstance(t, App))
-
-
 def _generality(one: Parts) -> tuple[int, int, int, str]:
     terms = (*one.sources, one.targets[0])
-    names = {v for t in terms for v in tensor_variables(t)}
-    operators = {t.op for term in terms for t in subterms(term) if isinstance(t, App)}
-    return sum(map(operators_in, terms)), -len(names), len(operators), repr(one)
+    operators = {t.op for t in applications(*terms)}
+    return operators_in(*terms), -len(tensor_variables(*terms)), len(operators), repr(one)
 
 
 def _covering(
@@ -176,12 +158,8 @@ def _extents_of(
     terms: Sequence[App], place: int, axis: int, shapes: Mapping[str, Sequence[str]]
 ) -> list[DimOf]:
     """Return extents of variables that are that of a term, or if it broadcasts, those along the same axis."""
-    known = [d for d in equal_to_extent(terms, place, axis) if _has(d, shapes)]
+    known = [d for d in equal_to_extent(terms, place, axis) if -int(d.axis) <= len(shapes[d.var])]
     return known or [DimOf(n, axis) for n in tensor_variables(terms[place]) if -axis <= len(shapes[n])]
-
-
-def _has(extent: DimOf, shapes: Mapping[str, Sequence[str]]) -> bool:
-    return isinstance(extent.axis, int) and -extent.axis <= len(shapes[extent.var])
 
 
 #: Families of instances in which an extent must be the same expression.
@@ -191,12 +169,9 @@ TRIES: Final = 40 * DRAWN
 
 
 def equal_to_extent(terms: Sequence[App], place: int, axis: int) -> list[DimOf]:
-    """Return the extents of variables that equal an extent of a term whenever all terms are well-typed.
+    """Return the extents of variables that equal one of a term's result whenever all terms are well-typed.
 
-    Args:
-        terms: The terms.
-        place: The number of the term.
-        axis: The axis of its result, counted from the last.
+    ``place`` is the number of the term, ``axis`` is counted from the last.
 
     >>> from workbench.rules.language import parse_term
     >>> terms = [parse_term("matmul(x, y)"), parse_term("matmul(x, z)")]
@@ -204,8 +179,7 @@ def equal_to_extent(terms: Sequence[App], place: int, axis: int) -> list[DimOf]:
     ['dim(z, -1)']
     """
     rng, both = random.Random(0), Rule("terms", tuple(terms), tuple(terms))
-    names = dict.fromkeys(v for t in terms for v in tensor_variables(t))
-    left = [DimOf(n, a) for n in names for a in range(-AXES, 0)]
+    left = [DimOf(n, a) for n in tensor_variables(*terms) for a in range(-AXES, 0)]
     drawn = 0
     for _ in range(TRIES):
         try:

@@ -13,6 +13,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,7 @@ from workbench.laws.synthesis.derivation import MOST_TERMS, SECONDS, chains_at
 from workbench.laws.verification.proving import axioms, generic_cases
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules import rule_set
-from workbench.rules.pattern import App, Rule, Term, operators_of, subterms
+from workbench.rules.pattern import App, Rule, Term, applications, operators_of
 from workbench.rules.symmetry import canonical
 from workbench.rules.verdicts import law_of
 from workbench.support import deadline
@@ -59,21 +60,15 @@ def redundant(rule: Rule, rules: Sequence[Rule]) -> Redundant:
     others = near(rule, [replace(r, phase="any") for r in rules if _key(r) != own])
     cases = generic_cases(rule, broadcast=True).instances
     outcome = "independent" if cases else "open"
-    if not cases or not others:
-        return Redundant(rule.name, outcome, cases=len(cases))
-    try:
-        with deadline.ending(time.time() + SECONDS):
-            chains = chains_at(cases, others)
-            if chains is None:
-                return Redundant(rule.name, outcome, cases=len(cases))
+    with suppress(deadline.OutOfTime), deadline.ending(time.time() + SECONDS):
+        if cases and others and (chains := chains_at(cases, others)) is not None:
             # More is open to chance at drawn instances: in a generic one an expansion may expand nothing.
             outcome = "open"
-            if chains_at([cases[0], *search(rule, DRAWS, corners=()).passed], others) is None:
-                return Redundant(rule.name, outcome, cases=len(cases))
-    except deadline.OutOfTime:
-        return Redundant(rule.name, outcome, cases=len(cases))
-    used = tuple(dict.fromkeys(name for chain in chains for name in chain.axioms))
-    return Redundant(rule.name, "derived", used, len(cases), sum(len(chain.steps) for chain in chains))
+            if chains_at([cases[0], *search(rule, DRAWS, corners=()).passed], others) is not None:
+                used = tuple(dict.fromkeys(name for chain in chains for name in chain.axioms))
+                steps = sum(len(chain.steps) for chain in chains)
+                return Redundant(rule.name, "derived", used, len(cases), steps)
+    return Redundant(rule.name, outcome, cases=len(cases))
 
 
 def near(rule: Rule, others: Iterable[Rule]) -> list[Rule]:
@@ -87,24 +82,14 @@ def near(rule: Rule, others: Iterable[Rule]) -> list[Rule]:
     >>> [r.name for r in near(rules[0], rules)]
     ['a', 'c']
     """
-    every = list(others)
-    known = operators_of(rule)
-    grown = known.union(
-        *(
-            operators_of(other)
-            for other in every
-            if any(_among(side, known) for side in (other.sources, other.targets))
-        )
-    )
+    every, known = list(others), operators_of(rule)
+
+    def applies(side: Sequence[Term]) -> bool:  # a mere variable is not read
+        return all(isinstance(t, App) for t in side) and all(t.op in known for t in applications(*side))
+
+    near_by = (operators_of(o) for o in every if applies(o.sources) or applies(o.targets))
+    grown = known.union(*near_by)
     return [other for other in every if operators_of(other) <= grown]
-
-
-def _among(side: Sequence[Term], operators: frozenset[str]) -> bool:
-    """Return whether a side, which is read if it is not a mere variable, has only some operators."""
-    inside = (t for term in side for t in subterms(term))
-    return all(isinstance(t, App) for t in side) and all(
-        t.op in operators for t in inside if isinstance(t, App)
-    )
 
 
 def _key(rule: Rule) -> frozenset[Any]:

@@ -154,12 +154,11 @@ class Rewriting:
         seen, queue = {node}, deque([node])
         while queue and len(seen) < most:
             node = queue.popleft()
-            if work.inside or node not in work.steps:
+            found = None if work.inside else work.steps.get(node)
+            if found is None:
                 found = tuple(dict.fromkeys(self._steps(node, work)))
                 if not work.inside:
                     work.steps[node] = found
-            else:
-                found = work.steps[node]
             for other in found:
                 if other not in seen:
                     yield other
@@ -253,11 +252,8 @@ class Rewriting:
             return self.enumeration.first(binding[pattern])
         operands = []
         for arg in pattern[1]:
-            if isinstance(arg, str):
-                operands.append(binding[arg])
-                continue
-            inner = self._built(arg, binding, work)
-            number = None if inner is None else self._smaller(inner, work)
+            inner = None if isinstance(arg, str) else self._built(arg, binding, work)
+            number = binding[arg] if isinstance(arg, str) else inner and self._smaller(inner, work)
             if number is None:
                 return None
             operands.append(number)
@@ -266,21 +262,19 @@ class Rewriting:
     # -- laws ----------------------------------------------------------------------------------------
     def _rewrites(self, law: Rule) -> list[_Rewrite]:
         grammar = self.enumeration.grammar
-        found = []
-        for rule in grounded(law, grammar.forms, grammar.sizes[0]):
-            for one in (rule, backwards(rule)):
-                if one is not None:
-                    found += self._rewrite(one.sources[0], one.targets[0], one.conditions)
-        return found
+        rules = grounded(law, grammar.forms, grammar.sizes[0])
+        both = (one for rule in rules for one in (rule, backwards(rule)) if one is not None)
+        return [r for one in both for r in self._rewrite(one.sources[0], one.targets[0], one.conditions)]
 
     def _equation(self, left: Term, right: Term) -> list[_Rewrite]:
         """Return an equation of terms as rewrites; its variables stand for all terms of their types."""
         names = [{*tensor_variables(side)} for side in (left, right)]
-        kinds = {o.name: o.type(self.enumeration.grammar.sizes[0]) for o in self.enumeration.grammar.operands}
+        grammar = self.enumeration.grammar
+        shapes = {o.name: o.type(grammar.sizes[0]).shape for o in grammar.operands}
         conditions = tuple(
-            Compare("=", DimOf(name, axis), Literal(kinds[name].shape[axis]))
+            Compare("=", DimOf(name, axis), Literal(shapes[name][axis]))
             for name in sorted(names[0] | names[1])
-            for axis in range(-kinds[name].rank, 0)
+            for axis in range(-len(shapes[name]), 0)
         )
         found = []
         if names[1] <= names[0]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,7 @@ from workbench._version import __version__
 from workbench.laws.synthesis.anti_unification import Variants, repeats, variants_of
 from workbench.laws.synthesis.candidates import candidates, generality
 from workbench.laws.synthesis.checkpoint import Journal
-from workbench.laws.synthesis.derivation import derivable
+from workbench.laws.synthesis.derivation import Coverage, backwards, derivable
 from workbench.laws.synthesis.enumeration import Enumeration, Equation
 from workbench.laws.synthesis.grammar import Grammar, Operand
 from workbench.laws.synthesis.instantiation import instances, readable
@@ -25,7 +25,7 @@ from workbench.laws.synthesis.shards import Mapper
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.verdict import Verdict, verdict_counts
 from workbench.ops import TensorType
-from workbench.rules.pattern import App, Rule, subterms, tensor_variables
+from workbench.rules.pattern import App, Rule, applications, format_rule, tensor_variables
 from workbench.rules.ruleset import RuleSet
 from workbench.rules.symmetry import canonical
 from workbench.run.stepper import Stepwise
@@ -33,11 +33,6 @@ from workbench.run.trace import Step, StepKind, StopReason, Trace
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from workbench.laws.synthesis.derivation import Coverage
-
-from workbench.laws.synthesis.derivation import backwards
-from workbench.rules.pattern import format_rule
 
 #: Candidates verified in one step: those that the first of them imply are found only afterwards.
 JUDGED: Final = 6
@@ -73,6 +68,10 @@ class _Count:
     kept: int = 0
     refuted: int = 0
     special: int = 0
+
+    @property
+    def open(self) -> int:
+        return self.candidates - self.derived - self.kept - self.refuted - self.special
 
 
 class Synthesis(Stepwise):
@@ -279,8 +278,8 @@ class Synthesis(Stepwise):
         """
         chosen: dict[tuple[str, ...], Equation] = {}
         for equation in self._pending:
-            both = (*subterms(equation.left), *subterms(equation.right))
-            chosen.setdefault(tuple(sorted(t.op for t in both if isinstance(t, App))), equation)
+            operators = sorted(t.op for t in applications(equation.left, equation.right))
+            chosen.setdefault(tuple(operators), equation)
         first = list(chosen.values())
         laws = [*self.known, *self.law_rules]
         places = self._rewriting.chosen(list(map(_pair, first)), laws, self._lemmas, JUDGED, self._late)
@@ -317,18 +316,14 @@ class Synthesis(Stepwise):
         """Return the outcomes of equations: those in the journal, and those of the others, which it keeps."""
         known = [None if self._journal is None else self._journal.of(e) for e in equations]
         new = [n for n, outcome in enumerate(known) if outcome is None]
-        judged = judge(
-            [variants[n] for n in new],
-            effort=self.effort,
-            seed=self.seed,
-            jobs=self.jobs,
-            halt=self._late,
-        )
-        found = dict(zip(new, judged, strict=True))
-        for n, outcome in found.items():
+        for n, outcome in zip(new, self._judge([variants[n] for n in new]), strict=True):
+            known[n] = outcome
             if self._journal is not None:
                 self._journal.add(equations[n], outcome)
-        return [found[n] if one is None else one for n, one in enumerate(known)]
+        return [outcome for outcome in known if outcome is not None]
+
+    def _judge(self, variants: Sequence[Variants]) -> list[Judged]:
+        return judge(variants, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
 
     def _has(self, rule: Rule) -> bool:
         known = (*self.laws, *self.joint)
@@ -339,10 +334,7 @@ class Synthesis(Stepwise):
         self, equation: Equation, found: Rule, shapes: Mapping[str, Sequence[str]], verdict: Verdict
     ) -> Law:
         rule, sizes = tidied(found, shapes), self.grammar.sizes[0]
-        before, after = (
-            dict.fromkeys(v for t in (*r.sources, *r.targets) for v in tensor_variables(t))
-            for r in (found, rule)
-        )
+        before, after = (tensor_variables(*r.sources, *r.targets) for r in (found, rule))
         # Occurrences of a variable that got names of their own have its name with a number.
         kinds = {o.name: o.dtype for o in self.grammar.operands}
         types = {
@@ -372,9 +364,8 @@ class Synthesis(Stepwise):
         """Verify some laws that make several terms parts of one."""
         turn, sizes, shapes = waiting[:JUDGED], self.grammar.sizes[0], self.grammar.types
         variants = [variants_of_parts(p.sources, p.targets, shapes, sizes) for p in turn]
-        outcome = judge(variants, effort=self.effort, seed=self.seed, jobs=self.jobs, halt=self._late)
         kept = 0
-        for parts, one, variant in zip(turn, outcome, variants, strict=True):
+        for parts, one, variant in zip(turn, self._judge(variants), variants, strict=True):
             if one.decided:
                 waiting.remove(parts)
             if one.law is not None and one.verdict is not None and not self._has(one.law):
@@ -432,26 +423,9 @@ class Synthesis(Stepwise):
         rows = []
         for level in self.enumeration.levels[1:]:
             count = self.counts.get(level.size, _Count())
-            left = count.candidates - count.derived - count.kept - count.refuted - count.special
-            rows.append(
-                (
-                    level.size,
-                    level.terms,
-                    level.classes,
-                    level.pairs,
-                    count.candidates,
-                    count.derived,
-                    count.refuted,
-                    count.special,
-                    count.kept,
-                    left,
-                    level.complete,
-                )
-            )
-        columns = ["size", "terms", "classes", "pairs", "candidates"]
-        return pd.DataFrame(
-            rows, columns=[*columns, "derived", "refuted", "special", "laws", "open", "complete"]
-        )
+            rows.append(asdict(level) | asdict(count) | {"laws": count.kept, "open": count.open})
+        columns = "size terms classes pairs candidates derived refuted special laws open complete"
+        return pd.DataFrame(rows, columns=columns.split())
 
     def covers(
         self,
@@ -460,15 +434,7 @@ class Synthesis(Stepwise):
         seed: int = 0,
         progress: Callable[[str], object] | None = None,
     ) -> Coverage:
-        """Return which of the given rules the laws imply.
-
-        Args:
-            rules: The rules.
-            seed: The seed of the search for counterexamples.
-            progress: Called with the name of each rule before it is looked at.
-        """
-        from workbench.laws.synthesis.derivation import Coverage
-
+        """Return which of the given rules the laws imply; the arguments are those of :class:`Coverage`."""
         return Coverage(tuple(rules), [*self.known, *self.law_rules], seed, progress)
 
     def __repr__(self) -> str:
@@ -500,7 +466,9 @@ def rules_text(synthesis: Synthesis) -> str:
         lines.append(f"# Not repeated here: what {len(synthesis.known)} known laws imply.")
     by_rule = {law.rule: law for law in synthesis.laws}
     for rule in synthesis.law_rules:
-        lines += ["", f"# {_evidence(by_rule[rule])}", _line(by_rule[rule])]
+        text = format_rule(rule)
+        both_ways = text.replace(" => ", " <=> ", 1) if backwards(rule) is not None else text
+        lines += ["", f"# {_evidence(by_rule[rule])}", both_ways]
     if synthesis.joint:
         lines += ["", "# Laws of several outputs; those above imply each of their equations."]
     for law in synthesis.joint:
@@ -510,8 +478,3 @@ def rules_text(synthesis: Synthesis) -> str:
 
 def _evidence(law: Law) -> str:
     return f"{law.verdict.verdict}: {law.verdict.reason()}"
-
-
-def _line(law: Law) -> str:
-    text = format_rule(law.rule)
-    return text.replace(" => ", " <=> ", 1) if backwards(law.rule) is not None else text

@@ -10,39 +10,37 @@ from workbench.laws.theorems.axes import REST, Key
 from workbench.laws.theorems.symbolic_typing import Axis
 from workbench.ops import Trait, spec_of
 from workbench.rules.interpret import RowAttr, attributes
-from workbench.rules.pattern import App, Arith, AttrVar, DimOf, Literal, RankOf, Rule, Vector, subterms
+from workbench.rules.pattern import Arith, AttrVar, DimOf, Literal, RankOf, Rule, Vector, applications
 from workbench.symbolic.integers import sym
 
 
 def literal_axes(rule: Rule) -> int:
     """Return the largest number of an axis, counted from the last, that a rule or its operators name."""
-    most = 0
-    for term in (t for side in (*rule.sources, *rule.targets) for t in subterms(side)):
-        if not isinstance(term, App):
-            continue
+    found = [0]
+    for term in applications(*rule.sources, *rule.targets):
         spec = spec_of(term.op)
         if Trait.FOUR_AXES in spec.traits or "bn_" in term.op or term.op in _FOUR:
-            most = max(most, 4)
+            found.append(4)
         elif Trait.PRODUCT in spec.traits or "pads" in spec.attr_names or term.op == "eye":
-            most = max(most, 2)
+            found.append(2)
         for attr, expr in attributes(term):
             items = expr.items if isinstance(expr, Vector) else (expr,)
             for item in items:
                 if isinstance(item, Literal):
                     values = item.value if isinstance(item.value, tuple) else (item.value,)
                     if (attr.kind == "int" and attr.name == "axis") or attr.kind == "axes":
-                        most = max(most, *(-int(v) for v in values))
+                        found += [-int(v) for v in values]
                     if attr.kind in ("perm", "shape"):
-                        most = max(most, len(values))
+                        found.append(len(values))
             if attr.kind == "shape" and isinstance(expr, Vector):
-                most = max(most, len(items))
-            most = max(most, _axes_in(expr))
+                found.append(len(items))
+            found.append(_axes_in(expr))
     for c in rule.conditions:
-        most = max(most, _axes_in(c.left), _axes_in(c.right))
-        if any(isinstance(e, RankOf) for e in (c.left, c.right)):
-            numbers = [e.value for e in (c.left, c.right) if isinstance(e, Literal)]
-            most = max([most, *(n for n in numbers if isinstance(n, int))])
-    return most
+        sides = (c.left, c.right)
+        found += map(_axes_in, sides)
+        if any(isinstance(e, RankOf) for e in sides):
+            found += [e.value for e in sides if isinstance(e, Literal) and isinstance(e.value, int)]
+    return max(found)
 
 
 _FOUR: Final = ("maxpool", "avgpool", "batchnorm")
@@ -61,18 +59,17 @@ def bound_axes(rule: Rule) -> tuple[list[str], list[str]]:
     """Return the names of axes and of permutations that a rule binds."""
     axes: dict[str, None] = {}
     perms: dict[str, None] = {}
-    for term in (t for side in rule.sources for t in subterms(side)):
-        if isinstance(term, App):
-            for attr, expr in attributes(term):
-                text = expr.name if isinstance(expr, AttrVar) else None
-                if isinstance(expr, RowAttr):
-                    text = f"{expr.row}.{expr.name}"
-                if attr.kind == "axes" and isinstance(expr, Vector):
-                    axes.update((item.name, None) for item in expr.items if isinstance(item, AttrVar))
-                if text is not None and attr.kind == "int" and attr.name == "axis":
-                    axes.setdefault(text)
-                if text is not None and attr.kind == "perm":
-                    perms.setdefault(text)
+    for term in applications(*rule.sources):
+        for attr, expr in attributes(term):
+            text = expr.name if isinstance(expr, AttrVar) else None
+            if isinstance(expr, RowAttr):
+                text = f"{expr.row}.{expr.name}"
+            if attr.kind == "axes" and isinstance(expr, Vector):
+                axes.update((item.name, None) for item in expr.items if isinstance(item, AttrVar))
+            if text is not None and attr.kind == "int" and attr.name == "axis":
+                axes.setdefault(text)
+            if text is not None and attr.kind == "perm":
+                perms.setdefault(text)
     return list(axes), list(perms)
 
 
@@ -92,19 +89,21 @@ def fixed_images(rule: Rule) -> dict[Key, Key]:
 
 def identities(rule: Rule) -> frozenset[str]:
     """Return the permutations that leave every axis in its place, by ``compose(p, p) = p``."""
-    found = set()
-    for c in rule.conditions:
-        for twice, once in ((c.left, c.right), (c.right, c.left)):
-            composed = isinstance(twice, Arith) and twice.operator == "compose"
-            if c.relation == "=" and isinstance(once, AttrVar) and composed:
-                assert isinstance(twice, Arith)
-                if twice.left == once == twice.right:
-                    found.add(once.name)
-    return frozenset(found)
+    equations = [(c.left, c.right) for c in rule.conditions if c.relation == "="]
+    return frozenset(
+        once.name
+        for sides in equations
+        for twice, once in (sides, sides[::-1])
+        if isinstance(once, AttrVar) and twice == Arith("compose", once, once)
+    )
 
 
-def cases(rule: Rule) -> Iterator[tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]]:
-    """Yield the cases of a rule: a name, its axes, the numbered axes, all keys and the permutations."""
+#: A case of a rule: a name, its axes, the number of those that have a number, and all keys.
+Case = tuple[str, dict[str, Any], int, tuple[Key, ...]]
+
+
+def cases(rule: Rule) -> Iterator[Case]:
+    """Yield the cases of a rule."""
     axes, perms = bound_axes(rule)
     literal = literal_axes(rule)
     options = [*range(-1, -literal - 1, -1)]
@@ -121,11 +120,7 @@ def cases(rule: Rule) -> Iterator[tuple[str, dict[str, Any], int, tuple[Key, ...
             keys += [(p, k) for k in named]
         for p in perms:
             keys += [(p + "-", k) for k in keys if not (isinstance(k, tuple) and k[0] == p)]
-        found = {
-            a: c if isinstance(c, int) else Axis(c, sym(f"place {c}"))
-            for a, c in zip(axes, choice, strict=True)
-        }
-        name = ", ".join(
-            f"{a} = {c if isinstance(c, int) else 'axis ' + c}" for a, c in zip(axes, choice, strict=True)
-        )
-        yield name or "all types", found, literal, tuple(keys), tuple(perms)
+        found = dict(zip(axes, choice, strict=True))
+        name = ", ".join(f"{a} = {c if isinstance(c, int) else 'axis ' + c}" for a, c in found.items())
+        places = {a: c if isinstance(c, int) else Axis(c, sym(f"place {c}")) for a, c in found.items()}
+        yield name or "all types", places, literal, tuple(keys)

@@ -48,17 +48,7 @@ from workbench.laws.theorems.typability import why_guarded
 from workbench.laws.theorems.variadic import bounds
 from workbench.rules.interpret import RELATIONS
 from workbench.rules.pattern import Rule
-from workbench.symbolic.integers import (
-    Cond,
-    Int,
-    at_least,
-    negated,
-    num,
-    replaced,
-    replaced_in,
-    sym,
-    symbols,
-)
+from workbench.symbolic.integers import Cond, Int, at_least, negated, num, replaced, replaced_in, sym, symbols
 
 Node = list[Any]
 #: Answers and results of the solver, by the texts of the questions.

@@ -21,17 +21,7 @@ from workbench.laws.theorems.applications import (
 )
 from workbench.laws.theorems.axes import REST, NotCovered, Perm, key_text, shown
 from workbench.laws.theorems.symbolic_typing import Kind, key_of, signature, whole
-from workbench.laws.theorems.terms import (
-    Value,
-    apply,
-    negative,
-    note_risk,
-    number,
-    one,
-    plus,
-    times,
-    within,
-)
+from workbench.laws.theorems.terms import Value, apply, negative, note_risk, number, one, plus, times, within
 from workbench.symbolic.integers import Int, call, div, mod, mul, num, single, sub
 from workbench.symbolic.integers import add as plus_int
 
@@ -94,12 +84,11 @@ DEFINITIONS.update(
         "gelu": _unary(_gelu),
         "swish": _unary(lambda x, c: times(x, apply("sigmoid", times(x, c.real("alpha"))))),
         "hardswish": _unary(_hardswish),
-        **{
-            name: _named(name)
-            for name in ("sigmoid", "tanh", "erf", "exp", "log", "cos", "sin", "sqrt", "abs", "is_nan")
-        },
+        "expand": lambda c, i: c.xs[0].spread(i, c.kind),
     }
 )
+for _name in ("sigmoid", "tanh", "erf", "exp", "log", "cos", "sin", "sqrt", "abs", "is_nan"):
+    DEFINITIONS[_name] = _named(_name)
 
 
 @defines("cast")
@@ -164,11 +153,6 @@ def _transpose(c: Call, i: Index) -> Value:
     if isinstance(perm, Perm):
         return c.xs[0].at(lambda key: i(perm.back(key)))
     return c.xs[0].at(put(i, {shown(perm, k): i(k) for k in range(-len(perm), 0)}))
-
-
-@defines("expand")
-def _expand(c: Call, i: Index) -> Value:
-    return c.xs[0].spread(i, c.kind)
 
 
 @defines("gather")

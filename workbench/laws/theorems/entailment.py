@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
+from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ from workbench.symbolic.integers import (
     mul,
     negated,
     num,
+    of_atom,
     sub,
     symbols,
 )
@@ -176,18 +178,18 @@ class Question:
 
     def refuted(self, conditions: Sequence[Cond], effort: int) -> bool:
         """Return whether conditions contradict each other."""
+        return bool(self._solving(conditions, effort).check() == self.z3.unsat)
+
+    def _solving(self, conditions: Sequence[Cond], effort: int) -> z3.Solver:
         solving = self.z3.SolverFor("QF_UFLIA") if self.linear else self.z3.Solver()
         solving.set("rlimit", effort)
         solving.set("timeout", 60_000)
         solving.add(*self.problem(conditions))
-        return bool(solving.check() == self.z3.unsat)
+        return solving
 
     def model(self, conditions: Sequence[Cond], effort: int) -> dict[str, int] | None:
         """Return numbers for symbols with which the conditions hold, small ones first, if some are found."""
-        solving = self.z3.Solver()
-        solving.set("rlimit", effort)
-        solving.set("timeout", 60_000)
-        solving.add(*self.problem(conditions))
+        solving = self._solving(conditions, effort)
         if solving.check() != self.z3.sat:
             return None
         model = solving.model()
@@ -229,17 +231,13 @@ class Question:
             return 1
         if self.linear and len(mono) > 1:
             text = "(" + "*".join(a.text for a in mono)
-            for a in mono:
-                self.atom(a)
+            factors = [self.atom(a) for a in mono]
             if text not in self.made:
                 self.made[text] = self.z3.Int(text)
                 if all(a.positive for a in mono):
-                    self.side += [self.made[text] >= self.atom(a) for a in mono]
+                    self.side += [self.made[text] >= factor for factor in factors]
             return self.made[text]
-        product = self.atom(mono[0])
-        for a in mono[1:]:
-            product = product * self.atom(a)
-        return product
+        return prod(map(self.atom, mono[1:]), start=self.atom(mono[0]))
 
     def atom(self, a: Atom) -> z3.ArithRef:
         """Return an atom; known facts on it are added to the problem."""
@@ -266,8 +264,7 @@ class Question:
             self.made[text] = first
         elif a.head == "div":
             quotient = self.made[text] = z3.Int(text)
-            multiple = mul(Int((((a,), 1),), f"1*{a.text}"), a.args[1])
-            left = sub(a.args[0], multiple)
+            left = sub(a.args[0], mul(of_atom(a), a.args[1]))
             self.side.append(self.integer(left) >= 0)
             self.side.append(self.integer(sub(a.args[1], add(left, num(1)))) >= 0)
             return quotient
@@ -292,26 +289,17 @@ def hints(conditions: Sequence[Cond]) -> list[Cond]:
     """
     products: dict[str, set[Atom]] = {}
     ints = [d.args[0] for c in conditions for d in parts(c) if d.head in ("ge", "eq")]
-    ints += [
-        i
-        for x in ints
-        for a in atoms(x)
-        if a.head == "div"
-        for i in (mul(Int((((a,), 1),), f"1*{a.text}"), a.args[1]), a.args[0])
-    ]
-    for x in ints:
-        for m, _ in x.terms:
-            if len(m) > 1:
-                for k, a in enumerate(m):
-                    for b in m[:k] + m[k + 1 :]:
-                        if b.positive:
-                            products.setdefault(a.text, set()).add(b)
-    known = [d for c in conditions for d in (c.args if c.head == "and" else (c,)) if d.head in ("ge", "eq")]
+    divisions = [a for x in ints for a in atoms(x) if a.head == "div"]
+    ints += [i for a in divisions for i in (mul(of_atom(a), a.args[1]), a.args[0])]
+    for m in (m for x in ints for m, _ in x.terms):
+        for k, a in enumerate(m) if len(m) > 1 else ():
+            products.setdefault(a.text, set()).update(b for b in m[:k] + m[k + 1 :] if b.positive)
+    known = [d for d in flat(conditions) if d.head in ("ge", "eq")]
     found = {d.text: d for d in quotients(known, ints)}
     for c in [*known, *found.values()]:
         by = {b for m, _ in c.args[0].terms if len(m) == 1 for b in products.get(m[0].text, ())}
         for b in sorted(by, key=lambda b: b.text):
-            scaled = mul(Int((((b,), 1),), f"1*{b.text}"), c.args[0])
+            scaled = mul(of_atom(b), c.args[0])
             # Not by at_least, which would divide by the factor again.
             d = Cond(c.head, (scaled,), f"{c.head}({scaled.text})")
             found[d.text] = d
@@ -328,7 +316,7 @@ def quotients(known: Sequence[Cond], ints: Sequence[Int]) -> list[Cond]:
                 top, below = a.args
                 if c.head != "ge" or not symbols(c) & symbols(top):
                     continue
-                quotient = Int((((a,), 1),), f"1*{a.text}")
+                quotient = of_atom(a)
                 above, left = divided(add(c.args[0], top, num(1)), below)
                 if not left.terms:
                     d = at_least(above, add(quotient, num(1)))

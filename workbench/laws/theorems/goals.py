@@ -9,6 +9,7 @@ others, so that most remaining goals are identities of normal forms.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import isinf
@@ -17,7 +18,7 @@ from typing import Any, Final
 from workbench.laws.theorems import elements, functions, terms, windows
 from workbench.laws.theorems.applications import DEFINITIONS, Call, Index, Tensor
 from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text, on_rest, place_of
-from workbench.laws.theorems.axis_cases import cases, fixed_images, identities
+from workbench.laws.theorems.axis_cases import Case, cases, fixed_images, identities
 from workbench.laws.theorems.symbolic_typing import (
     Axis,
     Kind,
@@ -39,8 +40,9 @@ from workbench.rules.pattern import (
     Literal,
     RankOf,
     Rule,
+    applications,
+    measured,
     names_in,
-    subterms,
 )
 from workbench.symbolic.integers import (
     NONNEGATIVE,
@@ -57,6 +59,7 @@ from workbench.symbolic.integers import (
     mul,
     neg,
     num,
+    of_atom,
     replaced,
     replaced_in,
     single,
@@ -64,7 +67,6 @@ from workbench.symbolic.integers import (
     sym,
     symbols,
 )
-from workbench.symbolic.integers import add as plus_int
 from workbench.symbolic.symint import ARITHMETIC
 
 #: The modules that fill the tables of definitions and of the laws of functions.
@@ -207,15 +209,11 @@ class Reader:
         if name not in self.tensors:
             kind = self.leaf(name, f"?{name}")
             self.types.note(at_least(kind.rank, num(0)))
-            if kind.rank.value is None:
-                for key in self.types.keys:
-                    place = self.place(key)
-                    if place is not None:
-                        far = at_least(plus_int(place, kind.rank), num(0))
-                        self.types.note(either(far, equal(kind.dim(key), num(1))))
-
             # Keys without a permutation are all axes; images under one are some of them again.
             axes = [k for k in self.types.keys if not isinstance(k, tuple)]
+            for key in axes if kind.rank.value is None else ():
+                far = at_least(add(place_of(key), kind.rank), num(0))
+                self.types.note(either(far, equal(kind.dim(key), num(1))))
 
             def at(i: Index) -> terms.Value:
                 places = [num(0) if kind.dim(k) == num(1) else i(k) for k in axes]
@@ -223,10 +221,6 @@ class Reader:
 
             self.tensors[name] = Tensor(kind, at)
         return self.tensors[name]
-
-    def place(self, key: Key) -> Int | None:
-        """Return the place of an axis, counted from the last, or None if nothing is known of it."""
-        return None if isinstance(key, tuple) else place_of(key)
 
     def starred(self, name: str) -> list[Tensor]:
         raise NotCovered("any number of members")
@@ -273,11 +267,11 @@ def _bounds_stay_bounds(rule: Rule) -> None:
     def unbounded(attr: Attr) -> bool:
         return isinstance(attr.default, float) and isinf(attr.default)
 
-    sides = [t for side in (*rule.sources, *rule.targets) for t in subterms(side) if isinstance(t, App)]
+    sides = [*applications(*rule.sources, *rule.targets)]
     pairs = [(term, attr, expr) for term in sides for attr, expr in attributes(term)]
     bounds = {e.name for _, attr, e in pairs if unbounded(attr) and isinstance(e, AttrVar)}
     beside = {id(x) for term in sides if term.op in ("max", "min") for x in term.args}
-    used = [n for c in rule.conditions for side in (c.left, c.right) for n in names_in(side)]
+    used = [*names_in(*rule.conditions)]
     for term, attr, expr in pairs:
         if (
             not isinstance(expr, RowAttr | None)
@@ -290,19 +284,13 @@ def _bounds_stay_bounds(rule: Rule) -> None:
         raise NotCovered(f"{found[0]} as a number, which may be infinite")
 
 
-Case = tuple[str, dict[str, Any], int, tuple[Key, ...], tuple[str, ...]]
-
-
 def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]) -> list[Statement]:
     """Return the statements of a case; it is divided further if divisibility depends on extents."""
-    name, places, literal, keys, _ = case
+    name, solved = case[0], dict(solved)
     for _ in range(ROUNDS):
-        terms.restart()
-        types = Reading(keys, literal)
-        reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
-        reason, divided = "", False
+        reader = reader_of(rule, case, solved)
+        types, reason, divided = reader.types, "", False
         try:
-            note_places(types, keys, literal)
             for c in assumed:
                 types.note(replaced_in(c, solved))
             _read(rule, reader)
@@ -330,14 +318,8 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
                 for c in choices
                 for s in _statements(rule, (f"{name}, {c.text}", *case[1:]), (*assumed, c), solved)
             ]
-        try:
-            while found is not None:
-                by = dict([found])
-                solved = {k: replaced(v, by) for k, v in solved.items()} | by
-                facts = [replaced_in(f, by) for f in facts]
-                found = solution(facts)
-        except NotPositive:
-            continue  # the divisors are known once the rule is read again
+        with suppress(NotPositive):  # the divisors are known once the rule is read again
+            solve(facts, solved)
     raise NotCovered("equations that are not solved in few rounds")
 
 
@@ -348,18 +330,14 @@ def _stated(
 
     Return None if the case is then seen to contradict itself.
     """
-    name, places, literal, keys, _ = case
     known = [c for c in facts if c.head == "ge" and single(c.args[0]) is not None]
-    terms.restart()
-    types = Reading(keys, literal)
-    reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
     try:
         _nonnegative(a.text for c in known if (a := single(c.args[0])) is not None)
-        note_places(types, keys, literal)
+        reader = reader_of(rule, case, solved)
         pairs = _read(rule, reader)
-        more = [replaced_in(f, solved) for f in (*assumed, *types.facts)]
-        kinds = tuple(x.kind for x, _ in pairs)
-        return Statement(name, *_values(types, pairs, [*known, *more]), solved, places, reader, kinds)
+        more = [replaced_in(f, solved) for f in (*assumed, *reader.types.facts)]
+        values = _values(reader.types, pairs, [*known, *more])
+        return Statement(case[0], *values, solved, case[1], reader, tuple(x.kind for x, _ in pairs))
     except TypeMismatch:
         return None
     finally:
@@ -386,11 +364,18 @@ def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
     return ()
 
 
-def note_places(types: Reading, keys: Sequence[Key], literal: int) -> None:
-    """Note that an axis that a rule binds, and that has no number, is beyond those that have one."""
+def reader_of(rule: Rule, case: Case, solved: Mapping[str, Int]) -> Reader:
+    """Return the algebra in which a case of a rule is read, with the values of the symbols that are ``solved``.
+
+    An axis that the rule binds, and that has no number, is beyond those that have one.
+    """
+    terms.restart()
+    _, places, literal, keys = case
+    types = Reading(keys, literal)
     for k in keys:
         if isinstance(k, str):
             types.note(at_least(num(-literal - 1), sym(f"place {k}")))
+    return Reader(types, places, solved, fixed_images(rule), identities(rule))
 
 
 def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
@@ -413,10 +398,7 @@ def hold_ranks(rule: Rule, reader: Reader) -> None:
 
 def hold(condition: Compare, reader: Reader) -> None:
     """Note that a condition holds."""
-    if any(
-        kind == "tensor" and name not in reader.tensors
-        for kind, name in (*names_in(condition.left), *names_in(condition.right))
-    ):
+    if any(name not in reader.tensors for name in measured(condition)):
         raise NotCovered("a condition on a tensor that the left-hand side does not have")
     relation = RELATIONS[condition.relation]
     for a, b in compared(condition, reader):
@@ -457,6 +439,15 @@ def _values(
 
 
 # -- equations among the facts, solved for symbols -------------------------------------------------------
+def solve(facts: Sequence[Cond], solved: dict[str, Int]) -> list[Cond]:
+    """Return facts with the values of symbols that they give, until they give no more; ``solved`` collects these."""
+    while (found := solution(facts)) is not None:
+        by = dict([found])
+        solved.update({k: replaced(v, by) for k, v in solved.items()} | by)
+        facts = [replaced_in(f, by) for f in facts]
+    return list(facts)
+
+
 def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
     """Return a symbol and its value according to one of the facts, or None if no fact gives a symbol."""
     for c in facts:
@@ -524,8 +515,7 @@ def _divided(x: Int) -> tuple[str, Int] | None:
             if a.head != "div":
                 continue
             top, below = a.args
-            quotient = Int((((a,), 1),), f"1*{a.text}")
-            if sub(top, mul(below, quotient)) not in (x, neg(x)):
+            if sub(top, mul(below, of_atom(a))) not in (x, neg(x)):
                 continue
             for n, k in top.terms:
                 if len(n) == 1 and n[0].head == "sym" and k == 1:

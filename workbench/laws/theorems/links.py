@@ -32,8 +32,6 @@ from workbench.rules.interpret import RELATIONS, RowAttr, attributes, compared, 
 from workbench.rules.pattern import App, AttrVar, Compare, Literal, Rule, Term, Var, Vector
 from workbench.symbolic.integers import Int, NotPositive, replaced_in, sym
 
-Link = tuple[str, bool, tuple[int, ...]]
-
 
 class NoLink(ValueError):
     """Raised when a theorem does not apply at a place; the message says why."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import permutations
+from itertools import islice, permutations
 from typing import Any, Final
 
 from workbench.laws.theorems.axes import NotCovered, on_rest
@@ -240,34 +241,23 @@ class Search:
         opposite = {negated(c).text for c in inside.known}
         if any(c.text in opposite for c in t.guards):
             return True
-        return thorough and self.undecided(t, facts) and inside.absurd()
-
-    def undecided(self, t: Term, facts: Facts) -> bool:
-        """Return whether a term has guards that are not known to hold."""
-        return any(g not in facts.known for g in t.guards)
+        return thorough and any(g not in facts.known for g in t.guards) and inside.absurd()
 
     def points(self, t: Term, facts: Facts) -> tuple[Term, list[list[Any]]]:
         """Return a term without the variables that have one value or do not matter, and the steps."""
         steps: list[list[Any]] = []
-        while True:
-            found = next(self.point(t), None)
-            if found is None:
-                break
-            try:
+        with suppress(Rejected):
+            while (found := next(self.point(t), None)) is not None:
                 t = one_point(t, *found, facts)
-            except Rejected:
-                break
-            steps.append([found[0], write_int(found[1])])
+                steps.append([found[0], write_int(found[1])])
         for name in t.variables:
             if any(name in free_symbols(f) for f in t.factors):
                 continue
             for extent in self.extents(t, name):
-                try:
+                with suppress(Rejected):
                     t = counted(t, name, extent, facts)
-                except Rejected:
-                    continue
-                steps.append([name, "count", write_int(extent)])
-                break
+                    steps.append([name, "count", write_int(extent)])
+                    break
         return t, steps
 
     def extents(self, t: Term, name: str) -> Iterator[Int]:
@@ -294,9 +284,7 @@ class Search:
         """Return the step that turns a term into another one by a change of index, or None."""
         if len(t.factors) != len(head.factors):
             return None
-        for tried, pairing in enumerate(pairings(t.factors, head.factors)):
-            if tried >= PAIRINGS:
-                return None
+        for pairing in islice(pairings(t.factors, head.factors), PAIRINGS):
             self.tick()
             found = self.by_pairing(t, head, pairing, facts)
             if found is not None:
@@ -321,13 +309,11 @@ class Search:
                 return None
             pairs += unknowns(f, g)
         for forth, back in self.maps(t, head, other, pairs):
+            there, here = ({n: write_int(x) for n, x in by.items()} for by in (forth, back))
             try:
                 inside = check_bijection(
-                    t.variables, t.guards, head.variables, head.guards,
-                    {n: write_int(x) for n, x in forth.items()},
-                    {n: write_int(x) for n, x in back.items()},
-                    facts,
-                )  # fmt: skip
+                    t.variables, t.guards, head.variables, head.guards, there, here, facts
+                )
             except Rejected:
                 continue
             partners = []
@@ -337,11 +323,7 @@ class Search:
                     break
                 partners.append([k, how])
             else:
-                return [
-                    {n: write_int(x) for n, x in forth.items()},
-                    {n: write_int(x) for n, x in back.items()},
-                    partners,
-                ]
+                return [there, here, partners]
         return None
 
     def maps(
@@ -356,11 +338,8 @@ class Search:
             pairs: Pairs of indices that must be equal.
         """
         named = {o: sym(n) for n, o in other.items()}
-        forth = {
-            n: x
-            for n in head.variables
-            if (x := solve(list(other.values()), pairs).get(other[n])) is not None
-        }
+        solved = solve(list(other.values()), pairs)
+        forth = {n: solved[o] for n, o in other.items() if o in solved}
         back = solve(list(t.variables), pairs)
         back = {n: replaced(x, named) for n, x in back.items()}
         mine = [n for n in t.variables if n not in back]
@@ -388,12 +367,8 @@ class Search:
         changed = _changed(g, forth)
         if changed is None or changed.head != f.head:
             return False
-        if f != changed and f.head == "fn":
-            how = self.function(f, changed, facts)
-            if how is None:
-                return False
-        if f != changed and f.head == "top":
-            how = self.largest(f, g, changed, forth, facts)
+        if f != changed and f.head in ("fn", "top"):
+            how = self.function(f, changed, facts) if f.head == "fn" else self.largest(f, changed, facts)
             if how is None:
                 return False
         try:
@@ -409,41 +384,26 @@ class Search:
         count = len(f.args) - 1
         orders = permutations(range(count)) if f.args[0] in COMMUTATIVE else [tuple(range(count))]
         for order in orders:
-            try:
+            with suppress(NotFound):
                 return [
                     [k, self.equal(v, g.args[1 + k], facts, quick=True)]
                     for v, k in zip(f.args[1:], order, strict=True)
                 ]
-            except NotFound:
-                continue
         return None
 
-    def largest(
-        self, f: Factor, g: Factor, changed: Factor, forth: Mapping[str, Int], facts: Facts
-    ) -> list[Any] | None:
-        """Return how two largest values are equal: by a change of index and a proof of their values.
-
-        Args:
-            f: A largest value.
-            g: The largest value that it should equal.
-            changed: The same as ``g``, after the change of index.
-            forth: The variables of ``g``, expressed by those of ``f``.
-            facts: The conditions that hold.
-        """
+    def largest(self, f: Factor, g: Factor, facts: Facts) -> list[Any] | None:
+        """Return how two largest values are equal: by a change of index and a proof of their values."""
         own, guards, value = f.args
-        others, other_guards, other_value = changed.args
+        others, other_guards, other_value = g.args
         if len(own) != len(others):
             return None
         for order in permutations(own) if len(own) < 5 else [own]:
             there = dict(zip(others, order, strict=True))
             here = {m: o for o, m in there.items()}
             by = {o: sym(m) for o, m in there.items()}
-            try:
+            with suppress(Rejected, NotFound):
                 inside = check_bijection(own, guards, others, other_guards, there, here, facts)
-                node = self.equal(value, in_value(other_value, by), inside, quick=True)
-            except (Rejected, NotFound):
-                continue
-            return [there, here, node]
+                return [there, here, self.equal(value, in_value(other_value, by), inside, quick=True)]
         return None
 
 

@@ -32,26 +32,9 @@ from workbench.symbolic.integers import (
 from workbench.symbolic.integers import add as plus_int
 
 #: The names of steps and of operations on integers and conditions.
-HEADS: Final = frozenset(
-    (
-        "absurd",
-        "split",
-        "parts",
-        "collect",
-        "sum",
-        "ge",
-        "eq",
-        "and",
-        "or",
-        "not",
-        "ite",
-        "+",
-        "*",
-        "div",
-        "bc",
-        "max",
-    )
-)
+_STEPS: Final = ("absurd", "split", "parts", "collect", "sum")
+_OPERATIONS: Final = ("ge", "eq", "and", "or", "not", "ite", "+", "*", "div", "bc", "max")
+HEADS: Final = frozenset((*_STEPS, *_OPERATIONS))
 #: The word of the step that counts the values of a variable.
 COUNT: Final = "count"
 #: The names of variables that a sum or a largest value binds.
@@ -111,13 +94,7 @@ def read_condition(data: object) -> Cond:
 
 # -- words -----------------------------------------------------------------------------------------------
 def check_words(nodes: object, facts: Iterable[Cond], pairs: Iterable[tuple[Value, Value]]) -> None:
-    """Raise Rejected if steps name a symbol or a function of which their statement does not speak.
-
-    Args:
-        nodes: The steps, as data.
-        facts: The facts of the statement.
-        pairs: Its pairs of values.
-    """
+    """Raise Rejected if steps name a symbol or a function of which the facts and values of their statement do not."""
     spoken = [a for f in facts for a in atoms(f)] + [a for p in pairs for v in p for a in atoms_of(v)]
     names = {a.args[0] for a in spoken if a.head == "sym"}
     functions = {a.head for a in spoken if a.head != "sym"}

@@ -108,15 +108,10 @@ class Recheck:
 def check_library(
     rules: Iterable[Rule], progress: Callable[[Recheck], None] | None = None, *, jobs: int = 1
 ) -> list[Recheck]:
-    """Check the stored proofs of rules again, without the search.
+    """Return the results of checking the stored proofs of rules again without the search, in their order.
 
-    Args:
-        rules: The rules; one without a stored proof is left out.
-        progress: Called with every result.
-        jobs: The number of processes; with 1 the proofs are checked in this one.
-
-    Returns:
-        The results in the order of the rules.
+    A rule without a stored proof is left out. ``progress`` is called with every result. ``jobs`` is the number of
+    processes; with 1 the proofs are checked in this one.
     """
     proved = [(r, record) for r in rules if (record := proof_record(r)) is not None and has_proof(record)]
     found = []

@@ -7,16 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partialmethod
 from typing import Any, cast
 
-from workbench.laws.theorems.axes import (
-    REST,
-    Key,
-    NotCovered,
-    Perm,
-    among,
-    shown,
-)
+from workbench.laws.theorems.axes import REST, Key, NotCovered, Perm, among, shown
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.types import FLOAT_DTYPES, INDEX_DTYPES, INTEGER_DTYPES, NUMBER_DTYPES, TRUTH_DTYPES
 from workbench.symbolic.integers import (
@@ -284,20 +278,11 @@ class Reading:
         elif self.dtype(x.dtype) not in dtypes:
             raise TypeMismatch(f"the element type must be {name}, got {x.dtype}")
 
-    def require_float(self, x: Kind) -> None:
-        self._of(x, "float", FLOAT_DTYPES)
-
-    def require_integer(self, x: Kind) -> None:
-        self._of(x, "integer", INTEGER_DTYPES)
-
-    def require_index(self, x: Kind) -> None:
-        self._of(x, "index", INDEX_DTYPES)
-
-    def require_truth(self, x: Kind) -> None:
-        self._of(x, "truth", TRUTH_DTYPES)
-
-    def require_number(self, x: Kind) -> None:
-        self._of(x, "number", NUMBER_DTYPES)
+    require_float = partialmethod(_of, name="float", dtypes=FLOAT_DTYPES)
+    require_integer = partialmethod(_of, name="integer", dtypes=INTEGER_DTYPES)
+    require_index = partialmethod(_of, name="index", dtypes=INDEX_DTYPES)
+    require_truth = partialmethod(_of, name="truth", dtypes=TRUTH_DTYPES)
+    require_number = partialmethod(_of, name="number", dtypes=NUMBER_DTYPES)
 
     def require_axis(self, x: Kind, axis: object) -> None:
         self.require(at_least(x.rank, neg(whole(axis))), "the axis must exist")

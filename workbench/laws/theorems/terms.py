@@ -27,6 +27,7 @@ from workbench.symbolic.integers import (
     atoms,
     is_positive,
     num,
+    of_atom,
     replaced,
     replaced_in,
     single,
@@ -141,11 +142,11 @@ def _cancelled(factors: list[Factor]) -> list[Factor]:
     kept: list[Factor] = []
     for f in factors:
         other = _inverse_text(f)
-        found = next((k for k, g in enumerate(kept) if g.text == other), None) if other else None
+        found = next((g for g in kept if g.text == other), None) if other else None
         if found is None:
             kept.append(f)
         else:
-            del kept[found]
+            kept.remove(found)
     return kept
 
 
@@ -248,10 +249,6 @@ def rename_term(t: Term, by: Mapping[str, Int]) -> Term:
     return Term(found[0].coef, (*names, *found[0].variables), found[0].guards, found[0].factors)
 
 
-def _variables_inside(value: Value) -> set[str]:
-    return {n for t in value for n in t.variables}
-
-
 def free_symbols(f: Factor) -> frozenset[str]:
     """Return the symbols that a factor has free."""
     if f.head == "read":
@@ -270,8 +267,7 @@ def free_of(value: Value) -> frozenset[str]:
     """Return the symbols that a value has free."""
     found: set[str] = set()
     for t in value:
-        here = frozenset().union(*(free_symbols(f) for f in t.factors), *(symbols(g) for g in t.guards))
-        found |= here - set(t.variables)
+        found |= frozenset().union(*map(free_symbols, t.factors), *map(symbols, t.guards)) - {*t.variables}
     return frozenset(found)
 
 
@@ -301,19 +297,15 @@ def number(value: float | Fraction) -> Value:
 
 def integer(x: Int) -> Value:
     """Return an integer as a number: a sum of products of symbols."""
-    made = [term(Fraction(c), (), (), [factor("int", _single(a)) for a in m]) for m, c in x.terms]
+    made = [term(Fraction(c), (), (), [factor("int", of_atom(a)) for a in m]) for m, c in x.terms]
     return plus(*made)
-
-
-def _single(a: Any) -> Int:
-    return Int((((a,), 1),), f"1*{a.text}")
 
 
 def over(x: Int) -> Value:
     """Return one divided by a positive integer, of a product factor by factor."""
     if len(x.terms) == 1 and x.terms[0][1] > 0:
         m, c = x.terms[0]
-        return term(Fraction(1, c), (), (), [factor("over", _single(a)) for a in m])
+        return term(Fraction(1, c), (), (), [factor("over", of_atom(a)) for a in m])
     return one(factor("over", x))
 
 
@@ -355,8 +347,7 @@ def negative(value: Value) -> Value:
 
 def times(x: Value, y: Value) -> Value:
     """Return a product: of every term with every term."""
-    shared = _variables_inside(x) & _variables_inside(y)
-    if shared:
+    if {n for t in x for n in t.variables} & {n for t in y for n in t.variables}:
         y = tuple(rename_term(t, {n: sym(variable()) for n in t.variables}) for t in y)
     made = [
         term(s.coef * t.coef, s.variables + t.variables, s.guards + t.guards, s.factors + t.factors)

@@ -7,26 +7,21 @@ otherwise it is *guarded* by the engine.
 
 from __future__ import annotations
 
-from typing import Any
-
-from workbench.laws.theorems import terms
 from workbench.laws.theorems.axes import NotCovered
-from workbench.laws.theorems.axis_cases import cases, fixed_images, identities
+from workbench.laws.theorems.axis_cases import Case, cases
 from workbench.laws.theorems.entailment import Facts
-from workbench.laws.theorems.goals import ROUNDS, Reader, hold, hold_ranks, note_places, solution
-from workbench.laws.theorems.symbolic_typing import RankOpen, Reading
+from workbench.laws.theorems.goals import ROUNDS, Reader, hold, hold_ranks, reader_of, solution, solve
+from workbench.laws.theorems.symbolic_typing import RankOpen
 from workbench.ops import TypeMismatch
 from workbench.rules.interpret import bound_term, read_term
 from workbench.rules.pattern import Rule
-from workbench.symbolic.integers import Int, NotPositive, replaced, replaced_in
+from workbench.symbolic.integers import Int, NotPositive, replaced_in
 
 
 def why_guarded(rule: Rule, known: Facts | None = None) -> str:
     """Return why a rule's right-hand side may have no type, or another one; empty if it is typed.
 
-    Args:
-        rule: The rule.
-        known: Facts that share the solver's answers and collect its results; new ones by default.
+    ``known`` are facts that share the solver's answers and collect its results; new ones by default.
     """
     if rule.each:
         return "members may not fit together"
@@ -34,26 +29,17 @@ def why_guarded(rule: Rule, known: Facts | None = None) -> str:
     return next((why for case in cases(rule) if (why := _why(rule, case, shared))), "")
 
 
-def _why(
-    rule: Rule, case: tuple[str, dict[str, Any], int, tuple[Any, ...], tuple[str, ...]], known: Facts
-) -> str:
-    _, places, literal, keys, _ = case
+def _why(rule: Rule, case: Case, known: Facts) -> str:
     solved: dict[str, Int] = {}
     for _ in range(ROUNDS):
-        terms.restart()
-        types = Reading(keys, literal)
-        reader = Reader(types, places, solved, fixed_images(rule), identities(rule))
+        reader = reader_of(rule, case, solved)
+        types = reader.types
         try:
-            reason = _read_left(rule, reader, keys, literal)
+            reason = _read_left(rule, reader)
             facts = [replaced_in(f, solved) for f in types.facts]
-            found = solution(facts)
-            if found is None:
+            if solution(facts) is None:
                 break
-            while found is not None:
-                by = dict([found])
-                solved = {k: replaced(v, by) for k, v in solved.items()} | by
-                facts = [replaced_in(f, by) for f in facts]
-                found = solution(facts)
+            solve(facts, solved)
         except TypeMismatch:
             return ""  # the left-hand side has no type in this case
         except NotCovered as error:
@@ -83,9 +69,8 @@ def _why(
     return ""
 
 
-def _read_left(rule: Rule, reader: Reader, keys: Any, literal: int) -> str:
+def _read_left(rule: Rule, reader: Reader) -> str:
     """Read the left-hand side and the conditions; return their requirements that are not known yet."""
-    note_places(reader.types, keys, literal)
     try:
         for source in rule.sources:
             bound_term(source, reader)

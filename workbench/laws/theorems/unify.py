@@ -6,19 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workbench.laws.theorems.terms import Factor, Value
-from workbench.symbolic.integers import (
-    Atom,
-    Cond,
-    Int,
-    mul,
-    neg,
-    num,
-    replaced,
-    single,
-    sub,
-    sym,
-    symbols,
-)
+from workbench.symbolic.integers import Atom, Cond, Int, mul, neg, num, replaced, single, sub, sym, symbols
 
 #: An integer or a condition as data, ready for JSON.
 Data = int | str | list[Any]
@@ -71,12 +59,7 @@ def equations(x: Int, y: Int) -> list[tuple[Int, Int]]:
 
 
 def solve(wanted: Sequence[str], pairs: Sequence[tuple[Int, Int]]) -> dict[str, Int]:
-    """Return the values that equations give to variables; variables without one are left out.
-
-    Args:
-        wanted: The variables.
-        pairs: The equations.
-    """
+    """Return the values that equations give to wanted variables; variables without one are left out."""
     found: dict[str, Int] = {}
     todo = [sub(x, y) for x, y in pairs]
     while True:

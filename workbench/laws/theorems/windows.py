@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.laws.theorems.applications import (
+    DEFINITIONS,
     PI,
     Call,
     Index,
@@ -189,14 +190,8 @@ def _reduction(c: Call, i: Index) -> tuple[Tensor, Index, list[Key]]:
     return x, put(lambda _: num(0), {k: i(n) for n, k in enumerate(kept, -len(kept))}), keys
 
 
-@defines("reduce_sum")
-def _reduce_sum(c: Call, i: Index) -> Value:
-    return reduced(*_reduction(c, i))
-
-
-@defines("reduce_mean")
-def _reduce_mean(c: Call, i: Index) -> Value:
-    return mean(*_reduction(c, i))
+DEFINITIONS["reduce_sum"] = lambda c, i: reduced(*_reduction(c, i))
+DEFINITIONS["reduce_mean"] = lambda c, i: mean(*_reduction(c, i))
 
 
 @defines("reduce_max")
@@ -347,24 +342,14 @@ def _to_space(c: Call, i: Index) -> Value:
 
 
 # -- constants -----------------------------------------------------------------------------------------
-@defines("ones")
-def _ones(c: Call, i: Index) -> Value:
-    return number(1)
-
-
-@defines("eye")
-def _eye(c: Call, i: Index) -> Value:
-    return guarded(equal(i(-2), i(-1)), number(1))
-
-
-@defines("scalar")
-def _scalar(c: Call, i: Index) -> Value:
-    return c.real("value")
-
-
-@defines("pi")
-def _pi(c: Call, i: Index) -> Value:
-    return PI
+DEFINITIONS.update(
+    {
+        "ones": lambda c, i: number(1),
+        "eye": lambda c, i: guarded(equal(i(-2), i(-1)), number(1)),
+        "scalar": lambda c, i: c.real("value"),
+        "pi": lambda c, i: PI,
+    }
+)
 
 
 @defines("mean_kernel")

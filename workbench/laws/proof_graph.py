@@ -26,7 +26,7 @@ from workbench.rules.interpret import (
     value,
 )
 from workbench.rules.literals import Number, combined, is_number, nearest_decimal
-from workbench.rules.pattern import App, Rule, Term, format_condition, parts, starred, subterms
+from workbench.rules.pattern import App, Rule, Term, applications, format_condition, parts, starred
 from workbench.support import deadline
 
 #: Limit on the steps of a chain.
@@ -133,6 +133,7 @@ class Terms:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries = list(entries)
+        self.types = [e.type for e in self.entries]
         self._known: dict[_Key, int] = {(e.op, e.attrs, e.inputs): i for i, e in enumerate(self.entries)}
 
     def __len__(self) -> int:
@@ -152,11 +153,12 @@ class Terms:
         number = self._known.setdefault((op, attrs, inputs), len(self.entries))
         if number == len(self.entries):
             self.entries.append(Entry(op, attrs, inputs, type))
+            self.types.append(type)
         return number
 
     def build(self, op: str, attrs: tuple[AttrValue, ...], inputs: Sequence[int]) -> int:
         """Return the number of a term whose type follows from its operands; raise TypeMismatch if it has none."""
-        kinds: list[Any] = [self.entries[i].type for i in inputs]
+        kinds: list[Any] = [self.types[i] for i in inputs]
         if any(k is None for k in kinds):
             raise TypeMismatch(f"{op}: an operand has no type")
         return self.add(op, attrs, tuple(inputs), result_type(op, kinds, attrs))
@@ -239,9 +241,8 @@ class ProofGraph(Terms):
             inputs: The numbers of its operands.
             type: Its type, or None if it has none.
         """
-        before = len(self)
         number = super().add(op, attrs, inputs, type)
-        if number < before:
+        if number < len(self._parent):
             return number
         self._parent.append(number)
         self._size.append(1)
@@ -310,14 +311,8 @@ class ProofGraph(Terms):
     def chain(self, a: int, b: int, *, everywhere: bool = False) -> list[Step]:
         """Return the steps from a term to an equal one, at most :data:`LONGEST` of them.
 
-        Args:
-            a: The first term.
-            b: The last term.
-            everywhere: Whether a part that a term has at several places is rewritten at each of them, which a
-                replay needs, or once for all.
-
-        Raises:
-            ValueError: if the terms are not equal.
+        A part that a term has at several places is rewritten once for all, or ``everywhere``, which a replay needs.
+        Raise ValueError if the terms are not equal.
         """
         if self.find(a) != self.find(b):
             raise ValueError("terms must be equal to have a chain of reasons")
@@ -350,11 +345,8 @@ class ProofGraph(Terms):
             assert edge is not None
             down.append((edge[0], b, (edge[1], edge[0] == edge[2])))
             b = edge[0]
-        found = []
-        for term in up[: place[b]]:
-            edge = self._edge[term]
-            assert edge is not None
-            found.append((term, edge[0], (edge[1], term == edge[2])))
+        edges = ((term, self._edge[term]) for term in up[: place[b]])
+        found = [(term, e[0], (e[1], term == e[2])) for term, e in edges if e is not None]
         return found + down[::-1]
 
     # -- rules ----------------------------------------------------------------------------------------
@@ -408,16 +400,11 @@ class ProofGraph(Terms):
 
     def near(self, places: Set[int], index: Index) -> set[int]:
         """Return sets of equal terms together with those that read them."""
-        found = set(places)
-        for place, terms in index.classes.items():
-            if any(
-                self.find(i) in places
-                for group in terms.values()
-                for t in group
-                for i in self.entries[t].inputs
-            ):
-                found.add(place)
-        return found
+        read = {
+            place: (i for group in terms.values() for t in group for i in self.entries[t].inputs)
+            for place, terms in index.classes.items()
+        }
+        return {*places, *(p for p, inputs in read.items() if any(self.find(i) in places for i in inputs))}
 
     def applications(
         self, rule: Rule, index: Index, hot: Set[int], *, backward: bool, most: int | None = None
@@ -472,19 +459,33 @@ class ProofGraph(Terms):
         if len(self) > self.most:
             raise TooManyTerms
         build = _Build(self, bindings)
-        try:
-            pairs = tuple(
+        return self._applied(
+            rule,
+            places,
+            build,
+            lambda: (
                 (build.side(source), build.side(target))
                 for source, target in zip(rule.sources, rule.targets, strict=True)
                 if source != target
-            )
-            guards = self._guards(rule, bindings, build, [p[0] for p in pairs])
+            ),
+        )
+
+    def _applied(
+        self,
+        rule: Rule,
+        places: tuple[int, ...],
+        build: _Build,
+        sides: Callable[[], Iterable[tuple[int, int]]],
+    ) -> Applied:
+        try:
+            pairs = tuple(sides())
+            guards = self._guards(rule, build, [a for a, _ in pairs])
         except MISFITS as error:
             return Applied(rule, places, (), misfit=str(error))
         for a, b in pairs:
-            left, right = self.entries[a].type, self.entries[b].type
-            if left != right:
-                return Applied(rule, places, (), misfit=f"the sides have the types {left} and {right}")
+            if self.types[a] != self.types[b]:
+                misfit = f"the sides have the types {self.types[a]} and {self.types[b]}"
+                return Applied(rule, places, (), misfit=misfit)
         return Applied(rule, places, pairs, guards)
 
     def _merges(self, rule: Rule, index: Index, place: int) -> Iterator[Applied]:
@@ -514,20 +515,15 @@ class ProofGraph(Terms):
         build = _Build(self, members[0][1], [m for _, m in members])
         merged = rule.targets[0]
         assert isinstance(merged, App), merged
-        try:
+
+        def slices() -> Iterator[tuple[int, int]]:
             axis = value(dict(merged.attrs)["axis"], build)
             whole = build.side(merged.args[0])
-            kinds: list[Any] = [self.entries[place].type for place in places]
-            slices = [
-                self.build("slice", spec_of("slice").pack(given), [whole]) for given in parts(kinds, axis)
-            ]
-            guards = self._guards(rule, members[0][1], build, list(places))
-        except MISFITS as error:
-            return Applied(rule, places, (), misfit=str(error))
-        pairs = tuple(zip(places, slices, strict=True))
-        if any(self.entries[a].type != self.entries[b].type for a, b in pairs):
-            return Applied(rule, places, (), misfit="a part of the whole has another type than its member")
-        return Applied(rule, places, pairs, guards)
+            kinds: list[Any] = [self.types[place] for place in places]
+            for place, given in zip(places, parts(kinds, axis), strict=True):
+                yield place, self.build("slice", spec_of("slice").pack(given), [whole])
+
+        return self._applied(rule, places, build, slices)
 
     def record(self, applied: Applied) -> bool:
         """Make the sides of a rule equal; return whether that is new."""
@@ -535,19 +531,18 @@ class ProofGraph(Terms):
         changed = [self.union(a, b, because) for a, b in applied.pairs]
         return any(changed)
 
-    def _guards(
-        self, rule: Rule, bindings: Bindings, build: _Build, roots: Sequence[int]
-    ) -> tuple[Guard, ...]:
-        failed: list[Guard] = []
-        for condition in rule.conditions:
-            for a, b in compared(condition, build):
-                if not RELATIONS[condition.relation](a, b):
-                    failed.append(Guard(format_condition(condition), a, b))
+    def _guards(self, rule: Rule, build: _Build, roots: Sequence[int]) -> tuple[Guard, ...]:
+        bindings = build.bindings
+        failed = [
+            Guard(format_condition(condition), a, b)
+            for condition in rule.conditions
+            for a, b in compared(condition, build)
+            if not RELATIONS[condition.relation](a, b)
+        ]
         failed += [Guard(f"constant({n})") for n in rule.constants if not self.constant(bindings[n])]
         failed += [Guard(f"running({n})") for n in rule.running if not self.running(bindings[n])]
-        for x, y in rule.distinct:
-            if self.find(bindings[x]) == self.find(bindings[y]):
-                failed.append(Guard(f"distinct({x}, {y})"))
+        same = (p for p in rule.distinct if self.equal([(bindings[p[0]], bindings[p[1]])]))
+        failed += [Guard(f"distinct({x}, {y})") for x, y in same]
         if not self.weights and not _shrinks(rule) and not all(map(self.running, roots)):
             failed.append(Guard("running(root)"))
         return tuple(failed)
@@ -562,10 +557,7 @@ class ProofGraph(Terms):
 
 
 def _shrinks(rule: Rule) -> bool:
-    before, after = (
-        [sum(isinstance(part, App) for part in subterms(t)) for t in side]
-        for side in (rule.sources, rule.targets)
-    )
+    before, after = ([len(list(applications(t))) for t in side] for side in (rule.sources, rule.targets))
     return not rule.each and all(b < a for a, b in zip(before, after, strict=True))
 
 
@@ -577,7 +569,7 @@ class _Build(Matched):
         self.terms, self.members = terms, members
 
     def kind(self, name: str) -> TensorType:
-        found = self.terms.entries[self.bindings[name]].type
+        found = self.terms.types[self.bindings[name]]
         if not isinstance(found, TensorType):
             raise TypeMismatch(f"{name} must be a tensor, got {found}")
         return found
@@ -592,8 +584,7 @@ class _Build(Matched):
         return self.apply(term, arguments(term, self, self.side), read_attributes(term, self))
 
     def variable(self, name: str) -> int:
-        found: int = self.bindings[name]
-        return found
+        return self.bindings[name]
 
     def starred(self, name: str) -> list[int]:
         return [m[name] for m in self.members]
@@ -788,4 +779,4 @@ def rewritten(terms: Terms, law: Rule, term: int) -> int | None:
         made = build.side(law.targets[0])
     except (TypeMismatch, ZeroDivisionError):
         return None
-    return made if terms.entries[made].type == terms.entries[term].type else None
+    return made if terms.types[made] == terms.types[term] else None

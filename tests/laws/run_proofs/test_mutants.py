@@ -205,7 +205,7 @@ def with_changed_file(run, rng, folder, patch):
     with patch.context() as here:
         here.setattr(checking, "library", lambda: folder)
         here.setattr(store, "library", lambda: folder)
-        checking._read_rules.cache_clear()
+        checking._rules_in.cache_clear()
         try:
             rule = {r.name: r for r in store.rules_of(file.removesuffix(".rules"))}[name]
         except ValueError:
@@ -213,7 +213,7 @@ def with_changed_file(run, rng, folder, patch):
         if rng.random() < 0.7:
             law[2:] = [law_of(rule), law_digest(rule)]
         found = run.accepted(run.sides, data)
-    checking._read_rules.cache_clear()
+    checking._rules_in.cache_clear()
     return found
 
 

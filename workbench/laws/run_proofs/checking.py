@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.graph import Graph, GraphError
@@ -119,12 +118,7 @@ def _above(value: float) -> str:
 
 
 def check_graphs(original: Sized, result: Sized, proof: RunProof) -> Accepted:
-    """Check the proof that two graphs are equal, at every size that the first accepts.
-
-    Args:
-        original: The first graph.
-        result: The second graph, read with the facts of the first.
-        proof: The proof.
+    """Check the proof that two graphs, the result read with the original's facts, are equal at every size.
 
     Raises:
         NotAccepted: The proof is wrong, or does not show that the graphs are equal.
@@ -185,10 +179,8 @@ def _check_interfaces(original: Sized, result: Sized) -> None:
     known, mine = original.generic, result.generic
     if mine.facts.known != known.facts.known or any(known.sizes.get(n) != x for n, x in mine.sizes.items()):
         raise NotAccepted("the result requires more of its sizes than the original")
-    for what, a, b in (
-        ("inputs", original.inputs(), result.inputs()),
-        ("outputs", original.outputs(), result.outputs()),
-    ):
+    for what in ("inputs", "outputs"):
+        a, b = ([*getattr(side, what)()] for side in (original, result))
         if a != b:
             shown = [", ".join(f"{name}: {kind}" for name, kind in kinds) for kinds in (a, b)]
             raise NotAccepted(f"the {what} differ: {shown[0]} and {shown[1]}")
@@ -252,7 +244,8 @@ def _laws(proof: RunProof) -> dict[str, Rule]:
     found: dict[str, Rule] = {}
     for name, (file, law, digest) in proof.laws.items():
         if file not in files:
-            files[file] = _rules_in(known[file]) if file in known else {}
+            path = known.get(file)
+            files[file] = _rules_in(path.stem, path.stat().st_mtime_ns) if path is not None else {}
         rule = files[file].get(name)
         if rule is None:
             raise NotAccepted(f"the library has no law {name} in {file}")
@@ -262,12 +255,8 @@ def _laws(proof: RunProof) -> dict[str, Rule]:
     return found
 
 
-def _rules_in(file: Path) -> Mapping[str, Rule]:
-    return _read_rules(file.stem, file.stat().st_mtime_ns)
-
-
 @lru_cache(maxsize=64)
-def _read_rules(stem: str, changed: int) -> Mapping[str, Rule]:
+def _rules_in(stem: str, changed: int) -> Mapping[str, Rule]:
     return {rule.name: rule for rule in rules_of(stem)}
 
 

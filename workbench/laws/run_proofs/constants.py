@@ -83,14 +83,9 @@ class Constants:
         return error
 
     def read_as_number(self, tensor: int, number: int) -> float:
-        """Return the rounding with which an operator reads a tensor as a number.
+        """Return the rounding with which an elementwise operator reads a tensor as one ``number``.
 
-        Args:
-            tensor: An elementwise operator of a tensor that is one number everywhere.
-            number: The same operator of that number.
-
-        Raises:
-            TypeMismatch: The terms are not such.
+        Raise TypeMismatch unless the other term is the same operator of a tensor that is the number everywhere.
         """
         (op, attrs, left), (other, given, right) = self.terms[tensor], self.terms[number]
         if (op, repr(attrs), len(left)) != (other, repr(given), len(right)) or not _elementwise(op):

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from workbench.egraph import EGraph
+from workbench.egraph.rebuild import by_term
 from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
 from workbench.laws.matching import Application, Bindings, compiled
-from workbench.laws.run_proofs.instance import Instance, number_key
+from workbench.laws.run_proofs.instance import Instance, number_key, number_of
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import value
-from workbench.rules.literals import Number, combined, is_number, nearest_decimal
+from workbench.rules.literals import is_number, nearest_decimal
 from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, parts, starred
 from workbench.support import deadline
 
@@ -55,6 +56,10 @@ class Absent(LookupError):
     """Raised when an e-graph does not have a term."""
 
 
+#: Exceptions that mean that an e-graph does not have a side of a rule.
+NOT_THERE: Final = (Absent, TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueError)
+
+
 class Derivations:
     """Matches of rules in an e-graph, found where they are asked for."""
 
@@ -63,15 +68,13 @@ class Derivations:
         fired = set(egraph.rules)
         self.rules = {r.name: r for r in rules if r.name in fired}
         self.eclass: list[int] = egraph.eclass.tolist()
-        children, start = egraph.children.tolist(), egraph.child_start.tolist()
-        self.operands = [tuple(children[start[i] : start[i + 1]]) for i in range(len(egraph))]
+        self.known = by_term(egraph)
+        self.operands = [tuple(egraph.operands(i).tolist()) for i in range(len(egraph))]
         self.by_op: dict[str, list[int]] = defaultdict(list)
         self.members: list[dict[str, list[int]]] = [{} for _ in range(egraph.n_classes)]
-        self.known: dict[tuple[str, tuple[Any, ...], tuple[int, ...]], int] = {}
         for i, op in enumerate(egraph.ops):
             self.by_op[op].append(i)
             self.members[self.eclass[i]].setdefault(op, []).append(i)
-            self.known[op, egraph.attrs[i], self.operands[i]] = i
         self.numbers: dict[int, float] = {}
         for node, number in numbers_in(graph).items():
             if (i := int(egraph.original[node])) >= 0:
@@ -112,16 +115,12 @@ class Derivations:
             yield from self._merges(rule, e_node)
             return
         for k, target in enumerate(rule.targets):
-            for part in _applications(target):
-                if part.op != op:
-                    continue
+            for part in (p for p in _applications(target) if p.op == op):
                 partial = self._binds(part, e_node)
-                if partial is None:
-                    continue
-                places = {k: self.eclass[e_node]} if part is target else {}
-                for match in self._matches(rule, partial, places):
-                    if e_node in match.right:
-                        yield match
+                if partial is not None:
+                    places = {k: self.eclass[e_node]} if part is target else {}
+                    found = self._matches(rule, partial, places)
+                    yield from (match for match in found if e_node in match.right)
 
     def connecting(self, eclass: int) -> Iterator[Match]:
         """Yield the matches of all rules that fired whose left side lies in an e-class."""
@@ -147,11 +146,10 @@ class Derivations:
     def _binds(self, part: App, e_node: int) -> Bindings | None:
         """Return what a part of a right side says if it is an e-node; None if it cannot be."""
         bindings: Bindings = {}
-        if not self._app(part).agrees(self.egraph.attrs[e_node], bindings):
-            return None
-        stars = any(isinstance(a, Var) and a.starred for a in part.args)
         operands = self.operands[e_node]
-        if not stars and len(operands) != len(part.args):
+        stars = any(isinstance(a, Var) and a.starred for a in part.args)
+        agrees = self._app(part).agrees(self.egraph.attrs[e_node], bindings)
+        if not agrees or (not stars and len(operands) != len(part.args)):
             return None
         for arg, c in zip(part.args, operands, strict=False):
             if isinstance(arg, Var) and not arg.starred and bindings.setdefault(arg.name, c) != c:
@@ -162,8 +160,7 @@ class Derivations:
     def _matches(self, rule: Rule, partial: Bindings, places: Mapping[int, int]) -> Iterator[Match]:
         sources = [self._app(s) for s in rule.sources]
         for bindings, used in self._all(sources, 0, places, dict(partial), ()):
-            match = self._completed(rule, bindings, used)
-            if match is not None:
+            if (match := self._completed(rule, bindings, used)) is not None:
                 yield match
 
     def _all(
@@ -180,12 +177,8 @@ class Derivations:
             yield bindings, used
             return
         j = order[k]
-        roots = (
-            self.members[places[j]].get(sources[j].op, ())
-            if j in places
-            else self.by_op.get(sources[j].op, ())
-        )
-        for root in roots:
+        known = self.members[places[j]] if j in places else self.by_op
+        for root in known.get(sources[j].op, ()):
             for found, more in self._at(sources[j], root, bindings):
                 yield from self._all(sources, k + 1, places, found, (*used, *more))
 
@@ -233,14 +226,11 @@ class Derivations:
             return None
         found = dict(bindings)
         given = dict(pattern.attrs).get("value")
-        attrs: dict[str, Any] = {}
-        if isinstance(given, AttrVar):
-            if found.setdefault(f"@{given.name}", known) != known:
-                return None
-            attrs["value"] = known
+        if isinstance(given, AttrVar) and found.setdefault(f"@{given.name}", known) != known:
+            return None
         try:
-            number = _combined(pattern, attrs)
-        except (ValueError, TypeError, AssertionError):
+            number = number_of(pattern, found)
+        except (ValueError, TypeError, AssertionError, KeyError):
             return None
         if nearest_decimal(number) != nearest_decimal(known):
             return None
@@ -257,14 +247,11 @@ class Derivations:
         try:
             if not all(build.holds(c) for c in rule.conditions):
                 return None
-            for source, target in zip(rule.sources, rule.targets, strict=True):
-                if (
-                    source != target
-                    and self.eclass[used[0]] != build.side(target, left=False)
-                    and not rule.multi
-                ):
-                    return None
-        except (Absent, TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueError):
+            changed = [t for s, t in zip(rule.sources, rule.targets, strict=True) if s != t]
+            sides = [build.side(target, left=False) for target in changed]
+            if not rule.multi and sides != [self.eclass[used[0]]] * len(sides):
+                return None
+        except NOT_THERE:
             return None
         return Match(rule, bindings, (), used, tuple(made))
 
@@ -329,15 +316,13 @@ class Derivations:
         build = self._classes(right, bindings, members)
         try:
             axis = value(dict(target.attrs)["axis"], build)
-            owned = []
-            for member in members:
-                one = self._classes(left, bindings, [member])
-                owned.append(one.side(rule.sources[0], left=False))
+            of_each = [self._classes(left, bindings, [member]) for member in members]
+            owned = [one.side(rule.sources[0], left=False) for one in of_each]
             whole = build.side(target.args[0], left=False)
             kinds: list[Any] = [self.egraph.types[c] for c in owned]
             for given in parts(kinds, axis):
                 build.add("slice", spec_of("slice").pack(given), (whole,))
-        except (Absent, TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueError):
+        except NOT_THERE:
             return None
         return Match(rule, bindings, members, tuple(left), tuple(right))
 
@@ -361,8 +346,3 @@ def _applications(term: Term) -> Iterator[App]:
         yield term
         for arg in term.args:
             yield from _applications(arg)
-
-
-def _combined(term: App, attrs: Mapping[str, Any]) -> float:
-    operands = [Number(_combined(arg, {}), True) for arg in term.args if isinstance(arg, App)]
-    return float(combined(term, dict(attrs), operands).value)

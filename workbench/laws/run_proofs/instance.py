@@ -38,9 +38,7 @@ def number_of(term: App, bindings: Mapping[str, Any]) -> float:
     """Return the number that a term of a left-hand side is under a substitution."""
     operands = [Number(number_of(arg, bindings), True) for arg in term.args if isinstance(arg, App)]
     given = dict(term.attrs).get("value")
-    attrs = {}
-    if isinstance(given, AttrVar):
-        attrs["value"] = bindings[f"@{given.name}"]
+    attrs = {"value": bindings[f"@{given.name}"]} if isinstance(given, AttrVar) else {}
     return float(combined(term, attrs, operands).value)
 
 
@@ -55,12 +53,9 @@ class Instance(Numbers):
     facts: Facts = field(default_factory=Facts)
 
     def attribute(self, name: str) -> AttrValue:
-        """Return the value of an attribute variable."""
-        found: AttrValue = self.bindings[f"@{name}"]
-        return found
+        return self.bindings[f"@{name}"]
 
     def of_row(self, row: str, name: str) -> AttrValue | None:
-        """Return the value of a row's attribute, or None if the row has no such attribute."""
         return self.bindings.get(f"#{row}.{name}")
 
     def kind(self, name: str) -> TensorType:
@@ -71,7 +66,6 @@ class Instance(Numbers):
         return found  # type: ignore[return-value]
 
     def rank(self, var: str) -> int:
-        """Return the rank of a tensor variable."""
         return len(self.kind(var).shape)
 
     def arith(self, sign: str, left: float, right: float) -> float:
@@ -90,12 +84,9 @@ class Instance(Numbers):
         )
 
     def variable(self, name: str) -> int:
-        """Return the term of a tensor variable."""
-        found: int = self.bindings[name]
-        return found
+        return self.bindings[name]
 
     def starred(self, name: str) -> list[int]:
-        """Return the terms of a starred variable, one for every member."""
         return [m[name] for m in self.members]
 
     def side(self, term: Term, *, left: bool) -> int:
@@ -103,14 +94,12 @@ class Instance(Numbers):
         if not isinstance(term, App):
             return self.variable(term.name)
         if left and is_number(term):
-            dtype = self.bindings[number_key(term)]
-            made = App(NUMBER, ())
-            return self.apply(made, [], {"value": number_of(term, self.bindings), "dtype": dtype})
+            found = {"value": number_of(term, self.bindings), "dtype": self.bindings[number_key(term)]}
+            return self.apply(App(NUMBER, ()), [], found)
         operands = arguments(term, self, lambda arg: self.side(arg, left=left))
         return self.apply(term, operands, read_attributes(term, self))
 
     def apply(self, term: App, operands: list[int], attrs: dict[str, Any]) -> int:
-        """Return the number of an operator's term."""
         return self.add(term.op, sizes.packed(term.op, attrs), tuple(operands))
 
 
@@ -166,10 +155,8 @@ def _merged(rule: Rule, algebra: Instance) -> tuple[tuple[int, int], ...]:
     assert isinstance(target, App)
     axis = value(dict(target.attrs)["axis"], algebra)
     whole = algebra.side(target.args[0], left=False)
-    owned = []
-    for member in algebra.members:
-        one = replace(algebra, bindings={**algebra.bindings, **member}, members=[member])
-        owned.append(one.side(source, left=True))
+    of_each = (replace(algebra, bindings={**algebra.bindings, **m}, members=[m]) for m in algebra.members)
+    owned = [one.side(source, left=True) for one in of_each]
     kinds = [algebra.types[i] for i in owned]
     slices = [algebra.add("slice", sizes.packed("slice", given), (whole,)) for given in parts(kinds, axis)]
     return tuple(zip(owned, slices, strict=True))

@@ -80,11 +80,9 @@ class RunProof:
             lines = (json.dumps(row, separators=(",", ":"), default=_size) for row in rows)
             return "[\n" + ",\n".join(lines) + "\n]"
 
-        laws = [[name, *given] for name, given in self.laws.items()]
-        terms = [[t.op, list(t.attrs), list(t.inputs)] for t in self.terms]
         parts: dict[str, list[Any]] = {
-            "laws": laws,
-            "terms": terms,
+            "laws": [[name, *given] for name, given in self.laws.items()],
+            "terms": [[t.op, t.attrs, t.inputs] for t in self.terms],
             "steps": [_written(s) for s in self.steps],
         }
         inside = [f'"format": {json.dumps(FORMAT)}', *(f'"{k}": {block(rows)}' for k, rows in parts.items())]
@@ -109,13 +107,11 @@ class RunProof:
 
 
 def _written(step: ProofStep) -> dict[str, Any]:
-    found: dict[str, Any] = {"kind": step.kind, "equal": [list(p) for p in step.pairs]}
-    if step.kind == LAW:
-        found |= {"law": step.law, "with": dict(step.bindings or {})}
-        found |= {"members": [dict(m) for m in step.members]} if step.members else {}
-    else:
-        found["rounding"] = step.rounding
-    return found
+    found: dict[str, Any] = {"kind": step.kind, "equal": step.pairs}
+    if step.kind != LAW:
+        return found | {"rounding": step.rounding}
+    found |= {"law": step.law, "with": step.bindings or {}}
+    return found | ({"members": step.members} if step.members else {})
 
 
 def _read(data: Mapping[str, Any]) -> ProofStep:

@@ -38,7 +38,7 @@ from workbench.laws.run_proofs.sizes import Sized
 from workbench.laws.theorems.store import rules_of
 from workbench.ops import AttrValue, TensorType, TypeMismatch, ValueType
 from workbench.rules.literals import is_number
-from workbench.rules.pattern import App, Rule, starred, subterms
+from workbench.rules.pattern import App, Rule, applications, starred
 from workbench.rules.verdicts import law_of
 from workbench.support.orders import postorder
 from workbench.symbolic import Generic
@@ -108,13 +108,12 @@ class Prover:
         rule, given, members = self._noted[number]
         bindings: dict[str, Any] = {}
         reads: dict[str, int] = {}
-        for source in rule.sources:
-            for part in subterms(source):
-                if isinstance(part, App) and is_number(part) and (at := number_at(part, given)) is not None:
-                    kind = self.types[at]
-                    assert isinstance(kind, TensorType)
-                    reads[number_key(part)] = at
-                    bindings[number_key(part)] = kind.dtype
+        for part in filter(is_number, applications(*rule.sources)):
+            if (at := number_at(part, given)) is not None:
+                kind = self.types[at]
+                assert isinstance(kind, TensorType)
+                reads[number_key(part)] = at
+                bindings[number_key(part)] = kind.dtype
         bindings |= {k: v for k, v in given.items() if k[0] != "="}
         key = repr((rule.name, sorted(bindings.items(), key=str), members))
         if key in self._done:
@@ -148,25 +147,20 @@ class Prover:
 
     def rounded(self, steps: Sequence[ProofStep]) -> list[ProofStep]:
         """Return steps with the roundings with which tensors are read as numbers."""
-        constants = self.constants
+        read = self.constants.read_as_number
         return [
-            replace(s, rounding=max(constants.read_as_number(a, b) for a, b in s.pairs))
-            if s.kind == NUMBER
-            else s
-            for s in steps
+            replace(s, rounding=max(read(a, b) for a, b in s.pairs)) if s.kind == NUMBER else s for s in steps
         ]
 
-    def fold(self, *graphs: tuple[Graph, Sequence[int]]) -> None:
+    def fold(self, *sides: Side) -> None:
         """State which constants of graphs are equal up to rounding: those that the rest of a graph reads."""
-        constants = Constants(
-            [(e.op, e.attrs, e.inputs) for e in self.graph.entries], self.types, self.weights
-        )
+        constants = self.constants
         alike: dict[TensorType, list[tuple[int, float]]] = {}
-        for graph, place in graphs:
+        for graph, terms in ((side.graph, side.terms) for side in sides):
             constant, ends = graph.constant(), set(graph.output_ids)
             read = {j for i, n in enumerate(graph.nodes) if not constant[i] for j in n.inputs} | ends
             for i in sorted(read):
-                term, kind = place[i], graph.nodes[i].type
+                term, kind = terms[i], graph.nodes[i].type
                 if not constant[i] or not isinstance(kind, TensorType):
                     continue
                 try:
@@ -206,18 +200,18 @@ class Prover:
 
     @property
     def types(self) -> Sequence[ValueType | None]:
-        """Return the types of the terms by number."""
-        return _Types(self.graph)
+        """Return the types of the terms by number, which grow as terms are added."""
+        return self.graph.types
 
     def state(self, step: ProofStep) -> bool:
         """Make the terms of a step equal; return whether that is new."""
-        changed = False
-        if any(self.graph.find(a) != self.graph.find(b) for a, b in step.pairs):
-            because = Reason(str(len(self.steps)))
-            self.steps.append(step)
-            for a, b in step.pairs:
-                changed |= self.graph.union(a, b, because)
-        return changed
+        if self.graph.equal(step.pairs):
+            return False
+        because = Reason(str(len(self.steps)))
+        self.steps.append(step)
+        for a, b in step.pairs:
+            self.graph.union(a, b, because)
+        return True
 
     def apply(
         self, rule: Rule, bindings: Mapping[str, Any], members: Sequence[Mapping[str, int]] = ()
@@ -230,17 +224,6 @@ class Prover:
         self.laws[rule.name] = rule
         self.state(ProofStep(LAW, pairs, rule.name, dict(bindings), tuple(members)))
         return pairs
-
-
-class _Types(Sequence[Any]):
-    def __init__(self, graph: ProofGraph) -> None:
-        self.graph = graph
-
-    def __getitem__(self, i: Any) -> Any:
-        return self.graph.entries[i].type
-
-    def __len__(self) -> int:
-        return len(self.graph)
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,20 +410,12 @@ def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) ->
     for s in steps:
         given_to = (s.bindings or {}).items()
         bindings = {k: sized.extent(v) if k[0] in "@#=" else number[v] for k, v in given_to}
-        renamed.append(
-            ProofStep(
-                s.kind,
-                tuple((number[a], number[b]) for a, b in s.pairs),
-                s.law,
-                bindings if s.kind == LAW else None,
-                tuple({k: number[v] for k, v in m.items()} for m in s.members),
-                s.rounding,
-            )
-        )
+        pairs = tuple((number[a], number[b]) for a, b in s.pairs)
+        members = tuple({k: number[v] for k, v in m.items()} for m in s.members)
+        renamed.append(replace(s, pairs=pairs, bindings=bindings if s.kind == LAW else None, members=members))
     laws = {n: prover.laws[n] for n in dict.fromkeys(s.law for s in steps if s.kind == LAW)}
-    return RunProof(
-        {n: (r.file, law_of(r), law_digest(r)) for n, r in laws.items()}, tuple(terms), tuple(renamed)
-    )
+    texts = {n: (r.file, law_of(r), law_digest(r)) for n, r in laws.items()}
+    return RunProof(texts, tuple(terms), tuple(renamed))
 
 
 def prove_graphs(
@@ -462,17 +437,15 @@ def prove_graphs(
         NotProved: No proof was found; the message names the part that is not connected.
     """
     prover, rules = Prover(given), list(rules)
-    ends = prover.enter(given.graph), prover.enter(saved.graph)
-    first, second = prover.enter(original), prover.enter(result)
-    before, after = Side(given.graph, ends[0]), Side(saved.graph, ends[1])
-    graphs = before, Side(original, first), after, Side(result, second)
-    prover.fold(*((side.graph, side.terms) for side in graphs))
-    wanted = _goals(given.graph, ends[0], saved.graph, ends[1])
+    graphs = given.graph, saved.graph, original, result
+    before, after, first, second = (Side(graph, prover.enter(graph)) for graph in graphs)
+    prover.fold(before, first, after, second)
+    wanted, ends = _goals(before, after), [*before.terms, *after.terms]
     if prover.graph.equal(wanted):
-        return written(prover, prover.rounded(minimal(prover, wanted)), [*ends[0], *ends[1]])
-    _link(prover, rules, before, graphs[1], "the original and its import")
-    _link(prover, rules, after, graphs[3], "the result and its file")
-    goals = _goals(original, first, result, second)
+        return written(prover, prover.rounded(minimal(prover, wanted)), ends)
+    _link(prover, rules, before, first, "the original and its import")
+    _link(prover, rules, after, second, "the result and its file")
+    goals = _goals(first, second)
     classes = EClasses(prover, original, egraph, rules)
     known, found = classes.found.known, eclasses_of(result, egraph)
     chosen = [
@@ -487,11 +460,12 @@ def prove_graphs(
     if not prover.graph.equal(goals):
         raise NotProved("the rules that fired do not connect the original with the result")
     steps = needed(prover, minimal(prover, wanted), wanted)
-    return written(prover, prover.rounded(steps), [*ends[0], *ends[1]])
+    return written(prover, prover.rounded(steps), ends)
 
 
-def _goals(a: Graph, first: Sequence[int], b: Graph, second: Sequence[int]) -> list[tuple[int, int]]:
-    return [(first[i], second[j]) for (_, i), (_, j) in zip(a.outputs, b.outputs, strict=True)]
+def _goals(a: Side, b: Side) -> list[tuple[int, int]]:
+    outputs = zip(a.graph.output_ids, b.graph.output_ids, strict=True)
+    return [(a.terms[i], b.terms[j]) for i, j in outputs]
 
 
 @lru_cache(maxsize=1)
@@ -504,7 +478,7 @@ def definitions() -> tuple[Rule, ...]:
 
 def _link(prover: Prover, rules: Sequence[Rule], a: Side, b: Side, what: str) -> None:
     """Connect a graph with its file: where one operator stands for several, and values that have one name."""
-    goals = _goals(a.graph, a.terms, b.graph, b.terms)
+    goals = _goals(a, b)
     if prover.graph.equal(goals):
         return
     fusion = [r for r in rules if Path(r.file).stem == "fusion" and not r.multi]

@@ -18,16 +18,10 @@ from workbench.symbolic.facts import Facts
 
 
 def read_plainly(source: Source, dims: Mapping[str, int] | None = None, like: Sized | None = None) -> Sized:
-    """Return an ONNX file as a graph, operator by operator; dimensions without a size stay symbols.
+    """Return an ONNX file as a graph, operator by operator; dimensions without a size in ``dims`` stay symbols.
 
-    Args:
-        source: The file.
-        dims: Sizes of its symbolic dimensions.
-        like: The original, if the file is its result: it is read with what the original says of the sizes.
-
-    Raises:
-        ModelError: The file is no valid model.
-        OSError: The file cannot be read.
+    A result is read with what its original, ``like``, says of the sizes. Raise ModelError if the file is no valid
+    model, and OSError if it cannot be read.
     """
     with names_as_text():
         try:
@@ -35,9 +29,8 @@ def read_plainly(source: Source, dims: Mapping[str, int] | None = None, like: Si
         except DimensionError:
             if like is None:
                 raise
-            prepared = prepare(
-                read_tensors(source), {}, open_dimensions=True
-            )  # a result may have the sizes already
+            # A result may have the sizes already.
+            prepared = prepare(read_tensors(source), {}, open_dimensions=True)
         prepared = replace(prepared, plain=True)
         if not prepared.symbols:
             return Sized.of(import_prepared(prepared).graph)

@@ -69,7 +69,7 @@ def test_ranks_follow_from_each_other():
     ranks = Ranks()
     ranks.note([product], [product])
     assert ranks.of(X) is None
-    assert ranks.kind(X) == ranks.kind(Y) == ranks.kind(product)
+    assert ranks.root(X) == ranks.root(Y) == ranks.root(product)
     ranks = Ranks(planar=True)
     ranks.note([product], [product])
     assert ranks.of(X) == 2

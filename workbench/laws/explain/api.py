@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.rebuild import eclasses_of
@@ -95,14 +96,11 @@ def _explained(
         most=MOST_TERMS,
     )
     a, b = (_entered(graph, given) for given in (left, right))
-    held: dict[int, int] = {}
 
+    @cache
     def of(term: int) -> int:
-        if term not in held:
-            entry = graph.entries[term]
-            operands = tuple([of(i) for i in entry.inputs])
-            held[term] = examined.known.get((entry.op, entry.attrs, operands), -1)
-        return held[term]
+        entry = graph.entries[term]
+        return examined.known.get((entry.op, entry.attrs, tuple(map(of, entry.inputs))), -1)
 
     def holds(one: Applied) -> bool:
         return one.holds and all(of(x) == of(y) >= 0 for x, y in one.pairs)
@@ -159,7 +157,7 @@ def _roots(examined: Examined, model: Graph, target: Graph) -> tuple[int, ...]:
     """Return the e-classes that a target's outputs are compared with, found by name or by place."""
     roots = dict(zip((name for name, _ in model.outputs), examined.egraph.roots, strict=True))
     names = [name for name, _ in target.outputs]
-    if all(name in roots for name in names):
+    if {*names} <= {*roots}:
         return tuple(roots[name] for name in names)
     if len(names) != len(roots):
         raise TargetError(f"a target must have the {len(roots)} outputs of the model, got {len(names)}")
@@ -169,9 +167,8 @@ def _roots(examined: Examined, model: Graph, target: Graph) -> tuple[int, ...]:
 def _alike(model: Graph, target: Graph) -> str:
     """Return the name of the first output whose type a term has."""
     wanted = next(iter(target.output_types.values()))
-    for _, i in model.outputs:
-        if model.nodes[i].type == wanted:
-            return f"n{i}"
+    if (i := next((i for i in model.output_ids if model.nodes[i].type == wanted), None)) is not None:
+        return f"n{i}"
     raise TargetError(
         f"a term must have the type of an output, got {wanted} (name a term to compare it with: equals=… in "
         "Python, --equals on the command line, a == b in a view)"
@@ -190,12 +187,10 @@ def names_of(graph: Graph) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     leaves = [(str(n.attrs[0]), i) for i, n in enumerate(graph.nodes) if n.op in ("input", "weight")]
-    for name, i in [*leaves, *graph.outputs]:
+    named = [*leaves, *graph.outputs]
+    plain = [(re.sub(r"\W", "_", name), i) for name, i in named]
+    for name, i in [*named, *plain, *((f"n{i}", i) for i in range(len(graph)))]:
         found.setdefault(name, i)
-    for name, i in [*leaves, *graph.outputs]:
-        found.setdefault(re.sub(r"\W", "_", name), i)
-    for i in range(len(graph)):
-        found.setdefault(f"n{i}", i)
     return found
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from workbench.egraph.egraph import EGraph
+from workbench.egraph.rebuild import by_term
 from workbench.graph.text import format_attr
 from workbench.laws.proof_graph import GIVEN, ProofGraph
 from workbench.ops import AttrValue, spec_of
@@ -29,12 +30,8 @@ class Examined:
     @cached_property
     def known(self) -> dict[tuple[str, tuple[AttrValue, ...], tuple[int, ...]], int]:
         """Return the e-class of every e-node, by operator, attributes and operands."""
-        egraph = self.egraph
-        children, start = egraph.children.tolist(), egraph.child_start.tolist()
-        return {
-            (egraph.ops[i], egraph.attrs[i], tuple(children[start[i] : start[i + 1]])): c
-            for i, c in enumerate(egraph.eclass.tolist())
-        }
+        eclass = self.egraph.eclass.tolist()
+        return {term: eclass[i] for term, i in by_term(self.egraph).items()}
 
     @cached_property
     def members(self) -> list[list[int]]:
@@ -44,8 +41,7 @@ class Examined:
     @cached_property
     def constant(self) -> list[bool]:
         """Return for every e-class whether it has a term of weights alone."""
-        found: list[bool] = self.egraph.constant_classes().tolist()
-        return found
+        return self.egraph.constant_classes().tolist()
 
     @cached_property
     def running(self) -> list[bool]:
@@ -65,9 +61,8 @@ class Examined:
     def readers(self) -> list[list[int]]:
         """Return the e-nodes that read every e-class."""
         found: list[list[int]] = [[] for _ in range(self.egraph.n_classes)]
-        children, start = self.egraph.children.tolist(), self.egraph.child_start.tolist()
         for i in range(len(self.egraph)):
-            for c in dict.fromkeys(children[start[i] : start[i + 1]]):
+            for c in dict.fromkeys(self.egraph.operands(i).tolist()):
                 found[c].append(i)
         return found
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
 from workbench.laws.explain.egraph_index import Examined
-from workbench.laws.explain.report import Cause, Gap, Move, Outcome, Represented, Tried, WhyNot
+from workbench.laws.explain.report import Cause, Gap, Move, Outcome, Tried, WhyNot
 from workbench.laws.proof_graph import GIVEN, Applied, Index, ProofGraph, Step, TooManyTerms
 from workbench.rules.pattern import Rule
 from workbench.run.trace import StopReason
@@ -134,8 +134,9 @@ class Asking:
         for left, right in queue:
             if len(queue) > 60:
                 break
-            self.bring_leaf(left)
-            self.bring_leaf(right)
+            for c in map(self._eclass, (left, right)):
+                if c >= 0:
+                    self.bring_below(c, 2)
             classes = self.graph.classes()
             lefts, rights = (classes.get(self.graph.find(t), {}) for t in (left, right))
             fewest = 0
@@ -145,16 +146,10 @@ class Asking:
                         x, y = self.graph.entries[a], self.graph.entries[b]
                         if x.attrs != y.attrs or len(x.inputs) != len(y.inputs):
                             continue
-                        missing = [
-                            (p, q)
-                            for p, q in zip(x.inputs, y.inputs, strict=True)
-                            if self.graph.find(p) != self.graph.find(q)
-                        ]
-                        distinct = list(dict.fromkeys(missing))
-                        kinds = [
-                            (self.graph.entries[p].type, self.graph.entries[q].type) for p, q in distinct
-                        ]
-                        if any(k != m for k, m in kinds) or len(distinct) == len(x.inputs) > 1:
+                        inputs = dict.fromkeys(zip(x.inputs, y.inputs, strict=True))
+                        distinct = [p for p in inputs if not self.graph.equal([p])]
+                        alike = all(self.graph.types[p] == self.graph.types[q] for p, q in distinct)
+                        if not alike or len(distinct) == len(x.inputs) > 1:
                             continue
                         if len(distinct) == 1 and distinct[0] not in found:
                             found[distinct[0]] = None
@@ -163,38 +158,19 @@ class Asking:
                             fewest, several = len(distinct), distinct[0]
         return [*found, *([several] if several is not None and len(found) == 1 else [])]
 
-    def bring_leaf(self, term: int) -> None:
-        """Bring in the e-class of a term, and the e-classes that it reads."""
-        c = self._eclass(term)
-        if c >= 0:
-            self.bring_below(c, 2)
-
     def held_equal(self, a: int, b: int) -> bool:
         """Return whether the e-graph holds an equality of two terms."""
         c = self._eclass(a)
         return c >= 0 and c == self._eclass(b)
 
     # -- growth ---------------------------------------------------------------------------------------
-    def answer(
-        self,
-        target: int,
-        goal: int,
-        name: str,
-        compared: str,
-        *,
-        elsewhere: bool,
-        parts: tuple[Represented, ...],
-        brought: Sequence[int],
-    ) -> WhyNot:
+    def answer(self, target: int, goal: int, known: WhyNot, brought: Sequence[int]) -> WhyNot:
         """Grow until the target meets its goal; return the missing terms.
 
         Args:
             target: The number of the target's term.
             goal: The e-class that the target should be in.
-            name: The name of the target.
-            compared: The name of the term that it is compared with.
-            elsewhere: Whether the e-graph holds the target in another e-class.
-            parts: The parts of the target that the e-graph represents.
+            known: The answer so far: the names, and the parts of the target that the e-graph represents.
             brought: The e-classes of these parts.
         """
         root = self.examined.leaf(self.graph, goal)
@@ -223,28 +199,23 @@ class Asking:
                     if guarded is not None:
                         break
                 for _ in range(rounds):
-                    if self.graph.find(root) == self.graph.find(target):
-                        break
-                    if not self._round(rules, fresh, pairs, backward=back):
+                    if self.graph.equal([(root, target)]) or not self._round(
+                        rules, fresh, pairs, backward=back
+                    ):
                         break
                     pairs = self.pairs(root, target)
-                if self.graph.find(root) == self.graph.find(target):
+                if self.graph.equal([(root, target)]):
                     break
         except TooManyTerms:
             guarded = guarded or self._guarded_in_peace(pairs)
         if guarded is not None:
             self.graph.record(guarded)
-        if self.graph.find(root) == self.graph.find(target):
-            return self._told(self.graph.chain(root, target), name, compared, elsewhere, parts)
+        if self.graph.equal([(root, target)]):
+            return self._told(self.graph.chain(root, target), known)
         if guarded is not None:  # one of several missing equalities
-            a, b = guarded.pairs[0]
-            return self._told(self.graph.chain(a, b), name, compared, elsewhere, parts)
-        left, right = closest
-        gap = Gap(self._say(left), self._say(right), self._eclass(left))
-        return WhyNot(
-            name, compared, Cause.UNKNOWN, elsewhere, parts, gap,
-            tried=self._tried(left), stop_reason=self.run.stop_reason,
-        )  # fmt: skip
+            return self._told(self.graph.chain(*guarded.pairs[0]), known)
+        gap, tried = self._gap(*closest), self._tried(closest[0])
+        return replace(known, missing=gap, tried=tried, stop_reason=self.run.stop_reason)
 
     def _guarded_in_peace(self, pairs: Sequence[tuple[int, int]]) -> Applied | None:
         self.graph.most *= 2
@@ -266,10 +237,9 @@ class Asking:
         changed, applied = False, 0
         for rule in rules:
             found = list(self._applications(rule, index, hot, backward=backward))
+            applied += len(found)
             for one in found:
-                applied += 1
-                if one.pairs and not one.guards:
-                    changed |= self.graph.record(one)
+                changed |= one.holds and self.graph.record(one)
             if applied > MOST_MATCHES:
                 break
         fresh.update(t for t in range(before, len(self.graph)) if self._eclass(t) < 0)
@@ -313,35 +283,27 @@ class Asking:
             if step.law
         )
 
-    def _told(
-        self,
-        steps: Sequence[Step],
-        name: str,
-        compared: str,
-        elsewhere: bool,
-        parts: tuple[Represented, ...],
-    ) -> WhyNot:
+    def _gap(self, present: int, wanted: int) -> Gap:
+        return Gap(self._say(present), self._say(wanted), self._eclass(present))
+
+    def _told(self, steps: Sequence[Step], known: WhyNot) -> WhyNot:
         chain = self.moves(steps)
         absent = [k for k in steps if k.law and not self.held_equal(k.before, k.after)]
         # If a guard does not hold, the other steps alone do not help.
         first = next((k for k in absent if k.guards), next(iter(absent), None))
         if first is None:  # every step is held: only the limit of a chain's length can hide the missing one
-            return WhyNot(name, compared, Cause.UNKNOWN, elsewhere, parts, chain=chain)
-        gap = Gap(self._say(first.before), self._say(first.after), self._eclass(first.before))
-        return WhyNot(
-            name, compared, self._cause(first), elsewhere, parts, gap,
-            first.law, first.guards, chain, self._tried(first.before), self.run.stop_reason,
+            return replace(known, chain=chain)
+        return replace(
+            known, cause=self._cause(first), missing=self._gap(first.before, first.after), rule=first.law,
+            guards=first.guards, chain=chain, tried=self._tried(first.before), stop_reason=self.run.stop_reason,
         )  # fmt: skip
 
     def _cause(self, step: Step) -> Cause:
-        rule = self.own.get(step.law)
-        if rule is None:
+        if step.law not in self.own:
             return Cause.RULE
         if step.guards:
             return Cause.GUARD
-        if not step.forwards:
-            return Cause.DIRECTION
-        return self._unapplied(rule)
+        return self._unapplied(self.own[step.law]) if step.forwards else Cause.DIRECTION
 
     def _unapplied(self, rule: Rule) -> Cause:
         """Return why a rule of the run did not apply although it matches and its guards hold."""
@@ -356,19 +318,16 @@ class Asking:
     def single(self, rule: Rule, applied: Applied, target: str) -> WhyNot:
         """Return why one application of a rule is missing."""
         compared = f"matches of {rule.name}"
+        stop = self.run.stop_reason
         if applied.misfit:
-            tried = (Tried(rule.name, Outcome.MISFIT, (), applied.misfit),)
-            return WhyNot(
-                target, compared, Cause.GUARD, rule=rule.name, tried=tried, stop_reason=self.run.stop_reason
-            )
+            tried = (self._judged(rule, applied),)
+            return WhyNot(target, compared, Cause.GUARD, rule=rule.name, tried=tried, stop_reason=stop)
         a, b = next(p for p in applied.pairs if not self.held_equal(*p))
-        cause = Cause.GUARD if applied.guards else Cause.RULE
-        if rule.name in self.own and not applied.guards:
-            cause = self._unapplied(rule)
-        gap = Gap(self._say(a), self._say(b), self._eclass(a))
+        own = rule.name in self.own
+        cause = Cause.GUARD if applied.guards else self._unapplied(rule) if own else Cause.RULE
         return WhyNot(
-            target, compared, cause, self._eclass(b) >= 0, (), gap, rule.name, applied.guards,
-            tried=self._tried(a), stop_reason=self.run.stop_reason,
+            target, compared, cause, self._eclass(b) >= 0, (), self._gap(a, b), rule.name, applied.guards,
+            tried=self._tried(a), stop_reason=stop,
         )  # fmt: skip
 
     def _tried(self, term: int) -> tuple[Tried, ...]:

@@ -11,11 +11,11 @@ from workbench.graph.dataflow import numbers_in
 from workbench.laws.explain.egraph_index import Examined, written
 from workbench.laws.explain.report import Cause, Represented, WhyNot
 from workbench.laws.explain.search import MOST_NEW, WORK, Asking, Run
-from workbench.laws.matching import compiled
+from workbench.laws.matching import compiled, depth
 from workbench.laws.proof_graph import Applied, Index
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.rules.literals import is_number
-from workbench.rules.pattern import App, Rule, format_term, subterms
+from workbench.rules.pattern import App, Rule, applications, format_term, subterms
 
 #: Limit on the matches of a rule that are examined when a rule is the target.
 MOST_PLACES: Final = 20
@@ -49,15 +49,9 @@ def why_not_graph(
             place.append(asking.graph.add(node.op, node.attrs, operands, node.type))
     numbers = numbers_in(target)
     asking.graph.numbers.update({place[i]: value for i, value in numbers.items()})
-    return asking.answer(
-        place[output],
-        goal,
-        name,
-        compared,
-        elsewhere=classes[output] >= 0,
-        parts=_parts(target, classes, output),
-        brought=[c for c in classes if c >= 0],
-    )
+    parts = _parts(target, classes, output)
+    known = WhyNot(name, compared, Cause.UNKNOWN, classes[output] >= 0, parts)
+    return asking.answer(place[output], goal, known, [c for c in classes if c >= 0])
 
 
 def why_not_rule(examined: Examined, run: Run, rule: Rule) -> WhyNot:
@@ -70,7 +64,7 @@ def why_not_rule(examined: Examined, run: Run, rule: Rule) -> WhyNot:
     found = 0
     source = rule.sources[0]
     for c in asking.classes_with(source.op):
-        asking.bring_below(c, _depth(source) - 1)
+        asking.bring_below(c, depth(source) - 1)
     index = Index(asking.graph, WORK)
     hot = {asking.graph.find(examined.leaf(asking.graph, c)) for c in asking.classes_with(source.op)}
     asking.graph.most = len(asking.graph) + MOST_NEW
@@ -83,34 +77,24 @@ def why_not_rule(examined: Examined, run: Run, rule: Rule) -> WhyNot:
             missing = applied
         if found >= MOST_PLACES and missing is not None:
             break
-    if not found:
-        parts = _matched_parts(asking, rule)
-        return WhyNot(
-            target, f"matches of {rule.name}", Cause.NO_MATCH, parts=parts, rule=rule.name,
-            stop_reason=run.stop_reason,
-        )  # fmt: skip
-    if missing is None:
-        return WhyNot(
-            target, f"matches of {rule.name}", Cause.REPRESENTED, rule=rule.name, stop_reason=run.stop_reason
-        )
-    return asking.single(rule, missing, target)
-
-
-def _depth(term: object) -> int:
-    return 1 + max((_depth(a) for a in term.args), default=0) if isinstance(term, App) else 0
+    if missing is not None:
+        return asking.single(rule, missing, target)
+    cause = Cause.REPRESENTED if found else Cause.NO_MATCH
+    parts = () if found else _matched_parts(asking, rule)
+    compared = f"matches of {rule.name}"
+    return WhyNot(target, compared, cause, parts=parts, rule=rule.name, stop_reason=run.stop_reason)
 
 
 def _matched_parts(asking: Asking, rule: Rule) -> tuple[Represented, ...]:
     """Return the largest parts of a rule's left-hand side that match something."""
-    index = Index(asking.graph, WORK)
     found: list[Represented] = []
     covered: set[int] = set()
     for source in rule.sources:
-        for part in sorted(_distinct(source), key=lambda t: -_size(t)):
-            if id(part) in covered or not isinstance(part, App):
+        for part in sorted(applications(source), key=lambda t: -_size(t)):
+            if id(part) in covered:
                 continue
             for c in asking.classes_with(part.op):
-                asking.bring_below(c, _depth(part) - 1)
+                asking.bring_below(c, depth(part) - 1)
             index = Index(asking.graph, WORK)
             places = index.by_op.get(part.op, [])
             pattern = compiled(part, is_number)
@@ -123,12 +107,8 @@ def _matched_parts(asking: Asking, rule: Rule) -> tuple[Represented, ...]:
     return tuple(found)
 
 
-def _distinct(term: App) -> list[App]:
-    return [t for t in subterms(term) if isinstance(t, App)]
-
-
-def _size(term: object) -> int:
-    return 1 + sum(map(_size, term.args)) if isinstance(term, App) else 0
+def _size(term: App) -> int:
+    return sum(1 for _ in applications(term))
 
 
 def _parts(target: Graph, classes: Sequence[int], output: int) -> tuple[Represented, ...]:

@@ -124,7 +124,7 @@ class _Translation:
 
     def axis(self, term: Term, operands: Sequence[Pattern]) -> IntExpr:
         """Return a term's axis counted from the last; its operands must have the inferred rank."""
-        axis, kind, rank = term.number("axis"), self.ranks.kind(term), self.ranks.of(term)
+        axis, kind, rank = term.number("axis"), self.ranks.root(term), self.ranks.of(term)
         whole = App("concat", tuple(operands))
         if rank is not None:
             if axis >= rank:

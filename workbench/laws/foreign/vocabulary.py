@@ -190,15 +190,11 @@ class Ranks:
                 for arg in term.args:
                     self._same(term, arg, firmly=False)
         for name, rank in self.declared.items():
-            self._ranks.setdefault(self._root(Variable(name)), rank)
+            self._ranks.setdefault(self.root(Variable(name)), rank)
 
     def of(self, term: Foreign) -> int | None:
         """Return a term's rank, or None if it is open."""
-        return self._ranks.get(self._root(term))
-
-    def kind(self, term: Foreign) -> object:
-        """Return a key that terms of the same rank share."""
-        return self._root(term)
+        return self._ranks.get(self.root(term))
 
     def _facts(self, term: Term) -> None:
         op, args = term.op, term.args
@@ -219,7 +215,8 @@ class Ranks:
         elif op == "eye":
             self._is(2, term)
 
-    def _root(self, term: Foreign) -> object:
+    def root(self, term: Foreign) -> object:
+        """Return a key that terms of the same rank share."""
         # Two constants that look alike may have different ranks.
         key: object = id(term) if fitted(term) else term
         while key in self._parents:
@@ -228,11 +225,11 @@ class Ranks:
 
     def _is(self, rank: int, *terms: Foreign) -> None:
         for term in terms:
-            if self._ranks.setdefault(self._root(term), rank) != rank:
+            if self._ranks.setdefault(self.root(term), rank) != rank:
                 raise Inexpressible(f"a tensor would have {self.of(term)} axes and {rank}")
 
     def _same(self, left: Foreign, right: Foreign, *, firmly: bool = True) -> None:
-        one, other = self._root(left), self._root(right)
+        one, other = self.root(left), self.root(right)
         if one == other:
             return
         ranks = {self._ranks[r] for r in (one, other) if r in self._ranks}

@@ -181,20 +181,8 @@ class Trace(Face):
         import pandas as pd
 
         columns = ["step", "seconds", "e_nodes", "e_classes", "matches", "cost", "bound", "kind", "note"]
-        rows = [
-            (
-                s.index,
-                s.seconds,
-                s.e_nodes,
-                s.e_classes,
-                sum(r.matches for r in s.rules),
-                s.cost,
-                s.bound,
-                s.kind.value,
-                s.note,
-            )
-            for s in self.steps
-        ]
+        more = ({"step": s.index, "matches": sum(r.matches for r in s.rules)} for s in self.steps)
+        rows = [_record(s) | own for s, own in zip(self.steps, more, strict=True)]
         frame = pd.DataFrame(rows, columns=columns)
         frame.insert(2, "elapsed", frame["seconds"].cumsum())
         return frame

@@ -57,15 +57,10 @@ def remembered(kind: str, given: Iterable[str | bytes], make: Callable[[], T]) -
     exception of ``make`` is passed on.
     """
     name = _name(kind, given)
-    if name in _memory:
-        _memory.move_to_end(name)
-        return _memory[name]
-    file = _file(name)
-    found = None if file is None else _read(file)
+    found = _read(name)
     if found is None:
         found = make()
-        if file is not None:
-            _write(file, found)
+        _write(name, found)
     _hold(name, found)
     return found
 
@@ -75,10 +70,7 @@ class Needed:
 
     def __init__(self, given: Iterable[str | bytes]) -> None:
         self._name = _name("needed", given)
-        file = _file(self._name)
-        found = _memory.get(self._name)
-        if found is None:
-            found = None if file is None else _read(file)
+        found = _read(self._name)
         plain = isinstance(found, tuple) and all(isinstance(n, int) for n in found)
         self.known: frozenset[int] = frozenset(found) if plain and found else frozenset()
         self._kept = self.known
@@ -94,9 +86,7 @@ class Needed:
         self._kept = self.known
         found = tuple(sorted(self.known))
         _hold(self._name, found)
-        file = _file(self._name)
-        if file is not None:
-            _write(file, found)
+        _write(self._name, found)
 
 
 def _name(kind: str, given: Iterable[str | bytes]) -> str:
@@ -151,8 +141,11 @@ class DataReader(pickle.Unpickler):
         raise pickle.UnpicklingError(f"an entry must hold data and nothing else, got {module}.{name}")
 
 
-def _read(file: Path) -> Any:
-    """Return the content of a file, or None if it is missing or broken."""
+def _read(name: str) -> Any:
+    """Return an entry from memory or from its file, or None if it is missing or broken."""
+    file = _file(name)
+    if name in _memory or file is None:
+        return _memory.get(name)
     try:
         data = file.read_bytes()
         if hashlib.blake2b(data[16:], digest_size=16).digest() != data[:16]:
@@ -162,7 +155,10 @@ def _read(file: Path) -> Any:
         return None
 
 
-def _write(file: Path, content: Any) -> None:
+def _write(name: str, content: Any) -> None:
+    file = _file(name)
+    if file is None:
+        return
     with contextlib.suppress(Exception):
         data = pickle.dumps(content, protocol=5)
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -83,7 +83,7 @@ def locate(
     b: Side,
     runner: Runner,
     *,
-    types: Mapping[str, Any],
+    types: Mapping[str, str],
     seed: int = 0,
     progress: Callable[[str], None],
     hidden: bool = False,
@@ -119,7 +119,7 @@ def locate(
 class _Search:
     """One comparison of values of both models, as :func:`locate` describes; ``complete`` if it saw all values."""
 
-    def __init__(self, a: Side, b: Side, runner: Runner, types: Mapping[str, Any], seed: int) -> None:
+    def __init__(self, a: Side, b: Side, runner: Runner, types: Mapping[str, str], seed: int) -> None:
         self.a, self.b, self.runner, self.types, self.seed = a, b, runner, types, seed
         self.complete = True
         self.trials = 0
@@ -201,8 +201,8 @@ class _Search:
         draws = [self._exposed(model.cut(names, given), model, feeds, names) for feeds in side.feeds]
         found = _Values(names, draws, [])
         if moved:
-            known = {**self.types}
-            known |= {n: (TensorType.of(v).dtype, None) for n, v in (draws[0] | given).items() if _plain(v)}
+            own = {n: TensorType.of(v).dtype for n, v in (draws[0] | given).items() if _plain(v)}
+            known = {**self.types, **own}
             for turn in range(2):
                 with_noise = moved_model(_fed(model, given), known, names, self.seed + 100 * turn)
                 if with_noise is None:

@@ -283,7 +283,7 @@ class _Task:
         runs: list[list[dict[str, Any]]] = [[] for _ in expected]
         outputs = [x for x, _ in self.watched]
         small = min((np.size(v) for v in expected[0].values() if not isinstance(v, list)), default=0) < 64
-        self.types = {n: (t, None) for n, t in self._types().items()}
+        self.types = self._types()
         why = ""
         for turn in range(6 if small else 2):
             model = moved_model(self.a, self.types, outputs, self.seed + 1 + 1000 * turn)
@@ -304,7 +304,7 @@ class _Task:
         if runs[0]:
             self.tolerance = "the movement of A's outputs when its operands move by units of their last place"
         else:
-            used = sorted({t for t, _ in self.types.values()} & FLOAT_DTYPES)
+            used = sorted({*self.types.values()} & FLOAT_DTYPES)
             self.tolerance = "relative to rows and columns: " + (
                 ", ".join(f"{STATED[d]:g} in {d}" for d in used) or "none"
             )

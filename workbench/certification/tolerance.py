@@ -370,13 +370,13 @@ def round_weights_otherwise(model: ModelProto) -> None:
 
 
 def moved_model(
-    model: Model, types: dict[str, tuple[str, Any]], outputs: Sequence[str], seed: int
+    model: Model, types: Mapping[str, str], outputs: Sequence[str], seed: int
 ) -> ModelProto | None:
     """Return a copy of a model whose operands are changed by units of their last place.
 
     Args:
         model: The model.
-        types: Known element types, by value name (the second entry of each pair is not used).
+        types: Known element types, by value name.
         outputs: The outputs of the copy.
         seed: The seed of the changes.
 
@@ -461,13 +461,13 @@ def _biases(model: Model, needed: set[int], soft: dict[str, str]) -> dict[str, s
     return found
 
 
-def _soft(model: Model, types: dict[str, tuple[str, Any]]) -> tuple[dict[str, str], set[str]]:
+def _soft(model: Model, types: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
     """Return the floats that rounding may change, with element types, and all values that inputs reach."""
     soft: dict[str, str] = {}
     running = set(model.inputs)
     for name in model.inputs:
-        if types.get(name, ("",))[0] in FLOAT_DTYPES:
-            soft[name] = types[name][0]
+        if types.get(name) in FLOAT_DTYPES:
+            soft[name] = types[name]
     for node in model.nodes:
         reads = [n for n in read_by(node) if n in running]
         if not reads:
@@ -478,7 +478,7 @@ def _soft(model: Model, types: dict[str, tuple[str, Any]]) -> tuple[dict[str, st
         if any(n in soft for n in reads) or not has(node, OnnxTrait.UNROUNDED):
             for name in node.output:
                 # A value without an inferred type is assumed to have the type of an operand.
-                dtype = types[name][0] if name in types else next((soft[n] for n in reads if n in soft), "")
+                dtype = types[name] if name in types else next((soft[n] for n in reads if n in soft), "")
                 if dtype in FLOAT_DTYPES and name:
                     soft[name] = dtype
     return soft, running

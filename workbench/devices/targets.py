@@ -16,7 +16,6 @@ from workbench.support.plugins import Named
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
-    import numpy as np
     from onnx import ModelProto
     from onnxruntime import InferenceSession
 

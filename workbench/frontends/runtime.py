@@ -41,7 +41,6 @@ from workbench.frontends.onnx.file import (
     taken_apart,
     tensor_array,
     weight_bytes,
-    write_apart,
 )
 from workbench.frontends.onnx.prepare import walk
 from workbench.graph.dataflow import TIED
@@ -50,7 +49,6 @@ from workbench.support.files import check_library
 from workbench.support.mmap import ChangedFile, file_of, release_all
 
 if TYPE_CHECKING:
-    import numpy as np
     from onnx import ValueInfoProto
     from onnxruntime import InferenceSession, OrtValue, SessionOptions
 
@@ -83,10 +81,6 @@ class Cleaned:
         for name in self.removed:
             model.graph.input.append(helper.make_tensor_value_info(name, *shapes[name]))
         return Apart(model, self.apart.arrays)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file atomically; raise OSError if it cannot be written."""
-        write_apart(self.apart, path)
 
 
 def cleaned_model(model: Model, *, fixed: bool = True) -> Cleaned:
@@ -377,11 +371,9 @@ def run_session(
     """
     if seconds is not None:
         return _run_within(loaded, inputs, seconds)
-    names = [o.name for o in loaded.get_outputs()]
-    wanted = {i.name: i.type for i in loaded.get_inputs()}
-    feeds = {name: _to_runtime(inputs[name]) for name in wanted}
+    feeds = {i.name: _to_runtime(inputs[i.name]) for i in loaded.get_inputs()}
     try:
-        return _run(loaded, names, feeds)
+        return _run(loaded, feeds)
     except Exception as error:
         raise RuntimeFailure(f"ONNX Runtime failed: {error}") from None
 
@@ -394,7 +386,6 @@ def _run_within(
 
     options = ort.RunOptions()
     options.log_severity_level = 4
-    names = [o.name for o in loaded.get_outputs()]
     outcome: list[dict[str, np.ndarray] | BaseException] = []
 
     def run() -> None:
@@ -402,7 +393,7 @@ def _run_within(
             feeds = {i.name: _to_runtime(inputs[i.name]) for i in loaded.get_inputs()}
             # Copies, because some operators write into their operands.
             own = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in feeds.items()}
-            outcome.append(_run(loaded, names, own, options))
+            outcome.append(_run(loaded, own, options))
         except BaseException as error:
             outcome.append(error)
 
@@ -423,11 +414,10 @@ def _run_within(
     return outcome[0]
 
 
-def _run(
-    loaded: InferenceSession, names: list[str], feeds: Mapping[str, Any], options: Any = None
-) -> dict[str, np.ndarray]:
+def _run(loaded: InferenceSession, feeds: Mapping[str, Any], options: Any = None) -> dict[str, np.ndarray]:
     import onnxruntime as ort
 
+    names = [o.name for o in loaded.get_outputs()]
     if _in_numpy(loaded, feeds):
         return dict(zip(names, loaded.run(None, feeds, options), strict=True))
     values = {

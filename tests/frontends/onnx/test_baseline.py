@@ -7,7 +7,7 @@ import pytest
 from onnx import numpy_helper
 
 from workbench.frontends import ModelError, run_model
-from workbench.frontends.onnx.file import MAPPED_TENSOR
+from workbench.frontends.onnx.file import MAPPED_TENSOR, write_apart
 from workbench.frontends.runtime import clean
 
 TEXT = (
@@ -78,7 +78,7 @@ def test_data_in_other_files_is_read_and_written(tmp_path):
     )
     folder = tmp_path / "elsewhere"
     folder.mkdir()
-    clean(path).save(folder / "c.onnx")
+    write_apart(clean(path).apart, folder / "c.onnx")
     feeds = {"x": np.ones((2, 4), np.float32)}
     expected = run_model(listed(), feeds)["y"]
     np.testing.assert_array_equal(run_model(onnx.load(folder / "c.onnx"), feeds)["y"], expected)

@@ -63,9 +63,9 @@ def rounded(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def range_fault(
-    original: Graph, rewritten: Graph, boundary: Sequence[Mapping[str, np.ndarray]], dtype: str | None = None
+    original: Graph, rewritten: Graph, boundary: Sequence[Mapping[str, np.ndarray]]
 ) -> RangeFault | None:
-    """Return the fault of a rewritten region in 16-bit floats, or None if there is none.
+    """Return the fault of a rewritten region in 16-bit floats, or None if there is none or if it has no such floats.
 
     A draw on which the original itself is not finite is skipped, and so is an output that is not a float.
 
@@ -73,9 +73,8 @@ def range_fault(
         original: The original region.
         rewritten: The rewritten region, with the same names of inputs and outputs.
         boundary: Values of the inputs by name, one mapping per draw.
-        dtype: The 16-bit type; by default that of the regions. If they have none, the result is None.
     """
-    dtype = dtype or short_dtype(original) or short_dtype(rewritten)
+    dtype = short_dtype(original) or short_dtype(rewritten)
     if dtype is None:
         return None
     for draw, inputs in enumerate(boundary):

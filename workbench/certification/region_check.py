@@ -115,12 +115,11 @@ def short_fault(region: Region, *, seed: int, ranges: Mapping[str, Range] | None
     if region.before.opaques or region.after.opaques:
         return None  # the rounding of an opaque operator is unknown
     region = smaller(region) or region
-    boundary = []
-    for factor in _MAGNITUDES:
-        inputs = random_inputs(region.before, seed, 0, ranges)
-        boundary.append(
-            {k: v * v.dtype.type(factor) if str(v.dtype) in FLOAT_DTYPES else v for k, v in inputs.items()}
-        )
+    inputs = random_inputs(region.before, seed, 0, ranges)
+    boundary = [
+        {k: v * v.dtype.type(factor) if str(v.dtype) in FLOAT_DTYPES else v for k, v in inputs.items()}
+        for factor in _MAGNITUDES
+    ]
     return range_fault(region.before, region.after, boundary)
 
 

@@ -119,6 +119,13 @@ def seconds_left(job: Job) -> float:
     return job.until - time.perf_counter()
 
 
+def _left_of(job: Job, seconds: float) -> Callable[[], float]:
+    """Return a function that returns what extractions from now on leave of some seconds."""
+    spent = job.stages.seconds
+    end = spent.get("extraction", 0.0) + seconds
+    return lambda: end - spent.get("extraction", 0.0)
+
+
 def search(job: Job, limits: Limits, seconds: float = math.inf, begun: list[Saturation] | None = None) -> Run:
     """Saturate a graph, or each of its distinct blocks once, and extract as :func:`explore`.
 
@@ -158,14 +165,10 @@ def _of_blocks(job: Job, saturation: Saturation, blocks: Any, seconds: float) ->
     Return None if blocks in a row cost less together than by windows.
     """
     stages, cheapest = job.stages, extraction_of(job)
-    began = stages.seconds.get("extraction", 0.0)
     seconds = min(seconds, extraction_seconds(job))
+    left = _left_of(job, seconds)
     run = explore(job, saturation, seconds / 2)
     numbers = saturation.classes()
-
-    def left() -> float:
-        return seconds - (stages.seconds.get("extraction", 0.0) - began)
-
     if blocks.trial is not None and run.stop not in (StopReason.INTERRUPTED, StopReason.TIME_LIMIT):
         with stages("snapshot", quiet=True):
             roots = tuple(run.egraph.roots[k] for k in blocks.outputs)
@@ -203,7 +206,7 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
     saturation.start_engine()
     stop = saturation.run(lambda step: stages.tell("saturation", step))
     seconds = min(seconds, extraction_seconds(job))
-    began = stages.seconds.get("extraction", 0.0)
+    left = _left_of(job, seconds)
     roofline = job if job.cost_model.analytic else replace(job, cost_model=AnalyticCost())
     cheapest = extraction_of(job)
     with contextlib.suppress(KeyboardInterrupt):  # the merges until then are extracted from
@@ -212,8 +215,7 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
             # The operators that a roofline chooses are merged once more, too. Its prices cost nothing, and
             # merges of operators that other costs do not choose are not found otherwise.
             _merging(roofline, saturation, seconds / 2, cheapest)
-    spent = stages.seconds.get("extraction", 0.0) - began
-    best = _merging(job, saturation, seconds - spent, cheapest)
+    best = _merging(job, saturation, left(), cheapest)
     stop, e_nodes, e_classes = saturation.stop_reason or stop, saturation.e_nodes, saturation.e_classes
     return replace(best, stop=stop, e_nodes=e_nodes, e_classes=e_classes)
 
@@ -306,12 +308,7 @@ def _merging_greedily(job: Job, saturation: Saturation, seconds: float) -> tuple
 
 def _merging(job: Job, saturation: Saturation, seconds: float, cheapest: Callable[..., Solution]) -> Run:
     """Extract by ``cheapest`` and merge the extracted operators in turn; return the best extraction."""
-    stages = job.stages
-    began = stages.seconds.get("extraction", 0.0)
-
-    def left() -> float:
-        return seconds - (stages.seconds.get("extraction", 0.0) - began)
-
+    stages, left = job.stages, _left_of(job, seconds)
     best: Run | None = None
     for _ in range(1 + ROUNDS):
         try:

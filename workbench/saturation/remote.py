@@ -124,12 +124,9 @@ class RemoteEngine:
             raise
         finally:
             self._busy = False
-        if kind == "error":
+        if kind != "ok":
             self.kill()
-            raise value
-        if kind == "memory":
-            self.kill()
-            raise OutOfMemory(value)
+            raise OutOfMemory(value) if kind == "memory" else value
         return value
 
     def _lost(self) -> Any:

@@ -31,7 +31,7 @@ GROWN: Final = 256 << 20
 def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
     """Answer requests until the parent closes the pipe or the process has grown too large."""
     from workbench.ops.serialization import install
-    from workbench.saturation.egglog_session import bindings
+    from workbench.saturation.egglog_session import EngineError, bindings
     from workbench.saturation.engine import Engine
 
     bindings()
@@ -49,11 +49,9 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
         try:
             if name == "operators":  # before the program that has them; needs no answer
                 install(argument)
-                continue
-            if name == "rules":  # for later programs; needs no answer
+            elif name == "rules":  # for later programs; needs no answer
                 sets.append(argument)
-                continue
-            if name == "begin":
+            elif name == "begin":
                 program, place, memory = argument
                 if place is not None:
                     program = replace(program, rules=sets[place])
@@ -63,17 +61,16 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
                 engine = Engine(program, bases)
                 bases = [engine.base, *(b for b in bases if b is not engine.base)][:KEPT]
                 send(answers, ("ok", (engine.e_nodes, engine.e_classes, len(engine.rules))))
-                continue
-            if name == "rest":
+            elif name == "rest":
                 limit_memory(None)
                 engine = None
                 rest(bases)
                 if _size() - size > GROWN:
                     return
                 send(answers, ("ok", None))
-                continue
-            assert engine is not None
-            if name == "snapshot":
+            elif engine is None:
+                raise EngineError(f"a program must be loaded before {name}, got none")
+            elif name == "snapshot":
                 # The limit applies to the e-graph; reading it out needs additional memory.
                 limit_memory(None)
                 send(answers, ("ok", engine.columns()))

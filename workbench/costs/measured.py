@@ -85,6 +85,8 @@ class MeasuredCost(CostModel):
         milliseconds: The time of measuring one instance.
     """
 
+    device = ""
+
     def __init__(
         self,
         cache: str | os.PathLike[str] | None = None,
@@ -102,9 +104,9 @@ class MeasuredCost(CostModel):
             )
         self.threads, self.budget, self.milliseconds = threads, budget, milliseconds
         plural = "" if threads == 1 else "s"
-        self._device = f"ONNX Runtime {onnxruntime.__version__} CPU, {machine()}, {threads} thread{plural}"
+        self.device = f"ONNX Runtime {onnxruntime.__version__} CPU, {machine()}, {threads} thread{plural}"
         folder = Path(cache) if cache is not None else cache_folder()
-        self._store = Store(folder, f"{self._device}, protocol {PROTOCOL}")
+        self._store = Store(folder, f"{self.device}, protocol {PROTOCOL}")
         self._lookup = Lookup(self._store.read(), AnalyticCost("cpu"))
         self._first: frozenset[str] = frozenset()
         self._left = budget
@@ -116,11 +118,6 @@ class MeasuredCost(CostModel):
     def source(self) -> str:
         """Return a description of the source of the figures."""
         return f"measured: {self.device}{self._lookup.tally('measured', self.failures)}"
-
-    @property
-    def device(self) -> str:
-        """Return the runtime, the machine and the number of threads."""
-        return self._device
 
     def bind(self, graph: Graph) -> None:
         """Set the current model: its instances come first, and its opaque operators can be run."""

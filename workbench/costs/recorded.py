@@ -49,8 +49,10 @@ def save_table(
 class RecordedCost(CostModel):
     """A cost model from a recorded table; a roofline scaled to the table estimates other instances."""
 
+    device = ""
+
     def __init__(self, device: str, table: Mapping[str, Measurement], meta: Mapping[str, str] = {}) -> None:
-        self._device, self.meta = device, dict(meta)
+        self.device, self.meta = device, dict(meta)
         roofline = self.meta.get("roofline", "cpu")
         self._lookup = Lookup(dict(table), AnalyticCost(roofline if roofline in DEVICES else "cpu"))
 
@@ -74,11 +76,6 @@ class RecordedCost(CostModel):
     def source(self) -> str:
         """Return a description of the source of the figures."""
         return f"recorded table: {self.device}{self._lookup.tally('recorded')}"
-
-    @property
-    def device(self) -> str:
-        """Return the device on which the table was recorded."""
-        return self._device
 
     def bind(self, graph: Graph) -> None:
         """Set the current model, whose opaque operators may be in the table."""

@@ -161,11 +161,11 @@ class Saturation(Stepwise):
         shipped = _shipped(graph, compiled)
         numbers = numbers_in(graph) if any(A_NUMBER in c.needs for c in compiled) else {}
         program = Program(graph, encoding, compiled, weights, expected, shipped, numbers)
-        # An engine that another saturation no longer needs is reused, because starting one is slow.
-        self._engine = engine or RemoteEngine(program, self.limits.memory)
+        #: The engine: starting one is slow, so another saturation may use it when this one no longer needs it.
+        self.engine = engine or RemoteEngine(program, self.limits.memory)
         if engine is not None:
             engine.load(program)
-        self._engine.background.extend(background)
+        self.engine.background.extend(background)
         self.compile_seconds = time.perf_counter() - began
         self.trace = Trace(
             {
@@ -192,30 +192,25 @@ class Saturation(Stepwise):
 
     # -- figures ----------------------------------------------------------------------------------
     @property
-    def engine(self) -> RemoteEngine:
-        """Return the engine, which another saturation may use when this one no longer needs it."""
-        return self._engine
-
-    @property
     def engine_seconds(self) -> float:
         """Return the seconds spent on compiling rules and starting the engine."""
-        return self.compile_seconds + self._engine.start_seconds
+        return self.compile_seconds + self.engine.start_seconds
 
     @property
     def e_nodes(self) -> int:
         """Return the number of e-nodes."""
-        return self._engine.e_nodes
+        return self.engine.e_nodes
 
     @property
     def e_classes(self) -> int:
         """Return the number of e-classes."""
-        return self._engine.e_classes
+        return self.engine.e_classes
 
     # -- stepping ---------------------------------------------------------------------------------
     def start_engine(self) -> None:
         """Start the engine and load the graph; otherwise the first step does so."""
-        with self._engine.turn:
-            self._engine.start()
+        with self.engine.turn:
+            self.engine.start()
             if self.trace.steps:
                 return
             start = Step(0, StepKind.START, 0.0, self.e_nodes, self.e_classes, note="start graph")
@@ -229,7 +224,7 @@ class Saturation(Stepwise):
 
         A call from another thread waits until the iteration of the first one has ended.
         """
-        with self._engine.turn:
+        with self.engine.turn:
             return self._iterated()
 
     def _iterated(self) -> Step:
@@ -244,7 +239,7 @@ class Saturation(Stepwise):
             self.egraph()  # if the iteration is cut, the e-graph can be seen without repeating the others
         began = time.perf_counter()
         try:
-            outcome = self._engine.iterate(plan, left)
+            outcome = self.engine.iterate(plan, left)
         except OutOfTime:
             self.seconds += time.perf_counter() - began
             return self._cut(index, StopReason.TIME_LIMIT, "iteration undone: its time was up")
@@ -286,7 +281,7 @@ class Saturation(Stepwise):
         kind: StepKind = StepKind.ITERATION,
         note: str = "",
     ) -> None:
-        names = {c.number: c.rule.name for c in self._engine.program.rules}
+        names = {c.number: c.rule.name for c in self.engine.program.rules}
         for number, (matches, _) in outcome.rules.items():
             times = self._rests.get(number, (0, 0))[1]
             if matches > self.limits.match_limit << times:
@@ -362,7 +357,7 @@ class Saturation(Stepwise):
         index = self.trace.steps[-1].index + 1
         plan = Plan(index, False, self.limits.e_nodes, frozenset(), self.profile, frozenset(classes))
         try:
-            outcome = self._engine.iterate(plan, self.limits.seconds - self.seconds)
+            outcome = self.engine.iterate(plan, self.limits.seconds - self.seconds)
         except (OutOfTime, OutOfMemory):
             return False
         self.seconds += outcome.seconds
@@ -379,7 +374,7 @@ class Saturation(Stepwise):
         """Return the e-graph as columns, and complete the trace's birth records."""
         if self._egraph is None:
             self.start_engine()
-            self._egraph = self._engine.snapshot()
+            self._egraph = self.engine.snapshot()
             rules, born = self._egraph.rules, (self._egraph.birth_rule, self._egraph.birth_step)
             pairs = zip(*(column.tolist() for column in born), strict=True)
             self.trace.set_births(Counter((step, rules[rule]) for rule, step in pairs if rule >= 0))
@@ -388,7 +383,7 @@ class Saturation(Stepwise):
     def classes(self) -> list[int]:
         """Return the number of the e-class of every node of the start graph: equal for equal nodes."""
         self.start_engine()
-        return self._engine.classes()
+        return self.engine.classes()
 
     # -- questions --------------------------------------------------------------------------------
     def why_not(
@@ -428,7 +423,7 @@ class Saturation(Stepwise):
 
     def withheld(self) -> tuple[bool, frozenset[str], frozenset[str]]:
         """Return whether rules of several roots may still run, and the rules out of phase and at rest."""
-        names = {c.number: c.rule.name for c in self._engine.program.rules}
+        names = {c.number: c.rule.name for c in self.engine.program.rules}
         index = len(self.trace)
         multi = self._multi_done < self.limits.k_multi and not self._moved
         resting = (n for n, (until, _) in self._rests.items() if until >= index)
@@ -436,7 +431,7 @@ class Saturation(Stepwise):
 
     def close(self) -> None:
         """Let another run use the engine's process; this one takes a process again when it needs one."""
-        self._engine.release()
+        self.engine.release()
         if self._needed is not None:
             self._needed.keep()
 

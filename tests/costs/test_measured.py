@@ -233,11 +233,8 @@ def test_a_broken_cache_is_set_aside(tmp_path):
     assert len(MeasuredCost(tmp_path).table()) == 3
 
 
-@pytest.mark.slow
-def test_while_another_measures_for_long_costs_are_estimated(tmp_path, monkeypatch):
-    measuring = Store.measuring
-    monkeypatch.setattr(Store, "measuring", lambda self, patience=0.1: measuring(self, patience))
-    model = MeasuredCost(tmp_path, milliseconds=1)
+def test_while_another_measures_for_long_costs_are_estimated(tmp_path):
+    model = MeasuredCost(tmp_path, milliseconds=1, budget=0.2)
     with (
         Store(tmp_path, "").measuring(),
         pytest.warns(UserWarning, match="another process is measuring"),

@@ -55,12 +55,9 @@ class _Unfinished(Exception):
 def judged(rules: RuleSet, *, keep_refuted: bool = False) -> RuleSet:
     """Return a set with the verdicts on its rules; raise RefutedRules if it has wrong ones.
 
-    Rules that the library has recorded as theorems or tested keep that verdict. Verdicts on the others are
-    cached by the laws, and by the definitions of the operators that are not built in.
-
-    Args:
-        rules: The rules.
-        keep_refuted: Whether refuted rules stay in the set, with a warning for each.
+    With ``keep_refuted`` these stay in the set, with a warning for each. Rules that the library has recorded as
+    theorems or tested keep that verdict. Verdicts on the others are cached by the laws, and by the definitions of
+    the operators that are not built in.
     """
     found = verdicts([rule for rule in rules if rules.verdict(rule) not in TRUSTED])
     wrong = {name: one.reason for name, one in found.items() if one.verdict == "refuted"}

@@ -219,15 +219,9 @@ def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any
     if found.counterexample is not None:
         return "refuted", _refutation(settings, question, found, corners)
     evidence = _agreed(settings, rule, found)
-    if question.proof is not None:
-        proof = question.proof
-        evidence |= {
-            "round": proof.round,
-            "cases": proof.cases,
-            "sampled": proof.sampled,
-            "all_cases": proof.complete,
-        }
-        return "tested", evidence | _explained(settings, question)
+    if (proof := question.proof) is not None:
+        evidence |= {"round": proof.round, "cases": proof.cases, "sampled": proof.sampled}
+        return "tested", evidence | {"all_cases": proof.complete} | _explained(settings, question)
     if len(found.passed) < min(effort.enough, effort.draws):
         reason = f"{len(found.passed)} instances met in {found.tries} tries ({found.reason})"
         return "unknown", evidence | {"reason": reason}
@@ -275,23 +269,13 @@ def _refutation(
     assert found.counterexample is not None
     evidence = refuted_by(found)
     evidence["replays"] = replays(question.rule, evidence["counterexample"])
-    region = None
-    with contextlib.suppress(deadline.OutOfTime):
-        region = (
-            None
-            if not settings.effort.region
-            else find_region(
-                question.rule,
-                found,
-                broadcast=not settings.apart,
-                draws=settings.effort.enough,
-                seed=settings.seed,
-            )
-        )
-    if region is not None:
-        evidence["region"] = {"condition": str(region), "draws": region.draws}
-    if question.proof is not None:
-        proof = question.proof
+    if settings.effort.region:
+        limits = {"draws": settings.effort.enough, "seed": settings.seed}
+        with contextlib.suppress(deadline.OutOfTime):
+            region = find_region(question.rule, found, broadcast=not settings.apart, **limits)
+            if region is not None:
+                evidence["region"] = {"condition": str(region), "draws": region.draws}
+    if (proof := question.proof) is not None:
         evidence["contradiction"] = f"by axioms at {proof.cases} instances in round {proof.round}"
     return evidence
 
@@ -320,20 +304,18 @@ def _broadcasting(settings: Settings, rule: Rule, *, proved: bool) -> dict[str, 
 
 
 def _explained(settings: Settings, question: Question) -> dict[str, Any]:
-    if not settings.effort.chain or question.case is None:
+    """Return a chain of terms that has been replayed; the proof may be too deep for one to be found."""
+    case = question.case
+    unexplained: dict[str, Any] = {"axioms": [], "chain": None}
+    if not settings.effort.chain or case is None:
         return {}
     with contextlib.suppress(deadline.OutOfTime):
-        return _chain(settings, question.case)
-    return {"axioms": [], "chain": None}
-
-
-def _chain(settings: Settings, case: Instance) -> dict[str, Any]:
-    """Return a chain of terms that has been replayed; the proof may be too deep for one to be found."""
-    chains = find_chain(case, settings.axioms, settings.effort.chain)
-    if chains is None:
-        return {"axioms": [], "chain": None}
-    if not replay(case, chains, settings.axioms):
-        return {"axioms": [], "chain": None, "replays": False}
-    used = dict.fromkeys(name for chain in chains for name in chain.axioms)
-    shown = [str(chain).split("\n  ") for chain in chains]
-    return {"axioms": list(used), "chain": shown, "replays": True}
+        chains = find_chain(case, settings.axioms, settings.effort.chain)
+        if chains is None:
+            return unexplained
+        if not replay(case, chains, settings.axioms):
+            return unexplained | {"replays": False}
+        used = dict.fromkeys(name for chain in chains for name in chain.axioms)
+        shown = [str(chain).split("\n  ") for chain in chains]
+        return {"axioms": list(used), "chain": shown, "replays": True}
+    return unexplained

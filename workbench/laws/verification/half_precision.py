@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,13 +39,8 @@ INSTANCES, DRAWS = 8, 32
 def judge_range(rule: Rule, dtype: str, *, seed: int = 0) -> RangeFault | None:
     """Return the fault of the smallest instance on which a rule's target is worse than its source, or None.
 
-    Instances are small. Operands that run are drawn with magnitudes from 0.003 to 300, and weights (the
-    operands of a convolution or a batch norm other than the input) with ordinary magnitudes.
-
-    Args:
-        rule: The rule.
-        dtype: A type of :data:`UNITS`.
-        seed: Seed of the random instances.
+    Instances are small, in a type of :data:`UNITS`. Operands that run are drawn with magnitudes from 0.003 to 300,
+    and weights (the operands of a convolution or a batch norm other than the input) with ordinary magnitudes.
     """
     rng = random.Random(seed * 1_000_003 + zlib.crc32(rule.name.encode()))
     best: tuple[int, RangeFault] | None = None
@@ -114,10 +110,9 @@ class _Sides:
     def _run(
         self, roots: Sequence[int], values: Mapping[int, np.ndarray], dtype: str | None
     ) -> Computed | None:
-        try:
+        with suppress(ValueError, IndexError, ArithmeticError):
             return computed(self.nodes, values, self.constant, live(self.nodes, roots), dtype)
-        except (ValueError, IndexError, ArithmeticError):
-            return None
+        return None
 
 
 def _instance(rule: Rule, rng: random.Random, *, small: bool) -> _Sides | None:
@@ -128,26 +123,18 @@ def _instance(rule: Rule, rng: random.Random, *, small: bool) -> _Sides | None:
     from workbench.laws.verification.refuting import sampling
     from workbench.laws.verification.refuting.refute import FULL, TINY
 
-    menu = TINY if small and rng.random() < 0.5 else FULL
-    try:
-        space = open_space(rule, RandomChoices(rng), menu)
-        values = sample(space, rng, menu)
-        if values is None:
-            return None
-        instance = instance_of(space, values)
-    except NotLinear:
-        drawn = sampling.draw_instance(rule, rng)
-        if drawn is None:
-            return None
-        instance = drawn
-    except (Inconsistent, TypeMismatch):
-        return None
-    ground = Ground()
-    try:
-        pairs = ground.add(instance)
-    except TypeMismatch:
-        return None
-    return _Sides(ground.builder.nodes, ground.leaves, pairs, *_roles(ground.builder.nodes))
+    menu, ground = TINY if small and rng.random() < 0.5 else FULL, Ground()
+    with suppress(Inconsistent, TypeMismatch):
+        try:
+            space = open_space(rule, RandomChoices(rng), menu)
+            values = sample(space, rng, menu)
+            instance = None if values is None else instance_of(space, values)
+        except NotLinear:
+            instance = sampling.draw_instance(rule, rng)
+        if instance is not None:
+            pairs = ground.add(instance)
+            return _Sides(ground.builder.nodes, ground.leaves, pairs, *_roles(ground.builder.nodes))
+    return None
 
 
 def _roles(nodes: Sequence[Node]) -> tuple[list[bool], set[int]]:
@@ -171,11 +158,10 @@ def _roles(nodes: Sequence[Node]) -> tuple[list[bool], set[int]]:
 # -- the library's record -------------------------------------------------------------------------------
 def range_record(rule: Rule) -> dict[str, str]:
     """Return the record of a rule's range by type: ``kept``, or the kind of fault and an instance."""
-    found = {}
-    for dtype in UNITS:
-        fault = judge_range(rule, dtype)
-        found[dtype] = "kept" if fault is None else f"{fault.kind}: {_evidence(fault)}"
-    return found
+    faults = {dtype: judge_range(rule, dtype) for dtype in UNITS}
+    return {
+        d: "kept" if fault is None else f"{fault.kind}: {_evidence(fault)}" for d, fault in faults.items()
+    }
 
 
 def _evidence(fault: RangeFault) -> str:

@@ -30,12 +30,9 @@ INSTANCES: Final = 4
 
 
 def prove_all(stems: Sequence[str], seconds: float, *, new: bool) -> Iterator[tuple[str, str]]:
-    """Prove the rules of files and store the proofs; yield each rule's name and its result.
+    """Prove the rules of files, each in ``seconds``, and store the proofs; yield each rule's name and its result.
 
-    Args:
-        stems: The names of the files.
-        seconds: The limit on the time for a rule.
-        new: Whether rules that have a stored proof are left as they are.
+    With ``new`` rules that have a stored proof are left as they are.
     """
     for stem in stems:
         known = proofs()
@@ -80,14 +77,9 @@ def judged(rule: Rule, seconds: float) -> tuple[dict[str, Any], str]:
 
 
 def find_chain(rule: Rule, theorems: Mapping[str, Rule], seconds: float) -> list[Any] | None:
-    """Return the links of a proof by chain that the checker accepts, or None if none is found.
+    """Return the links of a proof by chain that the checker accepts, or None if none is found in ``seconds``.
 
-    The proof graph finds a chain at an instance of the rule; the checker follows it for all types.
-
-    Args:
-        rule: The rule.
-        theorems: The rules that links may use, by name.
-        seconds: The limit on the time of the search.
+    The proof graph finds a chain of some theorems at an instance of the rule; the checker follows it for all types.
     """
     if rule.each:
         return None

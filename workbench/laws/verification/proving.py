@@ -34,7 +34,7 @@ from workbench.laws.verification.instances.spaces import GROUPED, Space, open_sp
 from workbench.laws.verification.instances.typings import AXES, Menu
 from workbench.laws.verification.refuting.cases import text_of
 from workbench.ops import Trait, TypeMismatch, with_trait
-from workbench.rules.pattern import App, Rule, subterms
+from workbench.rules.pattern import Rule, applications
 from workbench.rules.ruleset import RuleSet, load_rules
 from workbench.rules.verdicts import library
 from workbench.run.trace import StepKind, StopReason
@@ -167,8 +167,7 @@ def _unusual(rule: Rule, broadcast: bool) -> list[Instance]:
 
 def spreads(rule: Rule) -> bool:
     """Return whether a rule has operators whose operands may broadcast."""
-    terms = (t for source in rule.sources for t in subterms(source))
-    return any(isinstance(t, App) and t.op in _BROADCASTS for t in terms)
+    return any(t.op in _BROADCASTS for t in applications(*rule.sources))
 
 
 def _drawn(rule: Rule, menu: Menu, count: int, *, broadcasting: bool = False) -> list[Instance]:
@@ -233,18 +232,14 @@ def _numbers(space: Space, attempt: int) -> dict[int, int]:
     of_pads = {u for d, _, u in space.system.divisions if all(kinds[v] == "pad" for v in d.terms)}
     for k, unknown in enumerate(space.system.free()):
         kind = "pad" if unknown in of_pads else kinds[unknown]
-        if kind in ("extent", "quotient"):
-            number = next(primes)
-        elif kind == "kernel":
-            number = small[k % 7] + 2
+        number = next(primes) if kind in ("extent", "quotient") else small[k % 7]
+        if kind == "kernel":
+            number += 2
         elif kind == "remainder":
-            number = small[k % 7] % (space.system.top[unknown] + 1)
+            number %= space.system.top[unknown] + 1
         elif kind == "pad":
-            number = small[k % 7] % (4, 4, 2)[attempt % 3]
-        else:
-            number = small[k % 7]
-        top = space.system.top.get(unknown)
-        numbers[unknown] = number if top is None else min(number, top)
+            number %= (4, 4, 2)[attempt % 3]
+        numbers[unknown] = min(number, space.system.top.get(unknown, number))
     return numbers
 
 
@@ -330,11 +325,10 @@ class Prover:
         cases = self.cases.get(number)
         if cases is None or not cases.instances:
             return None
-        rounds = [self.rounds.get((number, case)) for case in range(len(cases.instances))]
-        known = [r for r in rounds if r is not None]
-        if len(known) < len(rounds):
+        keys = [(number, case) for case in range(len(cases.instances))]
+        if not all(key in self.rounds for key in keys):
             return None
-        return Proof(len(known), cases.complete, max(known), cases.sampled)
+        return Proof(len(keys), cases.complete, max(self.rounds[key] for key in keys), cases.sampled)
 
     def begin(self) -> bool:
         """Start a pass with open cases, those that wait first; return whether there are any."""
@@ -392,15 +386,10 @@ class Prover:
     def _check(self, index: int) -> int:
         assert self.saturation is not None
         classes = self.saturation.classes()
-        open_, met = [], 0
-        for goal in self._goals:
-            if all(classes[a] == classes[b] for a, b in goal.pairs):
-                self.rounds[goal.rule, goal.case] = index
-                met += 1
-            else:
-                open_.append(goal)
-        self._goals = open_
-        return met
+        met = [goal for goal in self._goals if all(classes[a] == classes[b] for a, b in goal.pairs)]
+        self.rounds |= {(goal.rule, goal.case): index for goal in met}
+        self._goals = [g for g in self._goals if (g.rule, g.case) not in self.rounds]
+        return len(met)
 
     @property
     def pass_over(self) -> bool:

@@ -159,12 +159,8 @@ class Verification(Stepwise):
         return first
 
     def _new_prover(self, numbers: Sequence[int]) -> Prover:
-        limits = Limits(
-            e_nodes=self.settings.effort.e_nodes,
-            seconds=self.settings.effort.seconds,
-            iterations=self.settings.effort.rounds,
-            k_multi=0,
-        )
+        effort = self.settings.effort
+        limits = Limits(e_nodes=effort.e_nodes, seconds=effort.seconds, iterations=effort.rounds, k_multi=0)
         prover = Prover(self.rules, self.settings.axioms, limits, broadcast=not self.settings.apart)
         prover.dropped = set(range(len(self.rules))) - set(numbers)
         return prover
@@ -189,16 +185,9 @@ class Verification(Stepwise):
         spent = time.perf_counter() - began
         self.seconds += spent
         saturation = self._prover.saturation
-        step = Step(
-            len(self.trace.steps),
-            done.kind,
-            spent,
-            0 if saturation is None else saturation.e_nodes,
-            0 if saturation is None else saturation.e_classes,
-            done.rules,
-            note=done.note,
-            counts=done.counts,
-        )
+        sizes = (0, 0) if saturation is None else (saturation.e_nodes, saturation.e_classes)
+        place = len(self.trace.steps)
+        step = Step(place, done.kind, spent, *sizes, done.rules, note=done.note, counts=done.counts)
         self.trace.add(step)
         if self._phase == "done":
             self.stop_reason = StopReason.FINISHED
@@ -291,16 +280,13 @@ class Verification(Stepwise):
             else:
                 kind, counts = StepKind.UNPROVED, {"open": len(prover.open_goals())}
                 note = "{open} cases stay unproved"
-                self._phase = "settling"
-                self._queue = list(range(len(self.rules)))
         else:
             met = prover.step()
             self._idle = 0 if met else self._idle + 1
             kind, counts = StepKind.ROUND, {"proved": met, "open": len(prover.open_goals())}
             note = "{proved} cases proved, {open} open"
-        if self.one_by_one:
-            self._phase = "settling"
-            self._queue = list(range(len(self.rules)))
+        if kind in (StepKind.SEPARATE, StepKind.UNPROVED):
+            self._phase, self._queue = "settling", list(range(len(self.rules)))
         self.prove_seconds += time.perf_counter() - began
         saturation = prover.saturation
         steps = saturation.trace.steps if saturation is not None else []
@@ -378,9 +364,7 @@ class Verification(Stepwise):
     def _unproved(self, number: int) -> str:
         cases = self._prover.cases.get(number)
         if cases is None or not cases.instances:
-            return (
-                f"no generic instance ({cases.reason})" if cases and cases.reason else "no generic instance"
-            )
+            return "no generic instance" + (f" ({cases.reason})" if cases and cases.reason else "")
         met = sum((number, case) in self._prover.rounds for case in range(len(cases.instances)))
         saturation = self._prover.saturation
         why = saturation.stop_reason.value if saturation and saturation.stop_reason else "no progress"

@@ -21,7 +21,6 @@ from workbench.laws.verification.instances.typings import AXES, Coordinate
 from workbench.ops import Attr, Trait, with_trait
 from workbench.rules.interpret import RowAttr, attributes
 from workbench.rules.pattern import (
-    App,
     Arith,
     AttrVar,
     Compare,
@@ -29,9 +28,9 @@ from workbench.rules.pattern import (
     Literal,
     RankOf,
     Rule,
-    Term,
     Var,
     Vector,
+    applications,
     subterms,
 )
 
@@ -115,7 +114,7 @@ def coordinate_of(variable: str | RowAttr) -> Coordinate:
 def attribute_coordinates(rule: Rule) -> dict[Coordinate, Attr]:
     """Return the attributes that the left-hand side of a rule binds, each with its declaration."""
     found: dict[Coordinate, Attr] = {}
-    for term in _applications(rule):
+    for term in applications(*rule.sources):
         for attr, expr in attributes(term):
             if isinstance(expr, RowAttr):
                 found.setdefault(coordinate_of(expr), attr)
@@ -134,14 +133,9 @@ def unbounded(attr: Attr) -> tuple[float, ...]:
     return (attr.default,) if isinstance(attr.default, float) and math.isinf(attr.default) else ()
 
 
-def _applications(rule: Rule) -> Iterator[App]:
-    for source in rule.sources:
-        yield from (t for t in subterms(source) if isinstance(t, App))
-
-
 def tensors(rule: Rule) -> list[str]:
     """Return the names of a rule's tensor variables; of a starred one, that of its first member."""
-    found = (t for s in rule.sources for t in subterms(s) if isinstance(t, Var))
+    found = (t for t in subterms(*rule.sources) if isinstance(t, Var))
     return list(dict.fromkeys(f"{t.name}_0" if t.starred else t.name for t in found))
 
 
@@ -149,10 +143,10 @@ def tensors(rule: Rule) -> list[str]:
 def axes_of(rule: Rule) -> int:
     """Return the number of axes that instances of a rule need: the usual ones, or those that it lists."""
     found = [AXES]
-    for term in (t for side in (*rule.sources, *rule.targets) for t in subterms(side) if isinstance(t, App)):
+    for term in applications(*rule.sources, *rule.targets):
         for attr, expr in attributes(term):
             value = (
-                expr.items if isinstance(expr, Vector) else expr.value if isinstance(expr, Literal) else None
+                expr.value if isinstance(expr, Literal) else expr.items if isinstance(expr, Vector) else ()
             )
             if attr.kind in ("perm", "shape") and isinstance(value, tuple):
                 found.append(len(value))
@@ -210,15 +204,11 @@ def _of_attribute(attr: Attr) -> tuple[Any, ...]:
 
 def spread_axes(rule: Rule) -> list[Corner]:
     """Return extents of 1 for every axis of every operand of an operator that broadcasts, on either side."""
-    terms = (t for side in (*rule.sources, *rule.targets) for t in _terms(side) if t.op in _BROADCASTS)
-    names = dict.fromkeys(
-        arg.name for t in terms for arg in t.args if isinstance(arg, Var) and not arg.starred
-    )
-    return [
-        Corner(((("dim", name, axis), 1),), SPREAD, spread=True)
-        for axis in (-1, -2, -3, -4)
-        for name in names
-    ]
+    terms = (t for t in applications(*rule.sources, *rule.targets) if t.op in _BROADCASTS)
+    operands = (arg for t in terms for arg in t.args if isinstance(arg, Var) and not arg.starred)
+    names = dict.fromkeys(arg.name for arg in operands)
+    axes = (-1, -2, -3, -4)
+    return [Corner(((("dim", n, axis), 1),), SPREAD, spread=True) for axis in axes for n in names]
 
 
 # -- the decisions of an instance -------------------------------------------------------------------
@@ -264,15 +254,10 @@ def _expressions(rule: Rule) -> Iterator[Any]:
         plain = isinstance(condition.left, DimOf | RankOf) and isinstance(condition.right, Literal)
         if not (condition.relation == "=" and plain):  # an equation leaves no other value
             yield condition
-    for target in rule.targets:
-        for term in _terms(target):
-            for _, expr in term.attrs:
-                items = expr.items if isinstance(expr, Vector) else (expr,)
-                yield from (e for e in items if isinstance(e, Arith))
-
-
-def _terms(term: Term) -> Iterator[App]:
-    return (t for t in subterms(term) if isinstance(t, App))
+    for term in applications(*rule.targets):
+        for _, expr in term.attrs:
+            items = expr.items if isinstance(expr, Vector) else (expr,)
+            yield from (e for e in items if isinstance(e, Arith))
 
 
 def _parts(expr: Any) -> Iterator[Any]:

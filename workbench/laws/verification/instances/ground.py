@@ -31,10 +31,8 @@ class Instance:
 
     def settings(self) -> dict[str, Any]:
         """Return the attributes by name, those of a row as ``row.attribute``."""
-        found = dict(self.attrs)
-        for row, given in self.rows.items():
-            found |= {f"{row}.{name}": value for name, value in given.items()}
-        return found
+        of_rows = {f"{row}.{name}": v for row, given in self.rows.items() for name, v in given.items()}
+        return {**self.attrs, **of_rows}
 
 
 def instance_of(space: Space, values: dict[int, int]) -> Instance:
@@ -42,11 +40,8 @@ def instance_of(space: Space, values: dict[int, int]) -> Instance:
     return Instance(
         space.rule,
         {name: tensor_type(kind, values) for name, kind in space.variables.items()},
-        {name: plain(value, values) for name, value in space.attrs.items()},
-        {
-            row: {name: plain(value, values) for name, value in given.items()}
-            for row, given in space.rows.items()
-        },
+        {name: plain(x, values) for name, x in space.attrs.items()},
+        {row: {name: plain(x, values) for name, x in given.items()} for row, given in space.rows.items()},
         space.members,
         space.typing.broadcasts,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -89,7 +89,6 @@ class Space(Bound):
 
     # -- types --------------------------------------------------------------------------------------
     def variable(self, name: str) -> SpaceType:
-        """Return the type of a tensor variable."""
         if name not in self.variables:
             axes = self.typing.axes
             rank = self.system.fresh(f"rank({name})", "rank", axes)
@@ -98,11 +97,9 @@ class Space(Bound):
         return self.variables[name]
 
     def starred(self, name: str) -> list[SpaceType]:
-        """Return the types of a starred variable in every member."""
         return [self.variable(f"{name}_{i}") for i in range(self.members)]
 
     def apply(self, term: App, operands: list[SpaceType], attrs: dict[str, Any]) -> SpaceType:
-        """Return the type of a term's result."""
         spec = spec_of(term.op)
         assert spec.infer is not None
         for name, value in attrs.items():
@@ -110,12 +107,10 @@ class Space(Bound):
                 raise TypeMismatch(f"{name} has no default and must be given")
         if not spec.min_inputs <= len(operands) <= spec.max_inputs:
             raise TypeMismatch(f"{term.op} takes {spec.min_inputs} operands or more, not {len(operands)}")
-        result: SpaceType = spec.infer(self.typing, operands, attrs)
-        return result
+        return spec.infer(self.typing, operands, attrs)
 
     # -- attributes -----------------------------------------------------------------------------------
     def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
-        """Return a fixed value in the form that the type rules expect."""
         return value if attr is None else spread(value, attr)
 
     def given(self, value: object, attr: Attr) -> object:
@@ -187,8 +182,7 @@ class Space(Bound):
             return pick(tuple(sorted({number for option in options for number in option})))
         first = (kind, place) not in self.steps
         self.steps.add((kind, place))
-        named = (v for c in self.rule.conditions for side in (c.left, c.right) for v in names_in(side))
-        if first or ("attr", name) not in named:
+        if first or ("attr", name) not in names_in(*self.rule.conditions):
             return pick(options[0][place:][:1])
         return pick(options[0][place:] + options[0][:place])
 
@@ -205,35 +199,28 @@ class Space(Bound):
 
     # -- expressions ----------------------------------------------------------------------------------
     def dim(self, var: str, axis: int) -> Extent:
-        """Return the extent of a tensor variable's axis."""
         return self.typing.dim(self.variable(var), axis)
 
     def rank(self, var: str) -> Extent:
-        """Return the rank of a tensor variable."""
         return self.variable(var).rank
 
     def dtype(self, var: str) -> Element:
-        """Return the element type of a tensor variable."""
         return self.variable(var).element
 
     def compose(self, left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
-        """Return the permutation that first applies ``left`` and then ``right``."""
         if len(left) != len(right):
             raise Inconsistent("permutations of two ranks")
         return tuple(left[i] for i in right)
 
     def inverse(self, perm: Sequence[int]) -> tuple[int, ...]:
-        """Return the permutation that undoes another."""
         return inverted(perm)
 
     def axis(self, perm: Sequence[int], axis: int) -> int:
-        """Return the operand's axis that a transposition brings to ``axis``, both counted from the last."""
         if not -len(perm) <= axis < 0:
             raise Inconsistent("an axis that is not permuted")
         return int(perm[axis]) - len(perm)
 
     def arith(self, sign: str, left: Extent, right: Extent) -> Extent:
-        """Return the value of an operation on two integers."""
         # The larger of two extents is that of operands that broadcast; a number is compared either way.
         both = isinstance(left, Linear) and isinstance(right, Linear)
         larger = self.typing.maximum if both else self.typing.larger
@@ -281,16 +268,12 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
         raise NotLinear("a conversion between element types")
     menu = replace(menu, axes=max(menu.axes, axes_of(rule)))
     space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
-    lefts: list[SpaceType] = []
     if rule.each:
         number = menu.given(MEMBERS)
         space.members = choices.some(menu.members if number is None else (number,))
-    for term in (t for source in rule.sources for t in subterms(source)):
+    for term in subterms(*rule.sources):
         if isinstance(term, Var):
-            if term.starred:
-                space.starred(term.name)
-            else:
-                space.variable(term.name)
+            (space.starred if term.starred else space.variable)(term.name)
     _fix(space)
     # Apply conditions on ranks and extents first: they rule out whole branches before typing starts, for
     # example an operand that is a scalar.
@@ -298,10 +281,8 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
         if condition.relation == "=" and _plain(condition.left) and _plain(condition.right):
             space.condition(condition)
     _fix_ranks(space)
-    if rule.each:
-        lefts = [bound_term(rule.sources[0], space, member=i) for i in range(space.members)]
-    else:
-        lefts = [bound_term(term, space) for term in rule.sources]
+    members: Iterable[int | None] = range(space.members) if rule.each else (None,)
+    lefts = [bound_term(term, space, member=i) for i in members for term in rule.sources]
     for condition in rule.conditions:
         space.condition(condition)
     typing = space.typing
@@ -345,9 +326,8 @@ def _ratio(left: Extent, right: Linear) -> int | None:
         return None
     unknown, factor = next(iter(below.terms.items()))
     ratio = above.row().terms.get(unknown, 0) / factor
-    return (
-        int(ratio) if ratio >= 1 and ratio == int(ratio) and (above == right * int(ratio)) is True else None
-    )
+    whole = int(ratio)
+    return whole if whole == ratio >= 1 and (above == right * whole) is True else None
 
 
 def _plain(expr: Any) -> bool:
@@ -394,13 +374,8 @@ def _decide(space: Space) -> None:
 
 def tensor_type(kind: SpaceType, values: dict[int, int]) -> TensorType:
     """Return the type for an assignment of numbers to the unknowns."""
-
-    def number(x: Any) -> int:
-        return int(x.value(values)) if isinstance(x, Linear) else int(x)
-
-    rank = number(kind.rank)
-    dims = tuple(number(d) for d in kind.dims)
-    return TensorType(kind.element.name, dims[len(dims) - rank :])
+    rank, *dims = (int(x.value(values)) if isinstance(x, Linear) else int(x) for x in (kind.rank, *kind.dims))
+    return TensorType(kind.element.name, tuple(dims[len(dims) - rank :]))
 
 
 def plain(x: object, values: dict[int, int]) -> object:
@@ -422,12 +397,9 @@ RANDOM: Final = 500
 def allowed(name: str, rank: int, conditions: tuple[Compare, ...]) -> tuple[tuple[int, ...], ...]:
     """Return permutations of a rank that satisfy the conditions on one attribute variable alone, all of few axes.
 
-    Args:
-        name: The name of the variable.
-        rank: The number of axes.
-        conditions: The conditions of a rule; those that name something else are left out.
+    Those ``conditions`` that name something else are left out.
     """
-    alone = [c for c in conditions if set(_names(c)) == {("attr", name)}]
+    alone = [c for c in conditions if {*names_in(c)} == {("attr", name)}]
     return tuple(p for p in _some(rank) if all(_holds(c, p) for c in alone))
 
 
@@ -439,19 +411,9 @@ def _some(rank: int) -> Iterator[tuple[int, ...]]:
         yield from (tuple(rng.sample(range(rank), rank)) for _ in range(RANDOM))
 
 
-def _names(condition: Compare) -> Iterator[tuple[str, str]]:
-    yield from names_in(condition.left)
-    yield from names_in(condition.right)
-
-
 def _holds(condition: Compare, perm: tuple[int, ...]) -> bool:
-    def no_tensor(name: str) -> TensorType:
-        raise KeyError(name)
-
-    def value(_: str) -> Any:
-        return perm
-
+    no_tensors: dict[str, TensorType] = {}
     try:
-        return holds(condition, value, no_tensor)
+        return holds(condition, lambda name: perm, no_tensors.__getitem__)
     except (TypeMismatch, IndexError):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partialmethod
 from typing import Any, Final, cast
 
 from workbench.laws.verification.instances.elements import FLOAT, INDEX, TRUTH, WHOLE, Element
@@ -302,17 +303,13 @@ class SpaceTyping:
     def require_same_dtype(self, x: SpaceType, y: SpaceType) -> None:
         x.element.same(y.element)
 
-    def require_float(self, x: SpaceType) -> None:
-        x.element.among({FLOAT})
+    def _among(self, x: SpaceType, name: str) -> None:
+        x.element.among({name})
 
-    def require_integer(self, x: SpaceType) -> None:
-        x.element.among({WHOLE})
-
-    def require_index(self, x: SpaceType) -> None:
-        x.element.among({INDEX})
-
-    def require_truth(self, x: SpaceType) -> None:
-        x.element.among({TRUTH})
+    require_float = partialmethod(_among, name=FLOAT)
+    require_integer = partialmethod(_among, name=WHOLE)
+    require_index = partialmethod(_among, name=INDEX)
+    require_truth = partialmethod(_among, name=TRUTH)
 
     def require_number(self, x: SpaceType) -> None:
         """Accept: the element types of instances hold 0 and 1."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -157,11 +158,9 @@ def plain_list(array: np.ndarray) -> list[Any] | int | str:
     """Return an array as nested lists of whole numbers; other numbers become text."""
 
     def number(x: Any) -> Any:
-        try:
+        with suppress(OverflowError, ValueError):
             if x == int(x):
                 return int(x)
-        except (OverflowError, ValueError):
-            return str(x)
         return str(x)
 
     def nested(value: object) -> Any:

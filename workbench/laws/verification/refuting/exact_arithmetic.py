@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
@@ -206,9 +206,7 @@ def filled(kind: str, elements: Sequence[Any], shape: tuple[int, ...]) -> np.nda
     if kind in ("ordered", "float64", MACHINE):
         return np.array([float(e) for e in elements], dtype=np.float64).reshape(shape)
     array = np.empty(len(elements), dtype=object)
-    convert = numbers_of(kind).number
-    for k, e in enumerate(elements):
-        array[k] = convert(e)
+    array[:] = list(map(numbers_of(kind).number, elements))
     return array.reshape(shape)
 
 
@@ -386,43 +384,31 @@ def differs(
     """
     if left.shape != right.shape:
         return ()
-    if kind == MACHINE:
-        left, right = (side.astype(np.float64) for side in (left, right))
-        wrong = np.argwhere((left != right) & ~(np.isnan(left) & np.isnan(right)))
+    if kind in ("modular", "ordered", "float64", MACHINE):
+        wrong = np.argwhere(~_same(kind, *(side.astype(np.float64) for side in (left, right))))
         return tuple(int(v) for v in wrong[0]) if len(wrong) else None
-    if kind in ("modular", "ordered"):
-        wrong = np.argwhere(left != right)
-        return tuple(int(v) for v in wrong[0]) if len(wrong) else None
-    if kind == "float64":
-        return _far(left, right)
     apart = numbers_of(kind).number(max(allowed, CLOSE) if kind == "digits" else allowed)
     for index in np.ndindex(left.shape):
         a, b = left[index], right[index]
         if a != a or b != b:  # at least one side is not a number
             if (a != a) != (b != b):
                 return index
-            continue
-        if kind == "rational":
-            if a != b and abs(a - b) > apart * max(1, abs(a), abs(b)):
+        elif a != b:
+            finite = abs(a) < math.inf and abs(b) < math.inf
+            if not finite or abs(a - b) > apart * max(1, abs(a), abs(b)):
                 return index
-            continue
-        if a == b:
-            continue
-        close = apart * max(1, abs(a), abs(b))
-        if not (abs(a) < math.inf and abs(b) < math.inf) or abs(a - b) > close:
-            return index
     return None
 
 
-def _far(left: np.ndarray, right: np.ndarray) -> tuple[int, ...] | None:
-    """Return the index at which two results in float64 differ beyond the tolerance, or None."""
-    finite = np.isfinite(left) & np.isfinite(right)
-    largest = max((float(np.abs(side[finite]).max(initial=0.0)) for side in (left, right)), default=0.0)
-    with np.errstate(all="ignore"):
-        same = (np.abs(left - right) <= NEAR * max(1.0, largest)) & finite
-    same |= (left == right) | (np.isnan(left) & np.isnan(right))
-    wrong = np.argwhere(~same)
-    return tuple(int(v) for v in wrong[0]) if len(wrong) else None
+def _same(kind: str, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return where two results in numbers of the machine are equal, in float64 within the tolerance."""
+    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    if kind == "float64":
+        finite = np.isfinite(left) & np.isfinite(right)
+        largest = max(float(np.abs(side[finite]).max(initial=0.0)) for side in (left, right))
+        with np.errstate(all="ignore"):
+            same |= (np.abs(left - right) <= NEAR * max(1.0, largest)) & finite
+    return same
 
 
 # -- the numbers written in a rule -----------------------------------------------------------------------
@@ -438,13 +424,9 @@ _LARGEST: Final = 2.0**40
 
 
 def beyond(nodes: Sequence[Node], live: Sequence[int], reach: int) -> list[int]:
-    """Return whole numbers beside and beyond the constants of some nodes, of either sign.
+    """Return whole numbers beside and beyond the constants of the live ones of some nodes, of either sign.
 
-    Args:
-        nodes: The nodes of a graph.
-        live: The nodes whose constants count.
-        reach: The largest absolute value that is drawn anyway. Constants up to it are left out, and so are
-            inverses of small ones.
+    Constants up to ``reach``, which is drawn anyway, are left out, and so are inverses of small ones.
     """
     found: set[int] = set()
     for i in live:
@@ -463,10 +445,8 @@ def rounded(nodes: Sequence[Node], live: Sequence[int]) -> bool:
     return any(_digits(value) >= _ROUNDED for i in live for value in _written(nodes[i]))
 
 
-def _written(node: Node) -> Iterator[float]:
-    for value in node.attrs:
-        if isinstance(value, float) and math.isfinite(value):
-            yield value
+def _written(node: Node) -> list[float]:
+    return [value for value in node.attrs if isinstance(value, float) and math.isfinite(value)]
 
 
 def _digits(value: float) -> int:

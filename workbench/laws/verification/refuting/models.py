@@ -41,9 +41,7 @@ class Model:
 def models(rule: Rule, seconds: float = 4.0) -> Iterator[Model]:
     """Yield numbers for which a rule may fail; none if it is proved for all types, or z3 is not installed.
 
-    Args:
-        rule: The rule.
-        seconds: The limit on the time of the search for a proof; the models take as long again at most.
+    The search for a proof takes at most ``seconds``, the models as long again.
     """
     if solver() is None:
         return
@@ -92,12 +90,7 @@ INSTANCES: Final = 4
 
 
 def corners_of(rule: Rule, seconds: float) -> list[Corner]:
-    """Return the corners at which a rule may fail, by the models of a search for its proof.
-
-    Args:
-        rule: The rule.
-        seconds: The limit on the time of the search for a proof.
-    """
+    """Return the corners at which a rule may fail, by the models of a search for its proof of so many seconds."""
     found = (corner_of(rule, model) for model in models(rule, seconds))
     return list(dict.fromkeys(Corner(tuple(fixed.items()), INSTANCES) for fixed in found if fixed))
 

@@ -246,14 +246,12 @@ class _Search:
             if self.curved < 12 or (found.draws and self.curved < found.tries // 2):
                 space = open_space(rule, RandomChoices(rng), menu)
                 values = sample(space, rng, menu)
-                if values is None:
-                    return
-                case = case_of(self.typed(instance_of(space, values)))
+                drawn = None if values is None else instance_of(space, values)
             else:
                 drawn = draw_instance(self.plain, rng, fixed=dict(menu.fixed))
-                if drawn is None:
-                    return
-                case = case_of(self.typed(drawn))
+            if drawn is None:
+                return
+            case = case_of(self.typed(drawn))
             if case.large:
                 found.reason = "too many elements"
                 return
@@ -357,10 +355,8 @@ def retyped(instance: Instance, rng: random.Random) -> Instance:
     """Return an instance with random element types of its variables and attributes."""
     one = rng.choice(DTYPES)
     alike = rng.random() < _ALIKE
-    types = {
-        name: TensorType(one if alike else rng.choice(DTYPES), kind.shape)
-        for name, kind in instance.types.items()
-    }
+    kinds = instance.types.items()
+    types = {n: TensorType(one if alike else rng.choice(DTYPES), kind.shape) for n, kind in kinds}
     attrs = {name: _other(value, rng) for name, value in instance.attrs.items()}
     rows = {
         row: {name: _other(value, rng) for name, value in given.items()}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 from workbench.laws.verification.instances.ground import Instance
 from workbench.laws.verification.refuting.refute import Findings, search
 from workbench.rules.expressions import holds
 from workbench.rules.pattern import (
-    App,
     Arith,
     AttrVar,
     Compare,
@@ -20,8 +19,8 @@ from workbench.rules.pattern import (
     RankOf,
     Rule,
     Var,
+    applications,
     format_condition,
-    subterms,
     tensor_variables,
 )
 
@@ -100,17 +99,11 @@ def _guards(rule: Rule, instances: Sequence[Instance]) -> Iterator[tuple[tuple[C
             yield (Compare("=", AttrVar(name), Literal(0)),), 2
     for guard in _balanced(rule):
         yield guard, 1
-    variables = list(dict.fromkeys(v for s in rule.sources for v in tensor_variables(s)))
+    variables = tensor_variables(*rule.sources)
     for one, two in combinations(variables, 2):
-        yield (
-            (
-                Compare("=", RankOf(one), RankOf(two)),
-                *(Compare("=", DimOf(one, a), DimOf(two, a)) for a in range(-1, -5, -1)),
-            ),
-            2,
-        )
-        for axis in range(-1, -5, -1):
-            yield (Compare("=", DimOf(one, axis), DimOf(two, axis)),), 3
+        extents = [Compare("=", DimOf(one, axis), DimOf(two, axis)) for axis in range(-1, -5, -1)]
+        yield (Compare("=", RankOf(one), RankOf(two)), *extents), 2
+        yield from (((extent,), 3) for extent in extents)
     for variable in variables:
         for axis in range(-1, -5, -1):
             yield (Compare("=", DimOf(variable, axis), Literal(1)),), 4
@@ -119,12 +112,10 @@ def _guards(rule: Rule, instances: Sequence[Instance]) -> Iterator[tuple[tuple[C
 def _balanced(rule: Rule) -> Iterator[tuple[Compare, ...]]:
     """Yield the condition that two convolutions have equal output channels per group: O / G = P / H."""
     convs: list[tuple[str, str]] = []
-    for source in rule.sources:
-        for term in subterms(source):
-            if isinstance(term, App) and term.op == "conv2d" and isinstance(term.args[1], Var):
-                groups: Any = dict(term.attrs).get("groups")
-                if isinstance(groups, AttrVar):
-                    convs.append((term.args[1].name, groups.name))
+    for term in applications(*rule.sources):
+        groups = dict(term.attrs).get("groups")
+        if term.op == "conv2d" and isinstance(term.args[1], Var) and isinstance(groups, AttrVar):
+            convs.append((term.args[1].name, groups.name))
     for (w, g), (v, h) in combinations(convs, 2):
         left = Arith("*", DimOf(w, -4), AttrVar(h))
         yield (Compare("=", left, Arith("*", DimOf(v, -4), AttrVar(g))),)

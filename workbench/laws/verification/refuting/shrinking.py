@@ -13,11 +13,7 @@ from workbench.laws.verification.instances.nondeterminism import RandomChoices
 from workbench.laws.verification.instances.spaces import Space, open_space
 from workbench.laws.verification.instances.typings import Menu
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of, plain_list, text_of
-from workbench.laws.verification.refuting.exact_arithmetic import (
-    ARITHMETICS,
-    filled,
-    whole_numbers,
-)
+from workbench.laws.verification.refuting.exact_arithmetic import ARITHMETICS, filled, whole_numbers
 from workbench.ops import TypeMismatch
 from workbench.ops.exact import Inexact
 from workbench.rules.pattern import Rule

@@ -5,7 +5,7 @@ from tests.kernels.codegen.needs import compiler, free
 from workbench.egraph import EGraph
 from workbench.graph import GraphBuilder, evaluate, fold_constants
 from workbench.kernels.codegen.clusters import Member, as_graph, cluster_of, fusible
-from workbench.kernels.codegen.fusion import Beside, egraph_of, fused, numbers_of, unfused
+from workbench.kernels.codegen.fusion import Beside, egraph_of, fused, numbers_of, written
 from workbench.kernels.codegen.kernel import kernel
 from workbench.ops import TensorType
 from zoo.chains import CHAINS, chain
@@ -20,11 +20,12 @@ def member(place, op, operands, kind=X, **attrs):
 
 
 def test_operators_with_a_form_in_index_notation_are_fusible():
-    assert fusible("exp", 1, (), X)
-    assert not fusible("matmul", 2, ("none",), X)
-    assert fusible("exp", 1, (), TensorType("float16", (4, 6)))
-    assert not fusible("abs", 1, (), TensorType("int32", (4, 6)))
-    assert not fusible("exp", 1, (), TensorType("bfloat16", (4, 6)))  # no other runtime computes it
+    assert fusible(Member(1, "exp", (), (0,), X))
+    assert not fusible(Member(2, "matmul", ("none",), (0, 1), X))
+    assert fusible(Member(1, "exp", (), (0,), TensorType("float16", (4, 6))))
+    assert not fusible(Member(1, "abs", (), (0,), TensorType("int32", (4, 6))))
+    # no other runtime computes it
+    assert not fusible(Member(1, "exp", (), (0,), TensorType("bfloat16", (4, 6))))
 
 
 def test_operators_of_different_rows_make_no_cluster():
@@ -74,7 +75,7 @@ def test_exact_extraction_takes_a_cluster_only_if_it_is_cheaper():
     assert cheap.solve().cost == pytest.approx(10.0)
     expensive = fused(egraph, costs, {}, lambda c: Beside(60.0, 100.0))
     assert expensive.solve().cost == pytest.approx(60.0)
-    again = unfused(graph, cheap, cheap.solve().choice)
+    again = written(graph, cheap, cheap.solve().choice)
     assert again.structural_hash() == graph.structural_hash()
 
 
@@ -92,7 +93,7 @@ def test_a_fused_chain_is_written_back_with_its_numbers(name):
     graph = chain(name)
     egraph = egraph_of(graph)
     found = fused(egraph, np.full(len(egraph), 1e3), numbers_of(graph), free)
-    again = unfused(graph, found, found.solve().choice)
+    again = written(graph, found, found.solve().choice)
     assert again.structural_hash() == graph.structural_hash()
 
 

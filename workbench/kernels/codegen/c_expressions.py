@@ -17,7 +17,6 @@ from workbench.kernels.composites.index import (
     IndexName,
     Whole,
     arith,
-    product,
 )
 from workbench.kernels.composites.scalar import (
     FUNCTIONS,
@@ -69,6 +68,14 @@ _FORMS: Final[Mapping[str, str]] = {
     "or": "({0} | {1})",
     "not": "(!{0})",
     "where": "({0} ? {1} : {2})",
+}
+
+#: Those of whole numbers that are others.
+_WHOLE_FORMS: Final[Mapping[str, str]] = {
+    "max": "({0} > {1} ? {0} : {1})",
+    "min": "({0} < {1} ? {0} : {1})",
+    "fma": "({0} * {1} + {2})",
+    "abs": "({0} < 0 ? -{0} : {0})",
 }
 
 #: Functions whose second operand is a number, not a value that may be NaN; and the operand that does nothing.
@@ -245,7 +252,9 @@ def value(e: Scalar, scope: Scope) -> str:
                     return given[0]
                 form = _LIMITS[function][0]
             if not suffix and ("{t}" in form or "{f}" in form):
-                form = _whole_form(function, scope.program.computed)
+                if function not in _WHOLE_FORMS:
+                    raise NoKernel(f"{function} needs floating-point numbers, got {scope.program.computed}")
+                form = _WHOLE_FORMS[function]
             return form.format(*given, t=suffix, f="f" if suffix == "f32" else "")
         case Reduce():
             raise NoKernel(f"a reduction is not at a place at which it can be computed: {e}")
@@ -259,16 +268,6 @@ def _as_whole(e: Scalar, scope: Scope) -> str | None:
     if isinstance(e, Read) and "int" in scope.program.array(e.tensor).dtype:
         return f"(int64_t){read(e, scope)}"
     return None
-
-
-def _whole_form(function: str, dtype: str) -> str:
-    if function in ("max", "min"):
-        return f"({{0}} {'>' if function == 'max' else '<'} {{1}} ? {{0}} : {{1}})"
-    if function == "fma":
-        return "({0} * {1} + {2})"
-    if function == "abs":
-        return "({0} < 0 ? -{0} : {0})"
-    raise NoKernel(f"{function} needs floating-point numbers, got {dtype}")
 
 
 def literal(number: float, dtype: str) -> str:
@@ -289,8 +288,3 @@ def literal(number: float, dtype: str) -> str:
     text = text if any(c in text for c in ".e") else f"{text}.0"
     text = f"{text}f" if dtype == "float32" else text
     return f"({text})" if text.startswith("-") else text
-
-
-def size(dims: tuple[IndexExpr, ...], scope: Scope) -> str:
-    """Return the number of elements of an array as C."""
-    return whole(product(list(dims)), scope)

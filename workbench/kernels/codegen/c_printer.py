@@ -19,7 +19,6 @@ from workbench.kernels.codegen.c_expressions import (
     literal,
     named,
     read,
-    size,
     stored,
     value,
     whole,
@@ -112,6 +111,13 @@ class _Writer:
         name = named(bound.name)
         return self.block(f"for (int64_t {name} = 0; {name} < {whole(bound.extent, scope)}; {name}++)")
 
+    @contextlib.contextmanager
+    def nested(self, bounds: Sequence[Bound], scope: Scope) -> Iterator[None]:
+        with contextlib.ExitStack() as loops:
+            for b in bounds:
+                loops.enter_context(self.loop(b, scope))
+            yield
+
     def fresh(self, stem: str) -> str:
         self._fresh += 1
         return f"{stem}{self._fresh}_"
@@ -129,7 +135,7 @@ class _Writer:
         with self.block(f"void {entry(program)}({', '.join(arguments)})"):
             held = [a for a in program.inner if a.name not in own]
             for a in held:
-                self.allocate(a.name, a, scope)
+                self.allocate(a, scope)
             for nest in nests:
                 self.nest(nest, scope.inside())
             for a in held:
@@ -137,11 +143,9 @@ class _Writer:
         if "threads" not in "\n".join(self.lines[1:]):
             self.lines.insert(1, "  (void)threads;")
 
-    def allocate(self, name: str, array: Tensor, scope: Scope, depth: int = 0) -> None:
-        kind = c_type(array.dtype)
-        self.line(
-            f"{kind} *restrict {named(name)} = storage({size(array.dims[depth:], scope)}, sizeof({kind}));"
-        )
+    def allocate(self, array: Tensor, scope: Scope, depth: int = 0) -> None:
+        kind, size = c_type(array.dtype), whole(product(list(array.dims[depth:])), scope)
+        self.line(f"{kind} *restrict {named(array.name)} = storage({size}, sizeof({kind}));")
 
     def nest(self, nest: Nest, scope: Scope) -> None:
         found = contraction(self.program) if self.schedule.tiled else None
@@ -175,7 +179,7 @@ class _Writer:
                 self.line("#pragma omp parallel num_threads(threads)")
                 held.enter_context(self.block())
             for a in rows:
-                self.allocate(a.name, a, scope, depth)
+                self.allocate(a, scope, depth)
             with contextlib.ExitStack() as loops:
                 if threaded:
                     outer = len(bounds) - 1 if pointwise and len(bounds) > 1 else len(bounds)
@@ -193,9 +197,9 @@ class _Writer:
                 for inner in within:
                     if inner.depth > depth:
                         self.shared(inner, scope.inside(), depth)
-                    else:
-                        for step in inner.steps:
-                            self.loops(step, depth, scope)
+                        continue
+                    for step in inner.steps:
+                        self.loops(step, depth, scope)
             for a in rows:
                 self.line(f"free({named(a.name)});")
 
@@ -215,11 +219,8 @@ class _Writer:
         if threaded:
             collapse = f" collapse({len(bounds)})" if len(bounds) > 1 else ""
             self.line(f"#pragma omp parallel for num_threads(threads) schedule(static){collapse}")
-        with contextlib.ExitStack() as loops:
-            for b in bounds[:-1]:
-                loops.enter_context(self.loop(b, scope))
-            head = f"for (int64_t {first} = 0; {first} < {extent}; {first} += {STRIP})"
-            loops.enter_context(self.block(head))
+        head = f"for (int64_t {first} = 0; {first} < {extent}; {first} += {STRIP})"
+        with self.nested(bounds[:-1], scope), self.block(head):
             self.line(f"const int64_t {end} = {extent} - {first} < {STRIP} ? {extent} : {first} + {STRIP};")
             for a in arrays:
                 self.line(f"{c_type(a.dtype)} {named(a.name)}[{STRIP}];")
@@ -247,10 +248,8 @@ class _Writer:
 
     def _place_in_row(self, array: Tensor, depth: int, scope: Scope) -> Callable[[Read], str]:
         def place(e: Read) -> str:
-            if not array.dims[depth:]:
-                return named(array.name)
             index = whole(flat(array.dims[depth:], e.indices[depth:]), scope)
-            return f"{named(array.name)}[{bare(index)}]"
+            return f"{named(array.name)}[{bare(index)}]" if array.dims[depth:] else named(array.name)
 
         return place
 
@@ -329,19 +328,18 @@ class _Writer:
                 self.line(
                     f"{kind} *restrict {panel} = storage({whole(depth, scope)} * {width}, sizeof({kind}));"
                 )
-            with contextlib.ExitStack() as loops:
-                if schedule.threaded:
-                    collapse = f" collapse({len(outer) + 1})" if outer else ""
-                    self.line(f"#pragma omp for schedule(static){collapse}")
-                for b in outer:
-                    loops.enter_context(self.loop(b, scope))
-                start = f"{named(column)}_at_"
-                head = f"for (int64_t {start} = 0; {start} < {columns}; {start} += {width})"
-                loops.enter_context(self.block(head))
+            if schedule.threaded:
+                collapse = f" collapse({len(outer) + 1})" if outer else ""
+                self.line(f"#pragma omp for schedule(static){collapse}")
+            start = f"{named(column)}_at_"
+            head = f"for (int64_t {start} = 0; {start} < {columns}; {start} += {width})"
+            with self.nested(outer, scope), self.block(head):
                 self.line(
                     f"const int64_t width = {columns} - {start} < {width} ? {columns} - {start} : {width};"
                 )
-                self.hoist_others(step, found, [b.name for b in outer], scope)
+                for total in _open(step.value, scope):  # those that depend on the outer loops alone
+                    if total != found.total and free_indices(total) <= {b.name for b in outer}:
+                        scope.values[total] = self.reduction(total, [b.name for b in outer], scope)
                 for r, panel in panels.items():
                     self.pack(r, panel, found, scope)
                 first = f"{named(row)}_at_"
@@ -349,33 +347,20 @@ class _Writer:
                 whole_tile = f"for (; {first} + {schedule.rows} <= {rows}; {first} += {schedule.rows})"
                 rest = f"for (; {first} < {rows}; {first}++)"
                 free = any(column in free_indices(r) and r not in panels for r in reads(found.total.body))
-                if free:
-                    with self.block(f"if (width == {width})"), self.block(whole_tile):
-                        self.tile(step, found, schedule.rows, str(width), panels, scope)
-                    with self.block(rest):
-                        self.tile(step, found, 1, "width", panels, scope)
-                else:
-                    with self.block(whole_tile):
-                        self.tile(step, found, schedule.rows, str(width), panels, scope)
-                    with self.block(rest):
-                        self.tile(step, found, 1, str(width), panels, scope)
+                guard = self.block(f"if (width == {width})") if free else contextlib.nullcontext()
+                with guard, self.block(whole_tile):
+                    self.tile(step, found, schedule.rows, str(width), panels, scope)
+                with self.block(rest):
+                    self.tile(step, found, 1, "width" if free else str(width), panels, scope)
             for panel in panels.values():
                 self.line(f"free({panel});")
-
-    def hoist_others(self, step: Equation, found: Contraction, bound: Sequence[str], scope: Scope) -> None:
-        """Write the reductions next to the tiled one that depend on the outer loops alone."""
-        for total in _open(step.value, scope):
-            if total != found.total and free_indices(total) <= set(bound):
-                scope.values[total] = self.reduction(total, bound, scope)
 
     def pack(self, r: Read, panel: str, found: Contraction, scope: Scope) -> None:
         width, inner = self.schedule.columns, scope.inside()
         inner.renamed[found.column] = f"({named(found.column)}_at_ + c)"
         over = found.total.over
         place = whole(flat(tuple(b.extent for b in over), tuple(IndexName(b.name) for b in over)), inner)
-        with contextlib.ExitStack() as loops:
-            for b in over:
-                loops.enter_context(self.loop(b, inner))
+        with self.nested(over, inner):
             there = f"{panel}[{place} * {width} + c]"
             self.line(f"for (int64_t c = 0; c < width; c++) {there} = {value(r, inner)};")
             self.line(f"for (int64_t c = width; c < {width}; c++) {there} = 0;")
@@ -399,9 +384,7 @@ class _Writer:
             within.values[r] = f"{panel}[{place} * {width} + c]"
         sums = f"sums[{'r' if rows > 1 else '0'}][c]"
         self.line(f"{scope.kind} sums[{rows}][{width}] = {{{{0}}}};")
-        with contextlib.ExitStack() as loops:
-            for b in over:
-                loops.enter_context(self.loop(b, within))
+        with self.nested(over, within), contextlib.ExitStack() as loops:
             if rows > 1:
                 self.line(f"#pragma GCC unroll {rows}")
                 loops.enter_context(self.block(f"for (int r = 0; r < {rows}; r++)"))
@@ -465,9 +448,5 @@ def _functions() -> tuple[str, dict[str, str]]:
     """Return the includes of the file of functions, and its functions by name."""
     pieces = _FUNCTIONS.read_text().strip().split("\n\n")
     head = "\n\n".join(p for p in pieces if p.startswith("#include") or "#define" in p)
-    found = {}
-    for piece in pieces:
-        match = re.search(r"^INLINE [\w ]*?\*?(\w+)\(", piece, re.MULTILINE)
-        if match:
-            found[match.group(1)] = piece
-    return head, found
+    names = [re.search(r"^INLINE [\w ]*?\*?(\w+)\(", piece, re.MULTILINE) for piece in pieces]
+    return head, {name[1]: piece for name, piece in zip(names, pieces, strict=True) if name}

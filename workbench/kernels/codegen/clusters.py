@@ -13,7 +13,7 @@ reductions with the least work.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final
@@ -60,9 +60,6 @@ _ROW, _ROWS = 8, 4
 #: Names of indices that reductions bind.
 _INDICES: Final = "efghijklmnopqrstuvw"
 
-#: Laws of the axioms that are definitions have this provenance.
-_DEFINITION: Final = "definition"
-
 _NUMBERS: Final = with_trait(Trait.NUMBER)
 _D: Final = ExtentName("D")
 
@@ -72,7 +69,7 @@ def laws() -> RuleSet:
     """Return the laws of splitting: definitions of operators, each tested or a theorem."""
     own = load_rules(library() / "splitting.rules")
     axioms = load_rules(library() / "axioms.rules")
-    known = (r for r in axioms if _DEFINITION in r.provenance and _splits(r))
+    known = (r for r in axioms if "definition" in r.provenance and _splits(r))
     return RuleSet("splitting", tuple(r for r in (*own, *known) if verdict_of(r) in TRUSTED))
 
 
@@ -88,14 +85,9 @@ def _splittable() -> frozenset[str]:
 
 @cache
 def split(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
-    """Return the formula of an operator by the laws of splitting, or None if they find none.
+    """Return the formula of an operator with so many operands by the laws of splitting, or None if they find none.
 
-    The axes of a row are one axis called D, the last one.
-
-    Args:
-        op: The operator's name.
-        operands: The number of its operands.
-        attrs: Its attributes by name.
+    The axes of a row are one axis called D, the last one. ``attrs`` are the attributes by name.
     """
     if op not in _splittable():
         return None
@@ -104,14 +96,12 @@ def split(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Co
     if by_rows:
         given["axis"] = -1
     builder = Builder(op)
-    whole, row = (_ROWS, _ROW), (_ROW,)
-    shapes = [row if by_rows and k else whole for k in range(operands)]
+    shapes = [(_ROW,) if by_rows and k else (_ROWS, _ROW) for k in range(operands)]
     try:
         y = builder.op(op, *(builder.input(f"x{k}", s) for k, s in enumerate(shapes)), **given)
     except TypeMismatch:
         return None
-    graph = builder.graph({"y": y})
-    found = _cheapest(graph)
+    found = _cheapest(builder.graph({"y": y}))
     return None if found is None else _composite(op, found, operands, by_rows)
 
 
@@ -141,12 +131,10 @@ def _cost(egraph: EGraph, node: int) -> float:
 
 
 def _composite(name: str, graph: Graph, operands: int, by_rows: bool) -> Composite:
-    dims = (_D,) if by_rows else ()
+    dims, bound, place = ((_D,), (Bound("d", _D),), IndexName("d")) if by_rows else ((), (), None)
     (root,) = graph.output_ids
-    place = IndexName("d") if by_rows else None
-    bound = (Bound("d", _D),) if by_rows else ()
-    equation = Equation("y", True, bound, _value(graph, root, place))
     inputs = tuple(Tensor(f"x{k}", "T", True, dims) for k in range(operands))
+    equation = Equation("y", True, bound, _value(graph, root, place))
     return Composite(name, inputs, (Tensor("y", "T", True, dims),), (), (equation,))
 
 
@@ -173,21 +161,14 @@ def _folded(function: str, operands: Sequence[Scalar]) -> Scalar:
 
 
 def _number(node: Node) -> float:
-    evaluate = spec_of(node.op).evaluate
+    evaluate, named = spec_of(node.op).evaluate, node.named_attrs()
     assert evaluate is not None
-    named: Mapping[str, Any] = node.named_attrs()
-    wide = {**named, "dtype": "float64"} if "dtype" in named else named
+    wide = named | ({"dtype": "float64"} if "dtype" in named else {})
     return float(np.asarray(evaluate([], wide)).reshape(()))
 
 
 def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
-    """Return an operator in index notation, or None if it has none.
-
-    Args:
-        op: The operator's name.
-        operands: The number of its operands.
-        attrs: Its attributes by name.
-    """
+    """Return an operator with so many operands, and attributes by name, in index notation; None if it has no form."""
     if Trait.CARRIED in spec_of(op).traits:
         return declared(op)
     return _function(op, operands) or _reduction(op) or split(op, operands, attrs)
@@ -208,9 +189,8 @@ def _function(op: str, operands: int) -> Composite | None:
     if op not in OPERATORS or FUNCTIONS[op].arity != operands:
         return None
     inputs = tuple(Tensor(f"x{k}", "T", True, ()) for k in range(operands))
-    value = Apply(op, tuple(Read(t.name, True, ()) for t in inputs))
-    output = Tensor("y", "T", True, ())
-    return Composite(op, inputs, (output,), (), (Equation("y", True, (), value),))
+    equation = Equation("y", True, (), Apply(op, tuple(Read(t.name, True, ()) for t in inputs)))
+    return Composite(op, inputs, (Tensor("y", "T", True, ()),), (), (equation,))
 
 
 @cache
@@ -268,19 +248,16 @@ class Cluster:
         """Return the types in which the kernel sees its operands."""
         return tuple(TensorType(self.type.dtype, shape) for shape in self.shapes)
 
+    def write(self, builder: Builder, place: dict[int, int]) -> int:
+        """Write the operators, whose operands have places in a builder, and return the result's place."""
+        for m in self.members:
+            place[m.place] = builder.apply(m.op, [place[j] for j in m.operands], m.attrs)
+        return place[self.result]
 
-def fusible(op: str, operands: int, attrs: Sequence[Any], kind: object) -> bool:
-    """Return whether an operator may be in a cluster.
 
-    Args:
-        op: The operator.
-        operands: The number of its operands.
-        attrs: Its attributes in declared order.
-        kind: The type of its result; only tensors of numbers that ONNX Runtime computes with are fused.
-    """
-    if not isinstance(kind, TensorType) or kind.dtype not in _FUSED:
-        return False
-    return definition(op, operands, tuple(sorted(spec_of(op).unpack(tuple(attrs)).items()))) is not None
+def fusible(m: Member) -> bool:
+    """Return whether an operator may be in a cluster: ONNX Runtime computes with its type, and it has a form."""
+    return m.type.dtype in _FUSED and _definition(m) is not None
 
 
 def cluster_of(
@@ -293,8 +270,7 @@ def cluster_of(
         types: The types of all values.
         numbers: Values that are one known number.
     """
-    root = members[-1]
-    made = {m.place: m for m in members}
+    root, made = members[-1], {m.place for m in members}
     rows = {_row_axes(m, types) for m in members if _by_rows(m)}
     if len(rows) > 1 or None in rows:
         return None
@@ -303,19 +279,16 @@ def cluster_of(
         return None
     own = root.type.shape + (1,) * (axes if _drops(root) else 0)  # as if the axes of a row were kept
     shapes = [own, *(types[j].shape for m in members for j in (m.place, *m.operands) if j != root.place)]
-    frame = max(shapes, key=lambda s: (math.prod(s), len(s)))
-    places = _Places(frame, axes)
-    if any(places.kind(shape) is None for shape in shapes):
+    places = _Places(max(shapes, key=lambda s: (math.prod(s), len(s))), axes)
+    if any(places.kind(s) is None for s in shapes) or places.leading(own) != places.leading(places.frame):
         return None
-    full_root = bool(places.kind(own))
-    if places.leading(own) != places.leading(frame):
-        return None
-    leaves = dict.fromkeys(j for m in members for j in m.operands if j not in made and j not in numbers)
+    operands = dict.fromkeys(j for m in members for j in m.operands)
+    leaves = tuple(j for j in operands if j not in made and j not in numbers)
     names = {j: f"a{k}" for k, j in enumerate(leaves)} | {m.place: f"t{k}" for k, m in enumerate(members)}
     names[root.place] = "y"
     equations = []
     for k, m in enumerate(members):
-        full = full_root if m is root else bool(places.kind(m.type.shape))
+        full = bool(places.kind(own if m is root else m.type.shape))
         found = _equations(m, k, full, types, numbers, names, places)
         if found is None:
             return None
@@ -325,17 +298,15 @@ def cluster_of(
         return Tensor(name, "T", True, (_D,) if places.kind(shape) else ())
 
     inputs = tuple(tensor(names[j], types[j].shape) for j in leaves)
-    output = Tensor("y", "T", True, (_D,) if full_root else ())
-    composite = Composite("fused", inputs, (output,), (), tuple(equations))
     return Cluster(
         tuple(members),
-        composite,
-        tuple(leaves),
+        Composite("fused", inputs, (tensor("y", own),), (), tuple(equations)),
+        leaves,
         tuple(places.seen(types[j].shape) for j in leaves),
         root.place,
         root.type,
         tuple(types[j] for j in leaves),
-        tuple((j, numbers[j]) for j in dict.fromkeys(j for m in members for j in m.operands) if j in numbers),
+        tuple((j, numbers[j]) for j in operands if j in numbers),
     )
 
 
@@ -346,27 +317,20 @@ class _Places:
     frame: tuple[int, ...]
     axes: int
 
-    @property
-    def size(self) -> int:
-        """Return the number of elements of a row."""
-        return math.prod(self.frame[len(self.frame) - self.axes :])
-
     def _padded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return (1,) * (len(self.frame) - len(shape)) + tuple(shape)
 
+    def _row(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape[len(shape) - self.axes :]
+
     def kind(self, shape: tuple[int, ...]) -> bool | None:
         """Return whether a value has the axes of a row; None if it has only some, or does not broadcast."""
-        padded = self._padded(shape)
-        if len(padded) != len(self.frame) or any(
-            n not in (1, f) for n, f in zip(padded, self.frame, strict=True)
-        ):
+        padded, frame = self._padded(shape), self.frame
+        if len(padded) != len(frame) or any(n not in (1, f) for n, f in zip(padded, frame, strict=True)):
             return None
-        if not self.axes:
-            return False
-        row = padded[len(padded) - self.axes :]
-        if row == self.frame[len(self.frame) - self.axes :]:
+        if self.axes and self._row(padded) == self._row(frame):
             return True
-        return False if math.prod(row) == 1 else None
+        return False if math.prod(self._row(padded)) == 1 else None
 
     def leading(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the extents of the axes that are not of a row."""
@@ -377,7 +341,8 @@ class _Places:
         """Return the shape in which a kernel sees a value: a row's axes are one, or left out."""
         if not self.axes:
             return tuple(shape)
-        return (*self.leading(shape), self.size) if self.kind(shape) else self.leading(shape)
+        row = (math.prod(self._row(self.frame)),) if self.kind(shape) else ()
+        return (*self.leading(shape), *row)
 
 
 def _definition(m: Member) -> Composite | None:
@@ -402,13 +367,9 @@ def _row_axes(m: Member, types: Mapping[int, TensorType]) -> int | None:
     if "axis" not in named:  # a declared composite
         return 1
     axis = named["axis"] % rank
-    if _takes_one_axis(m):
+    if len(m.operands) == 1:  # it takes one axis
         return 1 if axis == rank - 1 else None
     return rank - axis
-
-
-def _takes_one_axis(m: Member) -> bool:
-    return len(m.operands) == 1
 
 
 def _equations(
@@ -426,40 +387,43 @@ def _equations(
         return None
     operands = dict(zip((t.name for t in found.inputs), m.operands, strict=True))
     given: dict[str, Any] = found.defaults | m.named
-    own = {
-        e.target: names[m.place] if e.target == found.output.name else f"{e.target}{number}"
-        for e in found.equations
-    }
-    pointwise = found.elementwise
+    own = {e.target: f"{e.target}{number}" for e in found.equations} | {found.output.name: names[m.place]}
+    bound, pointwise = (Bound("d", _D),), found.elementwise
 
     def value(e: Scalar) -> Scalar:
         if isinstance(e, Parameter):
             return Number(float(given[e.name]))
-        if isinstance(e, Read):
-            if e.tensor in own:
-                return Read(own[e.tensor], True, e.indices)
-            j = operands[e.tensor]
-            if j in numbers:
-                return Number(numbers[j])
-            if not places.kind(types[j].shape):
-                return Read(names[j], True, ())
-            return Read(names[j], True, (IndexName("d"),) if pointwise else e.indices)
-        return rebuilt(e, value)
+        if not isinstance(e, Read):
+            return rebuilt(e, value)
+        if e.tensor in own:
+            return Read(own[e.tensor], True, e.indices)
+        j = operands[e.tensor]
+        if j in numbers:
+            return Number(numbers[j])
+        row = (IndexName("d"),) if pointwise else e.indices
+        return Read(names[j], True, row if places.kind(types[j].shape) else ())
 
-    bound = (Bound("d", _D),)
     return [
         Equation(own[e.target], True, bound if full and pointwise else e.indices, value(e.value))
         for e in found.equations
     ]
 
 
-def as_graph(cluster: Cluster) -> Graph:
-    """Return the operators of a cluster as a graph; its inputs ``x0``, ``x1``, … are those of the cluster."""
+def as_graph(cluster: Cluster, stored: Collection[int] = ()) -> Graph:
+    """Return the operators of a cluster as a graph; its inputs ``x0``, ``x1``, … are those of the cluster.
+
+    Values of the numbers ``stored`` are weights.
+    """
     builder = Builder("cluster")
-    kinds = zip(cluster.inputs, cluster.read, strict=True)
-    place = {j: builder.input(f"x{k}", t.shape, t.dtype) for k, (j, t) in enumerate(kinds)}
+    place = dict(zip(cluster.inputs, given(builder, cluster, stored), strict=True))
     for j, number in cluster.known:
         place[j] = builder.op("scalar", value=number, dtype=cluster.type.dtype)
-    for m in cluster.members:
-        place[m.place] = builder.apply(m.op, [place[j] for j in m.operands], m.attrs)
-    return builder.graph({"y": place[cluster.result]})
+    return builder.graph({"y": cluster.write(builder, place)})
+
+
+def given(builder: Builder, cluster: Cluster, stored: Collection[int] = ()) -> list[int]:
+    """Write the inputs of a cluster, of which some are weights."""
+    return [
+        builder.weight(t.shape) if j in stored else builder.input(f"x{k}", t.shape, t.dtype)
+        for k, (j, t) in enumerate(zip(cluster.inputs, cluster.read, strict=True))
+    ]

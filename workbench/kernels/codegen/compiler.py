@@ -118,10 +118,8 @@ def _switch(given: Mapping[str, str], name: str, otherwise: str) -> bool:
 
 def compiler(build: Build) -> Path:
     """Return the path of the compiler; raise :class:`CompilerMissing` if it is not there."""
-    names = (build.cc,) if build.cc else COMPILERS
-    for name in names:
-        found = shutil.which(name)
-        if found:
+    for name in (build.cc,) if build.cc else COMPILERS:
+        if found := shutil.which(name):
             return Path(found)
     wanted = f"CC is {build.cc!r}, which is" if build.cc else f"{', '.join(COMPILERS)} are"
     raise CompilerMissing(f"a C compiler must be on the path, but {wanted} not (try apt-get install gcc)")
@@ -143,15 +141,14 @@ def library(text: str, build: Build) -> ctypes.CDLL:
         CompilerMissing: There is no compiler.
         CompilationFailed: The compiler refuses the text.
     """
-    chosen = compiler(build)
-    name = _name(text, build, chosen)
+    name = place_of(text, build).name
     if name not in _loaded:
-        _loaded[name] = _opened(text, build, chosen, name)
+        _loaded[name] = _opened(text, build)
     return _loaded[name]
 
 
 def place_of(text: str, build: Build, parts: Sequence[Path] = (), ending: str = "so") -> Path:
-    """Return the file in the cache that a text has or will have.
+    """Return the file in the cache that a text has or will have; see :func:`compiled`.
 
     Args:
         text: The text.
@@ -160,7 +157,10 @@ def place_of(text: str, build: Build, parts: Sequence[Path] = (), ending: str = 
         ending: ``so`` for a library, ``o`` for an object file.
     """
     names = "".join(f"/* with {part.stem} */" for part in parts)
-    return _folder() / f"{_name(text + names, build, compiler(build))}.{ending}"
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (text + names, " ".join(build.flags), *_toolchain(compiler(build))):
+        digest.update(f"{len(part)}:".encode() + part.encode())
+    return cache_folder() / "kernels" / f"{digest.hexdigest()}.{ending}"
 
 
 def compiled(text: str, build: Build, parts: Sequence[Path] = (), ending: str = "so") -> Path:
@@ -185,24 +185,25 @@ def compiled(text: str, build: Build, parts: Sequence[Path] = (), ending: str = 
             raise FileNotFoundError(place)
     except OSError:  # it is not there, or broken
         place.parent.mkdir(parents=True, exist_ok=True)
-        _compile(text, build, compiler(build), place, parts)
+        _compile(text, build, place, parts)
     return place
 
 
-def _opened(text: str, build: Build, chosen: Path, name: str) -> ctypes.CDLL:
+def _opened(text: str, build: Build) -> ctypes.CDLL:
     # Idle threads sleep: spinning ones would take the cores from the other runtime of a mixed program.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         return ctypes.CDLL(str(compiled(text, build)))
     except PermissionError:  # nothing can be kept: the library lives as long as the process
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-            place = Path(folder) / f"{name}.so"
-            _compile(text, build, chosen, place)
+            place = Path(folder) / "kernel.so"
+            _compile(text, build, place)
             return ctypes.CDLL(str(place))
 
 
-def _compile(text: str, build: Build, chosen: Path, place: Path, parts: Sequence[Path] = ()) -> None:
+def _compile(text: str, build: Build, place: Path, parts: Sequence[Path] = ()) -> None:
     """Compile a text to a file that appears whole or not at all; the text is kept next to it."""
+    chosen = compiler(build)
     with tempfile.TemporaryDirectory(prefix=".making-", dir=place.parent) as folder:
         source, part, made = (Path(folder) / f"kernel.{ending}" for ending in ("c", "o", "so"))
         source.write_text(text)
@@ -223,17 +224,6 @@ def _compile(text: str, build: Build, chosen: Path, place: Path, parts: Sequence
                 )
         source.replace(place.with_suffix(".c"))
         made.replace(place)
-
-
-def _folder() -> Path:
-    return cache_folder() / "kernels"
-
-
-def _name(text: str, build: Build, chosen: Path) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in (text, " ".join(build.flags), *_toolchain(chosen)):
-        digest.update(f"{len(part)}:".encode() + part.encode())
-    return digest.hexdigest()
 
 
 @lru_cache(maxsize=8)

@@ -62,15 +62,10 @@ class Operator:
 
 
 def operator(cluster: Cluster, schedule: Schedule | Winograd | None = None) -> Operator:
-    """Return a cluster as an operator.
-
-    Args:
-        cluster: The cluster.
-        schedule: The choices in making loops; by default the usual ones.
-    """
+    """Return a cluster as an operator, with the usual choices in making loops if no others are given."""
     if winograd.convolution_of(cluster):
-        chosen_by = schedule if isinstance(schedule, Winograd) else Winograd(winograd.CHOICES[0])
-        return Operator(cluster, chosen_by, PARTS)
+        how = schedule if isinstance(schedule, Winograd) else Winograd(winograd.CHOICES[0])
+        return Operator(cluster, how, PARTS)
     assert not isinstance(schedule, Winograd), "only convolutions have algorithms"
     form, leading = form_of(bind(cluster.composite, cluster.types))
     chosen = usual(form.program()) if schedule is None else schedule
@@ -83,11 +78,8 @@ def payload(op: Operator, opset: int | None = None) -> Opaque:
     """Return an operator as a record that a graph can hold.
 
     The record has the cluster's operators as a local function of the same name: a runtime without the
-    library runs these, and ONNX Runtime prefers the library's operator.
-
-    Args:
-        op: The operator.
-        opset: The version of the default operator set; by default that of graphs from no file.
+    library runs these, and ONNX Runtime prefers the library's operator. They are of the default operator set
+    ``opset``, by default that of graphs from no file.
     """
     from workbench.frontends import to_onnx
 
@@ -117,10 +109,10 @@ def library_of(operators: Sequence[Operator], build: Build) -> Path:
         CompilerMissing: There is no C compiler.
         CompilationFailed: The compiler refuses the text.
     """
-    alone, written = replace(build, omp=False), _distinct(operators)
+    alone, written = replace(build, omp=False), written_of(operators)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         parts = list(pool.map(lambda w: compiled(w.text, alone, ending="o"), written))
-    return compiled(_table(written), alone, parts)
+    return compiled(table_text(written), alone, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +129,12 @@ def kernel_text(op: Operator) -> str:
     return _written(op).text
 
 
-def library_text(operators: Sequence[Operator]) -> str:
-    """Return the C text of a library of operators, as it is compiled: kernels first, then their table."""
-    written = _distinct(operators)
-    return "\n".join([*(w.text for w in written), _table(written)])
-
-
-def _distinct(operators: Sequence[Operator]) -> list[Written]:
+def written_of(operators: Sequence[Operator]) -> list[Written]:
+    """Return different operators as they are compiled."""
     return [_written(op) for op in {op.name: op for op in operators}.values()]
 
 
-def _table(written: Sequence[Written]) -> str:
+def table_text(written: Sequence[Written]) -> str:
     """Return the text of the functions that the runtime calls, with the table of operators."""
     rows = ",\n".join(w.row for w in written)
     head = f'#define DOMAIN "{DOMAIN}"\n#define OPERATORS {len(written)}\n'
@@ -171,22 +158,17 @@ def _written(op: Operator) -> Written:
     form, leading = form_of(binding)
     program = form.program()
     parted = leading.sizes[0] if leading.sizes else 1
-    known = {**binding.extents, **dict(zip(program.leading, leading.sizes, strict=True))}
+    known: dict[str, object] = {**binding.extents, **dict(zip(program.leading, leading.sizes, strict=True))}
+    known |= dict.fromkeys(program.leading[:1], "count")
     numbers = [str(known[e]) for e in program.extents]
-    if program.leading:
-        numbers = [
-            "count" if e == program.leading[0] else n for e, n in zip(program.extents, numbers, strict=True)
-        ]
     numbers += [literal(binding.values[p], program.computed) for p in program.parameters]
-    present = dict(form.present)
     arrays = []
     for place, array in enumerate((*program.inputs, *program.outputs)):
-        made_here = place == len(program.inputs)
-        step = (
-            binding.types[array.name].elements // parted if _parted(array.name, present, leading.sizes) else 0
-        )
-        kind = f"{'' if made_here else 'const '}{c_type(array.dtype)} *"
-        arrays.append(f"({kind}){'output' if made_here else f'inputs[{place}]'} + first * {step}")
+        const, there = ("", "output") if place == len(program.inputs) else ("const ", f"inputs[{place}]")
+        # Results have all leading axes.
+        whole = not leading.sizes or not leading.present.get(array.name, (True,))[0]
+        step = 0 if whole else binding.types[array.name].elements // parted
+        arrays.append(f"({const}{c_type(array.dtype)} *){there} + first * {step}")
     call = f"{entry(program)}(1, {', '.join([*numbers, *arrays])})"
     text = c_function(program, op.schedule).replace("\nvoid ", "\nstatic void ", 1)
     text += f"\n{_HIDDEN} void {name}_run{_ARGUMENTS} {{\n  (void)first; (void)count; (void)scratch;\n  {call};\n}}\n"
@@ -194,14 +176,7 @@ def _written(op: Operator) -> Written:
 
 
 def _called(op: Operator, text: str, length: int, more: str = "") -> Written:
-    """Return a kernel's text with its row of the table.
-
-    Args:
-        op: The operator.
-        text: The text of the kernel.
-        length: The number of pieces that may run apart.
-        more: Further members of the row.
-    """
+    """Return a kernel's text, of which a number of pieces may run apart, with its row of the table."""
     kind, name = op.cluster.type, op.name
     dims = ", ".join(map(str, kind.shape)) or "0"
     declared = f"{_HIDDEN} void {name}_run{_ARGUMENTS};\n"
@@ -214,8 +189,3 @@ def _called(op: Operator, text: str, length: int, more: str = "") -> Written:
         f".dims = {name}_dims, .run = {name}_run{more}}}"
     )
     return Written(text, declared, row)
-
-
-def _parted(name: str, present: dict[str, tuple[bool, ...]], sizes: Sequence[int]) -> bool:
-    """Return whether an array has the first of the leading axes; results have all."""
-    return bool(sizes) and present.get(name, (True,))[0]

@@ -292,21 +292,18 @@ def deploy(
         programs = [Mixed(p, threads=threads, build=options, direct=not saved) for p in tried]
         times = _times(graph, programs, feeds, threads, seconds / 2, rivals) if time else []
         order = sorted(range(len(tried)), key=lambda k: -times[k].speedup) if times else range(len(tried))
-        best, certificate = order[0], certified(graph, programs[order[0]], seed=seed, error=error)
-        for k in order[1:]:  # the next best one, if the best is refused
-            if certificate.passed:
+        checked: dict[int, Certificate] = {}
+        for k in order:  # the next best one, if the best is refused
+            checked[k] = certified(graph, programs[k], seed=seed, error=error)
+            if checked[k].passed:
                 break
-            other = certified(graph, programs[k], seed=seed, error=error)
-            if other.passed:
-                best, certificate = k, other
-        timed = times[best] if times else None
-        reason = ""
-        if not certificate.passed:
-            reason = f"the original stays: {certificate.reason}"
-        elif timed is not None and not timed.faster:
-            reason = "the original stays: the mixed program is not faster beyond the noise"
-        if reason:
-            return Deployed(graph, None, tried[best], certificate, timed, reason)
+        best = k if checked[k].passed else order[0]
+        certificate, timed = checked[best], times[best] if times else None
+        slow = timed is not None and not timed.faster
+        if slow or not certificate.passed:
+            noise = "the mixed program is not faster beyond the noise"
+            why = noise if certificate.passed else certificate.reason
+            return Deployed(graph, None, tried[best], certificate, timed, f"the original stays: {why}")
         return Deployed(graph, tried[best], tried[best], certificate, timed, "", programs[best])
 
     # Whole points have more than three times the error, and save at most six parts in a hundred of the time.
@@ -374,14 +371,7 @@ def certified(original: Graph, program: Mixed, *, seed: int = 0, error: float = 
 
 
 def _beyond(found: float, own: float, error: float, most: float) -> str:
-    """Return why an error is too large, or an empty text.
-
-    Args:
-        found: The error of a program, relative to the largest value of an output.
-        own: That of the original.
-        error: How many times the original's error the program's may be.
-        most: The largest error that a program may have in any case.
-    """
+    """Return why the error of a program is too large beside the original's own, or an empty text."""
     if found > most:
         return f"the program's error must be at most {most:.0e} of the largest value, got {found:.1e}"
     if found > error * max(own, _UNIT):
@@ -426,17 +416,12 @@ def _limited(
 ) -> Beside:
     """Return the times of a cluster; its kernel takes for ever if it is of another family or algorithm.
 
-    Args:
-        measure: Returns the times of a cluster.
-        families: The families whose kernels are wanted; by default all.
-        algorithms: The algorithms that convolutions may have.
-        images: Whether kernels must serve any number of images, as those of convolutions do.
-        cluster: The cluster.
+    With ``images`` a kernel must serve any number of images, as those of convolutions do.
     """
     fewer = by_fewer_products(cluster)
-    if (fewer and not algorithms) or (images and not fewer):
+    if (not algorithms if fewer else images) or (families is not None and _family(cluster) not in families):
         return Beside(0.0, math.inf)
-    return measure(cluster) if families is None or _family(cluster) in families else Beside(0.0, math.inf)
+    return measure(cluster)
 
 
 def _family(cluster: Cluster) -> str:
@@ -503,10 +488,5 @@ def _times(
 
 def _numbers(graph: Graph, egraph: EGraph) -> dict[int, float]:
     """Return the e-classes of a saturated graph that are one known number."""
-    known = numbers_of(graph)
-    found: dict[int, float] = {}
-    for node, number in known.items():
-        place = int(egraph.original[node]) if node < len(egraph.original) else -1
-        if place >= 0:
-            found[int(egraph.eclass[place])] = number
-    return found
+    places = {node: int(place) for node, place in enumerate(egraph.original) if place >= 0}
+    return {int(egraph.eclass[places[n]]): x for n, x in numbers_of(graph).items() if n in places}

@@ -12,11 +12,10 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import partial
 from graphlib import CycleError
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from workbench.egraph.rebuild import Writing, rebuild
 from workbench.extraction import Solution
 from workbench.extraction.extract import extract
 from workbench.graph import Builder, Graph
-from workbench.kernels.codegen.clusters import MOST, Cluster, Member, as_graph, cluster_of, fusible
+from workbench.kernels.codegen.clusters import MOST, Cluster, Member, as_graph, cluster_of, fusible, given
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.custom_ops import Operator, kernel_text, library_of, operator, payload
 from workbench.kernels.codegen.tuning import kept_times, measured_schedules
@@ -55,8 +54,10 @@ TOGETHER: Final = "together"
 _NUMBERS: Final = with_trait(Trait.NUMBER)
 _STORED: Final = with_trait(Trait.NAMED) & with_trait(Trait.CONSTANT)
 
-#: Activations that ONNX Runtime computes within a convolution.
-_WITHIN: Final = ("sigmoid", "relu", "tanh", "relu6")
+#: Activations that ONNX Runtime computes within a convolution, as operators with their attributes.
+_WITHIN: Final = [
+    (spec.name, attrs) for spec, attrs in map(operator_of, ("sigmoid", "relu", "tanh", "relu6"))
+]
 
 _PRODUCTS: Final = with_trait(Trait.PRODUCT)
 _IMAGES: Final = with_trait(Trait.PRODUCT) & with_trait(Trait.FOUR_AXES)
@@ -105,15 +106,13 @@ class Fusion:
     """An e-graph with e-nodes for clusters, and the costs of all e-nodes in microseconds.
 
     ``clusters`` maps e-nodes to clusters that kernels run, ``together`` to those that ONNX Runtime runs, in
-    less time than their operators one by one. Their values are numbered by e-class. ``left`` is the number
-    of clusters that were not priced, because time or the number of kernels ran out.
+    less time than their operators one by one. Their values are numbered by e-class.
     """
 
     egraph: EGraph
     costs: np.ndarray
     clusters: dict[int, Cluster]
     together: dict[int, Cluster]
-    left: int = 0
 
     def solve(self, seconds: float = 20.0) -> Solution:
         """Return the cheapest selection of operators and clusters."""
@@ -122,19 +121,17 @@ class Fusion:
 
 def egraph_of(graph: Graph) -> EGraph:
     """Return a graph as an e-graph in which every e-class has one e-node; both have the graph's numbers."""
-    start = np.cumsum([0, *(len(n.inputs) for n in graph.nodes)])
-    children = np.array([j for n in graph.nodes for j in n.inputs], dtype=np.int64)
-    count = len(graph.nodes)
+    own = np.arange(len(graph.nodes))
     return EGraph(
         ops=tuple(n.op for n in graph.nodes),
         attrs=tuple(n.attrs for n in graph.nodes),
-        child_start=start,
-        children=children,
-        eclass=np.arange(count),
-        n_classes=count,
+        child_start=np.cumsum([0, *(len(n.inputs) for n in graph.nodes)]),
+        children=np.array([j for n in graph.nodes for j in n.inputs], dtype=np.int64),
+        eclass=own,
+        n_classes=len(own),
         roots=graph.output_ids,
         types=tuple(n.type for n in graph.nodes),
-        original=np.arange(count),
+        original=own,
     )
 
 
@@ -163,21 +160,19 @@ def fused(
         inner: Whether kernels may read and write values in the inner layout.
     """
     began = time.monotonic()
-    cheapest = _cheapest(egraph, costs)
+    cheapest = np.full(egraph.n_classes, np.inf)
+    np.minimum.at(cheapest, egraph.eclass, costs)
     kinds: dict[str, list[Cluster]] = {}
     for cluster in (*convolutions(egraph), *_candidates(egraph, numbers)):
         kinds.setdefault(kind_of(cluster), []).append(cluster)
     whole = {k: sum(cheapest[m.place] for m in found[0].members) for k, found in kinds.items()}
     chosen: list[tuple[str, Cluster, float]] = []
     timed: list[tuple[Beside, Cluster]] = []
-    tried = left = 0
     worth = {k: whole[k] * len(found) for k, found in kinds.items()}
     least = max(worth.values(), default=0.0) * SHARE
-    for kind in sorted(kinds, key=lambda k: (-worth[k], k)):
-        if tried >= KERNELS or worth[kind] < least or time.monotonic() - began > seconds:
-            left += len(kinds[kind])
-            continue
-        tried += 1
+    for kind in sorted(kinds, key=lambda k: (-worth[k], k))[:KERNELS]:
+        if worth[kind] < least or time.monotonic() - began > seconds:
+            break
         times = measure(kinds[kind][0])
         for cluster in kinds[kind]:
             if times.pays:
@@ -195,7 +190,7 @@ def fused(
         more, types = _with_inner(egraph, made, measure)
         chosen += more
     chosen.sort(key=lambda found: (found[1].result, found[0]))
-    return _extended(egraph, costs, chosen, types, left)
+    return _extended(egraph, costs, chosen, types)
 
 
 def _with_inner(
@@ -204,13 +199,8 @@ def _with_inner(
     """Return convolutions that read and write values in the inner layout, and the types of these.
 
     The values have the numbers after the e-graph's. A kernel that reads its image so and writes its result so is
-    measured beside one that does neither; one that does one of both saves half as much. What is added may be read so,
-    at no cost.
-
-    Args:
-        egraph: The e-graph.
-        made: Convolutions and the microseconds of their kernels, which read and write images channels first.
-        measure: Returns the times of a cluster.
+    measured beside one that does neither, of which ``made`` has the microseconds; one that does one of both saves half
+    as much. What is added may be read so, at no cost.
     """
     types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
     shared = {c.result for c, _ in made if blocked(c.type)} & {j for c, _ in made for j in c.inputs}
@@ -244,24 +234,15 @@ def kind_of(cluster: Cluster) -> str:
     return f"{cluster.composite} {cluster.types}"
 
 
-def _cheapest(egraph: EGraph, costs: np.ndarray) -> np.ndarray:
-    """Return the cost of the cheapest e-node of every e-class."""
-    found = np.full(egraph.n_classes, np.inf)
-    np.minimum.at(found, egraph.eclass, costs)
-    return found
-
-
 def _extended(
     egraph: EGraph,
     costs: np.ndarray,
     chosen: Sequence[tuple[str, Cluster, float]],
     inner: Sequence[TensorType],
-    left: int,
 ) -> Fusion:
     count, more = len(egraph), [c for _, c, _ in chosen]
     ends = egraph.child_start[-1] + np.cumsum([len(c.inputs) for c in more], dtype=np.int64)
     read = np.array([j for c in more for j in c.inputs], dtype=np.int64)
-    births = egraph.birth_rule, egraph.birth_step
     grown = replace(
         egraph,
         ops=(*egraph.ops, *(op for op, _, _ in chosen)),
@@ -269,30 +250,33 @@ def _extended(
         child_start=np.concatenate([egraph.child_start, ends]),
         children=np.concatenate([egraph.children, read]),
         eclass=np.concatenate([egraph.eclass, np.array([c.result for c in more], dtype=np.int64)]),
-        birth_rule=np.concatenate([births[0], np.full(len(more), -1)]) if len(births[0]) else births[0],
-        birth_step=np.concatenate([births[1], np.zeros(len(more))]) if len(births[1]) else births[1],
+        birth_rule=np.empty(0, np.int32),
+        birth_step=np.empty(0, np.int32),
         node_names=(),
         class_names=(),
         n_classes=egraph.n_classes + len(inner),
         types=(*egraph.types, *inner),
     )
     prices = np.concatenate([costs, np.array([p for _, _, p in chosen], dtype=float)])
-    kernels = {count + k: c for k, (op, c, _) in enumerate(chosen) if op == FUSED}
-    others = {count + k: c for k, (op, c, _) in enumerate(chosen) if op == TOGETHER}
-    return Fusion(grown, prices, kernels, others, left)
+    kernels, others = (
+        {count + k: c for k, (op, c, _) in enumerate(chosen) if op == kind} for kind in (FUSED, TOGETHER)
+    )
+    return Fusion(grown, prices, kernels, others)
 
 
 def _candidates(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
     """Return clusters grown from every operator that has a form in index notation."""
     constant = egraph.constant_classes()
-    read = np.unique(np.stack([_readers(egraph), egraph.children[: egraph.child_start[-1]]]), axis=1)[1]
+    readers = np.repeat(egraph.eclass, np.diff(egraph.child_start))
+    read = np.unique(np.stack([readers, egraph.children[: egraph.child_start[-1]]]), axis=1)[1]
     shared = np.bincount(read, minlength=egraph.n_classes) > 1
     options: dict[int, list[Member]] = {}
     for eclass, nodes in enumerate(egraph.members()):
         if constant[eclass]:
             continue
         members = (_member(egraph, node) for node in nodes)
-        made = [m for m in members if m and eclass not in m.operands]  # none that computes what it reads
+        # No operator of a cluster computes what it reads.
+        made = [m for m in members if m and eclass not in m.operands and fusible(m)]
         found = dict.fromkeys(m for m in made if not _rides_along(egraph, m, constant, shared))
         if found:
             options[eclass] = list(found)[:ALTERNATIVES]
@@ -315,7 +299,7 @@ def convolutions(egraph: EGraph) -> list[Cluster]:
     """
     constant = egraph.constant_classes().tolist()
     types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
-    made = [_any_member(egraph, node) for node in range(len(egraph))]
+    made = [_member(egraph, node) for node in range(len(egraph))]
     readers: dict[int, list[Member | None]] = {}
     for node, member in enumerate(made):
         for j in set(egraph.operands(node).tolist()):
@@ -341,29 +325,20 @@ def _after(
 ) -> Member | None:
     """Return the sum or the relu that alone reads the last of some operators, and may join its kernel."""
     last, conv = members[-1], members[0]
-    following = [r for r in readers.get(last.place, ()) if r is not None]
-    alone = last.place not in roots and len({r.place for r in following}) == 1
-    if (
-        not alone
-        or len(following) < len(readers[last.place])
-        or last.op == "relu"
-        or conv.named["act"] != "none"
-    ):
+    following = readers.get(last.place, ())
+    alone = last.place not in roots and len({r and r.place for r in following}) == 1
+    if not alone or last.op == "relu" or conv.named["act"] != "none":
         return None
     for r in following:
-        if r.op == "relu" and r.type == last.type:
+        if r is None or r.type != last.type:
+            continue
+        if r.op == "relu":
             return r
         others = [j for j in r.operands if j != last.place]
-        sums = r.op == "add" and last.op == "conv2d" and len(others) == 1 and r.type == last.type
+        sums = r.op == "add" and last.op == "conv2d" and len(others) == 1
         if sums and not constant[others[0]] and others[0] not in conv.operands:
             return r
     return None
-
-
-def _readers(egraph: EGraph) -> np.ndarray:
-    """Return for every operand the e-class that reads it."""
-    counts = np.diff(egraph.child_start)
-    return np.repeat(egraph.eclass, counts)
 
 
 def _grown(
@@ -373,35 +348,23 @@ def _grown(
     numbers: Mapping[int, float],
     shared: np.ndarray | None,
 ) -> list[Cluster]:
-    """Return the largest clusters found from a result upwards, one for each choice of operators.
+    """Return the largest clusters found from a result upwards, one for each choice among the options of e-classes.
 
-    Args:
-        root: The operator of the result.
-        options: The operators of e-classes that may be in a cluster.
-        types: The types of all values.
-        numbers: Values that are one known number.
-        shared: Values that are read more than once, which then stay outside; by default none does.
+    Values that are ``shared``, which are read more than once, stay outside.
     """
-    first = cluster_of([root], types, numbers)
-    if first is None:
-        return []
     found: list[Cluster] = []
-    waiting = [(first, frozenset([root.place]))]
+    first = cluster_of([root], types, numbers)
+    waiting = [] if first is None else [(first, frozenset([root.place]))]
     while waiting and len(found) < GROWN:
         cluster, tried = waiting.pop()
-        near = [j for j in cluster.inputs if j in options and j not in tried]
-        if shared is not None:
-            near = [j for j in near if not shared[j]]
-        if not near or len(cluster.members) >= MOST:
+        inside = (j for j in cluster.inputs if j in options and j not in tried)
+        near = next((j for j in inside if shared is None or not shared[j]), None)
+        if near is None or len(cluster.members) >= MOST:
             found.append(cluster)
             continue
-        larger = []
-        for member in options[near[0]]:
-            more = _sorted(root, [*cluster.members, member])
-            other = None if more is None else cluster_of(more, types, numbers)
-            if other is not None:
-                larger.append(other)
-        waiting += [(c, tried | {near[0]}) for c in reversed(larger or [cluster])]
+        more = (_sorted(root, [*cluster.members, member]) for member in options[near])
+        larger = [c for m in more if m and (c := cluster_of(m, types, numbers)) is not None]
+        waiting += [(c, tried | {near}) for c in reversed(larger or [cluster])]
     return found
 
 
@@ -414,7 +377,7 @@ def _sorted(root: Member, members: Sequence[Member]) -> list[Member] | None:
         return None
 
 
-def _any_member(egraph: EGraph, node: int) -> Member | None:
+def _member(egraph: EGraph, node: int) -> Member | None:
     eclass = int(egraph.eclass[node])
     kind, operands = egraph.types[eclass], tuple(egraph.operands(node).tolist())
     return (
@@ -424,22 +387,14 @@ def _any_member(egraph: EGraph, node: int) -> Member | None:
     )
 
 
-def _member(egraph: EGraph, node: int) -> Member | None:
-    member = _any_member(egraph, node)
-    fits = member is not None and fusible(member.op, len(member.operands), member.attrs, member.type)
-    return member if fits else None
-
-
 def _rides_along(egraph: EGraph, member: Member, constant: np.ndarray, shared: np.ndarray) -> bool:
     """Return whether the other runtime computes an operator within the product before it, for nothing.
 
     That is an activation after a convolution that nothing else reads, and a bias after any product.
     """
-    if any((member.op, member.named) == _activation(act) for act in _WITHIN):
+    if (member.op, member.named) in _WITHIN:
         return not shared[member.operands[0]] and _made_by(egraph, member.operands[0], _IMAGES)
-    if (member.op, member.named) != ("add", {}):
-        return False
-    return any(
+    return (member.op, member.named) == ("add", {}) and any(
         constant[bias] and _made_by(egraph, product, _PRODUCTS)
         for product, bias in (member.operands, member.operands[::-1])
     )
@@ -447,11 +402,6 @@ def _rides_along(egraph: EGraph, member: Member, constant: np.ndarray, shared: n
 
 def _made_by(egraph: EGraph, eclass: int, ops: Set[str]) -> bool:
     return any(egraph.ops[node] in ops for node in np.flatnonzero(egraph.eclass == eclass).tolist())
-
-
-def _activation(act: str) -> tuple[str, dict[str, Any]]:
-    spec, attrs = operator_of(act)
-    return spec.name, attrs
 
 
 def numbers_of(graph: Graph) -> dict[int, float]:
@@ -469,44 +419,40 @@ def numbers_of(graph: Graph) -> dict[int, float]:
     return found
 
 
-def unfused(graph: Graph, fusion: Fusion, choice: np.ndarray) -> Graph:
-    """Return the graph of a selection with the operators of its clusters in their place.
-
-    It has the inputs, outputs and weights of ``graph``, and a certificate is about it.
-    """
-    return written(graph, fusion, choice, lambda b, node, places: _apart(b, fusion, node, places))
-
-
-def _apart(builder: Builder, fusion: Fusion, node: int, places: Mapping[int, int]) -> int:
+def _apart(builder: Builder, fusion: Fusion, cluster: Cluster, places: Mapping[int, int]) -> int:
     """Write the operators of a cluster; return its result."""
-    cluster = (fusion.clusters | fusion.together)[node]
-    members, inner = fusion.egraph.members(), dict(places)
-    made = {m.place for m in cluster.members}
-    for j in {j for m in cluster.members for j in m.operands} - made - set(places):
-        stored = [i for i in members[j] if fusion.egraph.ops[i] in _STORED]
-        written_out = [i for i in members[j] if fusion.egraph.ops[i] in _NUMBERS]  # exact, if it is there
-        known = next(iter([*written_out, *stored]), None)
-        if known is not None:  # a number, which is in the kernel's text
-            inner[j] = builder.apply(fusion.egraph.ops[known], [], fusion.egraph.attrs[known])
-    for m in cluster.members:
-        inner[m.place] = builder.apply(m.op, [inner[j] for j in m.operands], m.attrs)
-    return inner[cluster.result]
+    inner, ops = dict(places), fusion.egraph.ops
+    known = (
+        {j for m in cluster.members for j in m.operands} - {m.place for m in cluster.members} - set(places)
+    )
+    for j in known:  # a number, which is in the kernel's text; exact, if it is written out
+        nodes = [
+            i
+            for kind in (_NUMBERS, _STORED)
+            for i in np.flatnonzero(fusion.egraph.eclass == j)
+            if ops[i] in kind
+        ]
+        if nodes:
+            inner[j] = builder.apply(ops[nodes[0]], [], fusion.egraph.attrs[nodes[0]])
+    return cluster.write(builder, inner)
 
 
-def written(graph: Graph, fusion: Fusion, choice: np.ndarray, cluster: Writing) -> Graph:
+def written(graph: Graph, fusion: Fusion, choice: np.ndarray, kernel: Writing | None = None) -> Graph:
     """Return the graph of a selection; it has the inputs, outputs and weights of ``graph``.
 
     Args:
         graph: The graph from which the e-graph was grown.
         fusion: The e-graph with clusters.
         choice: The e-node of every e-class that is needed.
-        cluster: Writes the result of a cluster.
+        kernel: Writes the result of a cluster that a kernel runs; by default its operators are in its place, and a
+            certificate is about that graph.
     """
+    clusters = fusion.clusters | fusion.together
 
     def writing(builder: Builder, node: int, place: Mapping[int, int]) -> int | None:
-        if node in fusion.clusters:
-            return cluster(builder, node, place)
-        return _apart(builder, fusion, node, place) if node in fusion.together else None
+        if kernel is not None and node in fusion.clusters:
+            return kernel(builder, node, place)
+        return _apart(builder, fusion, clusters[node], place) if node in clusters else None
 
     return rebuild(graph, fusion.egraph, choice, writing)
 
@@ -524,7 +470,21 @@ def measured(
         seconds: The time limit on measuring one cluster.
         algorithms: The algorithms that kernels of convolutions may have.
     """
-    return partial(_beside, build, threads, seconds, algorithms)
+
+    def beside(cluster: Cluster) -> Beside:
+        if not by_fewer_products(cluster):
+            return Beside(*_times(build, threads, seconds, cluster, [fastest(cluster, build, threads)]))
+        made, plain = candidates(cluster, algorithms), channels_first(cluster)
+        if not made:
+            return Beside(0.0, math.inf)
+        how = None if plain == cluster else fastest(plain, build, threads, algorithms).schedule
+        made = (how,) if isinstance(how, Winograd) else made
+        operators, *kernels = _times(
+            build, threads, seconds, cluster, [operator(cluster, how) for how in made]
+        )
+        return Beside(operators, min(kernels), memory_of(cluster, made[int(np.argmin(kernels))]))
+
+    return beside
 
 
 def fastest(
@@ -539,11 +499,9 @@ def fastest(
         algorithms: The algorithms that kernels of convolutions may have.
     """
     if by_fewer_products(cluster):
-        made = candidates(cluster, algorithms)
-        if len(made) > 1:
-            _, *times = _convolution_times(build, threads, 0.1, cluster, made)
-            made = (made[int(np.argmin(times))],)
-        return replace(operator(cluster, made[0]), build=build)
+        made = [replace(operator(cluster, how), build=build) for how in candidates(cluster, algorithms)]
+        times = _times(build, threads, 0.1, cluster, made)[1:] if len(made) > 1 else [0.0]
+        return made[int(np.argmin(times))]
     binding = bind(cluster.composite, cluster.types)
     schedule = measured_schedules(binding, build, seconds=0.05)[0].schedule
     return replace(operator(cluster, schedule), build=build)
@@ -554,119 +512,59 @@ def by_fewer_products(cluster: Cluster) -> bool:
     return convolution_of(cluster) is not None
 
 
-def _convolution_times(
-    build: Build, threads: int, seconds: float, cluster: Cluster, algorithms: Sequence[Winograd]
+def _times(
+    build: Build, threads: int, seconds: float, cluster: Cluster, operators: Sequence[Operator]
 ) -> list[float]:
-    """Return the microseconds of a convolution's operators and of its kernels, with weights that the runtime knows.
+    """Return the microseconds of a cluster's operators and of its kernels, from the user's cache if they are there.
 
-    In the place of its operators a convolution of the inner layout has its kernel of images channels first.
+    The runtime knows the weights of a convolution. In the place of its operators one of the inner layout has its
+    kernel of images channels first.
     """
-    plain = channels_first(cluster)
-    made = [replace(operator(cluster, how), build=build) for how in algorithms]
-    conv = convolution_of(cluster)
-    stored = conv.operands[1:] if conv else ()
+    import onnxruntime as ort
 
-    def graph(write: Callable[[Builder, list[int]], int], read: Sequence[TensorType]) -> Graph:
-        builder = Builder("convolution")
-        inputs = [
-            builder.weight(t.shape) if j in stored else builder.input(f"x{k}", t.shape, t.dtype)
-            for k, (j, t) in enumerate(zip(cluster.inputs, read, strict=True))
-        ]
-        return builder.graph({"y": write(builder, inputs)})
+    conv, made = convolution_of(cluster), [replace(op, build=build) for op in operators]
+    plain, stored = (cluster, ()) if conv is None else (channels_first(cluster), conv.operands[1:])
+    inner, held = plain != cluster, list[np.ndarray]()
 
-    def apart(builder: Builder, inputs: list[int]) -> int:
-        place = dict(zip(cluster.inputs, inputs, strict=True))
-        for m in cluster.members:
-            place[m.place] = builder.apply(m.op, [place[j] for j in m.operands], m.attrs)
-        return place[cluster.result]
-
-    def kernel(op: Operator, builder: Builder, inputs: list[int]) -> int:
-        return builder.opaque(payload(op), inputs)[0]
-
-    random, far = np.random.default_rng(0), np.ones(FAR // 4, np.float32)
-    kinds = [t for j, t in zip(cluster.inputs, cluster.read, strict=True) if j not in stored]
-    inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in kinds]
+    def shapes(one: Cluster) -> list[TensorType]:
+        return [t for j, t in zip(one.inputs, one.read, strict=True) if j not in stored]
 
     def before() -> None:
-        for array in (far, *inputs):
+        for array in held:
             array.sum()
 
     def runs() -> list[Callable[[], object]]:
-        first = [] if plain == cluster else [replace(operator(plain, algorithms[0]), build=build)]
+        random = np.random.default_rng(0)
+        inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in shapes(cluster)]
+        turned = [x.reshape(t.shape) for x, t in zip(inputs, shapes(plain), strict=True)]
+        held.extend([np.ones(FAR // 4, np.float32), *inputs])
+        first = [replace(operator(plain, operators[0].schedule), build=build)] if inner else []
         library = library_of([*first, *made], build)
-        kernels = [graph(partial(kernel, op), cluster.read) for op in made]
-        if first:
-            shapes = [t.shape for j, t in zip(plain.inputs, plain.read, strict=True) if j not in stored]
-            turned = [x.reshape(shape) for x, shape in zip(inputs, shapes, strict=True)]
-            other = bound(graph(partial(kernel, first[0]), plain.read), turned, threads, library)
-        else:
-            other = bound(graph(apart, cluster.read), inputs, threads)
-        return [other, *(bound(g, inputs, threads, library) for g in kernels)]
+        others = [bound(_as_kernel(op, stored), turned, threads, library) for op in first]
+        kernels = [bound(_as_kernel(op, stored), inputs, threads, library) for op in made]
+        return [*(others or [bound(as_graph(cluster, stored), inputs, threads)]), *kernels]
 
-    return _kept(build, cluster, made, runs, threads, seconds, least=7, before=before)
-
-
-def _kept(
-    build: Build,
-    cluster: Cluster,
-    made: Sequence[Operator],
-    runs: Callable[[], Sequence[Callable[[], object]]],
-    threads: int,
-    seconds: float,
-    least: int,
-    before: Callable[[], object] | None = None,
-) -> list[float]:
-    """Return the microseconds of a cluster's operators and of its kernels, from the user's cache if they are there."""
-    import onnxruntime as ort
-
-    shapes = " ".join(map(str, cluster.read))
-    digests = [
-        hashlib.blake2b(f"{kernel_text(op)} {shapes}".encode(), digest_size=12).hexdigest() for op in made
-    ]
-    inner = by_fewer_products(cluster) and channels_first(cluster) != cluster
-    first = "channels first" if inner else "as operators"
-    keys = [
-        f"cluster {digests[0]} {first} threads={threads}",
-        *(f"cluster {d} as kernel threads={threads}" for d in digests),
-    ]
-    runtime = f"ONNX Runtime {ort.__version__}"
+    kinds, other = " ".join(map(str, cluster.read)), "channels first" if inner else "as operators"
+    texts = [f"{kernel_text(op)} {kinds}".encode() for op in made]
+    digests = [hashlib.blake2b(text, digest_size=12).hexdigest() for text in texts]
+    keys = [f"cluster {digests[0]} {other} threads={threads}"]
+    keys += [f"cluster {d} as kernel threads={threads}" for d in digests]
     return kept_times(
-        build, keys, runs, threads, seconds=seconds, least=least, most=200, runtime=runtime, before=before
+        build,
+        keys,
+        runs,
+        threads,
+        seconds=seconds,
+        least=5 if conv is None else 7,
+        most=200,
+        runtime=f"ONNX Runtime {ort.__version__}",
+        before=None if conv is None else before,
     )
 
 
-def _beside(
-    build: Build, threads: int, seconds: float, algorithms: Sequence[str], cluster: Cluster
-) -> Beside:
-    if by_fewer_products(cluster):
-        made, plain = candidates(cluster, algorithms), channels_first(cluster)
-        if not made:
-            return Beside(0.0, math.inf)
-        if plain != cluster and isinstance(
-            how := fastest(plain, build, threads, algorithms).schedule, Winograd
-        ):
-            made = (how,)
-        operators, *kernels = _convolution_times(build, threads, seconds, cluster, made)
-        return Beside(operators, min(kernels), memory_of(cluster, made[int(np.argmin(kernels))]))
-    op = fastest(cluster, build, threads)
-
-    def runs() -> list[Callable[[], object]]:
-        random = np.random.default_rng(0)
-        inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in cluster.read]
-        library = library_of([op], build)
-        return [
-            bound(as_graph(cluster), inputs, threads),
-            bound(_as_kernel(op), inputs, threads, library),
-        ]
-
-    operators, kernel = _kept(build, cluster, [op], runs, threads, seconds, least=5)
-    return Beside(operators, kernel)
-
-
-def _as_kernel(op: Operator) -> Graph:
+def _as_kernel(op: Operator, stored: Sequence[int]) -> Graph:
     builder = Builder("kernel")
-    inputs = [builder.input(f"x{k}", t.shape, t.dtype) for k, t in enumerate(op.cluster.read)]
-    (y,) = builder.opaque(payload(op), inputs)
+    (y,) = builder.opaque(payload(op), given(builder, op.cluster, stored))
     return builder.graph({"y": y})
 
 

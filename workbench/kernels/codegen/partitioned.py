@@ -35,7 +35,6 @@ from workbench.kernels.codegen.fusion import (
     fused,
     measured,
     numbers_of,
-    unfused,
     written,
 )
 from workbench.kernels.codegen.kernel import kernel_at
@@ -58,14 +57,13 @@ class Plan:
 
     ``source`` is the graph without kernels, which is certified, and ``graph`` the graph with them:
     opaque operators of the domain ``workbench.kernels``. ``operators`` are its kernels in their order.
-    ``left`` is the number of clusters that were not priced. ``generic`` is the graph with generic extents, and
-    ``table`` their symbols, if the program serves any number of images.
+    ``generic`` is the graph with generic extents, and ``table`` their symbols, if the program serves any number of
+    images.
     """
 
     source: Graph
     graph: Graph
     operators: tuple[Operator, ...]
-    left: int = 0
     generic: Graph | None = None
     table: SymbolTable | None = None
 
@@ -84,14 +82,11 @@ class Plan:
     @property
     def others(self) -> int:
         """Return the number of operators that ONNX Runtime runs."""
-        constant = self.graph.constant()
         kernels = [k for k, o in self.graph.opaques.items() if o.domain == DOMAIN]
-        return sum(
-            not constant[i]
-            and node.op != "input"
-            and not (node.op == "opaque" and node.attr("key") in kernels)
-            for i, node in enumerate(self.graph.nodes)
+        moving = (
+            n for n, constant in zip(self.graph.nodes, self.graph.constant(), strict=True) if not constant
         )
+        return sum(n.op != "input" and (n.op != "opaque" or n.attr("key") not in kernels) for n in moving)
 
     def __str__(self) -> str:
         inside = sum(len(c.members) for c in self.clusters)
@@ -205,7 +200,7 @@ def planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[C
         return result
 
     program = written(graph, found, choice, kernel)
-    return Plan(unfused(graph, found, choice), program, tuple(operators), found.left)
+    return Plan(written(graph, found, choice), program, tuple(operators))
 
 
 class Mixed:
@@ -237,8 +232,7 @@ class Mixed:
             from workbench.frontends import to_onnx
             from workbench.frontends.runtime import session
 
-            model = to_onnx(plan.graph)
-            self._session = session(model, threads=threads, spin=False, operators=self.library)
+            self._session = session(to_onnx(plan.graph), threads=threads, spin=False, operators=self.library)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs for inputs by name."""
@@ -249,15 +243,11 @@ class Mixed:
 
     def load(self, feeds: Mapping[str, np.ndarray]) -> None:
         """Take inputs for calls; raise GraphError for inputs that do not fit."""
-        for i in self.plan.graph.inputs:
-            name, kind = self.plan.graph.nodes[i].attr("name"), self.plan.graph.nodes[i].tensor
+        for name, kind in self.plan.graph.input_types.items():
             if name not in feeds or tuple(feeds[name].shape) != kind.shape:
                 came = f"shape {list(feeds[name].shape)}" if name in feeds else f"inputs {sorted(feeds)}"
                 raise GraphError(f"input {name!r} must be {kind}, got {came}")
-        self._feeds = {
-            self.plan.graph.nodes[i].attr("name"): feeds[self.plan.graph.nodes[i].attr("name")]
-            for i in self.plan.graph.inputs
-        }
+        self._feeds = {name: feeds[name] for name in self.plan.graph.input_types}
         if self._kernels is not None:
             self._kernels.load(self._feeds)
 
@@ -372,10 +362,8 @@ class SavedProgram:
 def load_program(path: str | os.PathLike[str], *, threads: int = 1) -> SavedProgram:
     """Load a mixed program that was saved, to be called with its inputs by name.
 
-    Args:
-        path: The ONNX file. The library of its kernels has the same name with the ending ``.so``; a model
-            without one is loaded as it is.
-        threads: The number of threads of one operator; kernels run on as many as they were made for.
+    The library of the kernels has the name of the ONNX file with the ending ``.so``; a model without one is loaded as
+    it is. ``threads`` is the number of threads of one operator; kernels run on as many as they were made for.
 
     Raises:
         FileNotFoundError: There is no such file.

@@ -6,6 +6,7 @@ broadcast, is part of the program; the extents are arguments of the kernel.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -122,21 +123,17 @@ def program_of(
         own = [b.extent for b, there in zip(loops, has(t.name), strict=True) if there] if t.leading else []
         return Tensor(t.name, dtypes.get(t.dtype, t.dtype), False, (*own, *t.dims))
 
+    def read(e: Read) -> Read:
+        own = [
+            IndexName(b.name) for b, there in zip(loops, has(e.tensor), strict=True) if there and e.leading
+        ]
+        return Read(e.tensor, False, (*own, *(reindexed(i, explicit) for i in e.indices)))
+
     def explicit(e: IndexExpr) -> IndexExpr | None:
-        if isinstance(e, Read):
-            here = tuple(reindexed(i, explicit) for i in e.indices)
-            if not e.leading:
-                return replace(e, indices=here)
-            own = [IndexName(b.name) for b, there in zip(loops, has(e.tensor), strict=True) if there]
-            return Read(e.tensor, False, (*own, *here))
-        return None
+        return read(e) if isinstance(e, Read) else None
 
     def value(e: Scalar) -> Scalar:
-        if isinstance(e, Read):
-            found = explicit(e)
-            assert isinstance(found, Read)
-            return found
-        return rebuilt(e, value)
+        return read(e) if isinstance(e, Read) else rebuilt(e, value)
 
     steps = tuple(
         Equation(e.target, False, (*(loops if e.leading else ()), *e.indices), value(e.value))
@@ -161,11 +158,9 @@ def program_of(
 
 def _extents(program: Program) -> Iterator[str]:
     """Yield the names of extents in the order of the program, repeated ones too."""
-    for a in (*program.inputs, *program.outputs, *program.inner):
-        for d in a.dims:
-            yield from sorted(extent_names(d))
+    found = [d for a in (*program.inputs, *program.outputs, *program.inner) for d in a.dims]
     for step in program.steps:
-        found = [b.extent for b in step.indices]
+        found += [b.extent for b in step.indices]
         for e in walk(step.value):
             match e:
                 case Reduce(_, over, _):
@@ -174,14 +169,12 @@ def _extents(program: Program) -> Iterator[str]:
                     found += indices
                 case IndexValue(index):
                     found.append(index)
-        for d in found:
-            yield from sorted(extent_names(d))
+    for d in found:
+        yield from sorted(extent_names(d))
 
 
 def _names(composite: Composite) -> set[str]:
-    tensors = {t.name for t in (*composite.inputs, *composite.outputs)}
-    text = str(composite)
-    return tensors | set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
+    return {t.name for t in (*composite.inputs, *composite.outputs)} | set(re.findall(r"\w+", str(composite)))
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Final
 
 from workbench.kernels.codegen.program import Program
@@ -16,7 +17,9 @@ from workbench.kernels.composites.scalar import (
     Reduce,
     Scalar,
     free_indices,
+    reads,
     rebuilt,
+    reductions,
     scalar_reindexed,
     walk,
 )
@@ -86,63 +89,52 @@ def contraction(program: Program) -> Contraction | None:
     the step has another index that the sum depends on.
     """
     for place, step in enumerate(program.steps):
-        if len(step.indices) < 2:
-            continue
-        column = step.names[-1]
-        for e in walk(step.value):
-            if not isinstance(e, Reduce) or e.function != "sum" or column not in free_indices(e):
+        column = step.names[-1] if step.names else ""
+        for e in reductions(step.value):
+            if e.function != "sum" or column not in free_indices(e) or reductions(e.body):
                 continue
-            if any(isinstance(inner, Reduce) for inner in walk(e.body)):
-                continue
-            reads = [r for r in walk(e.body) if isinstance(r, Read)]
-            without = [r for r in reads if column not in free_indices(r)]
-            shared = [r for r in reads if column in free_indices(r)]
-            rows = tuple(
-                name for name in reversed(step.names[:-1]) if any(name in free_indices(r) for r in without)
-            )
-            if without and shared and rows:
+            needed = [free_indices(r) for r in reads(e.body)]
+            without = frozenset[str]().union(*(names for names in needed if column not in names))
+            rows = tuple(name for name in reversed(step.names[:-1]) if name in without)
+            if rows and any(column in names for names in needed):
                 return Contraction(place, e, rows, column)
     return None
 
 
 def packable(found: Contraction, row: str) -> tuple[Read, ...]:
     """Return the reads that depend on a tile's column and not on its row."""
-    reads = dict.fromkeys(r for r in walk(found.total.body) if isinstance(r, Read))
     if guarded(found.total.body):
         return ()  # a read outside its array must not happen
-    return tuple(r for r in reads if found.column in free_indices(r) and row not in free_indices(r))
+    named = {r: free_indices(r) for r in reads(found.total.body)}
+    return tuple(r for r, names in named.items() if found.column in names and row not in names)
 
 
 def usual(program: Program) -> Schedule:
     """Return the schedule that is used if nothing was measured."""
-    found = contraction(program)
-    kept = keeping(program) is not program
+    found, keeps = contraction(program), keeping(program)
+    kept = keeps is not program
     if found is None:
-        whole = keeping(program) if kept else program
-        waiting = sum(map(long_functions, whole.steps)) + rounds(program)
-        return Schedule(kept=kept, staged=waiting > 1)
+        return Schedule(kept=kept, staged=sum(map(long_functions, keeps.steps)) + rounds(program) > 1)
     row = found.rows[0]
     return Schedule(6, 32, row, packed=bool(packable(found, row)), kept=kept)
 
 
 def space(program: Program) -> Iterator[Schedule]:
     """Yield the schedules among which the fastest is taken, the usual one first."""
-    first = usual(program)
+    first, found = usual(program), contraction(program)
     yield first
-    if keeping(program) is not program:
+    if first.kept:
         yield replace(first, kept=False)
     if first.staged:
         yield replace(first, staged=False)
-    found = contraction(program)
     if found is None:
         return
     for row in found.rows[:2]:
         packs = (True, False) if packable(found, row) else (False,)
-        for packed in packs:
-            for rows, columns in TILES:
-                other = replace(first, rows=rows, columns=columns, row=row, packed=packed)
-                if other != first:
-                    yield other
+        for packed, (rows, columns) in product(packs, TILES):
+            other = replace(first, rows=rows, columns=columns, row=row, packed=packed)
+            if other != first:
+                yield other
     yield Schedule(kept=first.kept)
 
 
@@ -152,30 +144,23 @@ def keeping(program: Program) -> Program:
     ``exp(x[i d] - m) / (sum(e) exp(x[i e] - m))`` becomes ``k[i d] = exp(x[i d] - m)`` and
     ``k[i d] / (sum(e) k[i e])``. The program itself is returned if there is no such value.
     """
-    for place, step in enumerate(program.steps):
-        found = _shared(step)
-        if found is None:
-            continue
-        name = _unused(program, f"kept{len(program.inner)}")
-        last = step.indices[-1]
+    found = next(((k, step, f) for k, step in enumerate(program.steps) if (f := _shared(step))), None)
+    if found is None:
+        return program
+    place, step, (total, inside, outside) = found
+    tensor, own, there = _apart(program, _unused(program, f"kept{len(program.inner)}"), step, outside)
 
-        def stored(e: Scalar, index: str, value: Scalar, step: Equation = step, name: str = name) -> Scalar:
-            if e == value:
-                return Read(name, False, (*(IndexName(n) for n in step.names[:-1]), IndexName(index)))
-            return rebuilt(e, lambda child: stored(child, index, value, step, name))
+    def stored(e: Scalar, value: Scalar, read: Read) -> Scalar:
+        return read if e == value else rebuilt(e, lambda child: stored(child, value, read))
 
-        total, inside, outside = found
-        bound = total.over[0].name
-        fewer = stored(total, bound, inside)
+    def swapped(e: Scalar) -> Scalar:
+        return fewer if e == total else rebuilt(e, swapped)
 
-        def swapped(e: Scalar, total: Scalar = total, fewer: Scalar = fewer) -> Scalar:
-            return fewer if e == total else rebuilt(e, swapped)
-
-        tensor, own, _ = _apart(program, name, step, outside)
-        new = replace(step, value=swapped(stored(step.value, last.name, outside)))
-        steps = (*program.steps[:place], own, new, *program.steps[place + 1 :])
-        return keeping(replace(program, steps=steps, inner=(*program.inner, tensor)))
-    return program
+    summed = replace(there, indices=(*there.indices[:-1], IndexName(total.over[0].name)))
+    fewer = stored(total, inside, summed)
+    new = replace(step, value=swapped(stored(step.value, outside, there)))
+    steps = (*program.steps[:place], own, new, *program.steps[place + 1 :])
+    return keeping(replace(program, steps=steps, inner=(*program.inner, tensor)))
 
 
 def _apart(program: Program, name: str, step: Equation, value: Scalar) -> tuple[Tensor, Equation, Read]:
@@ -220,22 +205,19 @@ def staging(program: Program) -> Program:
         steps.append(made)
         return there
 
+    def stored(e: Scalar, step: Equation, known: dict[Scalar, Read]) -> Scalar:
+        if isinstance(e, Reduce) or e in known:
+            return known.get(e, e)
+        value = rebuilt(e, lambda child: stored(child, step, known))
+        if not isinstance(e, Apply) or e.function not in _LONG:
+            return value
+        known[e] = own(step, value)
+        return known[e]
+
     for step in program.steps:
         rounded = step.target in halves
         if long_functions(step) + rounded > 1 and step.indices:
-            known: dict[Scalar, Read] = {}
-
-            def stored(e: Scalar, step: Equation = step, known: dict[Scalar, Read] = known) -> Scalar:
-                if isinstance(e, Reduce):
-                    return e
-                if not isinstance(e, Apply) or e.function not in _LONG:
-                    return rebuilt(e, stored)
-                if e not in known:
-                    value = rebuilt(e, stored)
-                    known[e] = own(step, value)
-                return known[e]
-
-            step = replace(step, value=stored(step.value))
+            step = replace(step, value=stored(step.value, step, {}))
             if rounded and not isinstance(step.value, Read):
                 step = replace(step, value=own(step, step.value))
         steps.append(step)
@@ -246,24 +228,18 @@ def staging(program: Program) -> Program:
 
 def _shared(step: Equation) -> tuple[Reduce, Scalar, Scalar] | None:
     """Return a reduction, an expensive value in it, and the same value at the step's last index."""
-    if not step.indices:
-        return None
-    last = step.indices[-1]
-    for e in walk(step.value):
-        if not isinstance(e, Reduce) or len(e.over) != 1 or e.over[0].extent != last.extent:
+    last = step.indices[-1] if step.indices else None
+    for e in reductions(step.value):
+        if last is None or [b.extent for b in e.over] != [last.extent]:
             continue
+        bound, at_last = e.over[0].name, {IndexName(e.over[0].name): IndexName(last.name)}
         if not free_indices(e) <= set(step.names[:-1]):
             continue
-        bound = e.over[0].name
-
-        def at_last(i: object, bound: str = bound) -> IndexName | None:
-            return IndexName(last.name) if i == IndexName(bound) else None
-
         for inside in walk(e.body):
             if not (isinstance(inside, Apply) and inside.function in _SLOW and bound in free_indices(inside)):
                 continue
-            outside = scalar_reindexed(inside, at_last)
-            if any(other == outside for other in _outside(step.value)):
+            outside = scalar_reindexed(inside, lambda i, at=at_last: at.get(i))  # type: ignore[misc]
+            if outside in _outside(step.value):
                 return e, inside, outside
     return None
 
@@ -307,26 +283,21 @@ def nests_of(program: Program, steps: Sequence[Equation] | None = None, depth: i
             groups.append([step])
     found = []
     for group in groups:
-        made = {s.target for s in group} & inner
-        shared = _depth(group) if len(group) > 1 else depth
-        others = [s for s in program.steps if s not in group]
-        outside = {r.tensor for s in others for r in walk(s.value) if isinstance(r, Read)}
-        found.append(Nest(tuple(group), shared, frozenset(made - outside) if len(group) > 1 else frozenset()))
+        if len(group) == 1:
+            found.append(Nest(tuple(group), depth, frozenset()))
+            continue
+        outside = {r.tensor for s in program.steps if s not in group for r in reads(s.value)}
+        own = frozenset({s.target for s in group} & inner - outside)
+        found.append(Nest(tuple(group), _depth(group), own))
     return found
 
 
 def _depth(steps: Sequence[Equation]) -> int:
     """Return the number of outer loops that steps can share."""
-    first = steps[0].indices
+    first, made = steps[0].indices, {s.target for s in steps}
     depth = min(len(s.indices) for s in steps)
     depth = next((p for p in range(depth) if any(s.indices[p] != first[p] for s in steps)), depth)
-    made = {s.target for s in steps}
-    for step in steps:
-        for r in walk(step.value):
-            if isinstance(r, Read) and r.tensor in made:
-                same = (
-                    p for p in range(depth)
-                    if p >= len(r.indices) or r.indices[p] != IndexName(first[p].name)
-                )  # fmt: skip
-                depth = next(same, depth)
+    for r in (r for step in steps for r in reads(step.value) if r.tensor in made):
+        at = [IndexName(b.name) for b in first[:depth]]
+        depth = next((p for p in range(depth) if r.indices[p : p + 1] != (at[p],)), depth)
     return depth

@@ -11,11 +11,11 @@ other. A cluster has the change of layout as operators before and after its conv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from workbench.kernels.codegen.clusters import Cluster, Member
 from workbench.kernels.fast.toom_cook import Algorithm, Row
@@ -90,10 +90,7 @@ class Layer:
 def suits(m: Member, types: dict[int, TensorType], constant: Sequence[bool]) -> bool:
     """Return whether an operator is a convolution that a kernel can compute by fewer products.
 
-    Args:
-        m: The operator.
-        types: The types of all values.
-        constant: For each value, whether it depends on weights alone.
+    Of each value, ``types`` has the type, and ``constant`` whether it depends on weights alone.
     """
     if m.op != "conv2d" or m.type.dtype != "float32" or not all(constant[j] for j in m.operands[1:]):
         return False
@@ -116,13 +113,11 @@ def convolution_of(cluster: Cluster) -> Member | None:
 
 def layer_of(cluster: Cluster) -> Layer:
     """Return the sizes of the convolution of a cluster, whose first operands are the image and the weight."""
-    conv = convolution_of(cluster)
+    conv, (x, w) = convolution_of(cluster), cluster.read[:2]
     assert conv is not None
     top, left, _, _ = conv.named["pads"]
-    bias = len(conv.operands) > 2
-    residual = 2 + bias if any(m.op == "add" for m in cluster.members) else 0
-    relu = any(m.op == "relu" for m in cluster.members) or conv.named["act"] == "relu"
-    x, w = cluster.read[:2]
+    bias, ops = len(conv.operands) > 2, [m.op for m in cluster.members]
+    residual = 2 + bias if "add" in ops else 0
     return Layer(
         _plain_shape(x.shape),
         _plain_shape(cluster.type.shape),
@@ -131,7 +126,7 @@ def layer_of(cluster: Cluster) -> Layer:
         left,
         bias,
         residual,
-        relu,
+        relu="relu" in ops or conv.named["act"] == "relu",
         blocked_in=x.rank == 5,
         blocked_more=residual > 0 and cluster.read[residual].rank == 5,
         blocked_out=cluster.type.rank == 5,
@@ -150,21 +145,19 @@ def blocked(kind: TensorType) -> TensorType | None:
     return TensorType(kind.dtype, (n, channels // BLOCK, height, width, BLOCK))
 
 
-def _unblocked(place: int, inner: int, kind: TensorType, own: int) -> list[Member]:
-    """Return the operators that bring an image from the inner layout; the first has a number of its own."""
-    n, channels, height, width = kind.shape
-    turned = TensorType(kind.dtype, (n, channels // BLOCK, BLOCK, height, width))
-    return [
-        Member(own, "transpose", ((0, 1, 4, 2, 3),), (inner,), turned),
-        Member(place, "reshape", (kind.shape,), (own,), kind),
-    ]
+def _turned(kind: TensorType, place: int, inner: int, own: int, *, back: bool) -> list[Member]:
+    """Return the operators that bring an image of a type to the inner layout, or back.
 
-
-def _blocked(place: int, inner: int, kind: TensorType, own: int) -> list[Member]:
+    ``place`` and ``inner`` are its numbers channels first and in the inner layout, ``own`` that of the value between.
+    """
     n, channels, height, width = kind.shape
-    split = TensorType(kind.dtype, (n, channels // BLOCK, BLOCK, height, width))
-    made = blocked(kind)
+    split, made = TensorType(kind.dtype, (n, channels // BLOCK, BLOCK, height, width)), blocked(kind)
     assert made is not None
+    if back:
+        return [
+            Member(own, "transpose", ((0, 1, 4, 2, 3),), (inner,), split),
+            Member(place, "reshape", (kind.shape,), (own,), kind),
+        ]
     return [
         Member(own, "reshape", (split.shape,), (place,), split),
         Member(inner, "transpose", ((0, 1, 3, 4, 2),), (own,), made),
@@ -189,10 +182,10 @@ def convolution(
     for m in members:
         for j in m.operands:
             if j in inside and j not in made:
-                among += _unblocked(j, inside[j], types[j], -1 - len(among))
+                among += _turned(types[j], j, inside[j], -1 - len(among), back=True)
         among.append(m)
     if root.place in inside:
-        among += _blocked(root.place, inside[root.place], root.type, -1 - len(among))
+        among += _turned(root.type, root.place, inside[root.place], -1 - len(among), back=False)
     made = {m.place for m in among}
     inputs = tuple(dict.fromkeys(j for m in among for j in m.operands if j not in made))
     top, left, bottom, right = conv.named["pads"]
@@ -343,10 +336,8 @@ def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
         "IMAGE_SIZE": image, "V_SIZE": tile * tile * most * pitch,
         "M_SIZE": tile * tile * most * out_pitch,
     }  # fmt: skip
-    head = "".join(
-        f"#define {key} (int64_t){value}\n" for key, value in sizes.items() if key.endswith("_SIZE")
-    )
-    head += "".join(f"#define {key} {value}\n" for key, value in sizes.items() if not key.endswith("_SIZE"))
+    large = {key: f"(int64_t){value}" for key, value in sizes.items() if key.endswith("_SIZE")}
+    head = "".join(f"#define {key} {value}\n" for key, value in (large | sizes | large).items())
     head += f"#define NAME(part) {name}_##part\n"
     counts = {
         min(tiles_down, down - i) * min(tiles_across, across - j)
@@ -359,12 +350,7 @@ def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
 
 
 def _lanes(name: str, counts: Set[int]) -> str:
-    """Return what depends on the width of vectors: how two interleave, and the numbers of tiles in registers.
-
-    Args:
-        name: The beginning of all names.
-        counts: The numbers of tiles that blocks have.
-    """
+    """Return what depends on the width of vectors: how two interleave, and the numbers of tiles in registers."""
     made = []
     for lanes, most in ((16, TILES["WIDE"]), (8, TILES["NARROW"])):
         low = ", ".join(f"{k}, {k + lanes}" for k in range(lanes // 2))
@@ -408,30 +394,29 @@ typedef float Lanes __attribute__((vector_size(32)));
 """
 
 
+_ONE: Final = Fraction(1)
+
+#: Sums of products, each of a factor and a name, by the names of their values.
+Sums: TypeAlias = list[tuple[str, list[tuple[Fraction, str]]]]
+
+
 def transforms(name: str, by: Algorithm) -> tuple[str, str, str]:
     """Return the transforms of one line as C functions, of vectors of numbers and of a line of weights."""
+    plain = [(f"o[{i} * to]", _terms(row)) for i, row in enumerate(by.weight)]
     return (
-        _function(f"{name}_input_line", "Lanes", "f", _by_rows(by.input)),
-        _function(f"{name}_output_line", "Lanes", "f", _by_columns(by.output)),
-        _function(f"{name}_weight_line", "double", "", _plain(by.weight)),
+        _function(f"{name}_input_line", "Lanes", "f", len(by.input[0]), _by_rows(by.input)),
+        _function(f"{name}_output_line", "Lanes", "f", len(by.output[0]), _by_columns(by.output)),
+        _function(f"{name}_weight_line", "double", "", len(by.weight[0]), plain),
     )
 
 
-def _function(
-    name: str, kind: str, suffix: str, lines: tuple[int, list[tuple[str, list[tuple[Fraction, str]]]]]
-) -> str:
-    count, values = lines
+def _function(name: str, kind: str, suffix: str, count: int, values: Sums) -> str:
     body = [f"  const {kind} d{k} = d[{k} * from];" for k in range(count)]
     for target, terms in values:
-        text = _sum(terms, suffix)
-        body.append(
-            f"  {target} = {text};" if target.startswith("o[") else f"  const {kind} {target} = {text};"
-        )
-    return (
-        f"static inline void {name}(const {kind} *d, {kind} *o, int64_t from, int64_t to) {{\n"
-        + "\n".join(body)
-        + "\n}\n"
-    )
+        declared = "" if target.startswith("o[") else f"const {kind} "
+        body.append(f"  {declared}{target} = {_sum(terms, suffix)};")
+    head = f"static inline void {name}(const {kind} *d, {kind} *o, int64_t from, int64_t to) {{"
+    return "\n".join([head, *body, "}\n"])
 
 
 def _sum(terms: Sequence[tuple[Fraction, str]], suffix: str) -> str:
@@ -440,59 +425,49 @@ def _sum(terms: Sequence[tuple[Fraction, str]], suffix: str) -> str:
         if not factor:
             continue
         size = abs(factor)
-        number = f"{size.numerator}.0{suffix}" + (
-            f" / {size.denominator}.0{suffix}" if size.denominator > 1 else ""
-        )
-        sign = (" - " if factor < 0 else " + ") if text else ("-" if factor < 0 else "")
-        text += sign + (value if size == 1 else f"({number}) * {value}")
+        below = f" / {size.denominator}.0{suffix}" if size.denominator > 1 else ""
+        sign = (" - " if factor < 0 else " + ") if text else "-" * (factor < 0)
+        text += sign + (value if size == 1 else f"({size.numerator}.0{suffix}{below}) * {value}")
     return text or f"0.0{suffix}"
 
 
-def _plain(rows: Sequence[Row]) -> tuple[int, list[tuple[str, list[tuple[Fraction, str]]]]]:
-    return len(rows[0]), [
-        (f"o[{i} * to]", [(x, f"d{k}") for k, x in enumerate(row)]) for i, row in enumerate(rows)
-    ]
+def _terms(row: Sequence[Fraction]) -> list[tuple[Fraction, str]]:
+    return [(x, f"d{k}") for k, x in enumerate(row)]
 
 
-def _by_rows(rows: Sequence[Row]) -> tuple[int, list[tuple[str, list[tuple[Fraction, str]]]]]:
-    """Return lines in which two rows share their even and odd parts if they differ in the signs of the odd ones."""
-    made: list[tuple[str, list[tuple[Fraction, str]]]] = []
-    done: set[int] = set()
-    one = Fraction(1)
+def _pairs(rows: Sequence[Row]) -> Iterator[tuple[int, int | None]]:
+    """Yield each row alone, or together with a later one that differs from it in the signs of odd places."""
+    done: set[int | None] = set()
     for i, row in enumerate(rows):
-        if i in done:
-            continue
-        turned = tuple(-x if k % 2 else x for k, x in enumerate(row))
-        other = next((j for j in range(i + 1, len(rows)) if rows[j] == turned and j not in done), None)
+        if i not in done:
+            turned = tuple(-x if k % 2 else x for k, x in enumerate(row))
+            other = next((j for j in range(i + 1, len(rows)) if rows[j] == turned), None)
+            done.add(other)
+            yield i, other
+
+
+def _by_rows(rows: Sequence[Row]) -> Sums:
+    """Return sums in which two rows share their even and odd parts if they differ in the signs of the odd ones."""
+    made: Sums = []
+    for i, other in _pairs(rows):
+        terms, even, odd = _terms(rows[i]), (_ONE, f"even{i}"), f"odd{i}"
         if other is None:
-            made.append((f"o[{i} * to]", [(x, f"d{k}") for k, x in enumerate(row)]))
+            made.append((f"o[{i} * to]", terms))
             continue
-        done.add(other)
-        made.append((f"even{i}", [(x, f"d{k}") for k, x in enumerate(row) if not k % 2]))
-        made.append((f"odd{i}", [(x, f"d{k}") for k, x in enumerate(row) if k % 2]))
-        made.append((f"o[{i} * to]", [(one, f"even{i}"), (one, f"odd{i}")]))
-        made.append((f"o[{other} * to]", [(one, f"even{i}"), (-one, f"odd{i}")]))
-    return len(rows[0]), made
+        made += [(even[1], terms[::2]), (odd, terms[1::2])]
+        made += [(f"o[{i} * to]", [even, (_ONE, odd)]), (f"o[{other} * to]", [even, (-_ONE, odd)])]
+    return made
 
 
-def _by_columns(rows: Sequence[Row]) -> tuple[int, list[tuple[str, list[tuple[Fraction, str]]]]]:
-    """Return lines in which two columns are added and subtracted once if they differ in the signs of odd rows."""
-    columns, one = list(zip(*rows, strict=True)), Fraction(1)
-    made: list[tuple[str, list[tuple[Fraction, str]]]] = []
+def _by_columns(rows: Sequence[Row]) -> Sums:
+    """Return sums in which two columns are added and subtracted once if they differ in the signs of odd rows."""
+    columns, made = list(zip(*rows, strict=True)), Sums()
     terms: list[list[tuple[Fraction, str]]] = [[] for _ in rows]
-    done: set[int] = set()
-    for k, column in enumerate(columns):
-        if k in done:
-            continue
-        turned = tuple(-x if i % 2 else x for i, x in enumerate(column))
-        other = next((j for j in range(k + 1, len(columns)) if columns[j] == turned), None)
-        if other is None:
-            for i, x in enumerate(column):
-                terms[i].append((x, f"d{k}"))
-            continue
-        done.add(other)
-        made.append((f"even{k}", [(one, f"d{k}"), (one, f"d{other}")]))
-        made.append((f"odd{k}", [(one, f"d{k}"), (-one, f"d{other}")]))
-        for i, x in enumerate(column):
-            terms[i].append((x, f"odd{k}" if i % 2 else f"even{k}"))
-    return len(columns), [*made, *((f"o[{i} * to]", row) for i, row in enumerate(terms))]
+    for k, other in _pairs(columns):
+        first, names = (_ONE, f"d{k}"), (f"d{k}", f"d{k}")
+        if other is not None:
+            names = f"even{k}", f"odd{k}"
+            made += [(n, [first, (s, f"d{other}")]) for n, s in zip(names, (_ONE, -_ONE), strict=True)]
+        for i, x in enumerate(columns[k]):
+            terms[i].append((x, names[i % 2]))
+    return [*made, *((f"o[{i} * to]", row) for i, row in enumerate(terms))]

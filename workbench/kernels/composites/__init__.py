@@ -1,30 +1,17 @@
 """Operators in index notation: composites, their data model and everything derived from one declaration.
 
-``parse("rms", "x{T}[~ D], g{T}[D] -> y{T}[~ D]", "y[~ d] = …", eps=1e-5)`` gives a :class:`Composite`:
+``parse("rms", "x{T}[~ D], g{T}[D] -> y{T}[~ D]", "y[~ d] = …", eps=1e-5)`` gives a :class:`Composite`: its tensors, its
+attributes and its equations, in an order in which they can be computed. Calls of other composites are inlined, so that
+no equation contains one. A target other than an output is an intermediate tensor.
 
-- ``inputs`` and ``outputs``: :class:`Tensor`, with a name, an element type (a name or a variable such as
-  ``T``), ``leading`` (whether the declaration has ``~``) and ``dims``, which are integer expressions.
-- ``attributes``: whole numbers, which extents and places may use by :class:`ExtentName`, and floating-point
-  numbers, which values use by :class:`Parameter`.
-- ``equations``: for all indices, ``target[~ indices] = value``, in an order in which they can be computed.
-  Calls of other composites are inlined, so that no equation contains one. A target other than an output is an
-  intermediate tensor; its extents are those of the equation's indices.
-
-Integer expressions (:mod:`.index`): ``Whole``, ``IndexName``, ``ExtentName``, ``IndexArith(op, left, right)``
-with the operators ``+ - * // %`` (quotient and remainder floored), and ``Read`` of a tensor of integers.
-
-Values (:mod:`.scalar`): ``Number``, ``Parameter``, ``IndexValue`` (an integer expression as a value),
-``Read``, ``Apply`` (a function of :data:`.primitives.FUNCTIONS`, by name) and ``Reduce`` (``sum``, ``prod``,
-``max`` or ``min`` over ``Bound(name, extent)``). ``mean`` is a sum divided by an ``IndexValue``; a power
-of 1 to 16 is a product. Comparisons of two ``IndexValue`` compare integers.
+Whole-number expressions are in :mod:`.index`, values of elements in :mod:`.scalar`. ``mean`` is a sum divided by an
+``IndexValue``; a power of 1 to 16 is a product. Comparisons of two ``IndexValue`` compare integers.
 
 ``bind(composite, types, attributes)`` gives a :class:`Binding`: the values of all extents and the types of
-all tensors, intermediate ones included. A read outside its tensor is an error, unless it is in a branch of a
-``where``: a branch is computed only at the places that choose it.
+all tensors. A read outside its tensor is an error, unless it is in a branch of a ``where``: a branch is computed only
+at the places that choose it.
 
-Leading axes: ``Read.leading`` says that the tensor's leading axes are read at the leading indices of the
-equation. They align from the last one and broadcast: an extent of 1 and a missing axis are read at every
-place.
+Leading axes align from the last one and broadcast: an extent of 1 and a missing axis are read at every place.
 """
 
 from workbench.kernels.composites.binding import Binding as Binding

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, cast
 
 import numpy as np
 
-from workbench.kernels.composites.composite import Attribute, Composite, Equation, Tensor, matched
+from workbench.kernels.composites.composite import Attribute, Composite, Equation, matched
 from workbench.kernels.composites.index import (
     ARITHMETIC,
     ExtentName,
@@ -24,13 +25,14 @@ from workbench.kernels.composites.index import (
 )
 from workbench.kernels.composites.scalar import (
     Apply,
-    Bound,
     IndexValue,
     Number,
     Read,
     Reduce,
     Scalar,
     children,
+    reads,
+    reductions,
     walk,
 )
 from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
@@ -73,36 +75,25 @@ class Binding:
 def bind(
     composite: Composite, inputs: Sequence[TensorType], attributes: Mapping[str, int | float] | None = None
 ) -> Binding:
-    """Return a composite at the types of its operands.
-
-    Args:
-        composite: The composite.
-        inputs: The operands' types.
-        attributes: Values of attributes; others have their defaults.
+    """Return a composite at the types of its operands; attributes without a value have their defaults.
 
     Raises:
         TypeMismatch: If the operands do not fit the declaration, or an equation reads outside a tensor.
         TypeError: If the first argument is not a composite.
     """
     _check_composite(composite)
-    if len(inputs) != len(composite.inputs):
-        count = len(composite.inputs)
+    call, count = f"{composite.name}({', '.join(map(str, inputs))})", len(composite.inputs)
+    if len(inputs) != count:
         noun = "operand" if count == 1 else "operands"
-        place = composite.inputs[len(inputs)].name if len(inputs) < count else None
-        drawn = _drawn_at(composite, place)
-        raise TypeMismatch(
-            f"{_call(composite, inputs)}: there must be {count} {noun}, got {len(inputs)}{drawn}"
-        )
+        drawn = _drawn_at(composite, composite.inputs[len(inputs)].name if len(inputs) < count else None)
+        raise TypeMismatch(f"{call}: there must be {count} {noun}, got {len(inputs)}{drawn}")
     given = composite.defaults | dict(attributes or {})
-    unknown = set(given) - set(composite.defaults)
-    if unknown:
-        names = sorted(unknown)
+    if names := sorted(set(given) - set(composite.defaults)):
         hint = nearest(names[0], list(composite.defaults))
         raise TypeMismatch(f"{composite.name} has no attribute {', '.join(names)}{hint}")
-    extents = {a.name: int(_number(composite, a, given[a.name])) for a in composite.attributes if a.whole}
-    values = {
-        a.name: float(_number(composite, a, given[a.name])) for a in composite.attributes if not a.whole
-    }
+    numbers = {a: _number(composite, a, given[a.name]) for a in composite.attributes}
+    extents = {a.name: int(x) for a, x in numbers.items() if a.whole}
+    values = {a.name: float(x) for a, x in numbers.items() if not a.whole}
     try:
         dtypes = _dtypes(composite, inputs)
         leading = _leading(composite, inputs)
@@ -111,11 +102,9 @@ def bind(
         found = Binding(composite, extents, values, leading, types)
         for e in composite.equations:
             _check_reads(found, e, found.sizes(e), e.value)
-    except _Misfit as error:
-        drawn = _drawn_at(composite, error.tensor, error.part)
-        raise TypeMismatch(f"{_call(composite, inputs)}: {error}{drawn}") from None
     except TypeMismatch as error:
-        raise TypeMismatch(f"{_call(composite, inputs)}: {error}") from None
+        drawn = _drawn_at(composite, error.tensor, error.part) if isinstance(error, _Misfit) else ""
+        raise TypeMismatch(f"{call}: {error}{drawn}") from None
     return found
 
 
@@ -167,28 +156,23 @@ def _number(composite: Composite, attribute: Attribute, given: object) -> int | 
     return found
 
 
-def _call(composite: Composite, inputs: Sequence[TensorType]) -> str:
-    return f"{composite.name}({', '.join(map(str, inputs))})"
-
-
 def _dtypes(composite: Composite, inputs: Sequence[TensorType]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    first: dict[str, str] = {}
+    first: dict[str, tuple[str, str]] = {}
     for t, kind in zip(composite.inputs, inputs, strict=True):
-        if t.dtype[0].isupper():
-            if kind.dtype not in FLOAT_DTYPES:
-                raise _Misfit(f"{t} must hold floating-point numbers, got {kind}", t.name, f"{{{t.dtype}}}")
-            if found.setdefault(t.dtype, kind.dtype) != kind.dtype:
-                raise _Misfit(
-                    f"{first[t.dtype]} and {t.name} must have one element type {t.dtype}, "
-                    f"got {found[t.dtype]} and {kind.dtype}",
-                    t.name,
-                    f"{{{t.dtype}}}",
+        why = ""
+        if not t.dtype[0].isupper():
+            why = f"{t} must hold {t.dtype}, got {kind}" if t.dtype != kind.dtype else ""
+        elif kind.dtype not in FLOAT_DTYPES:
+            why = f"{t} must hold floating-point numbers, got {kind}"
+        else:
+            name, dtype = first.setdefault(t.dtype, (t.name, kind.dtype))
+            if dtype != kind.dtype:
+                why = (
+                    f"{name} and {t.name} must have one element type {t.dtype}, got {dtype} and {kind.dtype}"
                 )
-            first.setdefault(t.dtype, t.name)
-        elif t.dtype != kind.dtype:
-            raise _Misfit(f"{t} must hold {t.dtype}, got {kind}", t.name, f"{{{t.dtype}}}")
-    return found
+        if why:
+            raise _Misfit(why, t.name, f"{{{t.dtype}}}")
+    return {variable: dtype for variable, (_, dtype) in first.items()}
 
 
 def _leading(composite: Composite, inputs: Sequence[TensorType]) -> tuple[int, ...]:
@@ -253,12 +237,10 @@ def _check(
         raise TypeMismatch(f"{one} = {two} divides by zero") from None
     if a == b:
         return
-    seen = [f"{n} = {extents[n]}{origin.get(n, '')}" for n in sorted(extent_names(one) | extent_names(two))]
-    if isinstance(two, Whole):
-        raise TypeMismatch(
-            f"{why}, but {', '.join(seen)}" + ("" if isinstance(one, ExtentName) else f" so {one} = {a}")
-        )
-    raise TypeMismatch(f"{why + ', so ' if why else ''}{one} = {two} must hold, got {a} and {b}")
+    if not isinstance(two, Whole):
+        raise TypeMismatch(f"{why + ', so ' if why else ''}{one} = {two} must hold, got {a} and {b}")
+    seen = ", ".join(f"{n} = {extents[n]}{origin.get(n, '')}" for n in sorted(extent_names(one)))
+    raise TypeMismatch(f"{why}, but {seen}" + ("" if isinstance(one, ExtentName) else f" so {one} = {a}"))
 
 
 def _solved(
@@ -305,16 +287,15 @@ def _types(
 ) -> Iterator[tuple[str, TensorType]]:
     for t, kind in zip(composite.inputs, inputs, strict=True):
         yield t.name, kind
-    made: list[Tensor] = [composite.tensor(e.target) for e in composite.equations]
-    for t in made:
+    for t in (composite.tensor(e.target) for e in composite.equations):
         try:
             dims = tuple(computed(d, extents) for d in t.dims)
         except ZeroDivisionError:
             raise TypeMismatch(f"an extent of {t} divides by zero") from None
-        for d, n in zip(t.dims, dims, strict=True):
+        for k, (d, n) in enumerate(zip(t.dims, dims, strict=True)):
             if n <= 0:
-                k = t.dims.index(d) - len(t.dims)
-                raise _Misfit(f"the extent {d} of {t.name} must be positive, got {n}", t.name, k)
+                why = f"the extent {d} of {t.name} must be positive, got {n}"
+                raise _Misfit(why, t.name, k - len(t.dims))
         yield t.name, TensorType(dtypes.get(t.dtype, t.dtype), (leading if t.leading else ()) + dims)
 
 
@@ -379,22 +360,16 @@ def _tried(e: IndexExpr, extents: Mapping[str, int], sizes: Mapping[str, int]) -
 
 
 def _values(e: IndexExpr, extents: Mapping[str, int], places: Mapping[str, np.ndarray]) -> np.ndarray:
-    if isinstance(e, IndexName):
-        return places[e.name]
     if isinstance(e, IndexArith):
-        return np.asarray(
-            ARITHMETIC[e.op](_values(e.left, extents, places), _values(e.right, extents, places))
-        )
-    return np.asarray(computed(e, extents))
+        sides = (_values(side, extents, places) for side in (e.left, e.right))
+        return np.asarray(ARITHMETIC[e.op](*sides))
+    return places[e.name] if isinstance(e, IndexName) else np.asarray(computed(e, extents))
 
 
 def guarded(value: Scalar) -> frozenset[Read]:
     """Return the reads in branches of a ``where``, which may lie outside their tensors."""
-    found: set[Read] = set()
-    for part in walk(value):
-        if isinstance(part, Apply) and part.function == "where":
-            found |= {r for branch in part.operands[1:] for r in walk(branch) if isinstance(r, Read)}
-    return frozenset(found)
+    choices = (p for p in walk(value) if isinstance(p, Apply) and p.function == "where")
+    return frozenset(r for choice in choices for branch in choice.operands[1:] for r in reads(branch))
 
 
 # -- the type rule ------------------------------------------------------------------------------------
@@ -421,17 +396,13 @@ class CompositeRule:
 def plain(composite: Composite) -> bool:
     """Return whether every read is at indices that run over the tensor's own extents."""
     for e in composite.equations:
-        bounds: list[Bound] = list(e.indices)
-        bounds += [b for part in walk(e.value) if isinstance(part, Reduce) for b in part.over]
+        bounds = {*e.indices, *(b for part in reductions(e.value) for b in part.over)}
         sizes = {b.name: b.extent for b in bounds}
-        if len(sizes) < len({(b.name, b.extent) for b in bounds}):
+        if len(sizes) < len(bounds):
             return False
-        for part in walk(e.value):
-            if not isinstance(part, Read):
-                continue
-            dims = composite.tensor(part.tensor).dims
-            names = [i.name for i in part.indices if isinstance(i, IndexName)]
-            if len(names) < len(dims) or any(sizes[n] != d for n, d in zip(names, dims, strict=True)):
+        for part in reads(e.value):
+            places = tuple(sizes[i.name] if isinstance(i, IndexName) else None for i in part.indices)
+            if places != composite.tensor(part.tensor).dims:
                 return False
     return True
 
@@ -481,13 +452,7 @@ class _Reading:
         return cast(T, self.typed(xs))
 
     def require_reads(self, e: Scalar, sizes: Mapping[str, IndexExpr], known: frozenset[Scalar]) -> None:
-        """Require that reads lie inside their tensors.
-
-        Args:
-            e: The expression.
-            sizes: The extents of indices.
-            known: Conditions of a ``where`` that hold at the expression.
-        """
+        """Require that reads lie inside their tensors, at which ``known`` conditions of a ``where`` hold."""
         match e:
             case Read():
                 dims = self.composite.tensor(e.tensor).dims
@@ -532,20 +497,17 @@ class _Reading:
             return 0, self.whole(sizes[e.name]) - 1
         if not isinstance(e, IndexArith):
             return None
-        a, b = self.ends(e.left, sizes), self.ends(e.right, sizes)
+        a, b, right, of = self.ends(e.left, sizes), self.ends(e.right, sizes), e.right, ARITHMETIC[e.op]
         if a is None or b is None:
             return None
         if e.op in "+-":
-            x, y = (b[0], b[1]) if e.op == "+" else (b[1], b[0])
-            return ARITHMETIC[e.op](a[0], x), ARITHMETIC[e.op](a[1], y)
+            return of(a[0], b[e.op == "-"]), of(a[1], b[e.op == "+"])
         if e.op == "%" and not index_names(e.right):
             return 0, b[0] - 1  # a type rule divides by positive numbers only
-        right = e.right
         if e.op == "*" and isinstance(e.left, Whole):
             a, b, right = b, a, e.left
-        if isinstance(right, Whole) and right.value > 0 and e.op in ("*", "//"):
-            return ARITHMETIC[e.op](a[0], b[0]), ARITHMETIC[e.op](a[1], b[0])
-        return None
+        known = e.op in ("*", "//") and isinstance(right, Whole) and right.value > 0
+        return (of(a[0], b[0]), of(a[1], b[0])) if known else None
 
     def whole(self, e: IndexExpr) -> Any:
         match e:
@@ -564,19 +526,15 @@ class _Reading:
         t, out = self.t, self.composite.output
         dims = [self.whole(d) for d in out.dims]
         pairs = list(zip(self.composite.inputs, xs, strict=True))
-        like = next((x for i, x in pairs if i.dtype == out.dtype), xs[0])
-        if not out.leading:
-            made = t.tensor(like, *dims)
-        else:
-            spread = [(i, x) for i, x in pairs if i.leading]
+        if out.leading:
             count = len(out.dims)
-            if any(len(i.dims) != count for i, _ in spread):
+            if any(len(i.dims) != count for i, _ in pairs if i.leading):
                 what = f"the result of {self.composite.name} has fewer axes than an operand"
                 t.concrete(what)  # a reading without numbers says that it cannot know
                 raise TypeMismatch(what)
-            made = spread[0][1]
-            for _, x in spread[1:]:
-                made = t.broadcast(made, x, count)
+            made = reduce(lambda a, b: t.broadcast(a, b, count), (x for i, x in pairs if i.leading))
             for k, d in enumerate(dims):
                 made = t.with_dim(made, k - count, d)
+        else:
+            made = t.tensor(next((x for i, x in pairs if i.dtype == out.dtype), xs[0]), *dims)
         return made if out.dtype[0].isupper() else t.with_dtype(made, out.dtype)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.kernels.composites.binding import Binding, CompositeRule, bind
+from workbench.kernels.composites.binding import CompositeRule, bind
 from workbench.kernels.composites.composite import Composite, NotationError
 from workbench.kernels.composites.elements import element_of
 from workbench.kernels.composites.equations import parse
@@ -51,10 +51,6 @@ class CompositeOperator:
         """Compute in numpy; raise TypeMismatch if the operands do not fit."""
         return evaluate(self.composite, [np.asarray(x) for x in operands], **attributes)
 
-    def bound(self, *types: TensorType, **attributes: int | float) -> Binding:
-        """Return the composite at types; raise TypeMismatch if they do not fit."""
-        return bind(self.composite, types, attributes)
-
     def onnx(self) -> str:
         """Return the model-local ONNX function in ONNX's textual syntax."""
         return function_text(self.composite)
@@ -62,8 +58,7 @@ class CompositeOperator:
     def laws(self, *, found: bool = False) -> list[Rule]:
         """Return the laws that equate a call with an expression of the workbench's own operators.
 
-        Args:
-            found: Whether the laws find the call in a graph, instead of replacing it by operators.
+        With ``found`` they find the call in a graph, instead of replacing it by operators.
 
         Raises:
             NoLaw: If it is no such expression.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from workbench.kernels.composites.composite import (
@@ -48,12 +50,7 @@ from workbench.support.messages import unknown
 
 # -- calls of composites -------------------------------------------------------------------------------
 def inlined_scalar(called: Composite, operands: Sequence[Scalar], given: Mapping[str, Scalar]) -> Scalar:
-    """Return the value of an elementwise composite of scalars.
-
-    Args:
-        called: The composite.
-        operands: The values of its operands.
-        given: The values of its attributes; others have their defaults.
+    """Return the value of an elementwise composite of scalars; attributes that are not given have their defaults.
 
     Raises:
         NotationError: If a whole-number attribute is given another value.
@@ -116,17 +113,15 @@ def inlined_tensors(
     if len(called.outputs) > 1:
         raise NotationError(f"{called.name} must have one result to be called, got {len(called.outputs)}")
     parameters, extents = _attributes(called, given)
-    group = _group(called, operands)
+    has_leading, more = _group(called, operands)
     conditions = _unified(called, operands, extents)
-    extra = tuple(f"{called.name}_{k}" for k in range(len(group.dims)))
-    names: dict[str, Tensor] = {}
-    for t, a in zip(called.inputs, operands, strict=True):
-        names[t.name] = a
+    extra = tuple(f"{called.name}_{k}" for k in range(len(more)))
+    names = {t.name: a for t, a in zip(called.inputs, operands, strict=True)}
     result: list[Equation] = []
     for e in called.equations:
         name = _fresh(f"{called.name}_{e.target}", taken, result)
-        leading = group.leading and e.leading
-        indices = [Bound(n, d) for n, d in zip(extra, group.dims, strict=True)] if e.leading else []
+        leading = has_leading and e.leading
+        indices = list(map(Bound, extra, more)) if e.leading else []
         indices += [Bound(b.name, reindexed(b.extent, _named(extents))) for b in e.indices]
         value = _tensors_replaced(scalar_reindexed(e.value, _named(extents)), names, extra)
         value = _replaced(value, {}, parameters)
@@ -137,37 +132,24 @@ def inlined_tensors(
 
 def _fresh(name: str, taken: Container[str], others: Sequence[Equation]) -> str:
     used = {e.target for e in others}
-    number, found = 2, name
-    while found in taken or found in used:
-        found, number = f"{name}_{number}", number + 1
-    return found
+    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+    return next(found for found in names if found not in taken and found not in used)
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The axes for which a called composite's ``~`` stands."""
-
-    leading: bool
-    dims: tuple[IndexExpr, ...]
-
-
-def _group(called: Composite, operands: Sequence[Tensor]) -> _Group:
+def _group(called: Composite, operands: Sequence[Tensor]) -> tuple[bool, tuple[IndexExpr, ...]]:
+    """Return the axes for which a called composite's ``~`` stands: whether leading ones are among them, and others."""
     groups = []
     for t, a in zip(called.inputs, operands, strict=True):
         more = len(a.dims) - len(t.dims)
         if more < 0 or (not t.leading and (more or a.leading)):
             raise NotationError(f"{called.name} takes {t}, got {a}")
         if t.leading:
-            groups.append(_Group(a.leading, a.dims[:more]))
-    if not groups:
-        return _Group(False, ())
-    longest = max(groups, key=lambda g: (len(g.dims), g.leading))
-    for g in groups:
-        if g.dims != longest.dims[len(longest.dims) - len(g.dims) :] or (
-            g.leading and g.dims != longest.dims
-        ):
+            groups.append((a.leading, a.dims[:more]))
+    _, longest = max(groups, key=lambda g: (len(g[1]), g[0]), default=(False, ()))
+    for leading, dims in groups:
+        if dims != longest[len(longest) - len(dims) :] or (leading and dims != longest):
             raise NotationError(f"the leading axes of the operands of {called.name} differ")
-    return _Group(any(g.leading for g in groups), longest.dims)
+    return any(leading for leading, _ in groups), longest
 
 
 def _unified(called: Composite, operands: Sequence[Tensor], extents: dict[str, IndexExpr]) -> list[Condition]:
@@ -198,17 +180,13 @@ def _tensors_replaced(e: Scalar, names: Mapping[str, Tensor], extra: Sequence[st
     def read(r: Read) -> Read:
         tensor = names[r.tensor]
         inner = tuple(reindexed(i, place) for i in r.indices)
-        more = len(tensor.dims) - len(inner)
-        outer = tuple(IndexName(n) for n in extra[len(extra) - more :]) if more else ()
-        return Read(tensor.name, tensor.leading, outer + inner)
+        outer = extra[len(extra) + len(inner) - len(tensor.dims) :]
+        return Read(tensor.name, tensor.leading, (*map(IndexName, outer), *inner))
 
     def replaced(s: Scalar) -> Scalar:
         if isinstance(s, Read):
             return read(s)
-        return rebuilt(scalar_shallow(s), replaced)
-
-    def scalar_shallow(s: Scalar) -> Scalar:
-        return IndexValue(reindexed(s.value, place)) if isinstance(s, IndexValue) else s
+        return IndexValue(reindexed(s.value, place)) if isinstance(s, IndexValue) else rebuilt(s, replaced)
 
     return replaced(e)
 
@@ -223,6 +201,8 @@ _COMPARED: Final = {
     ">=": ("atmost", True),
 }
 _SIGNS: Final = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+#: Signs between two values, from the weakest; ``not`` and comparisons are between the second level and the third.
+_LEVELS: Final = (("or",), ("and",), ("+", "-"), ("*", "/", "//", "%"))
 #: Whole powers up to this one are products.
 _POWERS: Final = 16
 
@@ -302,30 +282,33 @@ class Equations:
 
     def _places(self, target: Token, output: Tensor | None) -> list[Token]:
         c = self.c
-        names: list[Token] = []
         self.leading = output.leading if output is not None else False
         if not c.accept("["):
             if output is not None and output.dims:
                 c.fail(f"{target.text} must be written with its indices, as in {_example(output)}", target)
-            return names
+            return []
         tilde = c.accept("~")
         if output is not None and bool(tilde) != output.leading:
             c.fail(f"{target.text} must be written as it is declared, as in {_example(output)}", target)
         self.leading = tilde is not None
-        while not c.at("]"):
-            c.accept(",")
-            token = self._fresh("an index on the left")
-            self.scope[token.text] = None
-            if c.accept("<"):
-                self.scope[token.text] = expression(c, self._whole, "an extent")
-            names.append(token)
-        close = c.take()
+        names, close = self._indices("an index on the left", "]")
         if output is not None:
             if len(names) != len(output.dims):
                 c.fail(f"{target.text} must have {len(output.dims)} indices, got {len(names)}", close)
             for token, dim in zip(names, output.dims, strict=True):
                 self.scope[token.text] = dim
         return names
+
+    def _indices(self, what: str, end: str) -> tuple[list[Token], Token]:
+        """Read new indices, some with their extents, up to a bracket, and return them and the bracket."""
+        names: list[Token] = []
+        while not self.c.at(end):
+            self.c.accept(",")
+            names.append(token := self._fresh(what))
+            self.scope[token.text] = None
+            if self.c.accept("<"):
+                self.scope[token.text] = expression(self.c, self._whole, "an extent")
+        return names, self.c.take()
 
     def _fresh(self, what: str) -> Token:
         token = self.c.name(what)
@@ -337,16 +320,14 @@ class Equations:
         return token
 
     # -- scalars, from the weakest sign to the strongest ------------------------------------------------
-    def _either(self) -> Scalar:
-        left = self._both()
-        while token := self.c.accept("or"):
-            left = self._apply("or", [left, self._both()], token)
-        return left
-
-    def _both(self) -> Scalar:
-        left = self._negation()
-        while token := self.c.accept("and"):
-            left = self._apply("and", [left, self._negation()], token)
+    def _joined(self, level: int) -> Scalar:
+        """Return a value whose signs are at least as strong as those of a level."""
+        stronger = (
+            self._unary if level == 3 else self._negation if level == 1 else partial(self._joined, level + 1)
+        )
+        left = stronger()
+        while token := self.c.accept(*_LEVELS[level]):
+            left = self._arith(token, left, stronger())
         return left
 
     def _negation(self) -> Scalar:
@@ -356,10 +337,10 @@ class Equations:
 
     def _comparison(self) -> Scalar:
         c = self.c
-        left = self._sum()
+        left = self._joined(2)
         result: Scalar | None = None
         while c.at("<", "<=", ">", ">=", "==", "!="):
-            token, right = c.take(), self._sum()
+            token, right = c.take(), self._joined(2)
             if token.text in _COMPARED:
                 name, turned = _COMPARED[token.text]
                 one = self._apply(name, [right, left] if turned else [left, right], token)
@@ -369,18 +350,6 @@ class Equations:
             result = one if result is None else Apply("and", (result, one))
             left = right
         return left if result is None else result
-
-    def _sum(self) -> Scalar:
-        left = self._term()
-        while token := self.c.accept("+", "-"):
-            left = self._arith(token, left, self._term())
-        return left
-
-    def _term(self) -> Scalar:
-        left = self._unary()
-        while token := self.c.accept("*", "/", "//", "%"):
-            left = self._arith(token, left, self._unary())
-        return left
 
     def _unary(self) -> Scalar:
         if token := self.c.accept("-"):
@@ -404,7 +373,7 @@ class Equations:
     def _atom(self) -> Scalar:
         c = self.c
         if token := c.accept("("):
-            inside = self._either()
+            inside = self._joined(0)
             c.expect(")", "the bracket")
             return inside
         if c.next.kind == "number":
@@ -469,7 +438,7 @@ class Equations:
     # -- functions --------------------------------------------------------------------------------------
     def _plain(self) -> Scalar:
         token = self.c.next
-        value = self._either()
+        value = self._joined(0)
         if _is_truth(value):
             self.c.fail("the value must be a number, got a condition (try where(condition, 1, 0))", token)
         return value
@@ -486,6 +455,8 @@ class Equations:
         return Apply(name, tuple(operands))
 
     def _arith(self, token: Token, left: Scalar, right: Scalar) -> Scalar:
+        if token.text in ("and", "or"):
+            return self._apply(token.text, [left, right], token)
         if token.text != "/" and (isinstance(left, IndexValue) or isinstance(right, IndexValue)):
             a, b = _as_whole(left), _as_whole(right)
             if a is not None and b is not None:
@@ -507,7 +478,7 @@ class Equations:
             return self._composite(called, token)
         operands = []
         while not c.at(")"):
-            operands.append(self._either())
+            operands.append(self._joined(0))
             if not c.accept(","):
                 break
         c.expect(")", f"the operands of {name}")
@@ -529,9 +500,9 @@ class Equations:
                 c.take()
                 if attribute.text not in called.defaults:
                     c.fail(unknown("attribute", attribute.text, called.defaults), attribute)
-                given[attribute.text] = self._either()
+                given[attribute.text] = self._joined(0)
             elif called.elementwise:
-                scalars.append(self._either())
+                scalars.append(self._joined(0))
             else:
                 operand = c.name(f"an operand of {called.name}")
                 if operand.text not in self.tensors:
@@ -585,16 +556,8 @@ class Equations:
         c = self.c
         kind = c.take()
         c.expect("(", kind.text)
-        names: list[Token] = []
-        while not c.at(")"):
-            c.accept(",")
-            token = self._fresh(f"an index of {kind.text}")
-            self.scope[token.text] = None
-            if c.accept("<"):
-                self.scope[token.text] = expression(c, self._whole, "an extent")
-            names.append(token)
-        c.take()
-        body = self._term()
+        names, _ = self._indices(f"an index of {kind.text}", ")")
+        body = self._joined(3)
         if _is_truth(body):
             c.fail(f"{kind.text} must be over numbers, got a condition", kind)
         over = []
@@ -617,17 +580,16 @@ def _without_copies(equations: list[Equation], outputs: set[str]) -> tuple[Equat
     """Return equations in which no result is a mere copy of the intermediate tensor that a call made."""
     kept = list(equations)
     for copy in equations:
-        places = tuple(IndexName(b.name) for b in copy.indices)
-        read = copy.value
-        if copy.target not in outputs or not isinstance(read, Read) or read.indices != places:
+        read, extents = copy.value, [b.extent for b in copy.indices]
+        if copy.target not in outputs or not isinstance(read, Read):
             continue
         made = next((e for e in kept if e.target == read.tensor), None)
         readers = [e for e in kept if any(r.tensor == read.tensor for r in reads(e.value))]
-        same = made is not None and [b.extent for b in made.indices] == [b.extent for b in copy.indices]
-        if made is None or not same or made.leading != copy.leading or len(readers) > 1:
+        if made is None or len(readers) > 1 or read.indices != tuple(map(IndexName, copy.names)):
             continue
-        kept[kept.index(copy)] = replace(made, target=copy.target)
-        kept.remove(made)
+        if made.leading == copy.leading and [b.extent for b in made.indices] == extents:
+            kept[kept.index(copy)] = replace(made, target=copy.target)
+            kept.remove(made)
     return tuple(kept)
 
 

@@ -46,12 +46,7 @@ _WIDER: Final = {"float16": np.float32, "bfloat16": np.float32}
 def evaluate(
     composite: Composite, operands: Sequence[np.ndarray], **attributes: int | float
 ) -> np.ndarray | tuple[np.ndarray, ...]:
-    """Compute a composite in numpy; several results come as a tuple.
-
-    Args:
-        composite: The composite.
-        operands: The operands.
-        **attributes: Values of attributes; others have their defaults.
+    """Compute a composite in numpy; several results come as a tuple. Attributes without a value have their defaults.
 
     Raises:
         TypeMismatch: If the operands do not fit the declaration.
@@ -97,7 +92,7 @@ class NumpyArrays:
         return np.asarray(value, self.dtype)
 
     def parameter(self, name: str) -> np.ndarray:
-        return np.asarray(self.binding.values[name], self.dtype)
+        return self.number(self.binding.values[name])
 
     def whole(self, e: IndexExpr) -> np.ndarray:
         return np.asarray(self.binding.whole(e), np.int64)
@@ -190,16 +185,8 @@ class NumpyArrays:
         return np.array(np.broadcast_to(x, self.binding.types[e.target].shape), self.dtype)
 
 
-Named = Callable[[Numbers, Any], Any]
-
-#: Functions that have a value among the verifier's numbers by one of their own methods.
-_METHODS: Final[dict[str, Named]] = {
-    "sqrt": lambda numbers, x: numbers.root(x),
-    "exp": lambda numbers, x: numbers.exp(x),
-    "log": lambda numbers, x: numbers.log(x),
-    "tanh": lambda numbers, x: numbers.tanh(x),
-    "erf": lambda numbers, x: numbers.erf(x),
-}
+#: The methods of the verifier's numbers by which functions have a value among them.
+_METHODS: Final = {"sqrt": "root", "exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "pow": "power"}
 
 
 class WholeNumbers:
@@ -228,14 +215,8 @@ class ExactArrays(NumpyArrays):
         self.dtype = np.dtype(object)
 
     def number(self, value: float) -> np.ndarray:
-        return self._filled(self.numbers.number(int(value) if float(value).is_integer() else value))
-
-    def parameter(self, name: str) -> np.ndarray:
-        return self.number(self.binding.values[name])
-
-    def _filled(self, value: ExactNumber) -> np.ndarray:
         made = np.empty((), dtype=object)
-        made[()] = value
+        made[()] = self.numbers.number(int(value) if float(value).is_integer() else value)
         return made
 
     def as_number(self, x: np.ndarray) -> np.ndarray:
@@ -251,11 +232,9 @@ class ExactArrays(NumpyArrays):
 
     def apply(self, function: str, operands: Sequence[Any]) -> np.ndarray:
         if function in _METHODS:
-            return self._each(lambda x: _METHODS[function](self.numbers, x), *operands)
+            return self._each(getattr(self.numbers, _METHODS[function]), *operands)
         if function == "div":
             return self._each(self._quotient, *operands)
-        if function == "pow":
-            return self._each(self.numbers.power, *operands)
         if function == "floor":
             return self._each(lambda x: self.numbers.number(math.floor(x)), *operands)
         f = FUNCTIONS[function]
@@ -454,19 +433,13 @@ def operations(binding: Binding) -> float:
     A function or a reduction is counted once for each value of its indices: a value that does
     not change inside a loop is computed before it.
     """
-    total = 0.0
-    for e in binding.composite.equations:
-        total += _cost(e.value, binding.sizes(e), binding)
-    return total
+    return sum((_cost(e.value, binding.sizes(e), binding) for e in binding.composite.equations), 0.0)
 
 
 def _cost(e: Scalar, sizes: Mapping[str, int], binding: Binding) -> float:
-    inside = {**sizes, **binding.sizes(e)} if isinstance(e, Reduce) else sizes
-    below = sum(_cost(child, inside, binding) for child in children(e))
+    own = binding.sizes(e) if isinstance(e, Reduce) else {}
+    below = sum(_cost(child, {**sizes, **own}, binding) for child in children(e))
     if not isinstance(e, Apply | Reduce):
         return below
-    times = math.prod(sizes[n] for n in free_indices(e))
-    times *= math.prod(binding.leading) if uses_leading(e) else 1
-    if isinstance(e, Reduce):
-        times *= math.prod(binding.sizes(e).values())
-    return below + times
+    leading = math.prod(binding.leading) if uses_leading(e) else 1
+    return below + math.prod(sizes[n] for n in free_indices(e)) * leading * math.prod(own.values())

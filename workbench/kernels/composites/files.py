@@ -36,11 +36,9 @@ _KEYS: Final = ("in", "out", "where", "impl", "attributes", "doc")
 
 
 def load(path: str | Path, composites: Mapping[str, Composite] | None = None) -> dict[str, Composite]:
-    """Return the composites of a file by name, in order.
+    """Return the composites of a ``.composite``, ``.yaml`` or ``.yml`` file by name, in order.
 
-    Args:
-        path: A file that ends in ``.composite``, ``.yaml`` or ``.yml``.
-        composites: The composites that the file's may call, besides those before them.
+    They may call those before them, and ``composites``.
 
     Raises:
         NotationError: If the file cannot be read; the message names the composite and shows the place.

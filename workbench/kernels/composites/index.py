@@ -154,13 +154,7 @@ def computed(e: IndexExpr, extents: Mapping[str, int]) -> int:
 
 
 def interval(e: IndexExpr, extents: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[int, int] | None:
-    """Return bounds of an expression's values, or None if it reads a tensor.
-
-    Args:
-        e: The expression.
-        extents: The values of extents and attributes.
-        sizes: The extents of the indices.
-    """
+    """Return bounds of an expression's values, or None if it reads a tensor; ``sizes`` are the extents of indices."""
     match e:
         case Whole(value):
             return value, value

@@ -126,15 +126,12 @@ class _RuleArrays:
         """Start an equation."""
 
     def tensor(self, name: str) -> _Term:
-        """Return the expression of a tensor."""
         return self.terms[name]
 
     def number(self, value: float) -> _Term:
-        """Return a number."""
         return _Term(str(Number(value)) if value >= 0 else f"neg({Number(-value)})")
 
     def parameter(self, name: str) -> _Term:
-        """Return the number that is an attribute."""
         return _Term(f"scalar[value={name}]()")
 
     def whole(self, e: IndexExpr) -> _Term:
@@ -170,11 +167,9 @@ class _RuleArrays:
     count = integer = prefix = clipped = inside = take = _refused
 
     def as_number(self, x: _Term) -> _Term:
-        """Return an extent as a number."""
         return x
 
     def apply(self, function: str, operands: Sequence[_Term]) -> _Term:
-        """Write an operator."""
         if function not in OPERATORS:
             raise NoLaw(f"{self.composite.name} has no law: no known operator {function}")
         first = operands[0]
@@ -201,7 +196,6 @@ class _RuleArrays:
         return kept, gone
 
     def fold(self, function: str, x: _Term, axes: Sequence[int]) -> _Term:
-        """Write a reduction in both forms."""
         if function not in ("sum", "max"):
             raise NoLaw(f"{self.composite.name} has no law: no known operator for {function} over an axis")
         places = tuple(axes)
@@ -226,11 +220,9 @@ class _RuleArrays:
 
     def permute(self, x: _Term, order: Sequence[int], leading: bool) -> _Term:
         """Write a transpose, which states how many leading axes there are."""
-        first = 0
-        if leading:
-            if self.lead is None:
-                raise _NeedsRank
-            first = self.lead
+        if leading and self.lead is None:
+            raise _NeedsRank
+        first = (self.lead or 0) if leading else 0
         perm = ", ".join(map(str, (*range(first), *(first + k for k in order))))
         dims = tuple(x.dims[k] for k in order)
         return _Term(f"transpose[perm=({perm})]({x.gone})", dims, leading)
@@ -252,7 +244,4 @@ class _RuleArrays:
         """Return the result; refuse one that would have to be repeated along an axis."""
         if not full:
             raise NoLaw(f"{self.composite.name} has no law: {e.target} is the same along an axis")
-        if x.ghosts:
-            return x
-        dims = tuple(b.extent for b in e.indices)
-        return replace(x, dims=dims)
+        return x if x.ghosts else replace(x, dims=tuple(b.extent for b in e.indices))

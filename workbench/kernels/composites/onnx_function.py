@@ -16,7 +16,7 @@ import numpy.typing as npt
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.composite import Composite, Equation
 from workbench.kernels.composites.index import ExtentName, IndexArith, IndexExpr, Whole, extent_names
-from workbench.kernels.composites.scalar import FUNCTIONS, Read, reads
+from workbench.kernels.composites.scalar import FUNCTIONS, reads
 from workbench.kernels.composites.vectorised import Value, matrix_product, run
 from workbench.ops.onnx_form import Emitter, OpsetTooOld
 from workbench.ops.types import DTYPE_CODES, TensorType
@@ -56,12 +56,7 @@ def call(
 
 
 def function_text(composite: Composite, opset: int = 18) -> str:
-    """Return the function of a composite in ONNX's textual syntax, for people: constants are rounded.
-
-    Args:
-        composite: The composite.
-        opset: The version of the operator set.
-    """
+    """Return the function of a composite in ONNX's textual syntax, for people: constants are rounded."""
     import onnx.printer
 
     return str(onnx.printer.to_text(function(composite, opset)))
@@ -167,12 +162,9 @@ class OnnxArrays:
         return self.node("CastLike", self.constant(value, "float64"), self.like[self.kind])
 
     def parameter(self, name: str) -> str:
-        return self._converted(self.attribute("value_float", "FLOAT", name))
+        return self.as_number(self.attribute("value_float", "FLOAT", name))
 
     def as_number(self, x: str) -> str:
-        return self._converted(x)
-
-    def _converted(self, x: str) -> str:
         if self.kind in DTYPE_CODES:
             return self._cast(x, self.kind)
         return self.node("CastLike", x, self.like[self.kind])
@@ -291,11 +283,10 @@ class OnnxArrays:
 
     def _leads(self, e: Equation) -> bool:
         """Return whether an equation reads tensors that have all leading axes of the result."""
-        inputs = {t.name for t in self.composite.inputs}
-        seen = {r.tensor for r in reads(e.value) if isinstance(r, Read) and r.leading}
+        seen = {r.tensor for r in reads(e.value) if r.leading}
         return (
             not e.leading
-            or bool(seen - inputs)
+            or not seen <= {t.name for t in self.composite.inputs}
             or seen >= {t.name for t in self.composite.inputs if t.leading}
         )
 
@@ -303,8 +294,7 @@ class OnnxArrays:
         tensors = [t for t in self.composite.inputs if t.leading]
         if len(tensors) == 1:
             count = len(tensors[0].dims)
-            name = tensors[0].name
-            return self.node("Shape", name, end=-count) if count else self.node("Shape", name)
+            return self.node("Shape", tensors[0].name, **({"end": -count} if count else {}))
         # The sum of one entry along every other axis has the leading axes alone, broadcast.
         total = ""
         for t in tensors:
@@ -341,8 +331,7 @@ def model(
     """
     import onnx
 
-    binding = bind(composite, types, attributes)
-    helper = onnx.helper
+    binding, helper = bind(composite, types, attributes), onnx.helper
     node = helper.make_node(
         composite.name,
         [t.name for t in composite.inputs],
@@ -352,11 +341,8 @@ def model(
     )
 
     def infos(names: Sequence[str]) -> list[Any]:
-        kinds = [binding.types[n] for n in names]
-        return [
-            helper.make_tensor_value_info(n, DTYPE_CODES[k.dtype], k.shape)
-            for n, k in zip(names, kinds, strict=True)
-        ]
+        kinds = {n: binding.types[n] for n in names}
+        return [helper.make_tensor_value_info(n, DTYPE_CODES[k.dtype], k.shape) for n, k in kinds.items()]
 
     graph = helper.make_graph([node], composite.name, infos(node.input), infos(node.output))
     made = helper.make_model(

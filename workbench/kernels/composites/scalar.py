@@ -15,6 +15,7 @@ from workbench.kernels.composites.index import (
     IndexName,
     Whole,
     arith,
+    index_names,
     parts,
 )
 from workbench.kernels.composites.index import Read as Read
@@ -60,7 +61,6 @@ class Apply:
     operands: tuple[Scalar, ...]
 
     def __str__(self) -> str:
-
         sign = FUNCTIONS[self.function].sign
         if sign and len(self.operands) == 2:
             return f"({self.operands[0]} {sign} {self.operands[1]})"
@@ -128,10 +128,10 @@ def reductions(e: Scalar) -> tuple[Reduce, ...]:
 def free_indices(e: Scalar) -> frozenset[str]:
     """Return the names of the indices that an expression uses and does not bind."""
     match e:
-        case Read(_, _, indices):
-            return frozenset(p.name for i in indices for p in parts(i) if isinstance(p, IndexName))
+        case Read():
+            return index_names(e)
         case IndexValue(value):
-            return frozenset(p.name for p in parts(value) if isinstance(p, IndexName))
+            return index_names(value)
         case Apply(_, operands):
             return frozenset().union(*map(free_indices, operands))
         case Reduce(_, over, body):
@@ -156,8 +156,7 @@ def rebuilt(e: Scalar, new: Callable[[Scalar], Scalar]) -> Scalar:
 
 def reindexed(e: IndexExpr, new: Callable[[IndexExpr], IndexExpr | None]) -> IndexExpr:
     """Return an index expression with every part replaced for which ``new`` gives another one."""
-    other = new(e)
-    if other is not None:
+    if (other := new(e)) is not None:
         return other
     match e:
         case IndexArith(op, left, right):
@@ -269,12 +268,7 @@ PRIMITIVES: Final[dict[str, str]] = FORMS | {f.name: f.doc for f in FUNCTIONS.va
 FOLDS: Final = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 
 #: The reductions in numpy.
-NUMPY_FOLDS: Final[dict[str, Callable[..., Any]]] = {
-    "sum": np.sum,
-    "prod": np.prod,
-    "max": np.max,
-    "min": np.min,
-}
+NUMPY_FOLDS: Final[dict[str, Callable[..., Any]]] = {name: getattr(np, name) for name in FOLDS}
 
 #: Where a fold starts.
 NEUTRAL: Final = {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}

@@ -114,13 +114,11 @@ Leaf = Callable[[Token], IndexExpr]
 
 
 def declared(
-    text: str, whole: Mapping[str, int | float]
+    text: str, given: Mapping[str, int | float]
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Condition, ...]]:
     """Return the operands, the results and the conditions of a declaration.
 
-    Args:
-        text: The declaration.
-        whole: The attributes; extents may use those that are whole numbers.
+    Extents may use the attributes ``given`` that are whole numbers.
 
     Raises:
         NotationError: If the text is not a declaration; the message shows the place.
@@ -131,7 +129,7 @@ def declared(
     stated: list[Condition] = []
 
     def extent(token: Token) -> IndexExpr:
-        if isinstance(whole.get(token.text), float):
+        if isinstance(given.get(token.text), float):
             c.fail(f"an extent must be a whole number, but the attribute {token.text} is not one", token)
         return ExtentName(token.text)
 
@@ -163,7 +161,7 @@ def declared(
     conditions = (*stated, *(_conditions(c, extent) if c.accept("where") else ()))
     if c.next.kind != "stop":
         c.fail(f"the declaration must end here, got {c.shown()}")
-    _check_known(c, inputs, outputs, conditions, whole)
+    _check_known(c, inputs, outputs, conditions, given)
     return inputs, outputs, conditions
 
 
@@ -206,7 +204,7 @@ def _order(c: Cursor, rank: int) -> None:
     start = c.take()
     found = []
     while not c.at(">"):
-        if c.next.kind not in ("number",) and not c.at("~", ","):
+        if c.next.kind != "number" and not c.at("~", ","):
             c.fail(f"the order of the axes must be their numbers, got {c.shown()}")
         found.append(c.take().text)
     c.take()
@@ -236,12 +234,10 @@ def _check_known(
     known |= {n for w in conditions for n in extent_names(w.left) | extent_names(w.right)}
     for t in outputs:
         for n in sorted({n for d in t.dims for n in extent_names(d)} - known):
-            place = max(c.text.rfind(n), 0)
-            token = Token("name", n, place)
             c.fail(
                 f"the extent {n} of the result must follow from an operand or an attribute (try {n}=1 as "
                 "an attribute)",
-                token,
+                Token("name", n, max(c.text.rfind(n), 0)),
             )
         if t.leading and not any(i.leading for i in inputs):
             c.fail(f"the leading axes '~' of {t.name} must be those of an operand", c.tokens[0])

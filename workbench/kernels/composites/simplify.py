@@ -26,7 +26,7 @@ from workbench.kernels.composites.index import (
     Read,
     Whole,
     computed,
-    parts,
+    extent_names,
 )
 from workbench.kernels.composites.scalar import (
     FUNCTIONS,
@@ -39,8 +39,8 @@ from workbench.kernels.composites.scalar import (
     Scalar,
     reads,
     rebuilt,
+    reductions,
     scalar_reindexed,
-    walk,
 )
 from workbench.kernels.composites.signature import Cursor, expression
 from workbench.saturation.program import Expr, literal, show
@@ -102,11 +102,7 @@ def load_simplifiers(path: str | Path) -> Simplifiers:
 
 
 def parse_simplifiers(text: str, file: str = "") -> Simplifiers:
-    """Return the laws of a text.
-
-    Args:
-        text: One law per line; ``[places]`` begins laws about places.
-        file: The name of the file, for messages.
+    """Return the laws of a text: one in each line; ``[places]`` begins laws about places.
 
     Raises:
         NotationError: If a line is not a law.
@@ -280,15 +276,12 @@ def simplified(
     made: list[Equation] = []
     steps: list[Step] = []
     costs: dict[str, tuple[int, int]] = {}
-    for given_equation in composite.equations:
-        e = replace(given_equation, value=_apart(given_equation.value, {}))
-        graph = _Graph(composite, given, sizes or {}, made, e)
-        value, matches, cost = graph.run()
+    for equation in composite.equations:
+        e = replace(equation, value=_apart(equation.value, {}))
+        value, matches, costs[e.target] = _Graph(given, sizes or {}, made, e).run()
         steps += [Step(e.target, law, n) for law, n in matches.items() if n]
-        costs[e.target] = cost
         made.append(replace(e, value=value))
-    kept = tuple(_needed(composite, made))
-    return Simplified(replace(composite, equations=kept), tuple(steps), costs)
+    return Simplified(replace(composite, equations=_needed(composite, made)), tuple(steps), costs)
 
 
 def _apart(e: Scalar, seen: dict[str, IndexExpr]) -> Scalar:
@@ -308,28 +301,23 @@ def _apart(e: Scalar, seen: dict[str, IndexExpr]) -> Scalar:
     return rebuilt(e, lambda child: _apart(child, seen))
 
 
-def _needed(composite: Composite, equations: list[Equation]) -> Iterator[Equation]:
+def _needed(composite: Composite, equations: list[Equation]) -> tuple[Equation, ...]:
     used = {t.name for t in composite.outputs}
     kept: list[Equation] = []
     for e in reversed(equations):
         if e.target in used:
             kept.append(e)
             used |= {r.tensor for r in reads(e.value)}
-    yield from reversed(kept)
+    return tuple(reversed(kept))
 
 
 class _Graph:
     """The e-graph of one equation."""
 
     def __init__(
-        self,
-        composite: Composite,
-        laws: Simplifiers,
-        sizes: Mapping[str, int],
-        before: list[Equation],
-        e: Equation,
+        self, laws: Simplifiers, sizes: Mapping[str, int], before: list[Equation], e: Equation
     ) -> None:
-        self.composite, self.laws, self.sizes, self.e = composite, laws, sizes, e
+        self.laws, self.sizes, self.e = laws, sizes, e
         self.before = {b.target: b for b in before}
         self.egraph = bindings.EGraph()
 
@@ -340,7 +328,7 @@ class _Graph:
         cost = int(self.program([*_language(), ("let", "$root", root), extract])[-1].cost)
         lines = [*self.facts(), *map(_rewrite, self.laws.laws)]
         if self.laws.forwarding:
-            lines += [_forward(e) for e in self.before.values() if _pointwise(e)]
+            lines += [_forward(e) for e in self.before.values() if not reductions(e.value)]
         *_, report, best = self.program([*lines, ("run", "laws", str(_ROUNDS)), extract])
         matches = dict(report.report.num_matches_per_rule)
         found = {law.name: matches.get(law.name, 0) for law in self.laws.laws}
@@ -352,21 +340,16 @@ class _Graph:
 
     def facts(self) -> Iterator[Expr]:
         """Yield the known facts about indices and extents; an index with two extents has no known one."""
-        bounds = [*self.e.indices]
-        bounds += [b for part in walk(self.e.value) if isinstance(part, Reduce) for b in part.over]
+        bounds = [*self.e.indices, *(b for part in reductions(self.e.value) for b in part.over)]
         extents: dict[str, set[IndexExpr]] = {}
         for b in bounds:
             extents.setdefault(b.name, set()).add(b.extent)
-        names = {p.name for b in bounds for p in parts(b.extent) if isinstance(p, ExtentName)}
+        names = {n for b in bounds for n in extent_names(b.extent)}
         for name in sorted(names & set(self.sizes)):
             yield ("union", ("Ext", literal(name)), ("Whole", str(self.sizes[name])))
         for name, found in extents.items():
             if len(found) == 1:
                 yield ("Within", ("Idx", literal(name)), _place(next(iter(found)), lambda _: None))
-
-
-def _pointwise(e: Equation) -> bool:
-    return not any(isinstance(p, Reduce) for p in walk(e.value))
 
 
 # -- the language of the e-graph --------------------------------------------------------------------------

@@ -8,7 +8,9 @@ with axes of extent 1 for the indices that only the other one has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import takewhile
 from typing import Generic, Protocol, TypeVar
 
 from workbench.kernels.composites.composite import Composite, Equation
@@ -140,14 +142,16 @@ class _Walk(Generic[H]):
         missing = [k - len(axes) for k, name in enumerate(axes) if name not in v.axes]
         return self.arrays.unsqueeze(x, missing) if missing else x
 
-    def together(self, values: Sequence[Value[H]]) -> tuple[list[H], tuple[str, ...], bool]:
+    def together(
+        self, values: Sequence[Value[H]], kind: str, function: Callable[[Sequence[H]], H]
+    ) -> Value[H]:
+        """Return a function of values, which are brought into one order of their axes."""
         axes = self.ordered({n for v in values for n in v.axes})
-        return [self.aligned(v, axes) for v in values], axes, any(v.leading for v in values)
+        made = function([self.aligned(v, axes) for v in values])
+        return Value(made, axes, kind, any(v.leading for v in values))
 
     def numeric(self, v: Value[H]) -> Value[H]:
-        if v.kind != WHOLE:
-            return v
-        return Value(self.arrays.as_number(v.handle), v.axes, NUMBER, v.leading)
+        return v if v.kind != WHOLE else replace(v, handle=self.arrays.as_number(v.handle), kind=NUMBER)
 
     # -- values ---------------------------------------------------------------------------------------
     def value(self, e: Scalar, guarded: bool) -> Value[H]:
@@ -176,8 +180,7 @@ class _Walk(Generic[H]):
         whole = f.truth and not f.of_truths and all(v.kind == WHOLE for v in values)
         if not whole:
             values = [self.numeric(v) for v in values]
-        handles, axes, leading = self.together(values)
-        return Value(self.arrays.apply(e.function, handles), axes, TRUTH if f.truth else NUMBER, leading)
+        return self.together(values, TRUTH if f.truth else NUMBER, partial(self.arrays.apply, e.function))
 
     def reduced(self, e: Reduce, guarded: bool) -> Value[H]:
         self.scope |= {b.name: b.extent for b in e.over}
@@ -209,21 +212,15 @@ class _Walk(Generic[H]):
         if len(inner) != 2:
             return None
         a, b = (self.numeric(self.value(f, guarded)) for f in inner)
-        missing = over - {*a.axes} - {*b.axes}
-        if (
-            missing
-            or not ({*a.axes} - {*b.axes} or {*b.axes} - {*a.axes})
-            or not ({*a.axes} & {*b.axes} & over)
-        ):
+        ours, theirs = {*a.axes}, {*b.axes}
+        if over - ours - theirs or ours == theirs or not ours & theirs & over:
             return None
         axes = self.ordered({*a.axes, *b.axes} - over)
-        leading = a.leading or b.leading
-        made = self.arrays.contract(a, b, axes)
-        result = Value(made, axes, NUMBER, leading)
+        result = Value(self.arrays.contract(a, b, axes), axes, NUMBER, a.leading or b.leading)
         for function, factors in (("mul", outer), ("div", divisors)):
             for f in factors:
-                handles, axes, leading = self.together([result, self.numeric(self.value(f, guarded))])
-                result = Value(self.arrays.apply(function, handles), axes, NUMBER, leading)
+                values = [result, self.numeric(self.value(f, guarded))]
+                result = self.together(values, NUMBER, partial(self.arrays.apply, function))
         return result
 
     # -- reads ----------------------------------------------------------------------------------------
@@ -231,13 +228,10 @@ class _Walk(Generic[H]):
         tensor = self.composite.tensor(e.tensor)
         kind = WHOLE if "int" in tensor.dtype else NUMBER
         x = self.arrays.tensor(e.tensor)
-        batch = 0
         seen = [n for place in e.indices for n in index_names(place)]
-        for place in e.indices:
-            if not isinstance(place, IndexName) or seen.count(place.name) > 1:
-                break
-            batch += 1
-        names = [p.name for p in e.indices if isinstance(p, IndexName)][:batch]
+        alone = takewhile(lambda p: isinstance(p, IndexName) and seen.count(p.name) == 1, e.indices)
+        names = [str(place) for place in alone]
+        batch = len(names)
         at_data = any(isinstance(p, Read) for place in e.indices[batch:] for p in parts(place))
         if at_data:  # the leading axes of the places come first, so that no axis of the tensor may
             batch, names = 0, []
@@ -260,14 +254,12 @@ class _Walk(Generic[H]):
         for place, dim in list(zip(e.indices, dims, strict=True))[batch:]:
             one = self.place(place, guarded)
             if guarded:
-                one = Value(self.arrays.clipped(one.handle, dim), one.axes, WHOLE, one.leading)
+                one = replace(one, handle=self.arrays.clipped(one.handle, dim))
             elif any(isinstance(p, Read) for p in parts(place)):
-                what = f"{e} at {place}"
-                one = Value(self.arrays.inside(one.handle, dim, what), one.axes, WHOLE, one.leading)
+                one = replace(one, handle=self.arrays.inside(one.handle, dim, f"{e} at {place}"))
             if total is not None:
-                rows = self.arrays.integer("*", total.handle, self.arrays.whole(dim))
-                handles, axes, leading = self.together([Value(rows, total.axes, WHOLE, total.leading), one])
-                one = Value(self.arrays.integer("+", *handles), axes, WHOLE, leading)
+                rows = replace(total, handle=self.arrays.integer("*", total.handle, self.arrays.whole(dim)))
+                one = self.together([rows, one], WHOLE, lambda both: self.arrays.integer("+", *both))
             total = one
         assert total is not None
         return total
@@ -283,10 +275,8 @@ class _Walk(Generic[H]):
             case IndexArith(op, left, right):
                 if not index_names(e) and not any(isinstance(p, Read) for p in parts(e)):
                     return Value(self.arrays.whole(e), (), WHOLE)
-                handles, axes, leading = self.together(
-                    [self.place(left, guarded), self.place(right, guarded)]
-                )
-                return Value(self.arrays.integer(op, *handles), axes, WHOLE, leading)
+                sides = [self.place(left, guarded), self.place(right, guarded)]
+                return self.together(sides, WHOLE, lambda both: self.arrays.integer(op, *both))
 
 
 def matrix_product(

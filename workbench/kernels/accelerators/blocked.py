@@ -95,7 +95,8 @@ def _torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
     return activate_torch(torch, total, attrs["act"]).to(TensorType(attrs["result"], ()).torch_dtype(torch))
 
 
-def _degree(degrees: Sequence[int]) -> int:
+def degree(degrees: Sequence[int]) -> int:
+    """Return the degree of a product with an addend, by those of its operands."""
     return max(sum(degrees[:2]), *degrees)
 
 
@@ -170,7 +171,7 @@ def _export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) 
     a, b = xs[:2]
     if shared:  # all batches are rows of one product
         rows, batches = batches * rows, 1
-        a = e.reshape(a, (1, rows, inner)) if types[0].elements == rows * inner else _spread(e, a, out, inner)
+        a = e.reshape(_all(e, a, types[0], (*out.shape[:-1], inner)), (1, rows, inner))
         b = e.reshape(b, (1, inner, columns))
     else:
         a = e.reshape(_all(e, a, types[0], (*out.shape[:-2], rows, inner)), (batches, rows, inner))
@@ -206,24 +207,11 @@ def _all(e: Emitter, x: str, kind: TensorType, shape: Sequence[int]) -> str:
     return e.node("Expand", [x, e.constant(np.asarray(shape, dtype=np.int64))])
 
 
-def _spread(e: Emitter, a: str, out: TensorType, inner: int) -> str:
-    shape = (*out.shape[:-1], inner)
-    spread = e.node("Expand", [a, e.constant(np.asarray(shape, dtype=np.int64))])
-    return e.reshape(spread, (1, math.prod(shape[:-1]), inner))
-
-
-def _dtype(name: str, default: str = "float32") -> Attr:
-    return Attr(name, "dtype", default)
-
-
 _ATTRS: Final[tuple[Attr, ...]] = (
     Attr("rows", "int", 0, tried=(0, 2, 4)),
     Attr("inner", "int", 16, tried=(1, 2, 3)),
     Attr("columns", "int", 16, tried=(1, 2, 3)),
-    _dtype("streamed"),
-    _dtype("stationary"),
-    _dtype("accumulator"),
-    _dtype("result"),
+    *(Attr(name, "dtype", "float32") for name in ("streamed", "stationary", "accumulator", "result")),
     Attr("act", "act", "none"),
 )
 
@@ -237,7 +225,7 @@ register(
         _ATTRS,
         _flops,
         Trait.PRODUCT | Trait.BROADCASTS | Trait.LINEAR,
-        exact=ExactForm(activation_needs, exactly_activated(_evaluate), _degree, _bound),
+        exact=ExactForm(activation_needs, exactly_activated(_evaluate), degree, _bound),
         export=_export,
         torch=_torch,
         doc="act(a @ b + c) in tiles of a unit: rows of a (0: any number), inner by columns of b",

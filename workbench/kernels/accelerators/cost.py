@@ -61,20 +61,17 @@ class Tiling:
     @property
     def calls(self) -> int:
         """Return the number of calls."""
-        per = 1 if not self.unit.rows else -(-self.rows // self.unit.rows)
-        return self.tiles * per
+        return self.tiles * (-(-self.rows // self.unit.rows) if self.unit.rows else 1)
 
     @property
     def cycles(self) -> float:
         """Return the cycles of all loads and calls by the unit's formulas."""
-        if not self.unit.rows:
-            calls = self.unit.call_cycles(self.rows)
-        else:
-            full, rest = divmod(self.rows, self.unit.rows)
-            calls = full * self.unit.call_cycles(self.unit.rows) + (
-                self.unit.call_cycles(rest) if rest else 0
-            )
-        return self.tiles * (self.unit.load_cycles + calls)
+        unit = self.unit
+        full, rest = divmod(self.rows, unit.rows) if unit.rows else (0, self.rows)
+        calls = (full * unit.call_cycles(unit.rows) if full else 0.0) + (
+            unit.call_cycles(rest) if rest else 0.0
+        )
+        return self.tiles * (unit.load_cycles + calls)
 
     @property
     def products(self) -> int:
@@ -84,10 +81,8 @@ class Tiling:
     @property
     def capacity(self) -> int:
         """Return the multiplications that the calls do, those with zeros that fill tiles included."""
-        rows = self.rows
-        if self.unit.padded_rows:
-            rows = -(-rows // self.unit.rows) * self.unit.rows
-        return self.tiles * rows * self.unit.peak
+        fill = -self.rows % self.unit.rows if self.unit.padded_rows else 0
+        return self.tiles * (self.rows + fill) * self.unit.peak
 
     @property
     def waste(self) -> float:
@@ -102,10 +97,8 @@ class Tiling:
 
     def _rate(self) -> float:
         """Return the most multiplications that a cycle of a full, endless stream can do."""
-        if self.unit.rows:
-            return self.unit.rows * self.unit.peak / max(self.unit.call_cycles(self.unit.rows), 1e-9)
-        many = 1 << 20
-        return many * self.unit.peak / max(self.unit.call_cycles(many), 1e-9)
+        rows = self.unit.rows or 1 << 20
+        return rows * self.unit.peak / max(self.unit.call_cycles(rows), 1e-9)
 
     @property
     def bytes(self) -> float:
@@ -169,17 +162,13 @@ class AcceleratorCost(CostModel):
 
     def cycles(self, instance: OpInstance) -> Price:
         """Return the cycles of an operator instance."""
-        unit, spec = self.unit, spec_of(instance.op)
-        attrs = spec.unpack(instance.attrs)
-        if instance.op == "blocked":
-            kinds = [k for k in instance.inputs if isinstance(k, TensorType)]
-            assert isinstance(instance.type, TensorType)
-            if unit.runs(attrs):
-                tiling = Tiling.of(unit, kinds, instance.type)
-                return Price(tiling.cycles, 0.0, tiling.bytes / unit.bytes_per_cycle)
+        unit, attrs = self.unit, spec_of(instance.op).unpack(instance.attrs)
+        kinds = [k for k in (*instance.inputs, instance.type) if isinstance(k, TensorType)]
+        if instance.op == "blocked" and unit.runs(attrs):
+            tiling = Tiling.of(unit, kinds[:-1], kinds[-1])
+            return Price(tiling.cycles, 0.0, tiling.bytes / unit.bytes_per_cycle)
         if instance.op == unit.name:  # one call of a program that is written out
-            assert isinstance(instance.type, TensorType)
-            return Price(unit.load_cycles + unit.call_cycles(instance.type.shape[0]), 0.0, 0.0)
+            return Price(unit.load_cycles + unit.call_cycles(kinds[-1].shape[0]), 0.0, 0.0)
         if instance.op == "transpose" and unit.strided:
             return _FREE
         if instance.op == "unfold" and (unit.unfolds or unfolds_nothing(attrs)):
@@ -292,10 +281,7 @@ class Placement:
         """Return the figures as plain data, ready for JSON."""
         return {
             "unit": self.unit.name,
-            **{
-                name: getattr(self, name)
-                for name in ("tiles", "calls", "cycles", "utilisation", "waste", "share")
-            },
+            **{n: getattr(self, n) for n in ("tiles", "calls", "cycles", "utilisation", "waste", "share")},
             "vector_cycles": self.vector,
             "memory_cycles": self.moved,
             "layers": [
@@ -303,19 +289,16 @@ class Placement:
                 for layer in self.layers
             ],
             "left": [
-                {name: getattr(left, name) for name in ("what", "count", "products", "reason")}
-                for left in self.left
+                {n: getattr(left, n) for n in ("what", "count", "products", "reason")} for left in self.left
             ],
         }
 
     def lines(self) -> list[str]:
         """Return the figures as sentences."""
-        unit = self.unit
-        if not self.layers:
-            found = [f"no product runs on {unit.name}"]
-        else:
+        found = [f"no product runs on {self.unit.name}"]
+        if self.layers:
             found = [
-                f"{len(self.layers)} products on {unit.name}: {thousands(self.tiles)} tiles, "
+                f"{len(self.layers)} products on {self.unit.name}: {thousands(self.tiles)} tiles, "
                 f"{thousands(self.calls)} calls, {thousands(round(self.cycles))} cycles, "
                 f"{self.utilisation:.1%} of its multipliers used, {self.waste:.1%} of its multiplications "
                 "with zeros that fill tiles",
@@ -344,9 +327,9 @@ def placement(graph: Graph, unit: Unit) -> Placement:
             stays = "weight" if instance.constant[1] else "image" if instance.constant[0] else "other"
             layers.append(Layer(i, stays, Tiling.of(unit, kinds, node.tensor), price))
         elif node.op in PRODUCTS and price.cycles:
-            what = _kind(node, kinds)
-            count = _multiplications(node, kinds)
-            left.setdefault((what, _reason(unit, node, kinds)), []).append((count, price.cycles))
+            count = round(spec_of(node.op).flops(node.named_attrs(), kinds, node.tensor) / 2)
+            key = _kind(node, kinds), _reason(unit, node, kinds)
+            left.setdefault(key, []).append((count, price.cycles))
     rest = [
         Left(what, len(found), sum(n for n, _ in found), sum(c for _, c in found), reason)
         for (what, reason), found in left.items()
@@ -361,10 +344,6 @@ def _kind(node: Node, kinds: Iterable[TensorType]) -> str:
         return node.op
     _, weight, *_ = kinds
     return f"{'depthwise ' if weight.shape[1] == 1 else 'grouped '}{node.op}"
-
-
-def _multiplications(node: Node, kinds: list[TensorType]) -> int:
-    return round(spec_of(node.op).flops(node.named_attrs(), kinds, node.tensor) / 2)
 
 
 def _reason(unit: Unit, node: Node, kinds: list[TensorType]) -> str:

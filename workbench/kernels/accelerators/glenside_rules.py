@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from workbench.kernels.accelerators.lowering import unit_operator
 from workbench.kernels.accelerators.rules import CONV, HEIGHT, IMAGE, KERNEL, TAPS, UNFOLDED, WIDTH
 from workbench.kernels.accelerators.unit import Unit
-from workbench.rules import Rule, RuleSet, parse_rules
+from workbench.rules import RuleSet, parse_rules
 
 #: A convolution as the product of its kernels and its windows, the form from which Glenside starts.
 _WINDOWS = (
@@ -53,12 +53,8 @@ def generic(unit: Unit) -> RuleSet:
     Glenside's match every tensor of a program; these match the results of the others: products, sums, slices
     and filled tensors, along each of the last two axes.
     """
-    rules = [*_parsed(_cut_and_join(unit)), *_parsed(_fill_and_cut(unit)), *demanded(unit)]
-    return RuleSet(f"generic for {unit.name}", tuple(rules), weights=True)
-
-
-def _parsed(lines: Iterator[str]) -> list[Rule]:
-    return parse_rules("\n".join(lines))
+    rules = *parse_rules("\n".join(_any_result(unit))), *demanded(unit)
+    return RuleSet(f"generic for {unit.name}", rules, weights=True)
 
 
 def _results(axis: int) -> dict[str, tuple[str, str]]:
@@ -72,23 +68,19 @@ def _results(axis: int) -> dict[str, tuple[str, str]]:
     }
 
 
-def _cut_and_join(unit: Unit) -> Iterator[str]:
-    n = unit.columns
+def _any_result(unit: Unit) -> Iterator[str]:
+    """Yield the rules that cut and join any result, then those that fill it and cut it back."""
+    n, fills = unit.columns, []
     for axis, side in ((-1, "columns"), (-2, "rows")):
         for name, (term, extent) in _results(axis).items():
             first = f"slice[axis={axis}, start=0, stop={n}]({term})"
             rest = f"slice[axis={axis}, start={n}, stop={extent}]({term})"
             yield f"cut-{name}-{side}: {term} => concat[axis={axis}]({first}, {rest}) where {n} < {extent}"
-
-
-def _fill_and_cut(unit: Unit) -> Iterator[str]:
-    n = unit.columns
-    for axis, side in ((-1, "columns"), (-2, "rows")):
-        for name, (term, extent) in _results(axis).items():
             fill = f"{n} - {extent} % {n}"
             filled = f"pad[pads={f'(0, 0, 0, {fill})' if axis == -1 else f'(0, 0, {fill}, 0)'}]({term})"
             back = f"slice[axis={axis}, start=0, stop={extent}]({filled})"
-            yield f"fill-{name}-{side}: {term} => {back} where {extent} % {n} != 0"
+            fills.append(f"fill-{name}-{side}: {term} => {back} where {extent} % {n} != 0")
+    yield from fills
 
 
 #: The facts about zeros next to a matrix by which the laws of filling are proved. A matrix with zeros next to

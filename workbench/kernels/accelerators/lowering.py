@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import Builder, Graph, Node, evaluate
-from workbench.kernels.accelerators.blocked import DOMAIN, call_text, widened
+from workbench.kernels.accelerators.blocked import DOMAIN, call_text, degree, widened
 from workbench.kernels.accelerators.unit import Unit
 from workbench.ops import OpSpec, TensorType, Trait
 from workbench.ops.exact import POLYNOMIAL, ExactForm
@@ -65,10 +65,6 @@ def _export(unit: Unit, e: Emitter, xs: Sequence[str], attrs: Attrs, *types: obj
     return y if len(xs) < 3 else e.node("Add", [y, xs[2]])
 
 
-def _degree(degrees: Sequence[int]) -> int:
-    return max(sum(degrees[:2]), *degrees)
-
-
 def unit_operator(unit: Unit) -> OpSpec:
     """Register one call of a unit as an operator in its name, unless it is there already; return it.
 
@@ -89,7 +85,7 @@ def unit_operator(unit: Unit) -> OpSpec:
         partial(_flops, unit),
         Trait.OWN | Trait.PRODUCT | Trait.LINEAR,
         partial(_export, unit),
-        exact=ExactForm(POLYNOMIAL.needs, degree=_degree, bound=None),
+        exact=ExactForm(POLYNOMIAL.needs, degree=degree, bound=None),
         doc=f"one call of the unit: {unit.doc or unit.name}",
         module=__name__,
     )
@@ -172,12 +168,11 @@ class _Nest:
         left, right, *bias = operands
         rows, inner = b.type(left).shape[-2:]
         columns = shape[-1]
+        left = self._shaped(left, (*shape[:-2], rows, inner))
         if math.prod(b.type(right).shape[:-2]) == 1:
-            left = self._shaped(left, (*shape[:-2], rows, inner))
             whole = self._reshaped(left, (math.prod(shape[:-2]) * rows, inner))
             made = self._matrix(whole, self._reshaped(right, (inner, columns)))
         else:
-            left = self._shaped(left, (*shape[:-2], rows, inner))
             right = self._shaped(right, (*shape[:-2], inner, columns))
             parts = [
                 self._matrix(self._entry(left, index), self._entry(right, index))
@@ -195,8 +190,7 @@ class _Nest:
         """Write the product of two matrices."""
         b, unit = self.b, self.unit
         (rows, inner), columns = b.type(left).shape, b.type(right).shape[1]
-        right_fill = -columns % unit.columns
-        inner_fill = -inner % unit.inner
+        right_fill, inner_fill = -columns % unit.columns, -inner % unit.inner
         left = self._filled(left, 0, inner_fill)
         right = self._filled(right, inner_fill, right_fill)
         beside = []
@@ -206,11 +200,9 @@ class _Nest:
             for k in range(0, inner + inner_fill, unit.inner):
                 tile = self._cut(column, -2, k, k + unit.inner)
                 block = self._cut(left, -1, k, k + unit.inner)
-                if unit.whole:  # whole numbers are added in the accumulators, which no operator does
-                    total = self._calls(block, tile, rows, total)
-                    continue
-                part = self._calls(block, tile, rows)
-                total = part if total is None else b.op("add", total, part)
+                # Whole numbers are added in the accumulators, which no operator does.
+                part = self._calls(block, tile, rows, total if unit.whole else None)
+                total = part if total is None or unit.whole else b.op("add", total, part)
             assert total is not None
             beside.append(total)
         return self._cut(self._joined(beside, -1), -1, 0, columns)
@@ -232,17 +224,15 @@ class _Nest:
     def _filled(self, x: int, below: int, right: int) -> int:
         if not below and not right:
             return x
-        kind = self.b.type(x)
-        pads = (0, 0, below, right)
         if not self.unit.whole:
-            return self.b.op("pad", x, pads=pads)
+            return self.b.op("pad", x, pads=(0, 0, below, right))
         for axis, count in ((-2, below), (-1, right)):
             if count:
+                kind = self.b.type(x)
                 shape = list(kind.shape)
                 shape[axis] = count
                 zeros = self.b.weight(data=np.zeros(shape, dtype=kind.numpy_dtype()))
                 x = self.b.op("concat", x, zeros, axis=axis)
-                kind = self.b.type(x)
         return x
 
     def _cut(self, x: int, axis: int, start: int, stop: int) -> int:

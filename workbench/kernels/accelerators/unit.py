@@ -173,8 +173,7 @@ class Unit:
             raise ValueError("padded_rows needs a number of rows, got rows = 0")
         kinds = sorted(FLOAT_DTYPES | INTEGER_DTYPES)
         for name in ("streamed", "stationary", "accumulator"):
-            if getattr(self, name) not in kinds:
-                given = getattr(self, name)
+            if (given := getattr(self, name)) not in kinds:
                 raise ValueError(f"{name} must be an element type: {unknown('element type', given, kinds)}")
         for name in ("streamed_range", "stationary_range"):
             if (ends := getattr(self, name)) is not None and not ends[0] <= ends[1]:
@@ -240,11 +239,10 @@ class Unit:
         """Return the largest magnitudes of streamed and stationary elements, None if not known."""
         found = []
         for kind, given in ((self.streamed, self.streamed_range), (self.stationary, self.stationary_range)):
-            if given is None and kind in INTEGER_DTYPES:
-                given = (float(np.iinfo(kind).min), float(np.iinfo(kind).max))
-            if given is None:
+            if given is None and kind not in INTEGER_DTYPES:
                 return None
-            found.append(max(map(abs, given)))
+            ends = given or (float(np.iinfo(kind).min), float(np.iinfo(kind).max))
+            found.append(max(map(abs, ends)))
         return found[0], found[1]
 
     @property
@@ -256,9 +254,11 @@ class Unit:
         return int(self._largest() // (ranges[0] * ranges[1]))
 
     def _largest(self) -> float:
+        import ml_dtypes
+
         if self.whole:
             return float(np.iinfo(self.accumulator).max)
-        return float(_largest_float(self.accumulator))
+        return float(ml_dtypes.finfo(TensorType(self.accumulator, ()).numpy_dtype()).max)
 
     def check_sums(self, inner: int) -> None:
         """Raise :class:`AccumulatorOverflow` if a sum of ``inner`` products may exceed the accumulator."""
@@ -282,13 +282,6 @@ class Unit:
             f"{self.stationary} → {self.accumulator}, {self.cycles.text} cycles a call, "
             f"{self.load.text} a load"
         )
-
-
-def _largest_float(dtype: str) -> float:
-    import ml_dtypes
-
-    kind = TensorType(dtype, ()).numpy_dtype()
-    return float(ml_dtypes.finfo(kind).max)
 
 
 # -- files ------------------------------------------------------------------------------------------------
@@ -428,13 +421,11 @@ def line_of(text: str, table: str, key: str) -> int:
     >>> line_of("[unit]\nrows = 4\n[time]\nload = 1", "time", "load")
     4
     """
-    lines = text.splitlines()
-    inside, head = not table, 0
-    for number, line in enumerate(lines, 1):
-        found = re.match(r"\s*\[\s*([^\]]+?)\s*\]", line)
-        if found:
+    inside, head, number = not table, 0, 1
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := re.match(r"\s*\[\s*([^\]]+?)\s*\]", line):
             inside = found[1] == table
             head = number if inside else head
         elif inside and key and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=", line):
             return number
-    return head or max(len(lines), 1)
+    return head or number

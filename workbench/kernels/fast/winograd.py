@@ -37,13 +37,7 @@ AXES: Final = ("rows", "columns")
 
 
 def operators(axis: str, name: str, by: Algorithm) -> tuple[Composite, Composite, Composite]:
-    """Return the transforms of input, weight and output along an axis.
-
-    Args:
-        axis: ``rows`` or ``columns``.
-        name: The end of the names.
-        by: The algorithm.
-    """
+    """Return the transforms of input, weight and output along ``rows`` or ``columns``; ``name`` ends their names."""
     return _input(axis, name, by), _weight(axis, name, by), _output(axis, name, by)
 
 
@@ -57,7 +51,7 @@ def _input(axis: str, name: str, by: Algorithm) -> Composite:
     rows = [_combination(row, [inside[p] for p in places]) for row in by.input]
     return parse(
         f"winograd_input_{axis}_{name}",
-        f"x{{T}}[~ C H W] -> y{{T}}[~ {n}*C {_spaced(dims['H'], dims['W'])}]",
+        f"x{{T}}[~ C H W] -> y{{T}}[~ {n}*C {dims['H']}, {dims['W']}]",
         f"y[~ q {_at(axis, 's', 't')}] = {_chosen('q//C', rows)}",
         doc=f"Overlapping strips of {n} {axis}, transformed for {m} outputs of {r} taps.",
         first=1,
@@ -73,7 +67,7 @@ def _weight(axis: str, name: str, by: Algorithm) -> Composite:
     dims = {own: "1", other: other}
     return parse(
         f"winograd_weight_{axis}_{name}",
-        f"w{{T}}[O I K L] -> u{{T}}[{n}*O I {_spaced(dims['K'], dims['L'])}] where {own} = {r}",
+        f"w{{T}}[O I K L] -> u{{T}}[{n}*O I {dims['K']}, {dims['L']}] where {own} = {r}",
         f"u[q c {_at(axis, 's', 't')}] = {_chosen('q//O', rows)}",
         doc=f"Weights of {r} {axis}, transformed for {by.outputs} outputs.",
     )
@@ -83,11 +77,12 @@ def _output(axis: str, name: str, by: Algorithm) -> Composite:
     n, m = by.products, by.outputs
     own, other = ("H", "W") if axis == "rows" else ("W", "H")
     dims = {own: "count", other: other}
-    read = [f"x[~ {_plus(a, 'C//' + str(n), 'q')} {_at(axis, f's//{m}', 't')}]" for a in range(n)]
+    channels = ["q", *(f"{a}*(C//{n})+q" for a in range(1, n))]
+    read = [f"x[~ {c} {_at(axis, f's//{m}', 't')}]" for c in channels]
     rows = [_combination(row, read) for row in by.output]
     return parse(
         f"winograd_output_{axis}_{name}",
-        f"x{{T}}[~ C H W] -> y{{T}}[~ C//{n} {_spaced(dims['H'], dims['W'])}] "
+        f"x{{T}}[~ C H W] -> y{{T}}[~ C//{n} {dims['H']}, {dims['W']}] "
         f"where C = {n}*(C//{n}), {own} = (count+{m - 1})//{m}",
         f"y[~ q {_at(axis, 's', 't')}] = {_chosen(f's%{m}', rows)}",
         doc=f"Strips of {m} {axis} from the {n} products of each.",
@@ -96,15 +91,7 @@ def _output(axis: str, name: str, by: Algorithm) -> Composite:
 
 
 def _at(axis: str, own: str, other: str) -> str:
-    return _spaced(own, other) if axis == "rows" else _spaced(other, own)
-
-
-def _spaced(first: str, second: str) -> str:
-    return f"{first}, {second}"
-
-
-def _plus(times: int, extent: str, index: str) -> str:
-    return index if not times else f"{times}*({extent})+{index}"
+    return f"{own}, {other}" if axis == "rows" else f"{other}, {own}"
 
 
 def _combination(row: Sequence[Fraction], values: Sequence[str]) -> str:
@@ -123,9 +110,9 @@ def _combination(row: Sequence[Fraction], values: Sequence[str]) -> str:
 
 def _chosen(place: str, rows: Sequence[str]) -> str:
     """Return the row of a number between 0 and their number."""
-    text = rows[-1]
-    for k in range(len(rows) - 2, -1, -1):
-        text = f"where({place} == {k}, {rows[k]}, {text})"
+    *others, text = rows
+    for k, row in reversed([*enumerate(others)]):
+        text = f"where({place} == {k}, {row}, {text})"
     return text
 
 

@@ -122,10 +122,9 @@ def reads(*overloads: torch._ops.OpOverload) -> Callable[[Reads], Reads]:
     return registered
 
 
-_UNARY: Final = {
-    "relu": "relu", "sigmoid": "sigmoid", "tanh": "tanh", "erf": "erf", "exp": "exp", "log": "log", "cos": "cos",
-    "sin": "sin", "sqrt": "sqrt", "neg": "neg", "reciprocal": "reciprocal", "abs": "abs", "hardswish": "hardswish",
-}  # fmt: skip
+_UNARY: Final = (
+    "relu", "sigmoid", "tanh", "erf", "exp", "log", "cos", "sin", "sqrt", "neg", "reciprocal", "abs", "hardswish",
+)  # fmt: skip
 _BINARY: Final = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maximum": "max", "minimum": "min"}
 
 
@@ -149,7 +148,7 @@ def _binary(op: str) -> Reads:
     return read
 
 
-TABLE.update({getattr(aten, name).default: _unary(op) for name, op in _UNARY.items()})
+TABLE.update({getattr(aten, name).default: _unary(name) for name in _UNARY})
 for _name, _op in _BINARY.items():
     for _overload in ("Tensor", "Scalar") if _name == _op else ("default",):
         if _overload in getattr(aten, _name).overloads():
@@ -331,20 +330,20 @@ def _slice(c: Call) -> int:
 
 @reads(aten.select.int)
 def _select(c: Call) -> int:
-    x = c.operand("self")
-    axis = c.axis("dim", c.type(x).rank)
-    at, extent = c["index"], c.type(x).shape[axis]
-    at = c.sizes.sum(extent, at) if at < 0 else at
-    return c.reshaped(_cut(c, x, axis, at, c.sizes.sum(at, 1)))
+    return c.reshaped(_entries(c, c["index"], 1))
 
 
 @reads(aten.narrow.default)
 def _narrow(c: Call) -> int:
+    return _entries(c, c["start"], c["length"])
+
+
+def _entries(c: Call, start: int, count: int) -> int:
+    """Return entries of an axis from a place, which may be counted from the end."""
     x = c.operand("self")
     axis = c.axis("dim", c.type(x).rank)
-    start, extent = c["start"], c.type(x).shape[axis]
-    start = c.sizes.sum(extent, start) if start < 0 else start
-    return _cut(c, x, axis, start, c.sizes.sum(start, c["length"]))
+    start = c.sizes.sum(c.type(x).shape[axis], start) if start < 0 else start
+    return _cut(c, x, axis, start, c.sizes.sum(start, count))
 
 
 def _cut(c: Call, x: int, axis: int, start: int, stop: int, step: int = 1) -> int:

@@ -36,7 +36,8 @@ def to_module(graph: Graph) -> nn.Module:
     root, new = nn.Module(), fx.Graph()
     live, places = graph.reachable(), {}
     for i in graph.inputs:
-        places[i] = new.placeholder(_identifier(graph.nodes[i].attr("name"), i))
+        name = graph.nodes[i].attr("name")
+        places[i] = new.placeholder(name if name.isidentifier() else f"input_{i}")
     for i, node in enumerate(graph.nodes):
         if live[i] and i not in places:
             places[i] = _added(graph, node, new, root, places)
@@ -60,9 +61,8 @@ def _added(graph: Graph, node: Node, new: fx.Graph, root: nn.Module, places: dic
 
 def _registered(root: nn.Module, name: str, array: np.ndarray) -> str:
     """Register an array as a parameter or buffer of a module and return its name."""
-    tensor = to_tensor(
-        open_device("cpu"), array
-    ).clone()  # a parameter may be trained, the graph's weight may not
+    # A parameter may be trained, the graph's weight may not.
+    tensor = to_tensor(open_device("cpu"), array).clone()
     *path, last = [part or "_" for part in name.split(".")]
     owner, taken = root, []
     for part in path:
@@ -78,8 +78,3 @@ def _registered(root: nn.Module, name: str, array: np.ndarray) -> str:
     else:
         owner.register_buffer(free, tensor)
     return ".".join([*taken, free])
-
-
-def _identifier(name: str, place: int) -> str:
-    """Return an input's name as the name of an argument."""
-    return name if name.isidentifier() else f"input_{place}"

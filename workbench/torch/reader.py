@@ -231,13 +231,10 @@ def _read_at(module: fx.GraphModule, sizes: Sizes, training: bool, frozen: Colle
             values[node] = _read(node, builder, values, kept, unknown, training, effect, sizes)
     if not results:
         raise NotRead("no result is a tensor")
-    graph = builder.graph([(name, _single(values[node])) for name, node in results.items()])
-    return TorchGraph(module, graph, sizes, builder, values, results, kept, tuple(effects), unknown)
-
-
-def _single(value: Value) -> int:
-    assert isinstance(value, int)
-    return value
+    outputs = [(name, v) for name, node in results.items() if isinstance(v := values[node], int)]
+    return TorchGraph(
+        module, builder.graph(outputs), sizes, builder, values, results, kept, tuple(effects), unknown
+    )
 
 
 def _read(

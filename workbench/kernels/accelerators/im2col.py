@@ -38,11 +38,6 @@ def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return t.tensor(x, t.dim(x, -4), t.dim(x, -3) * kh * kw, height * width)
 
 
-def _padded(x: np.ndarray, attrs: Attrs) -> np.ndarray:
-    top, left, bottom, right = attrs["pads"]
-    return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-
-
 def _extents(shape: Sequence[int], attrs: Attrs) -> tuple[int, int]:
     """Return the numbers of windows down and across an image of a shape."""
     top, left, bottom, right = attrs["pads"]
@@ -56,9 +51,10 @@ def _extents(shape: Sequence[int], attrs: Attrs) -> tuple[int, int]:
 
 
 def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    (x,) = xs
+    (x,), (top, left, bottom, right) = xs, attrs["pads"]
     out = _extents(x.shape, attrs)
-    view = windows(_padded(x, attrs), attrs["kernel"], attrs["strides"], attrs["dilations"], out)
+    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    view = windows(padded, attrs["kernel"], attrs["strides"], attrs["dilations"], out)
     columns = view.transpose(0, 1, 4, 5, 2, 3)
     return columns.reshape(x.shape[0], -1, out[0] * out[1])
 

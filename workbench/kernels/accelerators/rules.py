@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from workbench.kernels.accelerators.unit import FUSED, Unit, folder
 from workbench.rules import Rule, RuleSet, parse_rules
-from workbench.rules.pattern import Compare, Literal
+from workbench.rules.pattern import Literal
 from workbench.rules.verdicts import law_of
 
 _TILES: Final = re.compile(r"blocked\[[^\]]*?(?:, act=(\w+))?\]")
@@ -27,32 +27,21 @@ def law_of_any_unit(rule: Rule) -> str:
 
     Upper limits on extents are left out: the law holds without them.
     """
-    held = replace(rule, conditions=tuple(c for c in rule.conditions if not _limits_an_extent(c)))
+    limits = [c for c in rule.conditions if c.relation == "<=" and isinstance(c.right, Literal)]
+    held = replace(rule, conditions=tuple(c for c in rule.conditions if c not in limits))
     return _TILES.sub(lambda found: f"blocked[act={found[1] or 'none'}]", law_of(held))
-
-
-def _limits_an_extent(condition: Compare) -> bool:
-    return condition.relation == "<=" and isinstance(condition.right, Literal)
 
 
 @lru_cache(maxsize=1)
 def _records() -> dict[str, dict[str, Any]]:
     file = folder() / "verdicts.json"
-    if not file.is_file():
-        return {}
-    found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+    found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     return found
 
 
 def recorded(rule: Rule) -> Mapping[str, Any]:
     """Return the record of a unit's rule: its status and its range in float16; empty if there is none."""
     return _records().get(law_of_any_unit(rule), {})
-
-
-def verdicts_of(rules: Sequence[Rule]) -> dict[str, str]:
-    """Return the recorded verdicts on rules by name."""
-    found = {rule.name: recorded(rule).get("status") for rule in rules}
-    return {name: str(status) for name, status in found.items() if status}
 
 
 def in_range(unit: Unit, rules: Sequence[Rule]) -> frozenset[str]:
@@ -110,12 +99,9 @@ def _forms(unit: Unit, biased: bool) -> Iterator[_Form]:
 
 
 def unit_rules(unit: Unit, *, orientations: tuple[str, ...] = ORIENTATIONS) -> RuleSet:
-    """Return the rules that put products on a unit.
+    """Return the rules that put products on a unit in some of :data:`ORIENTATIONS`.
 
-    Args:
-        unit: The unit.
-        orientations: The orientations that are tried, of :data:`ORIENTATIONS`. Glenside streams the kernel
-            and keeps the image, which is ``streamed-left``.
+    Glenside streams the kernel and keeps the image, which is ``streamed-left``.
 
     Raises:
         ValueError: If there is no such orientation.
@@ -129,9 +115,8 @@ def unit_rules(unit: Unit, *, orientations: tuple[str, ...] = ORIENTATIONS) -> R
 @lru_cache(maxsize=16)
 def _unit_rules(unit: Unit, orientations: tuple[str, ...]) -> RuleSet:
     rules = tuple(parse_rules(rules_text(unit, orientations)))
-    return RuleSet(
-        f"unit {unit.name}", rules, verdicts_of(rules), weights=False, in_range=in_range(unit, rules)
-    )
+    verdicts = {rule.name: str(status) for rule in rules if (status := recorded(rule).get("status"))}
+    return RuleSet(f"unit {unit.name}", rules, verdicts, weights=False, in_range=in_range(unit, rules))
 
 
 def rules_text(unit: Unit, orientations: tuple[str, ...] = ORIENTATIONS) -> str:

@@ -206,15 +206,8 @@ class Unit:
     @property
     def attrs(self) -> dict[str, Any]:
         """Return the attributes of a ``blocked`` product on this unit, without its activation."""
-        return {
-            "rows": self.rows,
-            "inner": self.inner,
-            "columns": self.columns,
-            "streamed": self.streamed,
-            "stationary": self.stationary,
-            "accumulator": self.accumulator,
-            "result": self.result,
-        }
+        names = "rows", "inner", "columns", "streamed", "stationary", "accumulator", "result"
+        return {name: getattr(self, name) for name in names}
 
     def runs(self, attrs: Mapping[str, Any]) -> bool:
         """Return whether a ``blocked`` product has the tiles and element types of this unit."""
@@ -271,9 +264,9 @@ class Unit:
             f"{inner * ranges[0] * ranges[1]:g} (at most {longest} products fit)"
         )
 
-    def shrunk(self, inner: int = 4, columns: int = 3, rows: int = 2) -> Unit:
+    def shrunk(self) -> Unit:
         """Return the unit with small tiles, on which small instances of its rules are cut and filled."""
-        return replace(self, inner=inner, columns=columns, rows=rows if self.rows else 0)
+        return replace(self, inner=4, columns=3, rows=2 if self.rows else 0)
 
     def __repr__(self) -> str:
         rows = f"{'' if self.padded_rows else 'up to '}{self.rows}" if self.rows else "any number of"

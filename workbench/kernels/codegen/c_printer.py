@@ -107,6 +107,9 @@ class _Writer:
         self._indent -= 1
         self.line("}")
 
+    def block_if(self, wanted: object, head: str = "") -> contextlib.AbstractContextManager[None]:
+        return self.block(head) if wanted else contextlib.nullcontext()
+
     def loop(self, bound: Bound, scope: Scope) -> contextlib.AbstractContextManager[None]:
         name = named(bound.name)
         return self.block(f"for (int64_t {name} = 0; {name} < {whole(bound.extent, scope)}; {name}++)")
@@ -174,10 +177,9 @@ class _Writer:
         if pointwise and bounds and self.schedule.staged:
             self.strips(nest, arrays, bounds, scope, threaded=threaded)
             return
-        with contextlib.ExitStack() as held:
-            if threaded and rows:
-                self.line("#pragma omp parallel num_threads(threads)")
-                held.enter_context(self.block())
+        if threaded and rows:
+            self.line("#pragma omp parallel num_threads(threads)")
+        with self.block_if(threaded and rows):
             for a in rows:
                 self.allocate(a, scope, depth)
             with contextlib.ExitStack() as loops:
@@ -319,10 +321,9 @@ class _Writer:
         panels = {r: f"panel{k}_" for k, r in enumerate(packed)}
         columns, rows = whole(bounds[column].extent, scope), whole(bounds[row].extent, scope)
         depth = product([b.extent for b in found.total.over])
-        with contextlib.ExitStack() as held:
-            if schedule.threaded:
-                self.line("#pragma omp parallel num_threads(threads)")
-                held.enter_context(self.block())
+        if schedule.threaded:
+            self.line("#pragma omp parallel num_threads(threads)")
+        with self.block_if(schedule.threaded):
             for panel in panels.values():
                 kind = scope.kind
                 self.line(
@@ -347,8 +348,7 @@ class _Writer:
                 whole_tile = f"for (; {first} + {schedule.rows} <= {rows}; {first} += {schedule.rows})"
                 rest = f"for (; {first} < {rows}; {first}++)"
                 free = any(column in free_indices(r) and r not in panels for r in reads(found.total.body))
-                guard = self.block(f"if (width == {width})") if free else contextlib.nullcontext()
-                with guard, self.block(whole_tile):
+                with self.block_if(free, f"if (width == {width})"), self.block(whole_tile):
                     self.tile(step, found, schedule.rows, str(width), panels, scope)
                 with self.block(rest):
                     self.tile(step, found, 1, "width" if free else str(width), panels, scope)
@@ -384,23 +384,21 @@ class _Writer:
             within.values[r] = f"{panel}[{place} * {width} + c]"
         sums = f"sums[{'r' if rows > 1 else '0'}][c]"
         self.line(f"{scope.kind} sums[{rows}][{width}] = {{{{0}}}};")
-        with self.nested(over, within), contextlib.ExitStack() as loops:
+        down = f"for (int r = 0; r < {rows}; r++)"
+        with self.nested(over, within):
             if rows > 1:
                 self.line(f"#pragma GCC unroll {rows}")
-                loops.enter_context(self.block(f"for (int r = 0; r < {rows}; r++)"))
-            self.line("#pragma omp simd")
-            self.line(
-                f"for (int c = 0; c < {across}; c++) {sums} += {bare(value(found.total.body, within))};"
-            )
+            with self.block_if(rows > 1, down):
+                term = bare(value(found.total.body, within))
+                self.line("#pragma omp simd")
+                self.line(f"for (int c = 0; c < {across}; c++) {sums} += {term};")
         inner.values[found.total] = sums
-        with contextlib.ExitStack() as loops:
-            if rows > 1:
-                loops.enter_context(self.block(f"for (int r = 0; r < {rows}; r++)"))
+        with self.block_if(rows > 1, down):
             if not _open(step.value, inner):
                 self.line("#pragma omp simd")
-            loops.enter_context(self.block("for (int c = 0; c < width; c++)"))
-            self.hoist(step.value, step.names, inner)
-            self.store(step, inner)
+            with self.block("for (int c = 0; c < width; c++)"):
+                self.hoist(step.value, step.names, inner)
+                self.store(step, inner)
 
 
 def _open(e: Scalar, scope: Scope) -> list[Reduce]:

@@ -473,7 +473,8 @@ def measured(
 
     def beside(cluster: Cluster) -> Beside:
         if not by_fewer_products(cluster):
-            return Beside(*_times(build, threads, seconds, cluster, [fastest(cluster, build, threads)]))
+            operators, kernel = _times(build, threads, seconds, cluster, [fastest(cluster, build, threads)])
+            return Beside(operators, kernel)
         made, plain = candidates(cluster, algorithms), channels_first(cluster)
         if not made:
             return Beside(0.0, math.inf)

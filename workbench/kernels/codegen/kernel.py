@@ -62,12 +62,9 @@ class Kernel:
     def __call__(
         self, *inputs: np.ndarray, threads: int = 1, out: Sequence[np.ndarray] | None = None
     ) -> tuple[np.ndarray, ...]:
-        """Return the results for operands of the kernel's types.
+        """Return the results for operands of the kernel's types, in dense arrays ``out`` or in new ones.
 
-        Args:
-            *inputs: The operands.
-            threads: The largest number of threads; small kernels run on one.
-            out: Dense arrays for the results; by default new ones.
+        ``threads`` is the largest number of threads; small kernels run on one.
 
         Raises:
             ValueError: An operand or a result is not of the kernel's type, or their number is wrong.

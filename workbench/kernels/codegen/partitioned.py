@@ -424,11 +424,9 @@ class CTarget:
         from workbench.frontends import load_onnx
 
         graphs = [m if isinstance(m, Graph) else load_onnx(m) for m in models]
-        inputs = random_inputs(graphs[0], seed, 0)
         programs: dict[int, Mixed] = {}
-        for graph in graphs:
-            if id(graph) not in programs:
-                plan = plan_of(graph, self.cost, threads=self.threads, build=self.build)
-                programs[id(graph)] = Mixed(plan, threads=self.threads, build=self.build)
-                programs[id(graph)].load(inputs)
+        for key, graph in {id(g): g for g in graphs}.items():
+            plan = plan_of(graph, self.cost, threads=self.threads, build=self.build)
+            programs[key] = Mixed(plan, threads=self.threads, build=self.build)
+            programs[key].load(random_inputs(graphs[0], seed, 0))
         yield [partial(microseconds, programs[id(g)], self.threads) for g in graphs]

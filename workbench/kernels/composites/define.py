@@ -155,13 +155,10 @@ def _flops(made: Composite, attrs: Attrs, inputs: Sequence[TensorType], out: Ten
 
 
 def declared_rules(path: str | os.PathLike[str]) -> RuleSet:
-    """Make the composites of a file operators, and return their laws, judged, in both directions.
+    """Make the composites of a file, as of :func:`load`, operators, and return their laws, judged, in both directions.
 
     A composite without operands or with several results stays a part of others. A law that cannot be stated
     in one direction is left out.
-
-    Args:
-        path: A file that ends in ``.composite``, ``.yaml`` or ``.yml``.
 
     Raises:
         NotationError: If the file cannot be read, or none of its composites has a law.

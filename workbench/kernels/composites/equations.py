@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from typing import Final
 
 from workbench.kernels.composites.composite import (
@@ -483,10 +483,7 @@ class Equations:
                 break
         c.expect(")", f"the operands of {name}")
         if name in ("max", "min") and len(operands) > 2:
-            first, *rest = operands
-            for other in rest:
-                first = self._apply(name, [first, other], token)
-            return first
+            return reduce(lambda one, two: self._apply(name, [one, two], token), operands)
         return self._apply(name, operands, token)
 
     def _composite(self, called: Composite, token: Token) -> Scalar:

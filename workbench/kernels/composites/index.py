@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 
@@ -105,24 +106,16 @@ def arith(op: str, left: IndexExpr, right: IndexExpr) -> IndexExpr:
     return IndexArith(op, left, right)
 
 
-def product(factors: list[IndexExpr]) -> IndexExpr:
+def product(factors: Iterable[IndexExpr]) -> IndexExpr:
     """Return the product of expressions, 1 for none."""
-    result: IndexExpr = Whole(1)
-    for factor in factors:
-        result = arith("*", result, factor)
-    return result
+    start: IndexExpr = Whole(1)
+    return reduce(lambda one, two: arith("*", one, two), factors, start)
 
 
 def parts(e: IndexExpr) -> Iterator[IndexExpr]:
     """Yield an expression and every expression in it, those in the indices of a read included."""
     yield e
-    inner: tuple[IndexExpr, ...] = ()
-    match e:
-        case IndexArith():
-            inner = e.left, e.right
-        case Read():
-            inner = e.indices
-    for part in inner:
+    for part in (e.left, e.right) if isinstance(e, IndexArith) else e.indices if isinstance(e, Read) else ():
         yield from parts(part)
 
 

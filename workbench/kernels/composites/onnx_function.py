@@ -49,8 +49,6 @@ def call(
     Raises:
         OpsetTooOld: If the model's operator set lacks operators that functions use.
     """
-    if e.opset < OLDEST:
-        raise OpsetTooOld(f"operator set must be {OLDEST} or newer for composites, got {e.opset}")
     e.function(function(composite, e.opset))
     return e.node(f"{DOMAIN}::{composite.name}", xs, **attrs)
 
@@ -294,7 +292,11 @@ class OnnxArrays:
         tensors = [t for t in self.composite.inputs if t.leading]
         if len(tensors) == 1:
             count = len(tensors[0].dims)
-            return self.node("Shape", tensors[0].name, **({"end": -count} if count else {}))
+            return (
+                self.node("Shape", tensors[0].name, end=-count)
+                if count
+                else self.node("Shape", tensors[0].name)
+            )
         # The sum of one entry along every other axis has the leading axes alone, broadcast.
         total = ""
         for t in tensors:

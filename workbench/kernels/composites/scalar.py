@@ -110,8 +110,7 @@ def walk(e: Scalar) -> Iterator[Scalar]:
     yield e
     for child in children(e):
         yield from walk(child)
-    inner = e.indices if isinstance(e, Read) else (e.value,) if isinstance(e, IndexValue) else ()
-    for index in inner:
+    for index in e.indices if isinstance(e, Read) else (e.value,) if isinstance(e, IndexValue) else ():
         yield from (p for p in parts(index) if isinstance(p, Read))
 
 

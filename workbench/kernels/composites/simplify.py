@@ -149,13 +149,11 @@ def _law(line: str, places: bool) -> Simplifier:
         else:
             raise NotationError(f"a condition must be number(m), j < n or contracted, got {part!r}", line)
     computes = "all" if re.fullmatch(r"number\(.*\)", right) else "part" if _NUMBER.search(right) else ""
-    unknown = set(_variables(right)) - set(_variables(left))
-    if unknown:
-        raise NotationError(f"{sorted(unknown)[0]} must occur on the left", line)
+    if unknown := sorted(set(_variables(right)) - set(_variables(left))):
+        raise NotationError(f"{unknown[0]} must occur on the left", line)
     plain = _NUMBER.sub("(", right)
-    sides = [_side(side, _variables(left), places) for side in (left, plain)]
-    known_numbers, pairs = frozenset(numbers), tuple(within)
-    return Simplifier(name, places, sides[0], sides[1], known_numbers, pairs, computes, line, contracted)
+    one, two = (_side(side, _variables(left), places) for side in (left, plain))
+    return Simplifier(name, places, one, two, frozenset(numbers), tuple(within), computes, line, contracted)
 
 
 def _variables(text: str) -> list[str]:

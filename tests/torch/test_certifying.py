@@ -81,6 +81,28 @@ def test_a_module_that_differs_from_its_export_is_noticed(saved, monkeypatch):
     assert found.difference.tensor == "output 0"
 
 
+class Marked(nn.Module):
+    """Signs and doubles, of which one may be wrong."""
+
+    def __init__(self, sign=0, double=None):
+        super().__init__()
+        self.sign, self.double = sign, double
+
+    def forward(self, x):
+        doubles = x * 2
+        if self.double is not None:
+            doubles = torch.where(torch.arange(4) == 1, torch.tensor(self.double), doubles)
+        return doubles, (doubles > 0).to(torch.int64) + self.sign
+
+
+@pytest.mark.parametrize("wrong", [{"sign": 1}, {"double": float("nan")}, {"double": float("inf")}])
+def test_other_whole_numbers_and_elements_that_are_no_numbers_are_differences(wrong):
+    x = torch.ones(3, 4)
+    assert certify_torch(Marked(), Marked(), x).passed
+    for sides in ((Marked(), Marked(**wrong)), (Marked(**wrong), Marked())):
+        assert not certify_torch(*sides, x, draws=1).passed
+
+
 def test_inputs_that_do_not_fit_are_told(saved):
     module, x, path = saved
     with pytest.raises(ModelError, match="has 1 inputs, the example 2 tensors"):

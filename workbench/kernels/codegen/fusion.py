@@ -68,6 +68,9 @@ LEAST: Final = 1 << 8
 #: The most kinds of kernels that are measured for one e-graph.
 KERNELS: Final = 24
 
+#: The time limit on measuring them.
+SECONDS: Final = 60.0
+
 #: A kind whose operators take less than this part of the time of the most expensive kind's is not measured.
 SHARE: Final = 0.01
 
@@ -114,9 +117,9 @@ class Fusion:
     clusters: dict[int, Cluster]
     together: dict[int, Cluster]
 
-    def solve(self, seconds: float = 20.0) -> Solution:
+    def solve(self) -> Solution:
         """Return the cheapest selection of operators and clusters."""
-        return extract(self.egraph, self.costs, "auto", seconds=seconds)
+        return extract(self.egraph, self.costs, "auto", seconds=20.0)
 
 
 def egraph_of(graph: Graph) -> EGraph:
@@ -141,7 +144,6 @@ def fused(
     numbers: Mapping[int, float],
     measure: Measure,
     *,
-    seconds: float = 60.0,
     memory: int | None = None,
     inner: bool = True,
 ) -> Fusion:
@@ -155,7 +157,6 @@ def fused(
         costs: The cost of every e-node in microseconds.
         numbers: E-classes whose value is one known number.
         measure: Returns the times of a cluster's operators and of its kernel.
-        seconds: The time limit on measuring.
         memory: The most bytes that all kernels may keep; those that save most for a byte are taken.
         inner: Whether kernels may read and write values in the inner layout.
     """
@@ -171,7 +172,7 @@ def fused(
     worth = {k: whole[k] * len(found) for k, found in kinds.items()}
     least = max(worth.values(), default=0.0) * SHARE
     for kind in sorted(kinds, key=lambda k: (-worth[k], k))[:KERNELS]:
-        if worth[kind] < least or time.monotonic() - began > seconds:
+        if worth[kind] < least or time.monotonic() - began > SECONDS:
             break
         times = measure(kinds[kind][0])
         for cluster in kinds[kind]:

@@ -184,16 +184,7 @@ def emitted(
     composite: Composite,
     types: Sequence[TensorType],
     attributes: Mapping[str, int | float] | None = None,
-    *,
-    schedule: Schedule | None = None,
 ) -> str:
-    """Return the C text of a composite at given types; no compiler is needed.
-
-    Args:
-        composite: The composite.
-        types: The operands' types.
-        attributes: Values of attributes; others have their defaults.
-        schedule: The order and the blocking of the loops; by default the first of the composite's schedules.
-    """
+    """Return the C text of a composite at types of its operands, by the usual schedule; no compiler is needed."""
     form, _ = form_of(bind(composite, types, attributes))
-    return text_of(form, usual(form.program()) if schedule is None else schedule)
+    return text_of(form, usual(form.program()))

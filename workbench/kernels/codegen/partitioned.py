@@ -122,7 +122,6 @@ def plan_of(
     *,
     threads: int = 1,
     build: Build | None = None,
-    seconds: float = 60.0,
     measure: Measure | None = None,
     schedules: Build | None = None,
     algorithms: Sequence[str] = CHOICES,
@@ -136,7 +135,6 @@ def plan_of(
         cost: The prices of a graph's operators in ONNX Runtime.
         threads: The number of threads of a session.
         build: The options of the compiler; by default those of the environment.
-        seconds: The time limit on compiling and measuring kernels.
         measure: Returns the times of a cluster; by default they are measured.
         schedules: The options with which schedules are measured; by default those of kernels, and the usual
             schedules if ``measure`` is given.
@@ -155,7 +153,6 @@ def plan_of(
         basis.costs,
         basis.numbers,
         times,
-        seconds=seconds,
         memory=memory,
         inner=generic is None and memory is None,  # a value in both layouts would keep weights twice
     )

@@ -291,12 +291,8 @@ class OnnxArrays:
     def _leading_shape(self) -> str:
         tensors = [t for t in self.composite.inputs if t.leading]
         if len(tensors) == 1:
-            count = len(tensors[0].dims)
-            return (
-                self.node("Shape", tensors[0].name, end=-count)
-                if count
-                else self.node("Shape", tensors[0].name)
-            )
+            end: dict[str, Any] = {"end": -len(tensors[0].dims)} if tensors[0].dims else {}
+            return self.node("Shape", tensors[0].name, **end)
         # The sum of one entry along every other axis has the leading axes alone, broadcast.
         total = ""
         for t in tensors:

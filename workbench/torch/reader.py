@@ -171,12 +171,9 @@ def _make_new(module: fx.GraphModule, node: fx.Node, given: fx.Node, order: dict
 
 
 def read(module: fx.GraphModule, *, training: bool, frozen: Collection[int] = ()) -> TorchGraph:
-    """Read a torch graph before dispatch; in-place operators are replaced in it.
+    """Read a torch graph before dispatch, whose values are in ``meta["val"]``; in-place operators are replaced in it.
 
-    Args:
-        module: The graph, with the tensors of its values in ``meta["val"]``.
-        training: Whether gradients will be asked for.
-        frozen: The places of arguments that are constants, whatever their values are.
+    In ``training`` gradients will be asked for; ``frozen`` arguments are constants, whatever their values are.
 
     Raises:
         NotRead: If the graph has regions of another mode, updates of shared tensors, or sizes that have no form.

@@ -141,15 +141,10 @@ class Counts:
 def simulate(
     graph: Graph, unit: Unit, inputs: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], dict[int, Counts]]:
-    """Run a graph with its blocked products written out, call by call.
+    """Run a graph on inputs by name with its blocked products written out, call by call.
 
-    Args:
-        graph: The graph.
-        unit: The unit; products cut for another unit run by their semantics.
-        inputs: The arrays of all inputs by name.
-
-    Returns:
-        The outputs by name, and the unit's work for every product, by its place in the graph.
+    Return the outputs by name, and the unit's work for every product, by its place in the graph. Products cut for
+    another unit run by their semantics.
     """
     counts: dict[int, Counts] = {}
     literal = _unrolled(graph, unit, counts, share=False)  # equal products are done one by one

@@ -263,12 +263,9 @@ def fusible(m: Member) -> bool:
 def cluster_of(
     members: Sequence[Member], types: Mapping[int, TensorType], numbers: Mapping[int, float]
 ) -> Cluster | None:
-    """Return operators as a cluster, or None if they do not fit each other.
+    """Return operators, operands first and the result last, as a cluster, or None if they do not fit each other.
 
-    Args:
-        members: The operators, operands first; the last one has the result.
-        types: The types of all values.
-        numbers: Values that are one known number.
+    Of all values, ``types`` has the types, and ``numbers`` those that are one known number.
     """
     root, made = members[-1], {m.place for m in members}
     rows = {_row_axes(m, types) for m in members if _by_rows(m)}

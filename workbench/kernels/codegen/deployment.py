@@ -355,8 +355,9 @@ def certified(original: Graph, program: Mixed, *, seed: int = 0, error: float = 
                 difference(x, np.asarray(outputs[name]).astype(x.dtype))[0] for name, x in exact.items()
             )
 
-        found = replace(found, rounding=off(made), own_rounding=off(expected))
-        reason = reason or _beyond(off(made), off(expected), error, tolerance)
+        rounding, own = off(made), off(expected)
+        found = replace(found, rounding=rounding, own_rounding=own)
+        reason = reason or _beyond(rounding, own, error, tolerance)
     if program.plan.generic is not None and not reason:
         reason = _other_counts(program, seed, tolerance)
     return replace(

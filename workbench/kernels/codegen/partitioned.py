@@ -163,25 +163,18 @@ def plan_of(
         return replace(made, build=options)
 
     choice = found.solve().choice
-    plan = planned(basis.graph, found, choice, choose)
+    plan = _planned(basis.graph, found, choice, choose)
     if generic is not None:
         folded, made = fold_constants(generic), {op.cluster.result: op for op in plan.operators}
         types, attrs = zip(*((n.type, n.attrs) for n in folded.nodes), strict=True)
         attrs = (*attrs, *found.egraph.attrs[len(attrs) :])
         twin = replace(found, egraph=replace(found.egraph, types=types, attrs=attrs))
-        plan = replace(plan, generic=planned(folded, twin, choice, lambda c: made[c.result]).graph)
+        plan = replace(plan, generic=_planned(folded, twin, choice, lambda c: made[c.result]).graph)
     return plan if basis.source is None else replace(plan, source=basis.source)
 
 
-def planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[Cluster], Operator]) -> Plan:
-    """Return the plan of a selection.
-
-    Args:
-        graph: The graph from which the e-graph was grown.
-        found: The e-graph with clusters.
-        choice: The e-node of every e-class that is needed.
-        choose: Makes an operator of a cluster.
-    """
+def _planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[Cluster], Operator]) -> Plan:
+    """Return the plan of a selection, of whose clusters ``choose`` makes operators."""
     from workbench.frontends.onnx.exporter import default_opset, shell_of
 
     operators: list[Operator] = []

@@ -264,15 +264,10 @@ class Nest:
 
 
 def nests_of(program: Program, steps: Sequence[Equation] | None = None, depth: int = 0) -> list[Nest]:
-    """Return the nests of steps, in order; a step joins the nest before it if another loop can be shared.
+    """Return the nests of steps, by default of all; a step joins the nest before it if another loop can be shared.
 
     A loop can be shared if all steps have it in the same place, with the same extent, and every array that
-    the nest makes is read at the same place along it.
-
-    Args:
-        program: The program.
-        steps: The steps; by default all.
-        depth: The number of loops that are shared already.
+    the nest makes is read at the same place along it. ``depth`` loops are shared already.
     """
     inner = {a.name for a in program.inner}
     groups: list[list[Equation]] = []

@@ -63,9 +63,7 @@ class Trial:
 def trial(one: Composite, given: Mapping[str, str]) -> Trial:
     """Compute a composite on drawn numbers in every way.
 
-    Args:
-        one: The composite.
-        given: Extents, attributes and options of the compiler by name; ``~`` has leading axes, as in ``2x3``.
+    Extents, attributes and options of the compiler are given by name; ``~`` has leading axes, as in ``2x3``.
 
     Raises:
         LookupError: If there is no extent or attribute of a name.

@@ -167,12 +167,9 @@ def _turned(kind: TensorType, place: int, inner: int, own: int, *, back: bool) -
 def convolution(
     members: Sequence[Member], types: Mapping[int, TensorType], inner: Mapping[int, int] | None = None
 ) -> Cluster:
-    """Return a convolution, and what follows it, as a cluster.
+    """Return a convolution, and a sum with another value or a relu or both after it, as a cluster.
 
-    Args:
-        members: The convolution, then a sum with another value or a relu or both.
-        types: The types of all values.
-        inner: The numbers of values in the inner layout that are read or written instead.
+    ``types`` are those of all values, ``inner`` the numbers in the inner layout of those that are read or written so.
     """
     from workbench.kernels.composites.equations import parse
 

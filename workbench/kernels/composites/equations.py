@@ -49,12 +49,8 @@ from workbench.support.messages import unknown
 
 
 # -- calls of composites -------------------------------------------------------------------------------
-def inlined_scalar(called: Composite, operands: Sequence[Scalar], given: Mapping[str, Scalar]) -> Scalar:
-    """Return the value of an elementwise composite of scalars; attributes that are not given have their defaults.
-
-    Raises:
-        NotationError: If a whole-number attribute is given another value.
-    """
+def _inlined_scalar(called: Composite, operands: Sequence[Scalar], given: Mapping[str, Scalar]) -> Scalar:
+    """Return the value of an elementwise composite of scalars; attributes that are not given have their defaults."""
     values = {t.name: e for t, e in zip(called.inputs, operands, strict=True)}
     parameters, extents = _attributes(called, given)
     [equation] = called.equations
@@ -92,23 +88,12 @@ def _attributes(
     return parameters, extents
 
 
-def inlined_tensors(
+def _inlined_tensors(
     called: Composite, operands: Sequence[Tensor], given: Mapping[str, Scalar], taken: Container[str]
 ) -> tuple[str, list[Equation], list[Condition]]:
-    """Return the equations of a call of a composite on tensors.
+    """Return the result of a call on tensors by its name, the equations, and the conditions on extents.
 
-    Args:
-        called: The composite.
-        operands: The tensors that take the place of its operands.
-        given: The values of its attributes.
-        taken: The names that new tensors must not have.
-
-    Returns:
-        The name of the tensor that is the result, the equations, and the conditions that the call puts on
-        extents.
-
-    Raises:
-        NotationError: If the operands do not fit.
+    New tensors have no names that are ``taken``. Raise NotationError if the operands do not fit.
     """
     if len(called.outputs) > 1:
         raise NotationError(f"{called.name} must have one result to be called, got {len(called.outputs)}")
@@ -207,17 +192,8 @@ _LEVELS: Final = (("or",), ("and",), ("+", "-"), ("*", "/", "//", "%"))
 _POWERS: Final = 16
 
 
-class Equations:
-    """The equations of one composite, read from text.
-
-    Args:
-        text: The text of the equations.
-        inputs: The declared operands.
-        outputs: The declared results.
-        attributes: The declared attributes.
-        conditions: The declared conditions on extents.
-        composites: Composites that equations may call, by name.
-    """
+class _Equations:
+    """The equations of one composite, read from text; they may call ``composites``."""
 
     def __init__(
         self,
@@ -517,8 +493,8 @@ class Equations:
             c.fail(f"{called.name} must have {len(called.inputs)} operands, got {count}", token)
         try:
             if called.elementwise:
-                return inlined_scalar(called, scalars, given)
-            result, equations, conditions = inlined_tensors(called, names, given, self.tensors)
+                return _inlined_scalar(called, scalars, given)
+            result, equations, conditions = _inlined_tensors(called, names, given, self.tensors)
         except NotationError as error:
             c.fail(error.reason, token)
         self.found += equations
@@ -649,7 +625,7 @@ def parse(
             raise NotationError(f"attribute {attribute} of {name} must be a number, got {value!r}")
     inputs, outputs, conditions = declared(signature, attributes)
     own = tuple(Attribute(a, value) for a, value in attributes.items())
-    reading = Equations(body, inputs, outputs, own, conditions, composites or {})
+    reading = _Equations(body, inputs, outputs, own, conditions, composites or {})
     equations = reading.read()
     return Composite(
         name, inputs, outputs, own, equations, tuple(reading.conditions), doc, signature.strip(), body.strip()

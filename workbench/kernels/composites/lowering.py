@@ -55,9 +55,7 @@ class _Term:
 def laws(composite: Composite, *, found: bool = False) -> str:
     r"""Return the laws of a composite as the text of a file of rules.
 
-    Args:
-        composite: The composite.
-        found: Whether the laws find the composite in a graph, instead of replacing it by operators.
+    With ``found`` they find the composite in a graph, instead of replacing it by operators.
 
     Raises:
         NoLaw: If it is not an expression of the workbench's operators.

@@ -422,19 +422,12 @@ def numbers_of(graph: Graph) -> dict[int, float]:
 
 def _apart(builder: Builder, fusion: Fusion, cluster: Cluster, places: Mapping[int, int]) -> int:
     """Write the operators of a cluster; return its result."""
-    inner, ops = dict(places), fusion.egraph.ops
-    known = (
-        {j for m in cluster.members for j in m.operands} - {m.place for m in cluster.members} - set(places)
-    )
-    for j in known:  # a number, which is in the kernel's text; exact, if it is written out
-        nodes = [
-            i
-            for kind in (_NUMBERS, _STORED)
-            for i in np.flatnonzero(fusion.egraph.eclass == j)
-            if ops[i] in kind
-        ]
-        if nodes:
-            inner[j] = builder.apply(ops[nodes[0]], [], fusion.egraph.attrs[nodes[0]])
+    inner, egraph, numbers = dict(places), fusion.egraph, _NUMBERS | _STORED
+    for j in sorted(j for j, _ in cluster.known if j not in places):
+        # A number, which is in the kernel's text; exact, if it is written out.
+        nodes = [i for i in np.flatnonzero(egraph.eclass == j).tolist() if egraph.ops[i] in numbers]
+        i = min(nodes, key=lambda i: egraph.ops[i] in _STORED)
+        inner[j] = builder.apply(egraph.ops[i], [], egraph.attrs[i])
     return cluster.write(builder, inner)
 
 

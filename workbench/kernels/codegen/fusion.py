@@ -166,10 +166,9 @@ def fused(
     kinds: dict[str, list[Cluster]] = {}
     for cluster in (*convolutions(egraph), *_candidates(egraph, numbers)):
         kinds.setdefault(kind_of(cluster), []).append(cluster)
-    whole = {k: sum(cheapest[m.place] for m in found[0].members) for k, found in kinds.items()}
     chosen: list[tuple[str, Cluster, float]] = []
     timed: list[tuple[Beside, Cluster]] = []
-    worth = {k: whole[k] * len(found) for k, found in kinds.items()}
+    worth = {k: sum(cheapest[m.place] for m in c[0].members) * len(c) for k, c in kinds.items()}
     least = max(worth.values(), default=0.0) * SHARE
     for kind in sorted(kinds, key=lambda k: (-worth[k], k))[:KERNELS]:
         if worth[kind] < least or time.monotonic() - began > SECONDS:

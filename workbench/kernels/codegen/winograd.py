@@ -447,12 +447,12 @@ def _by_rows(rows: Sequence[Row]) -> Sums:
     """Return sums in which two rows share their even and odd parts if they differ in the signs of the odd ones."""
     made: Sums = []
     for i, other in _pairs(rows):
-        terms, even, odd = _terms(rows[i]), (_ONE, f"even{i}"), f"odd{i}"
+        terms, even, odd = _terms(rows[i]), f"even{i}", f"odd{i}"
         if other is None:
             made.append((f"o[{i} * to]", terms))
             continue
-        made += [(even[1], terms[::2]), (odd, terms[1::2])]
-        made += [(f"o[{i} * to]", [even, (_ONE, odd)]), (f"o[{other} * to]", [even, (-_ONE, odd)])]
+        made += [(even, terms[::2]), (odd, terms[1::2])]
+        made += [(f"o[{j} * to]", [(_ONE, even), (s, odd)]) for j, s in ((i, _ONE), (other, -_ONE))]
     return made
 
 

@@ -253,15 +253,13 @@ FUNCTIONS: Final[dict[str, Function]] = {
     )
 }
 
-#: The primitives that are not functions of scalars, with their meaning.
-FORMS: Final = {
+#: The primitives: name to meaning.
+PRIMITIVES: Final[dict[str, str]] = {
     "number": "a number, or an attribute's value",
     "index": "an index, an extent or a whole-number expression of them, as a value",
     "read": "an element of a tensor at places that are whole-number expressions",
+    **{f.name: f.doc for f in FUNCTIONS.values() if not f.joined},
 }
-
-#: The primitives: name to meaning.
-PRIMITIVES: Final[dict[str, str]] = FORMS | {f.name: f.doc for f in FUNCTIONS.values() if not f.joined}
 
 #: Reductions are folds of these functions.
 FOLDS: Final = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 import egglog.bindings as bindings
@@ -93,12 +92,8 @@ class Simplifiers:
 @lru_cache(maxsize=1)
 def default_simplifiers() -> Simplifiers:
     """Return the simplifiers that come with the workbench."""
-    return load_simplifiers(folder() / "default.simplify")
-
-
-def load_simplifiers(path: str | Path) -> Simplifiers:
-    """Return the laws of a file; raise NotationError or WrongSimplifier with the line."""
-    return parse_simplifiers(Path(path).read_text(), Path(path).name)
+    path = folder() / "default.simplify"
+    return parse_simplifiers(path.read_text(), path.name)
 
 
 def parse_simplifiers(text: str, file: str = "") -> Simplifiers:

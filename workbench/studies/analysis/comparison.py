@@ -5,7 +5,7 @@ The chain of rules that led to an e-node is read from births and from matches th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -317,6 +317,10 @@ class Comparison(Face):
         return "\n".join([*lines, f"  costs: {self.cost_source}"])
 
 
+#: A graph with the e-class and the e-node of each node.
+_Placed = tuple[Graph, tuple[int, ...], tuple[int, ...]]
+
+
 def compare(optimized: Optimized) -> Comparison:
     """Compare an optimised graph with its original.
 
@@ -334,29 +338,20 @@ def compare(optimized: Optimized) -> Comparison:
         after = (optimized.graph, classes, tuple(int(chosen[c]) if c >= 0 else -1 for c in classes))
     costs, derivations = optimized.costs, Derivations(egraph, optimized.ruleset)
     return Comparison(
-        _side(*before, after[1], after[2], derivations, costs, "removed"),
-        _side(*after, before[1], before[2], derivations, costs, "added"),
+        _side(before, after, derivations, costs, "removed"),
+        _side(after, before, derivations, costs, "added"),
         derivations,
         optimized.cost_source,
         original.name,
     )
 
 
-def _side(
-    graph: Graph,
-    classes: Sequence[int],
-    e_nodes: Sequence[int],
-    other_classes: Sequence[int],
-    other_nodes: Sequence[int],
-    derivations: Derivations,
-    costs: np.ndarray,
-    alone: str,
-) -> Side:
-    there, same = set(other_classes), set(other_nodes)
+def _side(own: _Placed, other: _Placed, derivations: Derivations, costs: np.ndarray, alone: str) -> Side:
+    (graph, classes, e_nodes), there, same = own, set(other[1]), set(other[2])
     marks, births, prices = [], [], []
     for node, c, i in zip(graph, classes, e_nodes, strict=True):
         kept = node.op == "input" or (i >= 0 and i in same)
         marks.append("kept" if kept else "rewritten" if c >= 0 and c in there else alone)
         births.append(derivations.birth(i) if i >= 0 else None)
         prices.append(float(costs[i]) if i >= 0 else 0.0)
-    return Side(graph, tuple(classes), tuple(e_nodes), tuple(marks), tuple(prices), tuple(births))
+    return Side(graph, classes, e_nodes, tuple(marks), tuple(prices), tuple(births))

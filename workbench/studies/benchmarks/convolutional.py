@@ -217,14 +217,8 @@ def vgg19(image: int = 224, width: float = 1.0) -> Graph:
 
 #: Expansion, output channels, repeats, stride of the first block; the 64-channel stage keeps its resolution.
 _INVERTED_RESIDUALS = (
-    (1, 16, 1, 1),
-    (6, 24, 2, 2),
-    (6, 32, 3, 2),
-    (6, 64, 4, 1),
-    (6, 96, 3, 2),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
-)
+    (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 1), (6, 96, 3, 2), (6, 160, 3, 2), (6, 320, 1, 1),
+)  # fmt: skip
 
 #: Output channels and stride of the thirteen separable blocks of MobileNet-v1 (arXiv 1704.04861, table 1).
 _SEPARABLE_BLOCKS = (

@@ -63,12 +63,10 @@ def explicit_pads(
         strides: Vertical and horizontal stride.
 
     Raises:
-        ValueError: The padding is another text.
+        TasoError: The padding is another text.
     """
-    if padding == "VALID":
+    if get_padding_mode(padding):
         return (0, 0, 0, 0)
-    if padding != "SAME":
-        raise ValueError(f'padding must be "SAME" or "VALID", got {padding!r}')
     before, after = [], []
     for n, k, s in zip(size, kernel, strides, strict=True):
         total = max(k - s if n % s == 0 else k - n % s, 0)

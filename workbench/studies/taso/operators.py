@@ -16,7 +16,6 @@ from workbench.studies.taso.modes import (
     explicit_pads,
     get_activation_mode,
     get_data_type,
-    get_padding_mode,
 )
 
 
@@ -249,7 +248,6 @@ class Operators:
     def _pads(
         self, input: PyTensor, kernel: tuple[int, int], strides: Sequence[int], padding: str
     ) -> tuple[int, int, int, int]:
-        get_padding_mode(padding)
         if len(strides) != 2 or min(strides) < 1:
             raise TasoError(f"strides must be two positive numbers, got {tuple(strides)}")
         size = (input.dim(2), input.dim(3))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from workbench.faces.cli.options import check_results, chosen_rules, dimensions
+from workbench.faces.cli.options import check_files, chosen_rules, dimensions
 from workbench.rules import RuleSet
 from workbench.support.files import UnwritableOutput
 
@@ -30,13 +30,13 @@ def test_dimensions_may_be_repeated_with_one_value():
 def test_results_have_files_of_their_own_and_replace_no_input(tmp_path):
     given, one = tmp_path / "given", tmp_path / "one"
     given.write_text("kept")
-    check_results([one, None], keep=[given])
+    check_files([given], [one, None])
     with pytest.raises(ValueError, match="must be written to different files"):
-        check_results([one, tmp_path / "." / "one"])
+        check_files([], [one, tmp_path / "." / "one"])
     with pytest.raises(ValueError, match="must not replace a file that the command reads"):
-        check_results([None, given], keep=[given])
+        check_files([given], [None, given])
     with pytest.raises(UnwritableOutput, match="does not exist"):
-        check_results([tmp_path / "no" / "one"])
+        check_files([], [tmp_path / "no" / "one"])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from workbench.faces.cli.options import (
     QUIET,
     GroupedCommand,
     argument,
-    check_input,
+    check_files,
     flag,
     option,
     with_settings,
@@ -141,8 +141,7 @@ def record(
     output: Path | None = option(None, "FILE|FOLDER", "Default: results/costs/.", "--output", "-o"),
 ) -> None:
     """Make the recorded cost table of a device from its measurements."""
-    for path in results:
-        check_input(path)
+    check_files(results)
     from workbench.studies.devices.spec_io import record_table
 
     target, merged = record_table(results, output)
@@ -164,9 +163,9 @@ def show(
     from workbench.studies.experiments.tables import lines
     from workbench.support.files import write_atomic
 
+    check_files(results)
     written = ["# Latency of graphs", "\n".join(_LATENCY_NOTES)]
     for path in results:
-        check_input(path)
         found = read_results(path)
         rows = [_latency_row(row) for row in found.latency]
         title = f"{found.device.get('device')}, {found.protocol.get('caches')} caches"
@@ -269,7 +268,7 @@ def _graph(name: str) -> Graph:
     from workbench.studies.benchmarks import benchmark
 
     if name.endswith(".onnx") or Path(name).is_file():
-        check_input(Path(name))
+        check_files([Path(name)])
         from workbench.frontends import load_onnx
 
         return load_onnx(name)

@@ -15,8 +15,7 @@ from workbench.faces.cli.options import (
     LEAST,
     QUIET,
     argument,
-    check_input,
-    check_results,
+    check_files,
     flag,
     known_extractor,
     option,
@@ -48,8 +47,7 @@ def extract(
     quiet: bool = QUIET,
 ) -> None:
     """Extract the cheapest term of an e-graph, with bound, gap and status."""
-    check_input(file)
-    check_results([json], keep=[file])
+    check_files([file], [json])
     from workbench.egraph import load_json
     from workbench.extraction import Extraction, Limit, Status
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from workbench.faces.cli.console import FAILED, reporting_errors, show_table, stop
-from workbench.faces.cli.options import JSON, argument, check_results, flag, option, write_json, writing
+from workbench.faces.cli.options import JSON, argument, check_files, flag, option, write_json, writing
 from workbench.support.files import write_atomic
 from workbench.support.messages import UnknownName
 
@@ -77,7 +77,7 @@ def composite(
     json: Path | None = JSON,
 ) -> None:
     """List the composites of a file, test one, or write its C or its ONNX function."""
-    check_results([json])
+    check_files([], [json])
     if json is not None and test is None:
         raise ValueError("--json needs the figures of --test NAME")
     from workbench.kernels.codegen.trial import drawn_text

@@ -25,8 +25,7 @@ from workbench.faces.cli.options import (
     LEAST,
     QUIET,
     argument,
-    check_input,
-    check_results,
+    check_files,
     flag,
     option,
     write_json,
@@ -55,7 +54,7 @@ def rules(
     json: Path | None = JSON,
 ) -> None:
     """List rules with law, provenance and status."""
-    check_results([json])
+    check_files([], [json])
     from workbench.rules import RuleSet, rule_set, rule_sets
     from workbench.rules.verdicts import counted
 
@@ -150,8 +149,7 @@ def verify(
         stop(
             BAD_INPUT, "a file of rules must be given, got none (try --check for the library's stored proofs)"
         )
-    check_input(file)
-    check_results([json], keep=[file])
+    check_files([file], [json])
     from workbench.laws.verification.evidence import Effort
     from workbench.laws.verification.verify import Verification
     from workbench.rules.ruleset import read_rules
@@ -252,10 +250,7 @@ def synthesise(
     quiet: bool = QUIET,
 ) -> None:
     """Find the laws of the operators of a grammar, verified and without those that the others imply."""
-    check_input(grammar)
-    for file in against or ():
-        check_input(file)
-    check_results([output, trace, json, journal], keep=[grammar, *(against or ())])
+    check_files([grammar, *(against or ())], [output, trace, json, journal])
     from workbench.laws.synthesis.grammar import read_grammar
     from workbench.laws.synthesis.synthesis import rules_text
     from workbench.rules.ruleset import read_rules
@@ -271,14 +266,19 @@ def synthesise(
     if trace is not None:
         writing(lambda: synthesis.trace.save(trace))
     laws = {law.rule: law.verdict for law in (*synthesis.laws, *synthesis.joint)}
-    _show(synthesis, [(r.name, laws[r].law, laws[r].verdict) for r in synthesis.rules])
+    rows = [(r.name, laws[r].law, laws[r].verdict) for r in synthesis.rules]
+    show_table(("law", "equation", "verdict"), rows)
+    typer.echo()
+    funnel = synthesis.funnel()
+    show_table(tuple(funnel.columns), map(tuple, funnel.to_numpy()), right=range(len(funnel.columns)))
+    typer.echo(f"\n{synthesis!r}")
     covered = _covered(synthesis, targets, seed, quiet)
     write_json(
         json,
         lambda: {
             "meta": synthesis.trace.meta,
             "laws": [verdict.record() for verdict in laws.values()],
-            "funnel": synthesis.funnel().to_dict("records"),
+            "funnel": funnel.to_dict("records"),
             "covers": covered,
         },
     )
@@ -304,17 +304,6 @@ def _synthesised(
         synthesis = Synthesis(terms, given, mapper=mapper, **settings)
         synthesis.run(lambda step: progress("synthesis", step.note))
     return synthesis
-
-
-def _show(synthesis: Synthesis, laws: Sequence[tuple[str, str, str]]) -> None:
-    """Print the table of laws and the funnel."""
-    show_table(("law", "equation", "verdict"), laws)
-    typer.echo()
-    funnel = synthesis.funnel()
-    show_table(
-        tuple(funnel.columns), [tuple(row) for row in funnel.to_numpy()], right=range(len(funnel.columns))
-    )
-    typer.echo(f"\n{synthesis!r}")
 
 
 def _covered(

@@ -20,8 +20,7 @@ from workbench.faces.cli.options import (
     RULES,
     SIZE,
     argument,
-    check_input,
-    check_results,
+    check_files,
     chosen_rules,
     dimensions,
     flag,
@@ -53,9 +52,7 @@ def certify(
     quiet: bool = QUIET,
 ) -> None:
     """Compare a model with its original; exit with 1 if they differ, with 4 if one cannot tell."""
-    for file in (a, b):
-        check_input(file)
-    check_results([json, repro], keep=[a, b])
+    check_files([a, b], [json, repro])
     from workbench.certification import certify_files
 
     with Progress(quiet=quiet) as progress:
@@ -88,8 +85,7 @@ def check(
     steps: bool = flag("--steps", "Show the steps."),
 ) -> None:
     """Check the proof that two models are equal, without a search; exit with 1 if it is not accepted."""
-    for file in (original, result, proof):
-        check_input(file)
+    check_files([original, result, proof])
     from workbench.laws.run_proofs import NotAccepted
     from workbench.laws.run_proofs import check as checked
 
@@ -113,8 +109,7 @@ def cost(
     json: Path | None = JSON,
 ) -> None:
     """Price a model by operator and by node."""
-    check_input(model)
-    check_results([json], keep=[model])
+    check_files([model], [json])
     from workbench.costs.model import described
     from workbench.frontends import load_model
     from workbench.studies.analysis.cost_table import cost_table
@@ -162,7 +157,7 @@ def why_not(
     **settings: Any,
 ) -> None:
     """Saturate a model, and say why a term is not in its e-graph."""
-    check_input(model)
+    check_files([model])
     from workbench.faces.views.static_html import explanation_text, why_not_text
     from workbench.frontends import load_model
     from workbench.rules import rule_set

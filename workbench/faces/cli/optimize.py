@@ -29,8 +29,7 @@ from workbench.faces.cli.options import (
     QUIET,
     RULES,
     SIZE,
-    check_input,
-    check_results,
+    check_files,
     chosen_rules,
     dimensions,
     flag,
@@ -168,7 +167,7 @@ def optimize(
     if kernels:
         checked_kernels(output, cost, accelerator)
     if not force:
-        check_results([output], keep=[model], hint=" (try another name, or --force)")
+        check_files([model], [output], hint=" (try another name, or --force)")
     bounds = {"error": error, "memory": None if kernel_memory is None else int(kernel_memory * 1e6)}
     run_optimize(
         model,
@@ -247,9 +246,8 @@ def run_optimize(
         ValueError: Two results name the same file, or the figures or the report would replace the model.
         UnwritableOutput: A result cannot be written.
     """
-    check_input(model)
-    check_results((output, json, report, proof))
-    check_results((json, report, proof), keep=[model])
+    check_files([model], [json, report, proof])
+    check_files([], [output, json, report, proof])
     if proof is not None and (output is None or output.suffix != ".onnx" or kernels is not None):
         raise ValueError("--proof needs --output FILE.onnx, without --kernels")
 
@@ -412,8 +410,7 @@ def search(
     quiet: bool = QUIET,
 ) -> None:
     """Optimise a model with TASO's backtracking search, as a baseline."""
-    check_input(model)
-    check_results((output, json, report), keep=[model])
+    check_files([model], [output, json, report])
 
     from workbench.optimizer.summary import summary_rows
     from workbench.studies.search.optimize import search_optimize

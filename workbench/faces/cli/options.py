@@ -162,30 +162,30 @@ def with_settings(cls: type[DataclassInstance], *names: str, panel: str | None =
     return decorate
 
 
-def check_input(model: Path) -> None:
-    """Raise FileNotFoundError if a path is missing, and IsADirectoryError if it is a folder."""
-    if not model.exists():
-        raise FileNotFoundError(f"no such file: {model}")
-    if model.is_dir():
-        raise IsADirectoryError(f"{model} is a folder; name the file in it")
-
-
-def check_results(results: Iterable[Path | None], *, keep: Iterable[Path] = (), hint: str = "") -> None:
-    """Check before long work that all results can be written, each to a file of its own.
+def check_files(read: Iterable[Path], results: Iterable[Path | None] = (), *, hint: str = "") -> None:
+    """Check before long work that files are there, and that all results can be written, each to a file of its own.
 
     Args:
+        read: The files that the command reads and must not replace.
         results: The files of the results; None stands for one that was not asked for.
-        keep: The files that the command reads and must not replace.
-        hint: What to try if a result would replace one.
+        hint: What to try if a result would replace a file that is read.
 
     Raises:
-        ValueError: Two results name one file, or a result names a file to keep.
+        FileNotFoundError: A file to read is missing.
+        IsADirectoryError: A file to read is a folder.
+        ValueError: Two results name one file, or a result names a file to read.
         UnwritableOutput: A result cannot be written.
     """
+    kept = set()
+    for file in read:
+        if not file.exists():
+            raise FileNotFoundError(f"no such file: {file}")
+        if file.is_dir():
+            raise IsADirectoryError(f"{file} is a folder; name the file in it")
+        kept.add(file.resolve())
     places = [place for place in results if place is not None and place != OUTPUT]
     if len({p.resolve() for p in places}) < len(places):
         raise ValueError(f"the results must be written to different files, got {', '.join(map(str, places))}")
-    kept = {file.resolve() for file in keep}
     for place in places:
         if place.resolve() in kept:
             raise ValueError(f"a result must not replace a file that the command reads, got {place}{hint}")

@@ -9,16 +9,7 @@ from pathlib import Path
 import typer
 
 from workbench.faces.cli.console import reporting_errors
-from workbench.faces.cli.options import (
-    DIM,
-    SIZE,
-    argument,
-    check_input,
-    check_results,
-    dimensions,
-    option,
-    writing,
-)
+from workbench.faces.cli.options import DIM, SIZE, argument, check_files, dimensions, option, writing
 from workbench.support.files import write_atomic
 
 
@@ -34,8 +25,7 @@ def show(
     size: list[str] = SIZE,
 ) -> None:
     """Open a model or an e-graph as a page that stands alone."""
-    check_input(file)
-    check_results([output], keep=[file])
+    check_files([file], [output])
     from workbench.faces.views import whole_page
 
     if {".json"} & {*file.suffixes}:
@@ -62,9 +52,7 @@ def diff(
     seed: int = option(0, "N", "Seed of the inputs.", min=0),
 ) -> None:
     """Open two models side by side as a page; operators are related by equal values, not by names."""
-    for file in (a, b):
-        check_input(file)
-    check_results([output], keep=[a, b])
+    check_files([a, b], [output])
     from workbench.faces.views import whole_page
     from workbench.studies.analysis.diff import diff as compared
 

@@ -33,8 +33,7 @@ from workbench.faces.cli.options import (
     RULES,
     GroupedCommand,
     argument,
-    check_input,
-    check_results,
+    check_files,
     flag,
     option,
     with_settings,
@@ -64,7 +63,7 @@ def bench(
     **settings: Any,
 ) -> None:
     """Run published networks and show the measured figures next to those of the papers."""
-    check_results([json])
+    check_files([], [json])
     from workbench.studies.benchmarks import benchmarks
     from workbench.studies.benchmarks.run import run_benchmark
 
@@ -155,7 +154,7 @@ def run(
 ) -> None:
     """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
     file = _study(file)
-    check_input(file)
+    check_files([file])
     from workbench.studies.experiments.plan import sweep
     from workbench.studies.experiments.pool import cluster_pool, local_pool
     from workbench.studies.experiments.registry import make_plan, outcome_line, read_study

@@ -152,18 +152,25 @@ def optimize(
     The original is written if no result is faster on this machine. If --cost names another device, costs
     alone decide.
     """
+    if accelerator is not None and cost != "cpu":
+        raise ValueError("--cost and --accelerator contradict each other: a unit has costs of its own")
+    if no_time and time is not None:
+        raise ValueError("--time and --no-time contradict each other; leave one out")
     chosen = {
         **settings,
         "rules": with_composites(chosen_rules(rules, as_published=as_published), composites),
         "keep_refuted": keep_refuted,
         "extractor": known_extractor(extractor),
-        **priced(cost, accelerator),
+        **({"cost": cost} if accelerator is None else {"accelerator": accelerator}),
         "dims": dimensions(dim),
         "keep_inputs": keep_overridable,
         "sizes": dimensions(size, "--size"),
-        **timing_settings(time, no_time),
         "profile": profile,
     }
+    if no_time:
+        chosen["time"] = False
+    elif time is not None:
+        chosen |= {"time": True, "time_seconds": time}
     if kernels:
         checked_kernels(output, cost, accelerator)
     if not force:
@@ -197,24 +204,6 @@ def checked_kernels(output: Path | None, cost: str, accelerator: str | None) -> 
         given = cost if accelerator is None else accelerator
         raise ValueError(f"--kernels needs the costs of this machine, got {given} (try --cost cpu)")
     compiler(build_from())
-
-
-def priced(cost: str, accelerator: str | None) -> dict[str, Any]:
-    """Return the settings of ``--cost`` and ``--accelerator``; raise ValueError if both are given."""
-    if accelerator is None:
-        return {"cost": cost}
-    if cost != "cpu":
-        raise ValueError("--cost and --accelerator contradict each other: a unit has costs of its own")
-    return {"accelerator": accelerator}
-
-
-def timing_settings(seconds: float | None, none: bool) -> dict[str, Any]:
-    """Return the settings that ``--time S`` and ``--no-time`` select; raise ValueError if both are given."""
-    if none and seconds is not None:
-        raise ValueError("--time and --no-time contradict each other; leave one out")
-    if none:
-        return {"time": False}
-    return {} if seconds is None else {"time": True, "time_seconds": seconds}
 
 
 def run_optimize(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from workbench.faces.views.compare import comparison_data
 from workbench.faces.views.controls import Controls
-from workbench.faces.views.egraphs import MOST_E_NODES, Known, Part, attribute_texts, egraph_data, egraph_html
+from workbench.faces.views.egraphs import MOST_E_NODES, Known, Part
 from workbench.faces.views.graphs import Notes, cost_notes, graph_pane, viewer_data
 from workbench.faces.views.rules import table_of
-from workbench.faces.views.widgets import RuleBrowser, RunsBrowser, Stepper, Still, View, Viewer
+from workbench.faces.views.widgets import EGraphViewer, RuleBrowser, RunsBrowser, Stepper, Still, View, Viewer
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import Trace
 
@@ -78,54 +77,7 @@ def egraph_view(
     if focus is not None and not 0 <= focus < egraph.n_classes:
         raise ValueError(f"focus must be an e-class from 0 to {egraph.n_classes - 1}, got {focus}")
     known = Known(egraph, costs, None if solution is None else solution.choice, history)
-    answer = None
-    if costs is not None and solution is not None:
-        answer = _alternatives(known, solution)
-    part = Part(focus, most=most)
-    return Viewer(
-        egraph,
-        egraph_data(known, part),
-        face=lambda: egraph_html(known),
-        answer=answer,
-        draw=lambda part: egraph_data(known, part),
-        part=part,
-    )
-
-
-def _alternatives(known: Known, solution: Solution) -> Callable[[str], dict[str, Any] | None]:
-    """Return the function that answers requests for the costs of an e-class's alternatives."""
-    egraph, costs = known.egraph, known.costs
-    assert costs is not None
-
-    def price(value: float, bound: float) -> str:
-        if math.isfinite(value):
-            return known.price(value)
-        return "none found in time" if math.isfinite(bound) else "impossible: cyclic"
-
-    def answer(key: str) -> dict[str, Any] | None:
-        from workbench.extraction.alternatives import alternatives
-
-        c = int(key.removeprefix("e-class ")) if key.startswith("e-class ") else -1
-        if c < 0:
-            c = int(egraph.eclass[int(key)]) if key.isdigit() else -1
-        if c < 0:
-            return None
-        found = alternatives(egraph, costs, c, best=solution, seconds=5.0)
-        rows = [
-            [
-                a.node,
-                ", ".join([a.op, *attribute_texts(a.op, egraph.attrs[a.node])]),
-                price(a.cost, a.bound),
-                known.price(a.bound) if math.isfinite(a.bound) else "",
-                f"+{known.price(max(0.0, a.more))}" if math.isfinite(a.more) and not a.taken else "",
-                "taken" if a.taken else "",
-            ]
-            for a in found
-        ]
-        names = ["e-node", "operator", "whole costs", "at least", "more than best", ""]
-        return {"title": f"Alternatives of e-class {egraph.class_name(c)}", "columns": names, "rows": rows}
-
-    return answer
+    return EGraphViewer(known, Part(focus, most=most), solution)
 
 
 def proof_view(accepted: Accepted) -> Viewer:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anywidget
 import traitlets
 
-from workbench.faces.views.egraphs import Part
+from workbench.faces.views.egraphs import Known, Part, attribute_texts, egraph_data, egraph_html
 from workbench.faces.views.markup import EXPORT, live_page, paragraph, static_text
 from workbench.faces.views.rules import rules_data
 from workbench.faces.views.runs import first_choice, runs_data, runs_page, runs_script, runs_style
@@ -21,6 +21,9 @@ from workbench.faces.views.steps import stepper_data, uncounted
 from workbench.run.stepper import Stepwise
 from workbench.studies.analysis.rule_activity import RuleTable, used_by_step
 from workbench.studies.experiments.stored_runs import StoredRuns
+
+if TYPE_CHECKING:
+    from workbench.extraction.result import Solution
 
 #: The modules of a view before its own, if it has any, in the order in which they are joined.
 PARTS: Final = {"viewer": ("table", "export", "minimap", "pane")}
@@ -91,27 +94,11 @@ class Still(View):
         super().__init__(subject, html=static_html(subject))
 
 
-#: A function that answers a question about a box, as columns and rows under a title.
-Answer = Callable[[str], dict[str, Any] | None]
-#: A function that returns the data of the picture of a part of an e-graph.
-Draw = Callable[[Part], dict[str, Any]]
-
-
 class Viewer(View):
     """A widget with panes side by side: pan, zoom, search, facts of a box, and corresponding boxes.
 
-    ``step`` can be linked with a stepper's; ``selected`` is the key of the box selected last. In the kernel,
-    ``answer`` returns more about a box, and ``draw`` the picture of another part, from ``part`` on. Saved
-    notebooks, and pages without scripts, show the static face. ``face`` makes it if the view has more data
-    than the subject's own face.
-
-    Args:
-        subject: The object that is shown.
-        data: The panes and everything else that is drawn.
-        face: A function that makes the static face; by default the subject's own.
-        answer: A function that returns more about a box.
-        draw: A function that returns the picture of another part.
-        part: The part that is shown first.
+    ``step`` can be linked with a stepper's; ``selected`` is the key of the box selected last. ``data`` are the
+    panes and everything else that is drawn.
     """
 
     module = "viewer"
@@ -123,47 +110,47 @@ class Viewer(View):
     answers = traitlets.Bool(False).tag(sync=True)
     draws = traitlets.Bool(False).tag(sync=True)
 
-    def __init__(
-        self,
-        subject: Any,
-        data: dict[str, Any],
-        *,
-        face: Callable[[], str] | None = None,
-        answer: Answer | None = None,
-        draw: Draw | None = None,
-        part: Part | None = None,
-    ) -> None:
-        self._face, self._answer, self._draw = face, answer, draw
-        self._first = self._part = part or Part()
-        step = max(0, len(data["steps"]) - 1)
-        super().__init__(subject, data=data, step=step, answers=answer is not None, draws=draw is not None)
+    def __init__(self, subject: Any, data: dict[str, Any], **state: Any) -> None:
+        super().__init__(subject, data=data, step=max(0, len(data["steps"]) - 1), **state)
+
+
+class EGraphViewer(Viewer):
+    """A viewer of an e-graph, which begins with a part of it.
+
+    In the kernel it draws other parts, and with costs and a ``solution`` it says what the alternatives of an
+    e-class cost.
+    """
+
+    def __init__(self, known: Known, part: Part, solution: Solution | None) -> None:
+        self._known, self._solution = known, solution
+        self._first = self._part = part
+        priced = known.costs is not None and solution is not None
+        super().__init__(known.egraph, egraph_data(known, part), answers=priced, draws=True)
         self.on_msg(self._told)
 
     def face(self) -> str:
-        """Return the static face: the one given, or the subject's own."""
-        return super().face() if self._face is None else self._face()
+        """Return the static face, with the costs and the extraction."""
+        return egraph_html(self._known)
 
     def _told(self, _widget: Any, content: Any, _buffers: Any) -> None:
         if not isinstance(content, dict) or not isinstance(content.get("ask"), str):
             return
         key = content.get("key")
         try:
-            if content["ask"] == "more":
-                told = self._answer(key) if self._answer is not None and isinstance(key, str) else None
-                if told is not None:
-                    self.send(told | {"key": key})
-            else:
+            if content["ask"] != "more":
                 self._move(content["ask"], _eclass(key), content.get("hops"))
+            elif isinstance(key, str) and (told := self._alternatives(key)) is not None:
+                self.send(told | {"key": key})
         except Exception as error:
             # Nobody else would hear of it: the page waits for an answer.
             self.send({"key": key, "failed": f"{type(error).__name__}: {error}"})
 
     def _move(self, ask: str, eclass: int | None, hops: Any) -> None:
         """Draw another part: the first one, around an e-class, or with an e-class opened in place."""
-        if self._draw is None or (eclass is None and ask != "whole"):
-            return
-        if ask == "whole" or eclass is None:
+        if ask == "whole":
             part = self._first
+        elif eclass is None:
+            return
         elif ask == "show":
             part = self._first.around(eclass)
         elif ask == "around" and isinstance(hops, int) and hops > 0:
@@ -172,12 +159,38 @@ class Viewer(View):
             part = self._part.with_opened(eclass)
         else:
             return
-        data = self._draw(part)
+        data, anchor = egraph_data(self._known, part), "" if eclass is None else f"e-class {eclass}"
         self._part = part
-        drawn = (
-            int(self.data.get("drawn", 0)) + 1
-        )  # an equal picture differs from the last one, so it is sent too
-        self.data = data | {"anchor": "" if eclass is None else f"e-class {eclass}", "drawn": drawn}
+        # A picture that is equal to the last one is sent, too, because its number differs.
+        self.data = data | {"anchor": anchor, "drawn": int(self.data.get("drawn", 0)) + 1}
+
+    def _alternatives(self, key: str) -> dict[str, Any] | None:
+        """Return the costs of the alternatives of an e-class, or of that of an e-node; None for another key."""
+        from workbench.extraction.alternatives import alternatives
+
+        known, egraph, costs = self._known, self._known.egraph, self._known.costs
+        c = int(egraph.eclass[int(key)]) if key.isdigit() else _eclass(key)
+        if c is None or costs is None or self._solution is None:
+            return None
+
+        def price(value: float, bound: float) -> str:
+            if math.isfinite(value):
+                return known.price(value)
+            return "none found in time" if math.isfinite(bound) else "impossible: cyclic"
+
+        rows = [
+            [
+                a.node,
+                ", ".join([a.op, *attribute_texts(a.op, egraph.attrs[a.node])]),
+                price(a.cost, a.bound),
+                known.price(a.bound) if math.isfinite(a.bound) else "",
+                f"+{known.price(max(0.0, a.more))}" if math.isfinite(a.more) and not a.taken else "",
+                "taken" if a.taken else "",
+            ]
+            for a in alternatives(egraph, costs, c, best=self._solution, seconds=5.0)
+        ]
+        names = ["e-node", "operator", "whole costs", "at least", "more than best", ""]
+        return {"title": f"Alternatives of e-class {egraph.class_name(c)}", "columns": names, "rows": rows}
 
 
 def _eclass(key: Any) -> int | None:

@@ -107,9 +107,7 @@ def comparison_html(comparison: Comparison) -> str:
     return (
         heading(f"Comparison of {comparison.name}", f"by {comparison.by}; {comparison.cost_source}; {SIGNS}")
         + f"<p>{escape(' → '.join(captions))}</p>"
-        + picture(
-            drawn, f"{comparison.name}, on the left {captions[0]}; on the right {captions[1]}", kind="svg"
-        )
+        + picture(drawn, f"{comparison.name}, on the left {captions[0]}; on the right {captions[1]}")
         + f"<p>rules: {escape(', '.join(rule for rule, *_ in rules) or 'none')}</p>"
         + details("operators made by each rule", table(RULE_COLUMNS, rules))
         + details("changes", _changes(comparison))
@@ -153,7 +151,7 @@ def _changes(comparison: Comparison) -> str:
 def _drawn(svg: bytes, text: str) -> str:
     """Return a drawing, reduced to the room if its text stays legible."""
     wide = width_of(svg)
-    return picture(svg, text, kind="svg", width=max(min(wide, ROOM), LEGIBLE * wide))
+    return picture(svg, text, width=max(min(wide, ROOM), LEGIBLE * wide))
 
 
 def change_rows(comparison: Comparison) -> list[tuple[Any, ...]]:

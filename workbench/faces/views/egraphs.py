@@ -476,7 +476,7 @@ def egraph_html(known: Known) -> str:
     said = f"{thousands(len(egraph))} e-nodes, {thousands(egraph.n_classes)} e-classes"
     return (
         heading("E-graph", said)
-        + details("picture", picture(svg(scene, layout), scene.note or said, kind="svg"), open_=True)
+        + details("picture", picture(svg(scene, layout), scene.note or said), open_=True)
         + details("largest e-classes", table(*class_table(known, 30)))
         + details("operators", table(("operator", "e-nodes"), counts))
     )

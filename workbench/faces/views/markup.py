@@ -116,19 +116,11 @@ def pairs(items: Iterable[tuple[str, object]]) -> str:
     return f"<table><tbody>\n{rows}</tbody></table>"
 
 
-def picture(data: bytes, text: str, *, kind: str = "png", width: float | None = None) -> str:
-    """Return an embedded picture.
-
-    Args:
-        data: The file.
-        text: The alternative text.
-        kind: The format, as in the file's extension.
-        width: The width in pixels; by default that of the picture.
-    """
-    form = {"png": "image/png", "svg": "image/svg+xml"}[kind]
-    encoded = base64.b64encode(data).decode()
+def picture(svg: bytes, text: str, *, width: float | None = None) -> str:
+    """Return an embedded picture with an alternative text; ``width`` in pixels is by default its own."""
+    encoded = base64.b64encode(svg).decode()
     wide = "" if width is None else f' width="{width:.0f}"'
-    return f'<p><img alt="{escape(text)}" src="data:{form};base64,{encoded}"{wide}></p>'
+    return f'<p><img alt="{escape(text)}" src="data:image/svg+xml;base64,{encoded}"{wide}></p>'
 
 
 def details(summary: str, body: str, *, open_: bool = False) -> str:

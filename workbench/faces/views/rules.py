@@ -192,7 +192,7 @@ def _card(row: RuleActivity, best: float | None) -> str:
     ]
     parts = [
         preformatted(_law(row)),
-        picture(rule_svg(row.rule), f"{row.rule.name}: both sides as graphs", kind="svg"),
+        picture(rule_svg(row.rule), f"{row.rule.name}: both sides as graphs"),
         pairs((k, v) for k, v in known if v != ""),
         preformatted(row.counterexample) if row.counterexample else "",
     ]

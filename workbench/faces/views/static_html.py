@@ -168,7 +168,7 @@ def proof_html(accepted: Accepted) -> str:
     count = len(shown.proof.steps)
     drawn = beside(*map(graph_svg, shown.graphs))
     title = heading("Proof", f"{count} step{'' if count == 1 else 's'}")
-    graphs = picture(drawn, "the original on the left, the result on the right", kind="svg")
+    graphs = picture(drawn, "the original on the left, the result on the right")
     return title + paragraph(f"{accepted}.") + graphs + table(shown.COLUMNS, shown.rows())
 
 
@@ -246,7 +246,7 @@ def graph_html(graph: Graph) -> str:
     counts = sorted(graph.operators().items(), key=lambda item: (-item[1], item[0]))
     ends = [(graph.nodes[i].attr("name"), graph.nodes[i].type, "input") for i in graph.inputs]
     ends += [(name, graph.nodes[i].type, "output") for name, i in graph.outputs]
-    shown = picture(graph_svg(graph), f"{graph.name}: {len(graph.nodes)} nodes", kind="svg")
+    shown = picture(graph_svg(graph), f"{graph.name}: {len(graph.nodes)} nodes")
     return (
         heading(f"Graph {graph.name}", f"{len(graph.nodes)} nodes, {len(graph.weights)} weights")
         + shown
@@ -269,7 +269,7 @@ def figure(plot: Callable[[Any, Axes], object], thing: object, size: tuple[float
         return paragraph(f"No plot of {text}: matplotlib is not installed (tamago-workbench[plots]).")
     from workbench.faces.plots import figure_svg
 
-    return picture(figure_svg(lambda ax: plot(thing, ax), size), text, kind="svg")
+    return picture(figure_svg(lambda ax: plot(thing, ax), size), text)
 
 
 def growth_figures(trace: Trace, height: float) -> str:

@@ -18,11 +18,6 @@ _ROOM: Final = (
 )
 
 
-def answer() -> None:
-    """Read a request from standard input and write its layout."""
-    json.dump(place(json.load(sys.stdin)), sys.stdout)
-
-
 def place(request: dict[str, Any]) -> dict[str, Any]:
     """Place a request's boxes, edges and clusters by Graphviz's layered layout.
 
@@ -91,4 +86,4 @@ def rounded(*numbers: float) -> list[float]:
 
 
 if __name__ == "__main__":
-    answer()
+    json.dump(place(json.load(sys.stdin)), sys.stdout)

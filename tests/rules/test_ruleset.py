@@ -125,6 +125,19 @@ def test_wrong_laws_are_shown_next_to_the_right_ones(tmp_path):
     assert len(contents.rule_set()) == 3
 
 
+def test_a_line_that_names_a_phase_is_no_law(tmp_path):
+    contents = read_rules(
+        write(tmp_path, "phase movement\na: neg(neg(x)) => x\nphase never\nb: relu(relu(x)) => relu(x)\n")
+    )
+    assert [(i, r.name, r.phase) for i, r in zip(contents.indices, contents.rules, strict=True)] == [
+        (0, "a", "movement"),
+        (2, "b", "movement"),
+    ]
+    (wrong,) = contents.rejected
+    assert (wrong.index, wrong.name) == (1, "phase never")
+    assert wrong.reason.startswith("some.rules, line 3: a phase must be any or movement")
+
+
 def test_tensats_lines(tmp_path):
     contents = read_rules(
         write(tmp_path, "(relu (relu ?x))=>(relu ?x)\n(frob ?x)=>?x\n(relu ?x)=>(relu ?y)\n", "t.txt")

@@ -575,21 +575,32 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
     ['twice']
     """
     rules: list[Rule] = []
+    for _, found in laws(text, file):
+        if isinstance(found, RuleSyntaxError):
+            raise found
+        rules += found
+    return rules
+
+
+def laws(text: str, file: str = "") -> Iterator[tuple[str, list[Rule] | RuleSyntaxError]]:
+    """Yield the label of every law of a text with its rules, or with the error that says why it is none."""
     names: set[str] = set()
     phase = PHASES[0]
     for at, line in law_lines(text):
-        named = _PHASE.match(line)
-        if named:
-            phase = _phase(named["name"], _place(file, at))
-            continue
-        found = [replace(rule, phase=phase) for rule in parse_rule(line, file=file, line=at)]
-        for rule in found:
-            if rule.name in names:
+        label = line.partition(":")[0].strip()
+        try:
+            if named := _PHASE.match(line):
+                phase = _phase(named["name"], _place(file, at))
+                continue
+            found = [replace(rule, phase=phase) for rule in parse_rule(line, file=file, line=at)]
+            if double := [r.name for r in found if r.name in names]:
                 place = _place(file, at)
-                raise RuleSyntaxError(f"{place}: rule names must be unique, got a second {rule.name}")
-            names.add(rule.name)
-        rules += found
-    return rules
+                raise RuleSyntaxError(f"{place}: rule names must be unique, got a second {double[0]}")
+        except RuleSyntaxError as error:
+            yield label, error
+        else:
+            names.update(r.name for r in found)
+            yield label, found
 
 
 def _phase(name: str, place: str) -> str:

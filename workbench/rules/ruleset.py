@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from workbench.rules.language import RuleSyntaxError, law_lines, parse_rule, parse_rules
+from workbench.rules.language import RuleSyntaxError, laws, parse_rules
 from workbench.rules.pattern import Rule, format_rule
 from workbench.rules.verdicts import THEOREM, TRUSTED, law_of, library, proof_files, statuses, verdict_of
 from workbench.run.display import Face
@@ -195,23 +195,12 @@ def _own_rules(file: Path, data: bytes) -> Contents:
     rules: list[Rule] = []
     indices: list[int] = []
     rejected: list[Rejected] = []
-    names: set[str] = set()
-    for index, (number, line) in enumerate(law_lines(data.decode("utf-8"))):
-        label = line.partition(":")[0].strip()
-        try:
-            found = parse_rule(line, file=file.name, line=number)
-        except RuleSyntaxError as error:
-            rejected.append(Rejected(index, label, str(error)))
-            continue
-        double = [r.name for r in found if r.name in names]
-        if double:
-            place = f"{file.name}, line {number}"
-            reason = f"{place}: rule names must be unique, got a second {double[0]}"
-            rejected.append(Rejected(index, label, reason))
-            continue
-        names.update(r.name for r in found)
-        rules += found
-        indices += [index] * len(found)
+    for index, (label, found) in enumerate(laws(data.decode("utf-8"), file.name)):
+        if isinstance(found, RuleSyntaxError):
+            rejected.append(Rejected(index, label, str(found)))
+        else:
+            rules += found
+            indices += [index] * len(found)
     if not rules and not rejected:
         raise RuleSyntaxError(f"{file.name}: the file must have at least one rule, got none")
     return Contents("rules", file.stem, tuple(rules), tuple(indices), tuple(rejected))

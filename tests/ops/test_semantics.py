@@ -95,7 +95,7 @@ W = TensorType("float32", (6, 4, 3, 3))
         ("conv2d", [F, W], {"pads": (-1, 0, 0, 0)}, "must not be negative"),
         ("conv2d", [F, TensorType("float32", (6, 4, 9, 9))], {}, "exceeds"),
         ("conv2d", [TensorType("float32", (4, 8, 8)), W], {}, "four axes"),
-        ("conv2d", [F, W], {"act": "elu"}, "activation"),
+        ("conv2d", [F, W], {"act": "elu"}, "act must be one of"),
         ("conv2d", [F, W], {"strides": (1, 1, 1)}, "must be 2 integers"),
         ("maxpool", [F], {"kernel": (2, 2), "pads": (2, 0, 0, 0)}, "must be smaller than the window"),
         ("maxpool", [F], {}, "must have the attribute kernel"),

@@ -42,15 +42,15 @@ def done(tmp_path_factory):
         return plan, list(sweep(plan, plan.runs, command="workbench run small.yaml"))
 
 
-def hang(order):
+def hang(study, run):
     time.sleep(60)
 
 
-def die(order):
+def die(study, run):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def exhaust(order):
+def exhaust(study, run):
     return bytes(1 << 40)
 
 
@@ -249,7 +249,7 @@ def test_a_network_may_be_a_model_file(tmp_path):
 
 def test_a_model_file_that_is_missing_is_skipped_and_names_differ(tmp_path):
     plan = make_plan(read_study(write_optimisation(tmp_path, networks="none.onnx")), tmp_path, tmp_path)
-    assert plan.skipped == ("none: none.onnx: no such file",)
+    assert plan.skipped == ("none.onnx: no such file",)
     assert all(run.absent for run in plan.runs)
     with pytest.raises(StudyError, match="different names"):
         read_study(write_optimisation(tmp_path, networks="a/m.onnx, b/m.onnx"))

@@ -20,7 +20,7 @@ def pytest_configure(config):
 
 
 def pytest_report_header():
-    """Say which sample of the long lists runs, and how to run it again."""
+    """Return the line that names the sample of the long lists, by which it runs again."""
     from tests.sampled import turn
 
     return f"sample: WORKBENCH_TURN={turn()}"

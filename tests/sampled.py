@@ -23,12 +23,12 @@ def turn():
 
 
 def marks_of(number, every):
-    """Return the marks of a case: none if its turn has come, as it does at one commit in so many."""
+    """Return the marks of a case: none if its turn has come, as at one commit in ``every``."""
     return [] if (number + turn()) % every == 0 else [pytest.mark.nightly]
 
 
 def in_turn(cases, every, marks=()):
-    """Return cases as parameters; one in so many has its turn, the others carry the marker nightly."""
+    """Return cases as parameters; one in ``every`` has its turn, the others carry the marker nightly."""
     return [
         pytest.param(
             *(case if isinstance(case, tuple) else (case,)), marks=[*marks, *marks_of(number, every)]
@@ -44,6 +44,6 @@ def sampled(cases, every):
 
 
 def rotating(total, count):
-    """Return so many neighbours among the numbers below a total; the commit says where they begin."""
+    """Return ``count`` neighbours among the numbers below a total; the commit says where they begin."""
     first = turn() * count % total
     return [(first + n) % total for n in range(count)]

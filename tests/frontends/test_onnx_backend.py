@@ -29,7 +29,7 @@ REFUSALS = (
 )
 
 
-#: The models of single operators are run in so many parts.
+#: The number of parts in which the models of single operators run.
 PARTS = 4
 
 

@@ -439,6 +439,18 @@ def test_the_faster_of_two_right_ways_runs(monkeypatch, before, after, way):
     assert f"{part.timed:.2f}× when timed" in str(part)
 
 
+def test_a_faster_original_that_is_compiled_wrongly_does_not_run(monkeypatch):
+    from workbench.torch import dynamo
+    from workbench.torch.reports import Part, note
+
+    right = torch.fx.symbolic_trace(nn.Linear(4, 4))
+    monkeypatch.setattr(dynamo, "_then", lambda *_: lambda *given: 2 * right(*given))
+    monkeypatch.setattr(dynamo, "timers", lambda *_: [lambda: 1.0, lambda: 2.0])
+    x, number = torch.randn(3, 4), note(Part())
+    assert torch.equal(_Checked(right, right, right.forward, Options(), number)(x), right(x))
+    assert report().parts[number].way == "rewritten, compiled"
+
+
 def test_timing_leaves_parameters_buffers_and_the_random_stream():
     model = nn.Sequential(LastPosition(), nn.Dropout(0.5), nn.BatchNorm1d(500))
     twin, x = copy.deepcopy(model), torch.randn(8, 23, 32)

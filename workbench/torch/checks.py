@@ -60,16 +60,23 @@ def outcome(function: Callee, arguments: Sequence[Any], seed: int, *, precise: b
     given = [_copied(a, precise) for a in arguments]
     with torch.random.fork_rng(_devices(given)):
         torch.manual_seed(seed)
-        ended = function(*given)
-        results = tuple(ended) if isinstance(ended, tuple | list) else (ended,)
-        asked = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad]
-        ends = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
-        found: Sequence[torch.Tensor | None] = ()
-        if asked and ends:
-            torch.manual_seed(seed)
-            drawn = [torch.randn(r.shape, dtype=torch.float32).to(r) for r in ends]
-            found = torch.autograd.grad(ends, asked, drawn, allow_unused=True)
+        results, found = _step(function, given, seed)
     return Outcome(tuple(map(_float, results)), tuple(map(_float, given)), tuple(map(_float, found)))
+
+
+def _step(
+    function: Callee, given: Sequence[Any], seed: int
+) -> tuple[Sequence[Any], Sequence[torch.Tensor | None]]:
+    """Return the results of a function, and the gradients of a random linear function of them."""
+    ended = function(*given)
+    results = ended if isinstance(ended, tuple | list) else (ended,)
+    asked = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad]
+    ends = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
+    if not (asked and ends):
+        return results, ()
+    torch.manual_seed(seed)
+    drawn = [torch.randn(r.shape, dtype=torch.float32).to(r) for r in ends]
+    return results, torch.autograd.grad(ends, asked, drawn, allow_unused=True)
 
 
 def timers(functions: Sequence[Callee], arguments: Sequence[Any]) -> list[Callable[[], float]]:
@@ -78,17 +85,12 @@ def timers(functions: Sequence[Callee], arguments: Sequence[Any]) -> list[Callab
     All runs have the same copies of the arguments.
     """
     given = [_copied(a, precise=False) for a in arguments]
-    asked = [a for a in given if isinstance(a, torch.Tensor) and a.requires_grad]
     devices = _devices(given)
 
     def run(function: Callee) -> float:
         with torch.random.fork_rng(devices):
             began = time.perf_counter()
-            ended = function(*given)
-            results = ended if isinstance(ended, tuple | list) else (ended,)
-            ends = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
-            if asked and ends:
-                torch.autograd.grad(ends, asked, [torch.ones_like(r) for r in ends], allow_unused=True)
+            _step(function, given, 0)
             if devices:
                 torch.cuda.synchronize()
             return time.perf_counter() - began

@@ -352,6 +352,8 @@ class _Checked:
         """Run what was chosen; the first call chooses."""
         if self._chosen is None:
             self._chosen = self._choose(arguments)
+            # What was not chosen may hold the weights a second time.
+            del self._original, self._rewritten, self._compiled, self._follow
         return self._chosen(*arguments)
 
     def _choose(self, arguments: Sequence[Any]) -> Callable[..., Any]:
@@ -380,21 +382,23 @@ class _Checked:
                 continue
             verdict, way = tried(make, limits=COMPILED, random=is_random)
             if verdict.passed and way is not None:
-                faster = self._faster(way, arguments) if name.startswith("rewritten") else way
-                self._told(name if faster is way else "original, compiled", failures, verdict, began)
-                return faster
+                if name == "rewritten, compiled" and self._options.time:
+                    checked, other = tried(ways[1][1], limits=COMPILED, random=is_random)
+                    if checked.passed and other is not None and not self._is_faster(way, other, arguments):
+                        name, verdict, way = "original, compiled", checked, other
+                self._told(name, failures, verdict, began)
+                return way
             failures.append(f"{name}: {verdict.reason}")
         self._told("original, eager", failures, Verdict(True), began)
         if self._options.strict:
             raise CheckFailed("; ".join(failures))
         return original.forward
 
-    def _faster(self, way: Callable[..., Any], arguments: Sequence[Any]) -> Callable[..., Any]:
-        """Time a rewritten way and the original, compiled in the same way, in turn; return the faster one."""
-        if not self._options.time:
-            return way
+    def _is_faster(
+        self, way: Callable[..., Any], original: Callable[..., Any], arguments: Sequence[Any]
+    ) -> bool:
+        """Return whether a rewritten way is faster than the original, compiled in the same way; run both in turn."""
         try:
-            original = _then(self._original, arguments, self._options)
             before, after = rounds(
                 timers((original, way), arguments),
                 seconds=TIMED_SECONDS,
@@ -402,12 +406,12 @@ class _Checked:
                 slow=TIMED_SECONDS,
                 seed=self._options.seed,
             )
-        except Exception as error:  # what is right and cannot be timed runs
+        except Exception as error:  # the rewritten way is right, even if no time is known
             _log.warning("the original was not timed: %s", error)
-            return way
+            return True
         speedup, _ = paired_speedup(before, after)
         note(number=self._number, timed=speedup)
-        return way if speedup > 1.0 else original
+        return speedup > 1.0
 
     def _at_other_sizes(self, sizes: Sizes, arguments: Sequence[Any], verdict: Verdict) -> Verdict:
         """Compare the rewritten graph with the original at other sizes that torch's guards accept."""

@@ -120,7 +120,7 @@ class Folded:
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the elements of a tensor in a row, in the order of memory, without gaps as a view."""
+    """Return the elements of a tensor in a row, in the order of memory, as a view if there are no gaps."""
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     return tensor.detach().permute(order).reshape(-1)
 

@@ -47,7 +47,7 @@ def test_the_inner_block_is_dropped_if_zeros_fill_it_and_not_otherwise(value, dr
     assert ("pad" not in done.graph.operators()) == dropped
 
 
-#: The laws of tiles are judged in so many parts, one of them each commit.
+#: The number of parts in which the laws of tiles are judged, one part each commit.
 TILES = 4
 
 

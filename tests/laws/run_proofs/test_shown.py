@@ -5,6 +5,7 @@ import pytest
 import workbench
 from tests.browser import needs_browser, show
 from workbench.faces.views.static_html import static_html
+from workbench.graph import GraphBuilder
 from workbench.laws.run_proofs import check, prove
 
 from .models import block
@@ -24,6 +25,25 @@ def test_every_step_is_a_row_of_two_terms(accepted):
     assert "batchnorm(conv2d(x, w5), w6, w7, w8, w9)" in [*frame.left, *frame.right]
 
 
+def test_the_regions_of_the_certificate_share_the_steps_out():
+    b = GraphBuilder("two products, and a convolution")
+    x, c = b.input("x", (4, 8)), b.input("c", (1, 3, 8, 8))
+    products = [b.op("matmul", x, b.weight(shape=(8, n))) for n in (2, 3)]
+    y = b.op("relu", b.op("conv2d", c, b.weight(shape=(4, 3, 3, 3))))
+    graph = b.graph({"p": products[0], "q": products[1], "y": y})
+    result = workbench.optimize(graph, cost="analytic", time=False)
+    accepted = result.proof()
+    regions = accepted.regions()
+    assert len(regions) == result.certificate.regions > 1
+    steps = sorted(k for r in regions for k in r.steps)
+    assert steps == [*range(1, len(accepted.replayed.proof.steps) + 1)]
+    frame = accepted.frame()
+    assert [set(frame.step[frame.region == n]) for n in range(1, len(regions) + 1)] == [
+        {*r.steps} for r in regions
+    ]
+    assert {*frame.by[frame.region == 1]} >= {*regions[0].region.rules}
+
+
 def test_a_step_speaks_of_values_of_both_graphs(accepted):
     shown = accepted.replayed
     before, after = ({*shown.groups(side).values()} for side in (0, 1))
@@ -39,7 +59,8 @@ def test_a_step_speaks_of_values_of_both_graphs(accepted):
 def test_the_static_face_has_both_graphs_and_all_steps(accepted):
     html = static_html(accepted)
     assert "every law is a theorem" in html
-    assert html.count("<tr>") == 1 + len(accepted.frame())
+    assert html.count("<tr>") == 2 + len(accepted.frame()) + len(accepted.regions())
+    assert all(str(r.region).split(" → ")[0] in html for r in accepted.regions())
     assert "the original on the left, the result on the right" in html
 
 

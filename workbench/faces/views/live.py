@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from workbench.faces.views.compare import comparison_data
@@ -88,14 +89,13 @@ def proof_view(accepted: Accepted) -> Viewer:
         graph_pane(graph, Notes(groups=shown.groups(side)), title=titles[side])
         for side, graph in enumerate(shown.graphs)
     ]
-    rows = shown.rows()
+    rows = shown.by_region()
     steps = [f"step 0 of {len(shown.proof.steps)}: both graphs"]
-    for k in range(1, len(shown.proof.steps) + 1):
-        said = [f"{left} = {right}" for at, _, left, right in rows if at == k]
-        by = next(by for at, by, *_ in rows if at == k)
-        steps.append(f"step {k} of {len(shown.proof.steps)}, {by}: {'; '.join(said)}")
+    for (k, region, by), pairs in groupby(rows, lambda row: row[:3]):
+        said = "; ".join(f"{left} = {right}" for *_, left, right in pairs)
+        steps.append(f"step {k} of {len(shown.proof.steps)}, in region {region}, {by}: {said}")
     table = {
-        "columns": list(shown.COLUMNS),
+        "columns": list(shown.REGIONS),
         "rows": [list(r) for r in rows],
         "keys": [str(r[0]) for r in rows],
     }

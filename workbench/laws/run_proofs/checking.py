@@ -29,7 +29,7 @@ from workbench.laws.run_proofs.proof import (
     law_digest,
     weight_digest,
 )
-from workbench.laws.run_proofs.shown import Replayed
+from workbench.laws.run_proofs.shown import ProvedRegion, Replayed
 from workbench.laws.run_proofs.sizes import Sized, packed
 from workbench.laws.theorems.entailment import UNAVAILABLE
 from workbench.laws.theorems.store import check_library, rules_of
@@ -73,10 +73,14 @@ class Accepted(Face):
     replayed: Replayed = field(repr=False, compare=False)
 
     def frame(self) -> pd.DataFrame:
-        """Return the steps as a table: number, reason, and both sides, a row for each pair of equal terms."""
+        """Return the steps as a table: number, region, reason and both sides, a row for each pair of equal terms."""
         import pandas as pd
 
-        return pd.DataFrame(self.replayed.rows(), columns=self.replayed.COLUMNS)
+        return pd.DataFrame(self.replayed.by_region(), columns=self.replayed.REGIONS)
+
+    def regions(self) -> list[ProvedRegion]:
+        """Return the regions that a certificate of the result compares, each with the numbers of its steps."""
+        return self.replayed.regions()
 
     @property
     def tested(self) -> dict[str, int]:

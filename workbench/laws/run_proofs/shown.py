@@ -10,14 +10,27 @@ from workbench.laws.run_proofs.proof import LAW, NUMBER, GroundTerm, ProofStep, 
 from workbench.laws.run_proofs.sizes import Sized
 from workbench.ops import spec_of
 from workbench.rules.literals import nearest_decimal
+from workbench.support.orders import postorder
 
 if TYPE_CHECKING:
+    from workbench.certification.regions import Region, Task
     from workbench.graph import Graph
 
 #: Limit on the operators that are written one inside another.
 DEEPEST: Final = 3
 #: The reasons of steps that are not laws.
 SAID: Final = {"fold": "computed constants", NUMBER: "a tensor read as its number"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProvedRegion:
+    """A rewritten region, as a certificate compares it, and the numbers of the steps that prove it."""
+
+    region: Region
+    steps: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.region} (step{'s' if len(self.steps) > 1 else ''} {_spans(self.steps)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +40,9 @@ class Replayed:
     ``values`` has a number for every term, the nodes of both graphs first: equal terms have the same.
     """
 
-    #: The headings of :meth:`rows`.
+    #: The headings of :meth:`rows`, and of :meth:`by_region`.
     COLUMNS: ClassVar[tuple[str, ...]] = ("step", "by", "left", "right")
+    REGIONS: ClassVar[tuple[str, ...]] = ("step", "region", "by", "left", "right")
 
     proof: RunProof
     sides: tuple[Sized, Sized]
@@ -62,6 +76,38 @@ class Replayed:
             for a, b in step.pairs
         ]
 
+    def regions(self) -> list[ProvedRegion]:
+        """Return the regions in which both graphs differ, each with the steps behind its values, operands first.
+
+        A step belongs to a region if one of its terms is computed between the region's inputs and outputs.
+        """
+        from workbench.certification.regions import Correspondence, Merged
+
+        first, second = self.graphs
+        known = Correspondence(self.values[: len(first)], self.values[len(first) :][: len(second)])
+        merged = Merged(first, second, known)
+        value = {m: self.values[i] for i, m in enumerate(merged.place) if m >= 0}
+        below: dict[int, set[int]] = {}
+        for v, term in zip(self.values, self._terms(), strict=True):
+            below.setdefault(v, set()).update(self.values[i] for i in term.inputs)
+
+        def proved(task: Task) -> ProvedRegion:
+            ends = {value[i] for i in task.leaves}
+            inside = set(postorder((value[o.original] for o in task.obligations), lambda v: below[v] - ends))
+            steps = (
+                k
+                for k, step in enumerate(self.proof.steps, 1)
+                if any(self.values[a] in inside for a, _ in step.pairs)
+            )
+            return ProvedRegion(merged.region(task), tuple(steps))
+
+        return list(map(proved, merged.tasks()))
+
+    def by_region(self) -> list[tuple[int, int, str, str, str]]:
+        """Return the rows with the number of the region after that of the step; 0 if a step is in none."""
+        of = {k: n for n, found in enumerate(self.regions(), 1) for k in found.steps}
+        return [(k, of.get(k, 0), by, left, right) for k, by, left, right in self.rows()]
+
     def _terms(self) -> list[GroundTerm]:
         first, second = map(ground_terms, self.sides)
         moved = [GroundTerm(t.op, t.attrs, tuple(i + len(first) for i in t.inputs)) for t in second]
@@ -71,6 +117,17 @@ class Replayed:
         """Return the names of inputs and weights by term."""
         nodes = [n for graph in self.graphs for n in graph.nodes]
         return {i: str(n.attrs[0]) for i, n in enumerate(nodes) if n.op in ("input", "weight")}
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Return increasing numbers as text, consecutive ones as a span.
+
+    >>> _spans([1, 2, 3, 7])
+    '1-3, 7'
+    """
+    starts = [n for n in numbers if n - 1 not in numbers]
+    ends = [n for n in numbers if n + 1 not in numbers]
+    return ", ".join(f"{a}" if a == b else f"{a}-{b}" for a, b in zip(starts, ends, strict=True))
 
 
 def _reason(step: ProofStep) -> str:

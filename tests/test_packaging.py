@@ -119,6 +119,9 @@ def test_what_is_imported_is_declared_and_the_reverse():
         "distributed",
         "onnxsim",
         "onnxslim",
+        "openvino",
+        "ncnn",
+        "pnnx",
         "z3",
         "onnxscript",
         "onnx_ir",  # comes with onnxscript

@@ -1,4 +1,4 @@
-"""Targets that run and time optimised graphs: ONNX Runtime on the CPU, or torch on a device."""
+"""Targets that run and time optimised graphs: ONNX Runtime and others on the CPU, or torch on a device."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ NAMES: Final = (
     "torch:cuda+graph",
     "torch:cuda+compile",
     "c",
+    "openvino",
+    "ncnn",
 )
 
 #: ``(the model as a ModelProto, its inputs by name) -> a function without arguments that runs it once``.
@@ -156,6 +158,7 @@ class _Targets(Named[Any]):
 
         ``torch:cuda+graph`` is torch on a CUDA device, as CUDA graphs. ``c`` runs clusters of operators as
         kernels in C and the rest in ONNX Runtime; it raises CompilerMissing if there is no compiler.
+        ``openvino`` and ``ncnn`` run whole models, in float32.
         ``threads`` limits the threads of an operator on the CPU. Raise
         :class:`~workbench.support.messages.UnknownName`, with the nearest name, for an unknown name, and
         :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.
@@ -173,6 +176,8 @@ class _Targets(Named[Any]):
             return run
         if name == "c":
             return offered("c_target")(threads)
+        if name in ("openvino", "ncnn"):
+            return offered("runtime_target")(name, threads)
         own = self.find(name)
         if own is None:
             raise self.unknown(name)

@@ -30,6 +30,7 @@ _OFFERS: Final = {
     "dot_source": "faces.views.svg:drawn_source",
     "graph_svg": "faces.views.graphs:graph_svg",
     "page": "faces.views:page",
+    "runtime_target": "studies.devices.other_runtimes:runtime_target",
     "plot_growth": "faces.plots:plot_growth",
     "static_html": "faces.views:static_html",
     "view": "faces.views:view",

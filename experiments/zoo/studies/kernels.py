@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from workbench.studies.experiments.config import Study, StudyError, check_names
 from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, cell, lines, missing, run_table
+from workbench.support.messages import one_line
 from zoo.chains import CHAINS, chain
 from zoo.studies.deployment import known_models, model_file
 
@@ -32,7 +33,8 @@ class KernelsStudy(Study):
 
     ``chains`` are names of :data:`zoo.chains.CHAINS`, ``models`` those of a study of
     deployment. Each runs with each number of ``threads`` against ONNX Runtime, in alternation, for
-    ``seconds``. ``limit`` is the limit of a run.
+    ``seconds``. So does the original of a model on each of the ``rivals``, which are other targets. With
+    ``rules``, models are rewritten by them first, as chains are by :data:`RULES`. ``limit`` is the limit of a run.
     """
 
     KIND: ClassVar[str] = "kernels"
@@ -40,6 +42,8 @@ class KernelsStudy(Study):
     chains: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     threads: tuple[int, ...] = (1, 2)
+    rivals: tuple[str, ...] = ()
+    rules: str = ""
     seconds: float = 4.0
     limit: float = 300.0
     grace: float = 60.0
@@ -48,7 +52,10 @@ class KernelsStudy(Study):
     def __post_init__(self) -> None:
         if not self.chains and not self.models:
             raise StudyError("chains or models must name at least one, got none")
+        from workbench.devices.targets import target
+
         check_names("chains", "chain", self.chains, CHAINS)
+        check_names("rivals", "target", self.rivals, [n for n in target.names() if n != "onnxruntime"])
         if self.models:
             check_names("models", "model", self.models, known_models())
         if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 1:
@@ -72,7 +79,8 @@ def _runs(study: KernelsStudy) -> Iterator[Run]:
             "chain": is_chain,
             "threads": threads,
             "timing": study.seconds,
-            **({"rules": RULES} if is_chain else {}),
+            **({"rules": rules} if (rules := RULES if is_chain else study.rules) else {}),
+            **({"rivals": list(study.rivals)} if study.rivals and not is_chain else {}),
         }
         columns = {"network": subject, "kind": "chain" if is_chain else "model", "threads": threads}
         yield Run(subject, f"{threads}-threads", config, study.limit, columns=columns)
@@ -109,9 +117,11 @@ def run_one(study: KernelsStudy, run: Run) -> Record:
 
     build, graph = build_from(), graph_of(run)
     rewritten: dict[str, Any] = {}
-    if run.config["chain"]:  # clusters compete with rewrites in one e-graph
-        found = optimize(graph, rules=RULES, cost="cpu", time=False, seed=run.seed)
-        rewritten = {"saturated": (found.egraph, found.costs), "candidates": [found.graph]}
+    if rules := run.config.get("rules"):
+        found = optimize(graph, rules=rules, cost="cpu", time=False, seed=run.seed)
+        rewritten = {"candidates": [found.graph]}
+        if run.config["chain"]:  # clusters compete with rewrites in one e-graph
+            rewritten["saturated"] = (found.egraph, found.costs)
     done = deploy(
         graph,
         cost_model("cpu"),
@@ -122,13 +132,43 @@ def run_one(study: KernelsStudy, run: Run) -> Record:
         build=build,
     )
     clusters = () if done.tried is None else done.tried.clusters
+    beside = {name: against(name, graph, study, run) for name in run.config.get("rivals", ())}
     return {
-        "row": {**figures(done), "arithmetic": build.arithmetic, "flags": " ".join(build.flags)},
+        "row": {
+            **figures(done),
+            "arithmetic": build.arithmetic,
+            "flags": " ".join(build.flags),
+            **{name: found.get("speedup") for name, found in beside.items()},
+        },
         "status": "kept" if done.plan is None else "mixed",
         "stop_reason": "kept" if done.plan is None else "mixed",
-        "notes": [done.reason],
-        "result": {"clusters": [[m.op for m in c.members] for c in clusters]},
+        "notes": [
+            done.reason,
+            *(f"{n}: {found['skipped']}" for n, found in beside.items() if "skipped" in found),
+        ],
+        "result": {"clusters": [[m.op for m in c.members] for c in clusters], "rivals": beside},
     }
+
+
+def against(name: str, graph: Graph, study: KernelsStudy, run: Run) -> Record:
+    """Time a graph on a target and in ONNX Runtime in alternation; return the figures, or why there are none."""
+    from workbench.devices.device import DeviceMissing
+    from workbench.devices.targets import OnnxRuntime, target
+    from workbench.devices.timing import rounds
+    from workbench.studies.devices.latency import latency_figures
+
+    threads = run.config["threads"]
+    try:
+        rival = target(name, threads=threads)
+        rival.check(graph)
+        with (
+            OnnxRuntime(threads).timers([graph], run.seed) as plain,
+            rival.timers([graph], run.seed) as other,
+        ):
+            before, after = rounds([*plain, *other], seconds=study.seconds, least=5, most=400)
+    except (DeviceMissing, LookupError, RuntimeError, ValueError) as error:
+        return {"skipped": one_line(error, 300)}
+    return {"title": rival.title, **latency_figures(after, before)}
 
 
 def figures(done: Deployed) -> Record:
@@ -159,18 +199,25 @@ COLUMNS: Final = (
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    return run_table(records, COLUMNS, ["kernels", "operators", "others", "rounds"])
+    records = list(records)
+    named = dict.fromkeys(n for r in records for n in (r.get("result") or {}).get("rivals", ()))
+    at = COLUMNS.index("certified")
+    return run_table(
+        records, (*COLUMNS[:at], *named, *COLUMNS[at:]), ["kernels", "operators", "others", "rounds"]
+    )
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     """Return the table as text."""
+    named = [name for name in frame.columns if name not in COLUMNS]
     head = ["network", "threads", "kernels", "operators in them", "other operators", "ONNX Runtime µs",
-            "mixed µs", "speed-up", "noise", "certified", "error", "result"]  # fmt: skip
+            "mixed µs", "speed-up", "noise", *named, "certified", "error", "result"]  # fmt: skip
     rows = [
         [
             str(row["network"]), str(row["threads"]), cell(row["kernels"], "{:d}"),
             cell(row["operators"], "{:d}"), cell(row["others"], "{:d}"), cell(row["before"], "{:.0f}"),
             cell(row["after"], "{:.0f}"), _speedup(row), cell(row["noise"], "{:.1%}"),
+            *(cell(row[n], "{:.2f}") for n in named),
             cell(row["certified"]), cell(row["error"], "{:.1e}"),
             "the original stays" if row["status"] == "kept" else str(row["status"]),
         ]
@@ -213,9 +260,24 @@ def _about(frame: pd.DataFrame, records: Sequence[Record]) -> str:
         "in ONNX Runtime (its optimiser on) run in alternation, whole, on the same inputs: medians, "
         "and the 95 % interval of the ratio. If the program is not faster beyond the noise, the "
         "original stays.",
+        *_rivals(records),
         *([f"Kernels: {', '.join(used)} (`{'`, `'.join(flags)}`)."] if used else []),
         *counts,
     )
+
+
+def _rivals(records: Sequence[Record]) -> list[str]:
+    """Return a sentence on the columns of rivals, if there are any."""
+    found = [
+        (n, f["title"])
+        for r in records
+        for n, f in (r.get("result") or {}).get("rivals", {}).items()
+        if "title" in f
+    ]
+    if not found:
+        return []
+    told = "; ".join(dict.fromkeys(f"*{name}*: {title}" for name, title in found))
+    return [f"The columns of other runtimes have how many times as fast the original runs there ({told})."]
 
 
 def _speedup(row: Any) -> str:

@@ -1,5 +1,7 @@
 """Options of ONNX Runtime: measured in alternation, printed as lines that run, never worse than the defaults."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,7 @@ def measuring(monkeypatch, ratios):
         return Choice(choice.name, choice.lines, ratio, (ratio - 0.1, ratio + 0.1)), 100.0
 
     monkeypatch.setattr(module, "_measured", measured)
+    monkeypatch.setattr(module, "PROGRAMS", {})
 
 
 def test_what_is_faster_is_joined_and_measured_anew(monkeypatch):
@@ -67,3 +70,33 @@ def test_within_the_noise_the_defaults_stay(monkeypatch):
 def test_a_limit_that_is_not_positive_is_refused():
     with pytest.raises(ValueError, match="time limit must be positive, got 0"):
         runtime_options("model.onnx", seconds=0)
+
+
+def test_another_runtime_is_measured_beside_and_its_lines_run(tmp_path, monkeypatch):
+    openvino = pytest.importorskip("openvino", reason="OpenVINO is not installed")
+    path = tmp_path / "small.onnx"
+    b = workbench.GraphBuilder("small")
+    workbench.save_onnx(b.graph({"y": b.input("x", (2, 3)) + b.weight((3,))}), path)
+    monkeypatch.setattr(module, "CHOICES", {})
+    found = runtime_options(path, seconds=0.2)
+    assert "openvino" in {c.name for c in found.tried}
+    other = next(c for c in found.tried if c.runtime == "openvino")
+    space = {}
+    exec(replace(found, best=other).code(), space)
+    assert isinstance(space["model"], openvino.CompiledModel)
+
+
+def test_a_faster_runtime_is_the_best_and_one_that_refuses_the_model_is_told(monkeypatch):
+    def measured(_model, choice, *_):
+        if choice.runtime == "ncnn":
+            raise RuntimeError("it lacks an operator")
+        ratio = 2.0 if choice.runtime == "openvino" else 1.2
+        return replace(choice, speedup=ratio, interval=(ratio - 0.1, ratio + 0.1)), 100.0
+
+    monkeypatch.setattr(module, "_measured", measured)
+    monkeypatch.setattr(module, "find_spec", bool)
+    found = runtime_options("some.onnx")
+    assert found.best.name == "openvino"
+    assert "compile_model('some.onnx', 'CPU'" in found.code()
+    assert found.refused == {"ncnn": "it lacks an operator"}
+    assert "ncnn: it lacks an operator" in str(found)

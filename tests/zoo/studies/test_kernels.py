@@ -8,7 +8,7 @@ from workbench.kernels.codegen.deployment import Deployed
 from workbench.studies.experiments.config import StudyError
 from workbench.studies.experiments.registry import read_study
 from zoo.chains import CHAINS
-from zoo.studies.kernels import KernelsStudy, figures, make_plan, markdown, outcome, run_one, table
+from zoo.studies.kernels import KernelsStudy, against, figures, make_plan, markdown, outcome, run_one, table
 
 ROOT = Path(__file__).parents[3]
 
@@ -73,3 +73,30 @@ def test_a_run_gives_a_row_and_a_table(tmp_path):
     assert outcome(record)
     text = markdown(plan, table([record]), [record])
     assert "| hard-swish | 1 |" in text
+
+
+def test_rivals_are_columns_with_the_reason_of_those_that_cannot_run(tmp_path, monkeypatch):
+    from workbench.devices.targets import target
+
+    monkeypatch.setitem(target._own, "quick", lambda _model, _inputs: lambda: None)
+
+    def refusing(_model, _inputs):
+        raise RuntimeError("it lacks an operator")
+
+    monkeypatch.setitem(target._own, "picky", refusing)
+    study = KernelsStudy(models=("resnet18",), threads=(1,), rivals=("quick", "picky"), seconds=0.05)
+    plan = make_plan(study, tmp_path, tmp_path)
+    run = plan.runs[0]
+    assert run.config["rivals"] == ["quick", "picky"]
+    b = GraphBuilder()
+    graph = b.graph({"y": b.op("relu", b.input("x", (64, 64)))})
+    found = {name: against(name, graph, study, run) for name in study.rivals}
+    assert found["quick"]["speedup"] > 1
+    assert found["picky"] == {"skipped": "it lacks an operator"}
+    record = record_of("model", "kept", quick=found["quick"]["speedup"]) | {"result": {"rivals": found}}
+    frame = table([record])
+    assert frame["quick"][0] == found["quick"]["speedup"]
+    assert frame["picky"].isna().all()
+    text = markdown(plan, frame, [record])
+    assert "*quick*: quick" in text
+    assert "| noise | quick | picky | certified |" in text

@@ -1,16 +1,20 @@
-"""How to run a model: options of ONNX Runtime, each measured in alternation with the runtime's defaults."""
+"""How to run a model: options of ONNX Runtime, and other runtimes, each measured in alternation with its defaults."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from workbench.devices.device import DeviceMissing
 from workbench.devices.timing import paired_speedup, random_feeds, rounds
+from workbench.studies.devices.other_runtimes import runtime_target
 from workbench.support.machine import microseconds
+from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
     import onnxruntime as ort
@@ -26,16 +30,37 @@ CHOICES: Final = {
     "no memory pattern": ("options.enable_mem_pattern = False",),
     "denormals are zero": ('options.add_session_config_entry("session.set_denormal_as_zero", "1")',),
 }
+#: How other runtimes load a model, line by line.
+PROGRAMS: Final = {
+    "openvino": (
+        "import openvino",
+        "",
+        "settings = {{'PERFORMANCE_HINT': 'LATENCY', 'INFERENCE_PRECISION_HINT': 'f32'}}",
+        "model = openvino.Core().compile_model({model!r}, 'CPU', settings)",
+    ),
+    "ncnn": (
+        "import ncnn  # after: pnnx {model} fp16=0 inputshape=...",
+        "",
+        "net = ncnn.Net()",
+        "net.opt.use_fp16_packed = net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = False",
+        "net.load_param('{stem}.ncnn.param')",
+        "net.load_model('{stem}.ncnn.bin')",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Options of a session, and how many times as fast a model runs with them as with the defaults."""
+    """A way to run a model, and how many times as fast it runs as with ONNX Runtime's defaults.
+
+    ``lines`` set options of a session; those of another ``runtime`` are a whole program.
+    """
 
     name: str
     lines: tuple[str, ...]
     speedup: float = 1.0
     interval: tuple[float, float] = (1.0, 1.0)
+    runtime: str = "onnxruntime"
 
     @property
     def faster(self) -> bool:
@@ -49,9 +74,10 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """The options with which a model runs fastest, never slower than with the defaults, and all that were tried.
+    """The way in which a model runs fastest, never slower than with the defaults, and all that were tried.
 
-    ``best`` has no lines if nothing is faster than the defaults beyond the noise.
+    ``best`` has no lines if nothing is faster than the defaults beyond the noise. ``refused`` has the reasons of
+    installed runtimes that do not run the model.
     """
 
     model: str
@@ -59,9 +85,12 @@ class RuntimeOptions:
     tried: tuple[Choice, ...]
     defaults: float
     """Microseconds of a run with the defaults, the median."""
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def code(self) -> str:
-        """Return the lines of Python that load the model with the best options."""
+        """Return the lines of Python that load the model in the best way."""
+        if self.best.runtime != "onnxruntime":
+            return "\n".join(self.best.lines)
         made = ["import onnxruntime", "", "options = onnxruntime.SessionOptions()", *self.best.lines]
         loaded = f'{self.model!r}, options, providers=["CPUExecutionProvider"]'
         return "\n".join([*made, f"session = onnxruntime.InferenceSession({loaded})"])
@@ -69,10 +98,16 @@ class RuntimeOptions:
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
         tried = [{"name": c.name, "speedup": c.speedup, "interval": list(c.interval)} for c in self.tried]
-        return {"best": self.best.name, "code": self.code(), "tried": tried, "defaults": self.defaults}
+        return {
+            "best": self.best.name,
+            "code": self.code(),
+            "tried": tried,
+            "defaults": self.defaults,
+            "refused": dict(self.refused),
+        }
 
     def __str__(self) -> str:
-        told = "; ".join(map(str, self.tried))
+        told = "; ".join([*map(str, self.tried), *(f"{name}: {why}" for name, why in self.refused.items())])
         if not self.best.lines:
             return f"the runtime's defaults are the fastest ({told})"
         return f"{self.best} against the runtime's defaults ({told})"
@@ -81,10 +116,10 @@ class RuntimeOptions:
 def runtime_options(
     model: str | Path, *, shapes: Mapping[str, Sequence[int]] | None = None, seconds: float = 10.0
 ) -> RuntimeOptions:
-    """Measure the options of ONNX Runtime for a model file, and return the fastest that beat the defaults.
+    """Measure the options of ONNX Runtime and the other runtimes installed, and return the fastest way to run a model.
 
-    Every choice runs in alternation with the defaults. Choices that are faster beyond the noise are joined, and
-    the joined options are measured anew beside the best one alone.
+    Every choice runs in alternation with the defaults. Options that are faster beyond the noise are joined, and
+    the joined ones are measured anew beside the best one alone, and beside a runtime that is faster.
 
     Args:
         model: The file.
@@ -108,10 +143,20 @@ def runtime_options(
         tried.append(choice)
         medians.append(median)
     faster = sorted((c for c in tried if c.faster), key=lambda c: -c.speedup)
-    candidates = [c for c in dict.fromkeys((_joined(faster), *faster[:1])) if c.lines]
+    refused: dict[str, str] = {}
+    for name in filter(find_spec, PROGRAMS):
+        program = tuple(line.format(model=str(model), stem=Path(model).stem) for line in PROGRAMS[name])
+        try:
+            choice, _ = _measured(model, Choice(name, program, runtime=name), shapes, each, len(choices))
+        except (DeviceMissing, RuntimeError) as error:
+            refused[name] = one_line(error, 200)
+        else:
+            tried.append(choice)
+    others = [c for c in tried if c.runtime != "onnxruntime" and c.faster]
+    candidates = [c for c in dict.fromkeys((_joined(faster), *faster[:1], *others)) if c.lines]
     again = [_measured(model, c, shapes, each, len(candidates))[0] for c in candidates]
     best = max((c for c in again if c.faster), key=lambda c: c.speedup, default=Choice("defaults", ()))
-    return RuntimeOptions(str(model), best, tuple(tried), sorted(medians)[len(medians) // 2])
+    return RuntimeOptions(str(model), best, tuple(tried), sorted(medians)[len(medians) // 2], refused)
 
 
 def _joined(choices: Sequence[Choice]) -> Choice:
@@ -130,12 +175,20 @@ def _measured(
     model: str | Path, choice: Choice, shapes: Mapping[str, Sequence[int]], seconds: float, comparisons: int
 ) -> tuple[Choice, float]:
     """Return a choice with its speed-up, and the median microseconds of the defaults."""
-    plain, own = _session(model, ()), _session(model, choice.lines)
+    plain = _session(model, ())
     feeds = random_feeds(plain, shapes=shapes)
-    timers = [partial(microseconds, partial(session.run, None, feeds)) for session in (plain, own)]
+    own: Callable[[], object]
+    if choice.runtime == "onnxruntime":
+        own = partial(_session(model, choice.lines).run, None, feeds)
+    else:
+        import onnx
+
+        own = runtime_target(choice.runtime).load(onnx.load(model), feeds)
+        own()
+    timers = [partial(microseconds, run) for run in (partial(plain.run, None, feeds), own)]
     before, after = rounds(timers, seconds=seconds, most=1000)
     speedup, interval = paired_speedup(before, after, comparisons=comparisons)
-    return Choice(choice.name, choice.lines, speedup, interval), sorted(before)[len(before) // 2]
+    return replace(choice, speedup=speedup, interval=interval), sorted(before)[len(before) // 2]
 
 
 def _session(model: str | Path, lines: Sequence[str]) -> ort.InferenceSession:

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import workbench
@@ -330,3 +331,54 @@ def test_the_study_of_the_project_finds_the_shared_e_graphs(shared_data, monkeyp
     assert {"extraction-gym/bert", "extraction-gym/vgg_acyclic", "bert"} <= {r.subject for r in plan.runs}
     (record,) = sweep(plan, plan.only("extraction-gym/vgg:dag"))
     assert record["row"]["cost"] == pytest.approx(4.850757, abs=1e-6)
+
+
+PROGRAM = """#!/bin/sh
+case "$2" in *ilp*) echo "thread 'main' panicked" >&2; exit 101;; esac
+echo '{"extractor": "'$2'", "tree": 7, "dag": 4.5, "micros": 1500}' > "$4"
+"""
+
+
+@pytest.mark.usefixtures("jobs_here")
+def test_methods_of_the_gyms_program_stand_beside_ours(plan_of, tmp_path, monkeypatch):
+    program = tmp_path / "extraction-gym"
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+    monkeypatch.setenv("EXTRACTION_GYM_PROGRAM", str(program))
+    plan = plan_of(methods="exact, gym-faster-greedy-dag, gym-faster-ilp-cbc-timeout")
+    records = {r["name"]: r for r in sweep(plan, plan.runs)}
+    greedy = records["graphs/shared:gym-faster-greedy-dag"]
+    assert (greedy["row"]["cost"], greedy["row"]["seconds"]) == (4.5, 0.0015)
+    assert greedy["config"]["program"]
+    failed = records["graphs/shared:gym-faster-ilp-cbc-timeout"]
+    assert (failed["row"]["status"], failed["row"]["notes"]) == ("nothing found", "thread 'main' panicked")
+    frame = table(records.values())
+    assert set(frame["source"]) == {"workbench", "extraction gym"}
+    text = markdown(plan, frame, list(records.values()))
+    assert "| =, 0.002 s | † nothing found |" in text
+    assert "## By family" not in text
+
+
+def test_without_the_gyms_program_its_methods_are_missing(plan_of, monkeypatch):
+    monkeypatch.delenv("EXTRACTION_GYM_PROGRAM", raising=False)
+    plan = plan_of(methods="exact, gym-bottom-up")
+    assert {r.absent for r in plan.runs if r.method == "gym-bottom-up"} == {
+        "EXTRACTION_GYM_PROGRAM names no file (try the gym's target/release/extraction-gym)"
+    }
+
+
+def test_families_are_counted(plan_of):
+    plan = plan_of(methods="exact, tree")
+
+    def row(instance, method, cost, status="feasible"):
+        return {"instance": instance, "method": method, "cost": cost, "status": status, "seconds": 1.0,
+                "source": "workbench", "scope": "e-graph", "bound": cost}  # fmt: skip
+
+    frame = pd.DataFrame(
+        [row("a/x", "exact", 1.0, "optimal"), row("a/x", "tree", 2.0), row("a/y", "exact", None, "nothing found"),
+         row("a/y", "tree", 3.0), row("b/z", "exact", -4.0), row("b/z", "tree", -4.0)]
+    )  # fmt: skip
+    found = "\n".join(extraction_study._families(plan, frame))
+    assert "| a | 2 | 1 of 2, 1 proved, 1.0 s | 1 of 2, 2.0 s |" in found
+    assert "| b | 1 | 1 of 1, 1.0 s | 1 of 1, 1.0 s |" in found
+    assert "| all | 3 | 2 of 3, 1 proved, 2.0 s | 2 of 3, 3.0 s |" in found

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import glob
+import json
+import os
 import pickle
+import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
@@ -33,6 +37,13 @@ from workbench.studies.experiments.tables import about, cell, lines, missing, se
 if TYPE_CHECKING:
     import pandas as pd
 
+
+#: The prefix of the methods of the extraction gym's own program, and the variable with its path.
+GYM, GYM_PROGRAM = "gym-", "EXTRACTION_GYM_PROGRAM"
+#: These methods; those by CBC have a limit of their own.
+GYM_METHODS: Final = tuple(
+    GYM + name for name in ("bottom-up", "faster-greedy-dag", "ilp-cbc-timeout", "faster-ilp-cbc-timeout")
+)
 
 #: Limit in seconds, beyond the saturation's own, on reading or growing an e-graph and pricing it.
 PREPARATION: Final = 600.0
@@ -83,6 +94,8 @@ class Instances:
 class ExtractionStudy(Study):
     """A study that extracts every e-graph by every method.
 
+    The methods ``gym-…`` are those of the extraction gym's own program, whose path the environment's
+    ``EXTRACTION_GYM_PROGRAM`` has. They take files alone.
     ``seconds`` limits a run; ``seconds_for`` limits the runs of the methods that it names instead. A run
     that has not ended ``grace`` seconds after its limit is killed. ``seed`` determines the iteration order of
     sets, on which no result should depend. The processes of solvers have their own limits of memory.
@@ -99,7 +112,7 @@ class ExtractionStudy(Study):
     def __post_init__(self) -> None:
         from workbench.extraction.registry import methods
 
-        check_names("methods", "extraction method", self.methods, methods())
+        check_names("methods", "extraction method", self.methods, [*methods(), *GYM_METHODS])
         check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
         check_given(methods=self.methods)
         limits = {f"seconds_for.{name}": value for name, value in self.seconds_for.items()}
@@ -141,8 +154,10 @@ def make_plan(study: ExtractionStudy, home: Path, folder: Path) -> Plan:
                 "instance": {"name": instance.name, **instance.origin},
                 "method": method,
                 "seconds": study.limit(method),
+                **_program(method),
             },
             study.limit(method),
+            absent=_lacking(method, instance),
             order=instance,
             columns={"instance": instance.name, **_BLANK},
             figures={"e_graph": {}},
@@ -151,6 +166,25 @@ def make_plan(study: ExtractionStudy, home: Path, folder: Path) -> Plan:
         for method in study.methods
     )
     return ExtractionPlan.of(study, folder, extract_one, runs, skipped)
+
+
+def _program(method: str) -> dict[str, str]:
+    """Return the digest of the gym's program for its methods."""
+    file = Path(os.environ.get(GYM_PROGRAM, "")) if method in GYM_METHODS else Path()
+    return {"program": sha256(file)} if file.is_file() else {}
+
+
+def _lacking(method: str, instance: Instance) -> str:
+    """Return why a method of the gym's program cannot run on an e-graph, or an empty text."""
+    if method not in GYM_METHODS:
+        return ""
+    if instance.file is None:
+        return "the gym's program reads files alone"
+    return (
+        ""
+        if _program(method)
+        else f"{GYM_PROGRAM} names no file (try the gym's target/release/extraction-gym)"
+    )
 
 
 def _instances(wanted: Instances, home: Path) -> tuple[list[Instance], list[str]]:
@@ -199,7 +233,12 @@ class ExtractionPlan(Plan):
             if prepared.status == "done":
                 pickled, size, figures = prepared.value
                 yield [
-                    replace(run, order=pickled, columns={**run.columns, **size}, figures={"e_graph": figures})
+                    replace(
+                        run,
+                        order=instance.file if run.method in GYM_METHODS else pickled,
+                        columns={**run.columns, **size},
+                        figures={"e_graph": figures},
+                    )
                     for run in alike
                 ]
             else:
@@ -269,6 +308,8 @@ def extract_one(study: ExtractionStudy, run: Run) -> Record:
     """Extract once from the pickled e-graph of a run and return the figures with the trace."""
     from workbench.extraction import Extraction, Limit
 
+    if run.method in GYM_METHODS:
+        return _by_the_gym(run, run.seconds + study.grace / 2)
     egraph, costs = pickle.loads(run.order)
     extraction = Extraction(egraph, costs, run.method, seconds=run.seconds)
     solution = extraction.run()
@@ -288,6 +329,29 @@ def extract_one(study: ExtractionStudy, run: Run) -> Record:
         }
     reason = status if status == "optimal" else "; ".join(notes) or "finished"
     return {"row": row, "status": status, "notes": notes, "stop_reason": reason, "trace": trace}
+
+
+def _by_the_gym(run: Run, seconds: float) -> Record:
+    """Run the gym's program on a file and return its figures: the DAG cost, and its own seconds.
+
+    Its methods by CBC have a limit that the program was built with; ``seconds`` ends all of them.
+    """
+    with tempfile.TemporaryDirectory(prefix="workbench-gym-") as folder:
+        out = Path(folder) / "out.json"
+        words = [os.environ[GYM_PROGRAM], "--extractor", run.method.removeprefix(GYM), "--out", str(out)]
+        try:
+            done = subprocess.run(
+                [*words, str(run.order)], capture_output=True, text=True, timeout=seconds, check=False
+            )
+        except subprocess.TimeoutExpired:
+            why = f"not finished after {seconds:g} s"
+        else:
+            why = "" if not done.returncode else (done.stderr.strip().splitlines() or ["it failed"])[-1]
+        if why:
+            return {"status": "nothing found", "notes": (why,), "stop_reason": why}
+        found = json.loads(out.read_text())
+    row = {"cost": found["dag"], "seconds": round(found["micros"] / 1e6, 4), "found_by": found["extractor"]}
+    return {"row": row, "status": "feasible", "notes": (), "stop_reason": "finished"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +412,9 @@ COLUMNS: Final = (
     "seconds", "limit", "repeat", "found_by", "notes",
 )  # fmt: skip
 
+#: Studies of more e-graphs than this have a section for those with published figures alone.
+DETAILED: Final = 150
+
 #: Relative difference up to which two costs are the same: published ones have six decimals.
 SAME: Final = 2e-6
 
@@ -359,7 +426,8 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     by_instance: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        more = {"source": "workbench", "limit": record["config"]["seconds"], "repeat": repetition(record)}
+        by = "extraction gym" if record["config"]["method"] in GYM_METHODS else "workbench"
+        more = {"source": by, "limit": record["config"]["seconds"], "repeat": repetition(record)}
         by_instance.setdefault(record["row"]["instance"], []).append(record["row"] | more)
     for instance, ours in by_instance.items():
         same = {key: ours[0][key] for key in ("instance", "e_nodes", "e_classes")} | {"source": "published"}
@@ -389,13 +457,17 @@ def contradictions(frame: pd.DataFrame) -> list[str]:
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     """Return the tables as text: an overview, then every instance with its published figures."""
-    parts = ["# Extraction, e-graph by e-graph", _about(records), "## At a glance", _overview(plan, frame)]
+    parts = ["# Extraction, e-graph by e-graph", _about(records), *_families(plan, frame), "## At a glance"]
+    parts.append(_overview(plan, frame))
     wrong = contradictions(frame)
     if wrong:
         parts += ["**Contradictions, which are defects:**", *(f"- {line}" for line in wrong)]
     parts += missing(plan)
     units = {r["row"]["instance"]: r["e_graph"] for r in records if r["e_graph"]}
+    many = frame["instance"].nunique() > DETAILED
     for instance, rows in frame.groupby("instance", sort=False):
+        if many and not (rows["source"] == "published").any():
+            continue
         parts += [f"## {instance}", _origin(units.get(str(instance), {}), rows), _detail(rows)]
     if (frame["source"] == "published").any():
         parts.append(
@@ -410,12 +482,46 @@ def _about(records: Sequence[Record]) -> str:
         ". Costs are DAG costs. A bound is proven for every term of the e-graph; for `filtered` and "
         "`tensat-filtered`, which break cycles first, only for the terms that remain. `tensat`, "
         "`tensat-integer` and `tensat-filtered` are Tensat's integer programs alone, in HiGHS. All other "
-        "methods begin with the greedy selections; *found by* names the source of the best selection.",
+        "methods begin with the greedy selections; *found by* names the source of the best selection. The "
+        "methods `gym-…` are those of the extraction gym's own program.",
     )
 
 
+def _families(plan: Plan, frame: pd.DataFrame) -> list[str]:
+    """Return a table of the methods by family, which is the folder of an e-graph, if there are several."""
+    ours = frame[frame["source"] != "published"]
+    ours = ours.assign(family=ours["instance"].str.partition("/")[0])
+    if ours["family"].nunique() < 2:
+        return []
+    least = ours.groupby("instance")["cost"].min()
+    assert isinstance(plan.study, ExtractionStudy)
+    methods = list(plan.study.methods)
+
+    def cells(group: pd.DataFrame) -> list[str]:
+        found = []
+        for method in methods:
+            rows = group[group["method"] == method]
+            done = rows[rows["cost"].notna()]
+            reached = done["cost"] - least[done["instance"]].to_numpy() <= SAME * done["cost"].abs()
+            proved = (done["status"] == "optimal").sum()
+            text = f"{reached.sum()} of {len(rows)}" + (f", {proved} proved" if proved else "")
+            found.append(f"{text}, {seconds_text(done['seconds'].sum())}" if len(rows) else "–")
+        return found
+
+    rows = [
+        [str(name), str(group["instance"].nunique()), *cells(group)]
+        for name, group in ours.groupby("family", sort=False)
+    ]
+    rows.append(["all", str(ours["instance"].nunique()), *cells(ours)])
+    key = (
+        "Each cell: on how many e-graphs a method has the least cost of this table, on how many it proves that "
+        "nothing costs less, and the sum of its seconds."
+    )
+    return ["## By family", lines(["family", "e-graphs", *methods], rows), key]
+
+
 def _overview(plan: Plan, frame: pd.DataFrame) -> str:
-    ours = frame[frame["source"] == "workbench"]
+    ours = frame[frame["source"] != "published"]
     study = plan.study
     assert isinstance(study, ExtractionStudy)
     methods = list(study.methods)

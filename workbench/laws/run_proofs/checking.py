@@ -25,6 +25,7 @@ from workbench.laws.run_proofs.proof import (
     LAW,
     ProofStep,
     RunProof,
+    contents,
     ground_terms,
     law_digest,
     weight_digest,
@@ -131,15 +132,20 @@ def check_graphs(original: Sized, result: Sized, proof: RunProof) -> Accepted:
         raise NotAccepted(f"a proof must have at most {LARGEST} steps and terms")
     _check_interfaces(original, result)
     terms = Congruence(original.generic.facts)
+    weights: dict[str, Weight] = {}
+    ends = []
     try:
         original.check_names()
-        first, second = (
-            terms.enter(
-                [(t.op, t.attrs, t.inputs) for t in ground_terms(side)],
-                [side.kind(n.type) for n in side.graph],
+        for side in (original, result):
+            named = contents(side)
+            weights |= {named["weight", name]: w for name, w in side.graph.weights.items()}
+            ends.append(
+                terms.enter(
+                    [(t.op, t.attrs, t.inputs) for t in ground_terms(side, named)],
+                    [side.kind(n.type) for n in side.graph],
+                )
             )
-            for side in (original, result)
-        )
+        first, second = ends
         number = [*first, *second]
         for t in proof.terms:
             _check_words(original, t.attrs)
@@ -147,7 +153,6 @@ def check_graphs(original: Sized, result: Sized, proof: RunProof) -> Accepted:
             number.append(terms.add(t.op, attrs, tuple([number[i] for i in t.inputs])))
     except FAULTS as error:
         raise NotAccepted(f"a term is not well-typed: {error}") from None
-    weights = {weight_digest(w): w for side in (original, result) for w in side.graph.weights.values()}
     checker = _Checker(terms, number, Constants(terms.terms, terms.types, weights), _laws(proof))
     for position, step in enumerate(proof.steps):
         try:

@@ -25,7 +25,7 @@ from workbench.rules.verdicts import law_of
 from workbench.symbolic.integers import Int
 
 #: The first line of a proof, which says how to read it.
-FORMAT: Final = "workbench proof of a run, version 1"
+FORMAT: Final = "workbench proof of a run, version 2"
 #: Kinds of steps: a law at a match; a computed constant; a tensor of one number, read as that number.
 LAW, FOLD, NUMBER = "law", "fold", "number"
 
@@ -149,7 +149,7 @@ def law_digest(rule: Rule) -> str:
 
 def weight_digest(weight: Weight) -> str:
     """Return a digest of a weight's type and data; of a generated weight, of its seed."""
-    found = hashlib.blake2b(str(weight.type).encode(), digest_size=20)
+    found = hashlib.sha256(str(weight.type).encode())  # the fastest of the safe ones: processors compute it
     if weight.data is None:
         found.update(f"seed {weight.seed}".encode())
     elif weight.data.dtype == object:
@@ -175,9 +175,12 @@ def contents(sized: Sized) -> dict[tuple[str, str], str]:
     return found
 
 
-def ground_terms(sized: Sized) -> list[GroundTerm]:
-    """Return the nodes of a graph as terms over symbols; weights and opaque operators are named by their content."""
-    names = contents(sized)
+def ground_terms(sized: Sized, names: Mapping[tuple[str, str], str] | None = None) -> list[GroundTerm]:
+    """Return the nodes of a graph as terms over symbols; weights and opaque operators are named by their content.
+
+    ``names`` are the graph's :func:`contents` if they are known.
+    """
+    names = contents(sized) if names is None else names
     found: list[GroundTerm] = []
     for n in sized.graph.nodes:
         named = n.op in ("weight", "opaque")

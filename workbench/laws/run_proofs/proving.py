@@ -32,7 +32,6 @@ from workbench.laws.run_proofs.proof import (
     RunProof,
     contents,
     law_digest,
-    weight_digest,
 )
 from workbench.laws.run_proofs.sizes import Sized
 from workbench.laws.theorems.store import rules_of
@@ -128,12 +127,13 @@ class Prover:
     def enter(self, graph: Graph) -> list[int]:
         """Add the nodes of a graph; return their terms."""
         found: list[int] = []
-        self.names |= contents(Sized(graph, self.generic))
+        named = contents(Sized(graph, self.generic))
+        self.names |= named
         for node in graph.nodes:
             attrs = self.named(node.op, node.attrs)
             found.append(self.graph.add(node.op, attrs, tuple([found[j] for j in node.inputs]), node.type))
         self.graph.numbers |= {found[i]: number for i, number in numbers_in(graph).items()}
-        self.weights |= {weight_digest(w): w for w in graph.weights.values()}
+        self.weights |= {named["weight", name]: w for name, w in graph.weights.items()}
         return found
 
     def named(self, op: str, attrs: tuple[AttrValue, ...]) -> tuple[AttrValue, ...]:

@@ -129,6 +129,22 @@ def test_equal_operators_share_one_record_and_equal_applications_one_node():
     assert len(set(names)) == len(names)
 
 
+def test_a_value_that_is_read_twice_gives_the_record_of_two_values():
+    def remainder(second):
+        m = model(
+            [node("Mod", f"a {second}", "y", fmod=1)],
+            [value("a", [2, 3]), value("b", [2, 3])],
+            [value("y", [2, 3])],
+        )
+        return check(m).graph
+
+    two, twice = remainder("b"), remainder("a")
+    assert [*two.opaques] == [*twice.opaques]
+    (user,) = (n for n in twice.nodes if n.op == "opaque")
+    assert user.inputs[0] == user.inputs[1]
+    assert list(written(twice, "Mod").input) == ["a", "a"]
+
+
 def test_random_operators_are_never_shared():
     m = model(
         [

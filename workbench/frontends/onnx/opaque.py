@@ -99,7 +99,10 @@ def is_deterministic(nodes: Iterable[NodeProto], values: Values, origin: Origin)
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A record cut out of a model: its key, and the names of its operands and results."""
+    """A record cut out of a model: its key, and the names of its operands and results.
+
+    A node that reads one value twice has two operands of one name.
+    """
 
     record: Opaque
     key: str
@@ -125,10 +128,13 @@ def cut(
     asked = set(wanted)
     read = dict.fromkeys(name for node in nodes for name in read_by(node) if name not in made)
     constants = {name: values.known[name] for name in read if _embedded(values, name)}
-    operands = tuple(name for name in read if name not in constants)
+    # A node that reads one value twice is the same operator as one that reads two.
+    single = nodes[0] if len(nodes) == 1 and not has(nodes[0], OnnxTrait.SUBGRAPHS) else None
+    operands = tuple(name for name in (single.input if single else read) if name and name not in constants)
     results = tuple(o for n in nodes for o in n.output if o in asked)
     fresh = Fresh(inner_names(nodes))
-    names = {name: fresh("x") for name in operands}
+    places = [fresh("x") for _ in operands]
+    names = dict(zip(operands, places, strict=True))
     names |= {name: fresh("c") for name in constants}
     names |= {name: fresh("y") for name in results}
     names |= {name: fresh("t") for n in nodes for name in n.output if name and name not in names}
@@ -137,12 +143,19 @@ def cut(
         copy = copied(node)
         rename(copy, names)
         copies.append(copy)
+    if single:
+        own = [k for k, name in enumerate(single.input) if name and name not in constants]
+        for k, place in zip(own, places, strict=True):
+            copies[0].input[k] = place
     types = [kind for name in results if (kind := values.tensor(name)) is not None]
     # The caller must not pass a value twice, or nodes without any wanted value.
     model = origin.model(
         "opaque",
         copies,
-        [onnx.helper.make_value_info(names[o], values.opened(values.types[o])) for o in operands],
+        [
+            onnx.helper.make_value_info(place, values.opened(values.types[o]))
+            for o, place in zip(operands, places, strict=True)
+        ],
         [
             onnx.helper.make_value_info(names[r], values.opened(type_proto(k)))
             for r, k in zip(results, types, strict=True)

@@ -10,6 +10,7 @@ from workbench.laws.verification.refuting.refute import search
 from workbench.ops.resampling import COORDINATES
 from workbench.rules import load_rules, parse_rule, rule_set
 from workbench.rules.verdicts import library, statuses
+from workbench.run.trace import StopReason
 from workbench.saturation.compile import compile_rule
 from workbench.saturation.encoding import Encoding
 
@@ -67,3 +68,15 @@ def test_a_linear_layer_between_transpositions_is_a_product_from_the_left():
     images = [n for n in result.graph.nodes if n.op == "transpose" and n.type.rank == 4]
     assert not images
     assert "product-between-turns-shifted" in result.rules
+
+
+def test_an_interpolation_to_the_same_size_does_not_grow():
+    # It is a product with a unit: were it read as one, so could each of its powers be.
+    b = GraphBuilder()
+    x = b.input("x", (1, 8, 6, 6))
+    same = b.op("resize", x, size=(6, 6), mode="linear", coords="half_pixel")
+    larger = b.op("resize", b.input("z", (1, 8, 3, 3)), size=(6, 6), mode="linear", coords="half_pixel")
+    graph = b.graph({"y": b.op("conv2d", b.op("concat", same, larger, axis=-3), b.weight((4, 16, 1, 1)))})
+    result = workbench.optimize(graph, cost="analytic", time=False)
+    assert result.stop_reason is StopReason.SATURATED
+    assert len(result.egraph) < 100

@@ -6,6 +6,7 @@ from torch import nn  # noqa: E402
 
 from workbench.torch import backend, freezing, report  # noqa: E402
 from workbench.torch.freezing import CHUNK, Folded, stored_places  # noqa: E402
+from workbench.torch.writer import constant  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -147,3 +148,37 @@ def test_parameters_and_buffers_are_stored_and_arguments_are_not():
     with torch.no_grad():
         torch.compile(model, backend=look)(torch.ones(7, 4))
     assert sorted(seen[0]) == [(5,), (5,), (5,), (5,), (5,), (5, 4)]
+
+
+class Identity(nn.Module):
+    """A block of branches as RepVGG has them: two convolutions and the input, each with its norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.point = nn.Conv2d(8, 8, 3, padding=1, bias=False), nn.Conv2d(8, 8, 1, bias=False)
+        self.norms = nn.ModuleList(nn.BatchNorm2d(8) for _ in range(3))
+
+    def forward(self, x):
+        branches = (self.wide(x), self.point(x), x)
+        return torch.relu(sum(norm(y) for norm, y in zip(self.norms, branches, strict=True)))
+
+
+def test_kernels_of_which_a_law_brings_a_part_are_computed_once(monkeypatch):
+    model, x = Identity().eval(), torch.randn(1, 8, 40, 40)
+    parts = []
+    made = Folded.__init__
+
+    def watched(self, *given):
+        made(self, *given)
+        parts.append(self)
+
+    monkeypatch.setattr(Folded, "__init__", watched)
+    call = compiled(model)
+    with torch.no_grad():
+        close(call, model, x)
+        (folded,) = parts
+        assert [n for n in folded._compute.graph.nodes if n.target is constant]
+        called = [n for n in folded.module.graph.nodes if n.op == "call_function"]
+        assert len(called) <= 2  # the convolution with its bias, and the relu
+        model.norms[2].weight.mul_(3)
+        close(call, model, x)

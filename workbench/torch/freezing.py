@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from workbench.torch.reader import is_effect
+from workbench.torch.writer import constant
 
 #: How many elements of each parameter are compared at a call, to notice a write that raises no version.
 SAMPLE: Final = 32
@@ -41,27 +42,28 @@ class Folded:
     def __init__(self, module: fx.GraphModule, places: frozenset[int], arguments: Sequence[Any]) -> None:
         nodes = list(module.graph.nodes)
         given = [n for n in nodes if n.op == "placeholder"]
-        constant = {n for i, n in enumerate(given) if i in places}
+        # The tensors that laws bring, such as the kernel of an identity, are there for both parts.
+        brought = {n for n in nodes if n.target is constant}
+        known = {n for i, n in enumerate(given) if i in places} | brought
         for node in nodes:
             inputs = node.all_input_nodes
-            if node.op == "call_function" and inputs and constant.issuperset(inputs) and not _stays(node):
-                constant.add(node)
-        kept = [
-            n
-            for n in nodes
-            if n in constant and n.op != "placeholder" and any(user not in constant for user in n.users)
-        ]
+            if node.op == "call_function" and inputs and known.issuperset(inputs) and not _stays(node):
+                known.add(node)
+        found = [n for n in nodes if n in known and n.op != "placeholder" and n not in brought]
+        kept = [n for n in found if any(user not in known for user in n.users)]
         first, rest = fx.Graph(), fx.Graph()
         ours: dict[fx.Node, fx.Node] = {}
         theirs: dict[fx.Node, fx.Node] = {}
         for node in nodes:
-            if node.op == "placeholder" or node in constant:
+            if node.op == "placeholder" or node in known:
                 ours[node] = first.node_copy(node, ours.__getitem__)
             if node in kept:
                 theirs[node] = rest.get_attr(f"folded_{kept.index(node)}")
-            elif node.op == "placeholder" or node not in constant:
+            elif node.op == "placeholder" or node not in known or node in brought:
                 theirs[node] = rest.node_copy(node, theirs.__getitem__)
         first.output(tuple(ours[n] for n in kept))
+        for graph in (first, rest):
+            graph.eliminate_dead_code(lambda n: n.target is not constant)
         self._compute = fx.GraphModule(module, first)
         self._places = sorted(i for i, n in enumerate(given) if i in places and ours[n].users)
         values = self._values(arguments)

@@ -168,8 +168,8 @@ def test_kernels_of_which_a_law_brings_a_part_are_computed_once(monkeypatch):
     parts = []
     made = Folded.__init__
 
-    def watched(self, *given):
-        made(self, *given)
+    def watched(self, *given, **named):
+        made(self, *given, **named)
         parts.append(self)
 
     monkeypatch.setattr(Folded, "__init__", watched)
@@ -182,3 +182,31 @@ def test_kernels_of_which_a_law_brings_a_part_are_computed_once(monkeypatch):
         assert len(called) <= 2  # the convolution with its bias, and the relu
         model.norms[2].weight.mul_(3)
         close(call, model, x)
+
+
+@pytest.mark.parametrize("then", ["eager", "inductor"])
+def test_kernels_have_their_channels_last_for_inductor_alone_and_follow(then, monkeypatch):
+    kept = []
+    made = Folded.__init__
+
+    def watched(self, *given, **named):
+        made(self, *given, **named)
+        kept.append(
+            [b for name, b in self.module.named_buffers() if name.startswith("folded") and b.dim() == 4]
+        )
+
+    monkeypatch.setattr(Folded, "__init__", watched)
+    # Of the second convolution no law changes the kernel.
+    model = nn.Sequential(Identity(), nn.Conv2d(8, 4, 3, bias=False)).eval()
+    x, call = torch.randn(1, 8, 40, 40), compiled(model, then=then)
+    with torch.no_grad():
+        close(call, model, x)
+        ((*found,),) = kept
+        kernels = [b for b in found if b.shape[2:] == (3, 3)]
+        assert len(kernels) == (2 if then == "inductor" else 1)
+        last = [b.is_contiguous(memory_format=torch.channels_last) for b in kernels]
+        assert all(last) == (then == "inductor")
+        model[1].weight.mul_(3)
+        model[0].norms[2].weight.mul_(3)
+        close(call, model, x)
+        assert last == [b.is_contiguous(memory_format=torch.channels_last) for b in kernels]

@@ -135,7 +135,7 @@ def backend(
         else:
             rewritten = write(source, cheaper)
             if frozen:
-                folded = Folded(rewritten, frozen, arguments)
+                folded = Folded(rewritten, frozen, arguments, channels_last=chosen.then == "inductor")
                 rewritten = folded.module
     except NotRead as error:
         part = replace(part, handed_on=str(error))

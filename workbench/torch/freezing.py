@@ -39,7 +39,23 @@ class Folded:
     noticed at once if it changes most elements, and in the end if it changes one.
     """
 
-    def __init__(self, module: fx.GraphModule, places: frozenset[int], arguments: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        places: frozenset[int],
+        arguments: Sequence[Any],
+        *,
+        channels_last: bool = False,
+    ) -> None:
+        """Split a graph, and compute what parameters alone give.
+
+        Args:
+            module: The torch graph.
+            places: The places of the arguments that are parameters.
+            arguments: The arguments.
+            channels_last: Whether kernels of convolutions are kept with their channels last. Inductor reads them so,
+                and would copy those of other layouts in each call.
+        """
         nodes = list(module.graph.nodes)
         given = [n for n in nodes if n.op == "placeholder"]
         # The tensors that laws bring, such as the kernel of an identity, are there for both parts.
@@ -49,23 +65,30 @@ class Folded:
             inputs = node.all_input_nodes
             if node.op == "call_function" and inputs and known.issuperset(inputs) and not _stays(node):
                 known.add(node)
-        found = [n for n in nodes if n in known and n.op != "placeholder" and n not in brought]
+        turned = self._kernels(nodes, known, arguments) if channels_last else set[fx.Node]()
+        found = [
+            n for n in nodes if n in turned or (n in known and n.op != "placeholder" and n not in brought)
+        ]
         kept = [n for n in found if any(user not in known for user in n.users)]
         first, rest = fx.Graph(), fx.Graph()
-        ours: dict[fx.Node, fx.Node] = {}
-        theirs: dict[fx.Node, fx.Node] = {}
+        ours = {n: first.node_copy(n) for n in given}
+        theirs = {n: rest.node_copy(n) for n in given}
+        own = [ours[n] for n in given]
         for node in nodes:
-            if node.op == "placeholder" or node in known:
+            if node in known and node.op != "placeholder":
                 ours[node] = first.node_copy(node, ours.__getitem__)
+            if node in turned:
+                last = {"memory_format": torch.channels_last}
+                ours[node] = first.call_function(torch.ops.aten.clone.default, (ours[node],), last)
             if node in kept:
                 theirs[node] = rest.get_attr(f"folded_{kept.index(node)}")
-            elif node.op == "placeholder" or node not in known or node in brought:
+            elif node.op != "placeholder" and (node not in known or node in brought):
                 theirs[node] = rest.node_copy(node, theirs.__getitem__)
         first.output(tuple(ours[n] for n in kept))
         for graph in (first, rest):
             graph.eliminate_dead_code(lambda n: n.target is not constant)
         self._compute = fx.GraphModule(module, first)
-        self._places = sorted(i for i, n in enumerate(given) if i in places and ours[n].users)
+        self._places = sorted(i for i, n in enumerate(own) if i in places and n.users)
         values = self._values(arguments)
         for i, value in enumerate(values):
             module.register_buffer(f"folded_{i}", value, persistent=False)
@@ -74,6 +97,14 @@ class Folded:
         if hasattr(module, "_param_name_to_source"):
             self.module._param_name_to_source = module._param_name_to_source
         self._run: Callable[..., Any] = self.module.forward
+
+    @staticmethod
+    def _kernels(nodes: Sequence[fx.Node], known: set[fx.Node], arguments: Sequence[Any]) -> set[fx.Node]:
+        """Return the known nodes that are kernels of convolutions, of parameters those of more than one place."""
+        placed = [n for n in nodes if n.op == "placeholder"]
+        shapes = [getattr(a, "shape", ()) for a in arguments]
+        points = {n for n, shape in zip(placed, shapes, strict=True) if shape[2:] == (1, 1)}
+        return {n for n in map(_kernel, nodes) if n in known} - points
 
     def following(self, run: Callable[..., Any]) -> Folded:
         """Return this with what runs the rest."""
@@ -125,6 +156,12 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
     """Return the elements of a tensor in a row, in the order of memory, as a view if there are no gaps."""
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     return tensor.detach().permute(order).reshape(-1)
+
+
+def _kernel(node: fx.Node) -> Any:
+    """Return the kernel of a node that is a convolution of images, or None."""
+    images = node.target is torch.ops.aten.conv2d.default or node.kwargs.get("op") == "conv2d"
+    return node.args[1] if images else None
 
 
 def _stays(node: fx.Node) -> bool:

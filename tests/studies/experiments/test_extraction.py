@@ -351,6 +351,7 @@ def test_methods_of_the_gyms_program_stand_beside_ours(plan_of, tmp_path, monkey
     assert (greedy["row"]["cost"], greedy["row"]["seconds"]) == (4.5, 0.0015)
     assert greedy["config"]["program"]
     failed = records["graphs/shared:gym-faster-ilp-cbc-timeout"]
+    assert extraction_study.outcome(failed) == "cost none, bound none, nothing found, no time"
     assert (failed["row"]["status"], failed["row"]["notes"]) == ("nothing found", "thread 'main' panicked")
     frame = table(records.values())
     assert set(frame["source"]) == {"workbench", "extraction gym"}

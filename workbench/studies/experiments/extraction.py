@@ -264,7 +264,7 @@ def outcome(record: Record) -> str:
     """Return the outcome of an extraction in one line."""
     row = record["row"]
     cost, bound = (f"{row[k]:.6g}" if row[k] is not None else "none" for k in ("cost", "bound"))
-    return f"cost {cost}, bound {bound}, {row['status']}, {row['seconds']:.2f} s"
+    return f"cost {cost}, bound {bound}, {row['status']}, {seconds_text(row['seconds']) or 'no time'}"
 
 
 # -- in the process of a run ---------------------------------------------------------------------------

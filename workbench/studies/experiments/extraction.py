@@ -426,7 +426,7 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     by_instance: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        by = "extraction gym" if record["config"]["method"] in GYM_METHODS else "workbench"
+        by = "extraction gym" if record["config"].get("method") in GYM_METHODS else "workbench"
         more = {"source": by, "limit": record["config"]["seconds"], "repeat": repetition(record)}
         by_instance.setdefault(record["row"]["instance"], []).append(record["row"] | more)
     for instance, ours in by_instance.items():
@@ -490,7 +490,7 @@ def _about(records: Sequence[Record]) -> str:
 def _families(plan: Plan, frame: pd.DataFrame) -> list[str]:
     """Return a table of the methods by family, which is the folder of an e-graph, if there are several."""
     ours = frame[frame["source"] != "published"]
-    ours = ours.assign(family=ours["instance"].str.partition("/")[0])
+    ours = ours.assign(family=ours["instance"].astype(str).str.split("/").str[0])
     if ours["family"].nunique() < 2:
         return []
     least = ours.groupby("instance")["cost"].min()
@@ -504,7 +504,7 @@ def _families(plan: Plan, frame: pd.DataFrame) -> list[str]:
             done = rows[rows["cost"].notna()]
             reached = done["cost"] - least[done["instance"]].to_numpy() <= SAME * done["cost"].abs()
             proved = (done["status"] == "optimal").sum()
-            text = f"{reached.sum()} of {len(rows)}" + (f", {proved} proved" if proved else "")
+            text = f"{reached.sum()} of {len(rows)}" + (f", {proved} optimal" if proved else "")
             found.append(f"{text}, {seconds_text(done['seconds'].sum())}" if len(rows) else "–")
         return found
 

@@ -263,8 +263,9 @@ class ExtractionPlan(Plan):
 def outcome(record: Record) -> str:
     """Return the outcome of an extraction in one line."""
     row = record["row"]
+    spent = "no time" if row["seconds"] is None else f"{row['seconds']:.2f} s"
     cost, bound = (f"{row[k]:.6g}" if row[k] is not None else "none" for k in ("cost", "bound"))
-    return f"cost {cost}, bound {bound}, {row['status']}, {seconds_text(row['seconds']) or 'no time'}"
+    return f"cost {cost}, bound {bound}, {row['status']}, {spent}"
 
 
 # -- in the process of a run ---------------------------------------------------------------------------

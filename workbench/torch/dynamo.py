@@ -352,7 +352,7 @@ class _Checked:
         """Run what was chosen; the first call chooses."""
         if self._chosen is None:
             self._chosen = self._choose(arguments)
-            # What was not chosen may hold the weights a second time.
+            # The ways that were not chosen may hold the weights a second time.
             del self._original, self._rewritten, self._compiled, self._follow
         return self._chosen(*arguments)
 

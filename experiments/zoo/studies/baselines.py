@@ -8,13 +8,11 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from workbench.studies.devices.other_runtimes import WRONG
 from workbench.studies.experiments.process import Job, run_jobs
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-#: Outputs that differ by more than this part of the largest output are wrong: rounding differs by less.
-WRONG: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,8 +169,9 @@ def proof_html(accepted: Accepted) -> str:
     drawn = beside(*map(graph_svg, shown.graphs))
     title = heading("Proof", f"{count} step{'' if count == 1 else 's'}")
     graphs = picture(drawn, "the original on the left, the result on the right")
-    regions = [(n, str(r)) for n, r in enumerate(shown.regions(), 1)]
-    parts = table(("region", "what was rewritten"), regions) + table(shown.REGIONS, shown.by_region())
+    regions = shown.regions()
+    parts = table(("region", "what was rewritten"), [(n, str(r)) for n, r in enumerate(regions, 1)])
+    parts += table(shown.REGIONS, shown.by_region(regions))
     return title + paragraph(f"{accepted}.") + graphs + parts
 
 

@@ -103,9 +103,15 @@ class Replayed:
 
         return list(map(proved, merged.tasks()))
 
-    def by_region(self) -> list[tuple[int, int, str, str, str]]:
-        """Return the rows with the number of the region after that of the step; 0 if a step is in none."""
-        of = {k: n for n, found in enumerate(self.regions(), 1) for k in found.steps}
+    def by_region(
+        self, regions: Sequence[ProvedRegion] | None = None
+    ) -> list[tuple[int, int, str, str, str]]:
+        """Return the rows with the number of the region after that of the step; 0 if a step is in none.
+
+        ``regions`` are :meth:`regions` if they are known.
+        """
+        known = self.regions() if regions is None else regions
+        of = {k: n for n, found in enumerate(known, 1) for k in found.steps}
         return [(k, of.get(k, 0), by, left, right) for k, by, left, right in self.rows()]
 
     def _terms(self) -> list[GroundTerm]:

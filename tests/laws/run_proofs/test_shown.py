@@ -35,6 +35,7 @@ def test_the_regions_of_the_certificate_share_the_steps_out():
     accepted = result.proof()
     regions = accepted.regions()
     assert len(regions) == result.certificate.regions > 1
+    assert repr(regions[0]).startswith(f"ProvedRegion: {regions[0].region} (step")
     steps = sorted(k for r in regions for k in r.steps)
     assert steps == [*range(1, len(accepted.replayed.proof.steps) + 1)]
     frame = accepted.frame()

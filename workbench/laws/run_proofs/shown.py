@@ -22,7 +22,7 @@ DEEPEST: Final = 3
 SAID: Final = {"fold": "computed constants", NUMBER: "a tensor read as its number"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ProvedRegion:
     """A rewritten region, as a certificate compares it, and the numbers of the steps that prove it."""
 
@@ -31,6 +31,9 @@ class ProvedRegion:
 
     def __str__(self) -> str:
         return f"{self.region} (step{'s' if len(self.steps) > 1 else ''} {_spans(self.steps)})"
+
+    def __repr__(self) -> str:
+        return f"ProvedRegion: {self}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,29 +308,37 @@ class ProofGraph(Terms):
         return found
 
     # -- chains ---------------------------------------------------------------------------------------
-    def chain(self, a: int, b: int, *, everywhere: bool = False) -> list[Step]:
-        """Return the steps from a term to an equal one, at most :data:`LONGEST` of them.
+    def chain(self, a: int, b: int, *, everywhere: bool = False, most: int = LONGEST) -> list[Step]:
+        """Return the steps from a term to an equal one, at most ``most`` of them.
 
-        A part that a term has at several places is rewritten once for all, or ``everywhere``, which a replay needs.
-        Raise ValueError if the terms are not equal.
+        Args:
+            a: The term.
+            b: The equal term.
+            everywhere: Whether a part that a term has at several places is rewritten at each, which a replay needs;
+                otherwise it is rewritten once for all.
+            most: The limit on the steps.
+
+        Raises:
+            ValueError: If the terms are not equal.
         """
         if self.find(a) != self.find(b):
             raise ValueError("terms must be equal to have a chain of reasons")
         steps: list[Step] = []
         stack: list[tuple[tuple[int, ...], int, int, tuple[Reason, bool] | None]] = [((), a, b, None)]
-        while stack and len(steps) < LONGEST:
+        seen: set[tuple[int, int]] = set()
+        while stack and len(steps) < most:
             place, before, after, why = stack.pop()
             if why is None:
+                if (before, after) in seen and not everywhere:
+                    continue
+                seen.add((before, after))
                 stack += [(place, *link) for link in reversed(self.path(before, after))]
             elif why[0] is not CONGRUENT:
                 steps.append(Step(why[0].rule, place, why[1], before, after, why[0].guards))
             else:
-                below: dict[tuple[int, ...], tuple[int, int, int]] = {}
                 sides = zip(self.entries[before].inputs, self.entries[after].inputs, strict=True)
-                for k, (x, y) in enumerate(sides):
-                    if x != y:
-                        below.setdefault((x, y, k if everywhere else 0), (k, x, y))
-                stack += [((*place, k), x, y, None) for k, x, y in reversed(below.values())]
+                below = [((*place, k), x, y, None) for k, (x, y) in enumerate(sides) if x != y]
+                stack += reversed(below)
         return steps
 
     def path(self, a: int, b: int) -> list[tuple[int, int, tuple[Reason, bool]]]:

@@ -45,6 +45,27 @@ def test_the_regions_of_the_certificate_share_the_steps_out():
     assert {*frame.by[frame.region == 1]} >= {*regions[0].region.rules}
 
 
+def test_an_output_is_explained_from_the_original_to_the_result(accepted):
+    explained = accepted.explain()
+    assert explained.complete
+    assert (explained.left, explained.right) == ("y of the original", "y of the result")
+    assert {m.rule for m in explained.moves} == {*accepted.laws}
+    assert explained.moves[-1].after.startswith("conv2d[")
+    assert "act=relu" in explained.moves[-1].after
+    with pytest.raises(ValueError, match="no output is called 'z'"):
+        accepted.explain("z")
+
+
+def test_layers_that_share_a_value_are_explained_once():
+    b = GraphBuilder("a tower in which every layer reads the one below it twice")
+    y = b.input("x", (4, 4))
+    for _ in range(12):
+        y = b.op("add", b.op("relu", b.op("relu", y)), b.op("tanh", y))
+    result = workbench.optimize(b.graph({"y": y}), cost="analytic", time=False, certify=False)
+    accepted = result.proof()
+    assert len(accepted.explain().moves) == len(accepted.frame()) == 12
+
+
 def test_a_step_speaks_of_values_of_both_graphs(accepted):
     shown = accepted.replayed
     before, after = ({*shown.groups(side).values()} for side in (0, 1))

@@ -43,6 +43,8 @@ from workbench.symbolic.integers import Int
 if TYPE_CHECKING:
     import pandas as pd
 
+    from workbench.laws.explain.report import Explanation
+
 #: Exceptions that mean that a step or a term is not what it says.
 FAULTS: Final = (TypeMismatch, GraphError, IndexError, KeyError, ValueError, TypeError, OverflowError)
 #: Limit on the steps and terms of a proof.
@@ -82,6 +84,17 @@ class Accepted(Face):
     def regions(self) -> list[ProvedRegion]:
         """Return the regions that a certificate of the result compares, each with the numbers of its steps."""
         return self.replayed.regions()
+
+    def explain(self, output: str | None = None) -> Explanation:
+        """Return the chain of steps that turns an output of the original into that of the result.
+
+        Args:
+            output: The output's name; by default the first one.
+
+        Raises:
+            ValueError: If there is no such output.
+        """
+        return self.replayed.explain(output)
 
     @property
     def tested(self) -> dict[str, int]:

@@ -10,11 +10,13 @@ from workbench.laws.run_proofs.proof import LAW, NUMBER, GroundTerm, ProofStep, 
 from workbench.laws.run_proofs.sizes import Sized
 from workbench.ops import spec_of
 from workbench.rules.literals import nearest_decimal
+from workbench.support.messages import unknown
 from workbench.support.orders import postorder
 
 if TYPE_CHECKING:
     from workbench.certification.regions import Region, Task
     from workbench.graph import Graph
+    from workbench.laws.explain.report import Explanation
 
 #: Limit on the operators that are written one inside another.
 DEEPEST: Final = 3
@@ -106,6 +108,36 @@ class Replayed:
 
         return list(map(proved, merged.tasks()))
 
+    def explain(self, output: str | None = None) -> Explanation:
+        """Return the chain of steps from an output of the original to that of the result; see ``Accepted.explain``."""
+        from workbench.laws.explain.report import Explanation, Move
+        from workbench.laws.proof_graph import ProofGraph, Reason
+
+        first, second = self.graphs
+        outputs = dict(first.outputs)
+        name = first.outputs[0][0] if output is None else output
+        if name not in outputs:
+            raise ValueError(unknown("output", name, outputs))
+        terms, names, found = self._terms(), self._names(), ProofGraph()
+        place: list[int] = []
+        for t in terms:
+            place.append(found.add(t.op, t.attrs, tuple([place[i] for i in t.inputs]), None))
+        for step in self.proof.steps:
+            for a, b in step.pairs:
+                found.union(place[a], place[b], Reason(_reason(step)))
+        written = {p: i for i, p in reversed([*enumerate(place)])}
+
+        def text(term: int) -> str:
+            return _text(terms, names, written[term])
+
+        ends = outputs[name], len(first) + dict(second.outputs)[name]
+        moves = [
+            Move(text(s.before), text(s.after), s.law, s.forwards, held=True)
+            for s in found.chain(*(place[i] for i in ends), most=2 * len(place))
+        ]
+        left, right = (f"{name} of the {side}" for side in ("original", "result"))
+        return Explanation(left, right, self.values[ends[0]], tuple(moves))
+
     def by_region(
         self, regions: Sequence[ProvedRegion] | None = None
     ) -> list[tuple[int, int, str, str, str]]:
@@ -144,17 +176,22 @@ def _reason(step: ProofStep) -> str:
     return step.law if step.kind == LAW else f"{SAID[step.kind]}{rounded}"
 
 
+def _plain(x: object) -> object:
+    """Return an attribute as text has it; a number in float32 as the short decimal that it came from."""
+    return f"{nearest_decimal(x):g}" if isinstance(x, float) else x
+
+
 def _text(terms: Sequence[GroundTerm], names: dict[int, str], term: int, depth: int = DEEPEST) -> str:
     """Return a term as text; what lies deeper than ``depth`` operators is left out."""
     op, attrs, inputs = terms[term].op, terms[term].attrs, terms[term].inputs
     if term in names:
         return names[term]
     if op == "scalar":
-        return f"{nearest_decimal(attrs[0]):g}"
+        return str(_plain(attrs[0]))
     if op in ("weight", "opaque"):
         attrs = ()
     own = zip(spec_of(op).attrs, attrs, strict=bool(attrs))
-    said = ", ".join(f"{a.name}={x}" for a, x in own if x != a.default)
+    said = ", ".join(f"{a.name}={_plain(x)}" for a, x in own if x != a.default)
     head = f"{op}[{said}]" if said else op
     if not depth and inputs:
         return f"{head}(…)"

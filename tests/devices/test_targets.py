@@ -149,6 +149,13 @@ def test_a_function_loads_models():
         assert all(timer() > 0 for timer in timers)
 
 
+def test_an_exception_of_a_function_names_the_target():
+    target.register("failing", lambda model, inputs: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as raised:
+        workbench.optimize(graph(), measure=1, measure_on="failing")
+    assert raised.value.__notes__ == ["in the target 'failing'"]
+
+
 def test_a_class_has_its_own_clock():
     target.register("nodes")(Counting)
     result = workbench.optimize(graph(), measure=1, measure_on="nodes", measure_seconds=0.001)

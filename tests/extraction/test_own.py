@@ -63,6 +63,15 @@ def test_optimize_takes_it_by_name(found):
     assert again.certificate.passed
 
 
+def test_an_exception_of_it_names_it(found):
+    def failing(egraph, costs, *, seconds):
+        raise ZeroDivisionError("no e-node")
+
+    with pytest.raises(ZeroDivisionError, match="no e-node") as raised:
+        extracted(found, failing)
+    assert raised.value.__notes__ == ["in the extractor 'mine'"]
+
+
 def test_what_makes_no_term_is_refused_with_the_reason(found):
     egraph = found.egraph
     right = tree_costs(egraph, found.costs)[1]

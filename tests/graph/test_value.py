@@ -60,6 +60,8 @@ def test_operators_compute_what_numpy_computes(expression):
         lambda x: np.floor(x),
         lambda x: np.add.reduce(x),
         lambda x: [*x],
+        lambda x: x + "a",
+        lambda x: ["a"] @ x,
     ],
 )
 def test_what_has_no_meaning_raises(expression):

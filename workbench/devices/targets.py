@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.graph import Graph
 from workbench.support.machine import microseconds
-from workbench.support.plugins import Named
+from workbench.support.plugins import Named, naming
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
@@ -57,13 +57,15 @@ class Loading:
         from workbench.frontends import load_onnx, to_onnx
 
         inputs = random_inputs(models[0] if isinstance(models[0], Graph) else load_onnx(models[0]), seed, 0)
-        runs = [self.load(to_onnx(m) if isinstance(m, Graph) else m, inputs) for m in models]
+        with naming(f"the target {self.title!r}"):
+            runs = [self.load(to_onnx(m) if isinstance(m, Graph) else m, inputs) for m in models]
         for run in runs:
             if not callable(run):
                 raise TypeError(
                     f"the target {self.title!r} must return a function that runs the model, got {run!r}"
                 )
-            run()
+            with naming(f"the target {self.title!r}"):
+                run()
         yield [partial(microseconds, run) for run in runs]
 
 

@@ -23,6 +23,7 @@ from workbench.extraction.reduce.presolve import FEW, QUICK, REDUCTIONS, ROUNDS,
 from workbench.extraction.registry import OWN, TENSAT, checked_choice
 from workbench.extraction.result import DIED, Ending, Limit, Status
 from workbench.run.trace import RuleStep, StepKind
+from workbench.support.plugins import naming
 from workbench.support.processes import SOLVER_MEMORY
 
 #: ``auto`` stops when neither cost nor bound has moved by this share for this many seconds; a large problem has more
@@ -276,7 +277,8 @@ def own(s: Search) -> Iterator[StepKind]:
     """Run a user's extractor and check its choice; raise BadExtraction if the choice is not a term."""
     extractor = OWN.find(s.method)
     assert extractor is not None
-    given = extractor(s.kept.egraph, s.costs, seconds=max(0.01, s.seconds()))
+    with naming(f"the extractor {s.method!r}"):
+        given = extractor(s.kept.egraph, s.costs, seconds=max(0.01, s.seconds()))
     choice = checked_choice(s.method, s.kept.egraph, s.costs, given)
     yield s.kept.offer(choice, StepKind.OWN, s.method)
     yield s.kept.prove(s.kept.bound, proved=False)

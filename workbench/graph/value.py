@@ -63,15 +63,14 @@ class Value(NDArrayOperatorsMixin, int):  # type: ignore[misc]  # the operators 
         name = _FUNCTIONS.get(function.__name__)
         if name is None or method != "__call__" or options:
             raise TypeError(f"a value of a graph has no {function.__name__}: its elements are not known yet")
-        operands: list[Any] = [self._operand(x) for x in given]
-        return NotImplemented if None in operands else self.builder.op(name, *operands)
+        return self.builder.op(name, *map(self._operand, given))
 
-    def _operand(self, given: object) -> int | None:
-        """Return an operand as a value, or None if it cannot be one."""
+    def _operand(self, given: object) -> Value:
+        """Return an operand as a value."""
         if isinstance(given, Value):
             return given
         if not isinstance(given, bool | int | float | np.generic | np.ndarray):
-            return None
+            raise TypeError(f"an operand must be a value, a number or an array, got {given!r}")
         data, dtype = np.asarray(given), self.type.numpy_dtype()
         if data.dtype.kind == "f" and dtype.kind in "iu":
             raise TypeMismatch(

@@ -108,7 +108,7 @@ def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def describe(error: BaseException) -> str:
-    """Return an error's message on one line, without the quotes that a KeyError puts around it.
+    """Return an error's message and its notes on one line, without the quotes that a KeyError puts around it.
 
     An error with an attribute ``on_command_line`` provides its own wording for the command line.
     """
@@ -116,7 +116,8 @@ def describe(error: BaseException) -> str:
         return f"no such file: {error.filename}"
     first = error.args[0] if isinstance(error, LookupError) and error.args else None
     text = first if isinstance(first, str) else getattr(error, "on_command_line", str(error))
-    return " ".join(text.split()) or type(error).__name__
+    said = " ".join(text.split()) or type(error).__name__
+    return ", ".join([said, *getattr(error, "__notes__", ())])
 
 
 class Progress:

@@ -37,14 +37,24 @@ def test_the_second_call_measures_nothing(found, monkeypatch):
     assert peak() == found
 
 
-def test_figures_of_a_busy_machine_are_told_and_not_kept(monkeypatch):
+def test_figures_of_a_busy_machine_are_told_and_not_kept_for_long(monkeypatch):
     monkeypatch.setattr(measuring, "machine", lambda: "a busy machine")
     monkeypatch.setattr(measuring, "SECONDS", 0.01)
-    for load in (7.0, 0.5):
+    now = 0.0
+    monkeypatch.setattr(measuring.time, "time", lambda: now)
+    for load, anew, hours, told in (
+        (7.0, False, 0, 7.0),
+        (6.0, False, 0, 7.0),
+        (5.0, True, 0, 5.0),
+        (4.0, False, 1, 4.0),
+        (0.5, True, 1, 0.5),
+        (9.0, False, 2, 0.5),
+    ):
         monkeypatch.setattr("os.getloadavg", lambda load=load: (load, load, load))
-        found = peak()
-        assert (found.load, found.quiet) == (load, load < 1)
-        assert ("too low" in str(found)) is (load > 1)
+        now = 3600.0 * hours
+        found = peak(anew=anew)
+        assert (found.load, found.quiet) == (told, told < 1)
+        assert ("too low" in str(found)) is (told > 1)
 
 
 def test_the_limits_are_a_device_without_launches(found):

@@ -226,7 +226,7 @@ def peak(
     """Measure the limits of this machine: products, and bandwidths of the caches and of memory; kept once measured."""
     from workbench.studies.devices.peak import peak as limits
 
-    found = limits(threads)
+    found = limits(threads, anew=True)
     write_json(json, found.summary)
     typer.echo(str(found))
 

@@ -74,16 +74,17 @@ class Peak:
 
 
 class _Busy(Exception):
-    """Raised with figures of a busy machine, which are not kept."""
+    """Raised with figures of a busy machine, which are not kept for long."""
 
 
-def peak(threads: int = 1) -> Peak:
+def peak(threads: int = 1, *, anew: bool = False) -> Peak:
     """Return the limits of this machine, measured in about three seconds and kept in the cache.
 
-    Figures that were measured while other work took the cores are not kept.
+    Figures that were measured while other work took the cores are kept until the hour ends.
 
     Args:
         threads: The number of threads of a run.
+        anew: Whether figures of a busy machine are measured again at once.
 
     Raises:
         ValueError: If the number of threads is not between 1 and that of the processors.
@@ -102,10 +103,17 @@ def peak(threads: int = 1) -> Peak:
             raise _Busy(found)
         return found
 
-    try:
-        return Peak(name, threads, *remembered("peak", [name, str(threads), PROTOCOL], measured))
-    except _Busy as busy:
-        return Peak(name, threads, *busy.args[0])
+    key = [name, str(threads), PROTOCOL]
+
+    def known() -> tuple[float, ...]:
+        try:
+            return remembered("peak", key, measured)
+        except _Busy as busy:
+            found: tuple[float, ...] = busy.args[0]
+            return found
+
+    hour = str(int(time.time() // 3600))
+    return Peak(name, threads, *(known() if anew else remembered("peak", [*key, hour], known)))
 
 
 def _least(run: Callable[[], float]) -> float:

@@ -98,7 +98,8 @@ class Ranking:
     nothing could be timed. ``accepted`` are the candidates that the sequential test of a quick ranking found to be
     faster; it is None if intervals decide. ``seed`` is that of the inputs and of the order of the runs. ``alike`` are
     the candidates of which the runtime makes the same kernels as of the original: they are not timed, and their
-    speed-up is 1.
+    speed-up is 1. ``places`` is the number of rewritten places if these alone were timed, one of each kind, and not
+    whole models; otherwise 0.
     """
 
     original: Entrant
@@ -115,6 +116,7 @@ class Ranking:
     alike: tuple[int, ...] = ()
     accepted: tuple[int, ...] | None = None
     seed: int = 0
+    places: int = 0
 
     def order(self) -> list[int]:
         """Return the candidates that are faster than the original beyond the noise, the fastest first."""

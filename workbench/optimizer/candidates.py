@@ -236,7 +236,8 @@ def _timed_in_parts(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Can
         ranking = timed(before, [replace(found, graph=after)], trial.target, seconds=seconds)
     except Exception as error:  # whatever a runtime or its inputs can come to
         return untimed(job, run, trial, f"what is rewritten does not run here ({one_line(error)})", [found])
-    ranking = replace(ranking, target=f"{ranking.target}, one of each of {len(parts)} rewritten places alone")
+    target = f"{ranking.target}, one of each of {len(parts)} rewritten places alone"
+    ranking = replace(ranking, target=target, places=len(parts))
     if not trial.decides:
         return replace(ranking, decided=False, winner=0), [found]
     return ranking, [found] if ranking.order() else []

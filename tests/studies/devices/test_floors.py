@@ -118,6 +118,8 @@ def test_a_timed_result_is_compared_with_its_time(tmp_path, monkeypatch):
     assert "the result runs in 12.0 µs" in str(replace(found, time=12.0))
     assert "the result runs in" not in str(replace(found, time=None))
     assert json.loads(json.dumps(found.summary()))["time"] == found.time
+    places = replace(result.measured, places=3, alike=())
+    assert floors(replace(result, measured=places)).time is None, "of places that ran alone"
     rows = found.frame()
     assert set(rows["graph"]) == {"before", "after"}
     assert np.isfinite(rows["least"]).all()

@@ -98,7 +98,7 @@ class Floors:
     Times are in microseconds. ``cost`` and ``prices`` are by the result's own cost model. ``arithmetic`` counts
     products at the machine's peak alone. ``roofline`` counts arithmetic at the peak or moved bytes at the caches'
     bandwidth, whichever takes longer, operator by operator; a kernel of several operators may be below it.
-    ``time`` is the measured median of what the result writes, None if nothing was timed. ``points`` are the
+    ``time`` is the measured median of what the result writes, None if it was not timed as a whole. ``points`` are the
     operators of ``before`` and ``after``: FLOP, bytes moved, microseconds by the prices.
     """
 
@@ -173,7 +173,7 @@ def floors(result: Optimized, *, seconds: float = 4.0, threads: int = 1) -> Floo
     found, egraph, solution = peak(threads), result.egraph, result.solution
     own = Floor(result.cost_source, solution.cost, min(solution.bound, result.cost_after), solution.scope)
     measured, time = result.measured, None
-    if measured is not None and measured.decided and not measured.failure:
+    if measured is not None and measured.decided and not measured.failure and not measured.places:
         time = measured.original.median
         if measured.winner is not None and measured.winner not in measured.alike:
             time = measured.candidates[measured.winner].median

@@ -3,7 +3,9 @@
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import workbench
 from workbench.studies.devices import runtime_options as module
@@ -86,6 +88,24 @@ def test_another_runtime_is_measured_beside_and_its_lines_run(tmp_path, monkeypa
     assert isinstance(space["model"], openvino.CompiledModel)
 
 
+def test_torch_compile_is_measured_beside_and_its_lines_run(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    path = tmp_path / "open.onnx"
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])
+    made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "open", [x], [y])
+    onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    monkeypatch.setattr(module, "CHOICES", {})
+    monkeypatch.setattr(module, "PROGRAMS", {"torch.compile": module.PROGRAMS["torch.compile"]})
+    found = runtime_options(path, shapes={"x": (3, 4)}, seconds=0.2)
+    assert not found.refused
+    other = next(c for c in found.tried if c.runtime == "torch.compile")
+    space = {}
+    exec(replace(found, best=other).code(), space)
+    with torch.no_grad():
+        assert space["model"](-torch.ones(3, 4)).tolist() == [[0.0] * 4] * 3
+
+
 def test_a_faster_runtime_is_the_best_and_one_that_refuses_the_model_is_told(monkeypatch):
     def measured(_model, choice, *_):
         if choice.runtime == "ncnn":
@@ -94,7 +114,7 @@ def test_a_faster_runtime_is_the_best_and_one_that_refuses_the_model_is_told(mon
         return replace(choice, speedup=ratio, interval=(ratio - 0.1, ratio + 0.1)), 100.0
 
     monkeypatch.setattr(module, "_measured", measured)
-    monkeypatch.setattr(module, "find_spec", bool)
+    monkeypatch.setattr(module, "find_spec", lambda name: name in ("openvino", "ncnn"))
     found = runtime_options("some.onnx")
     assert found.best.name == "openvino"
     assert "compile_model('some.onnx', 'CPU'" in found.code()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.devices.device import DeviceMissing
 from workbench.devices.timing import paired_speedup, random_feeds, rounds
-from workbench.studies.devices.other_runtimes import runtime_target
+from workbench.studies.devices.other_runtimes import runtime_target, sizes_of
 from workbench.support.machine import microseconds
 from workbench.support.messages import one_line
 
@@ -45,6 +45,15 @@ PROGRAMS: Final = {
         "net.opt.use_fp16_packed = net.opt.use_fp16_storage = net.opt.use_fp16_arithmetic = False",
         "net.load_param('{stem}.ncnn.param')",
         "net.load_model('{stem}.ncnn.bin')",
+    ),
+    "torch.compile": (
+        "import torch",
+        "import workbench",
+        "from workbench.torch import to_module",
+        "",
+        "graph = workbench.load_onnx({model!r}, dims={sizes})",
+        "module = to_module(graph).requires_grad_(False)",
+        "model = torch.compile(module)  # call it under torch.no_grad()",
     ),
 }
 
@@ -144,11 +153,11 @@ def runtime_options(
         medians.append(median)
     faster = sorted((c for c in tried if c.faster), key=lambda c: -c.speedup)
     refused: dict[str, str] = {}
-    for name in filter(find_spec, PROGRAMS):
-        program = tuple(line.format(model=str(model), stem=Path(model).stem) for line in PROGRAMS[name])
+    for name in (n for n in PROGRAMS if find_spec(n.partition(".")[0])):
+        program = _program(name, model, shapes)
         try:
             choice, _ = _measured(model, Choice(name, program, runtime=name), shapes, each, len(choices))
-        except (DeviceMissing, RuntimeError) as error:
+        except (DeviceMissing, RuntimeError, ValueError) as error:
             refused[name] = one_line(error, 200)
         else:
             tried.append(choice)
@@ -157,6 +166,16 @@ def runtime_options(
     again = [_measured(model, c, shapes, each, len(candidates))[0] for c in candidates]
     best = max((c for c in again if c.faster), key=lambda c: c.speedup, default=Choice("defaults", ()))
     return RuntimeOptions(str(model), best, tuple(tried), sorted(medians)[len(medians) // 2], refused)
+
+
+def _program(name: str, model: str | Path, shapes: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
+    """Return the lines that load a model in another runtime."""
+    import onnx
+
+    words: dict[str, object] = {"model": str(model), "stem": Path(model).stem}
+    if name == "torch.compile":
+        words["sizes"] = sizes_of(onnx.load(model, load_external_data=False), shapes)
+    return tuple(line.format(**words) for line in PROGRAMS[name])
 
 
 def _joined(choices: Sequence[Choice]) -> Choice:

@@ -125,7 +125,7 @@ def winograd():
 #: or a setting that is described.
 FACTS = {
     "README.md": {
-        r"of (\d+) common architectures (\d+) gained, before there were laws .* and (\d+) were": deployed,
+        r"of (\d+) common architectures (\d+) gained, and (\d+) were": deployed,
         r"SegFormer-B2 at 512×512 \| ([\d.]+) times as fast \(by hand: ([\d.]+)\)": lambda: speeds(
             "segformer_b2_512", 1
         ),

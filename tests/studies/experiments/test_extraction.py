@@ -58,7 +58,7 @@ def test_every_run_has_a_record_with_figures_and_provenance(plan_of):
     for record in records:
         assert not record["failed"]
         assert record["stop_reason"] in ("optimal", "finished")
-        assert record["row"]["seconds"] <= record["wall_seconds"]
+        assert record["row"]["seconds"] <= record["wall_seconds"] + 1e-3  # both are rounded
         assert record["e_graph"]["cost_source"] == "the file's own"
         assert record["config"]["seed"] == 0
         assert {"versions", "commit", "machine", "load"} <= set(record["provenance"])

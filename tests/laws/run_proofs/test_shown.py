@@ -50,6 +50,7 @@ def test_an_output_is_explained_from_the_original_to_the_result(accepted):
     assert explained.complete
     assert (explained.left, explained.right) == ("y of the original", "y of the result")
     assert {m.rule for m in explained.moves} == {*accepted.laws}
+    assert "e-class" not in static_html(explained)
     assert explained.moves[-1].after.startswith("conv2d[")
     assert "act=relu" in explained.moves[-1].after
     with pytest.raises(ValueError, match="no output is called 'z'"):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from workbench.faces.views.compare import comparison_html
 from workbench.faces.views.egraphs import Known, egraph_html
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from workbench.studies.search.optimize import Searched
 
 
+#: The headings of a chain of rules.
+_MOVES: Final = ("before", "after", "rule", "read")
 #: Limit on the names of outputs in a sentence.
 MOST_NAMES = 6
 
@@ -128,7 +130,8 @@ def why_not_text(answer: WhyNot) -> str:
 
 def explanation_text(explanation: Explanation) -> str:
     """Return the chain between two terms in lines of text."""
-    lines = [f"{explanation.left} = {explanation.right} (e-class {explanation.eclass})"]
+    place = "" if explanation.eclass is None else f" (e-class {explanation.eclass})"
+    lines = [f"{explanation.left} = {explanation.right}{place}"]
     return "\n".join([*lines, *(f"  {line}" for line in _chain(explanation))])
 
 
@@ -144,7 +147,8 @@ def why_not_html(answer: WhyNot) -> str:
     parts = [heading(f"Why not {answer.target}?", _answer_verdict(answer))]
     parts += [paragraph(line) for line in _reasons(answer)]
     if answer.chain:
-        parts.append(_moves(answer.chain))
+        rows_held = [(*_move(m), "yes" if m.held else "no") for m in answer.chain]
+        parts.append(table((*_MOVES, "in the e-graph"), rows_held))
     if answer.parts:
         rows = [(p.term, p.operators, p.eclass) for p in answer.parts]
         parts.append(details("the largest parts", table(("part", "operators", "e-class"), rows)))
@@ -156,10 +160,11 @@ def why_not_html(answer: WhyNot) -> str:
 
 def explanation_html(explanation: Explanation) -> str:
     """Return the chain between two terms as HTML."""
-    title = heading(f"{explanation.left} = {explanation.right}", f"e-class {explanation.eclass}")
+    place = "" if explanation.eclass is None else f"e-class {explanation.eclass}"
+    title = heading(f"{explanation.left} = {explanation.right}", place)
     if not explanation.moves:
         return title + "".join(map(paragraph, _chain(explanation)))
-    return title + _moves(explanation.moves)
+    return title + table(_MOVES, [_move(m) for m in explanation.moves])
 
 
 def proof_html(accepted: Accepted) -> str:
@@ -175,12 +180,8 @@ def proof_html(accepted: Accepted) -> str:
     return title + paragraph(f"{accepted}.") + graphs + parts
 
 
-def _moves(moves: Sequence[Move]) -> str:
-    rows = [
-        (m.before, m.after, m.rule, "forward" if m.forward else "backward", "yes" if m.held else "no")
-        for m in moves
-    ]
-    return table(("before", "after", "rule", "read", "in the e-graph"), rows)
+def _move(move: Move) -> tuple[str, str, str, str]:
+    return move.before, move.after, move.rule, "forward" if move.forward else "backward"
 
 
 def _chain(explanation: Explanation) -> Iterable[str]:

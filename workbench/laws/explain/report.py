@@ -115,14 +115,15 @@ class WhyNot(Face):
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Face):
-    """The chain of rules between two terms of one e-class.
+    """The chain of rules between two terms of one e-class, or between two equal outputs of a proved run.
 
-    ``complete`` is false if no chain was found within the limits; ``moves`` is empty then.
+    ``eclass`` is None if there is no e-graph. ``complete`` is false if no chain was found within the limits; ``moves``
+    is empty then.
     """
 
     left: str
     right: str
-    eclass: int
+    eclass: int | None
     moves: tuple[Move, ...]
     complete: bool = True
 

@@ -136,7 +136,7 @@ class Replayed:
             for s in found.chain(*(place[i] for i in ends), most=2 * len(place))
         ]
         left, right = (f"{name} of the {side}" for side in ("original", "result"))
-        return Explanation(left, right, self.values[ends[0]], tuple(moves))
+        return Explanation(left, right, None, tuple(moves))
 
     def by_region(
         self, regions: Sequence[ProvedRegion] | None = None

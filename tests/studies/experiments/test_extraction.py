@@ -265,6 +265,8 @@ def test_a_bound_above_a_published_cost_is_one_too():
     right = record_of("extraction-gym/bert", "exact", 0.7047198, 0.7047198)
     assert contradictions(table([right])) == []
     assert len(contradictions(table([record_of("extraction-gym/bert", "exact", 0.71, 0.71)]))) == 1
+    unreached = record_of("maxsat/hamming6-2.clq", "exact", -2700.0, -3600.0)
+    assert contradictions(table([unreached])) == [], "the published cost, -3648, counts what no root reaches"
 
 
 def test_published_figures_stand_below_ours_and_are_marked(plan_of, tmp_path):

@@ -438,12 +438,15 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def contradictions(frame: pd.DataFrame) -> list[str]:
-    """Return a line per e-graph with a proven bound above a cost that was reached, which is a defect."""
+    """Return a line per e-graph with a proven bound above a cost that was reached, which is a defect.
+
+    Published costs that count something else are left out.
+    """
     found = []
     for instance, rows in frame.groupby("instance", sort=False):
         ours = rows.to_dict("records")
         bounds = [r for r in ours if r["scope"] == "e-graph" and cell(r["bound"])]
-        reached = [r for r in ours if cell(r["cost"])]
+        reached = [r for r in ours if cell(r["cost"]) and r["notes"] != _UNREACHED]
         if not bounds or not reached:
             continue
         bound = max(bounds, key=lambda r: r["bound"])

@@ -325,13 +325,13 @@ class ProofGraph(Terms):
             raise ValueError("terms must be equal to have a chain of reasons")
         steps: list[Step] = []
         stack: list[tuple[tuple[int, ...], int, int, tuple[Reason, bool] | None]] = [((), a, b, None)]
-        seen: set[tuple[int, int]] = set()
+        seen: set[tuple[int, int, bool]] = set()
         while stack and len(steps) < most:
             place, before, after, why = stack.pop()
+            if (link := (before, after, why is None)) in seen and not everywhere:
+                continue
+            seen.add(link)
             if why is None:
-                if (before, after) in seen and not everywhere:
-                    continue
-                seen.add((before, after))
                 stack += [(place, *link) for link in reversed(self.path(before, after))]
             elif why[0] is not CONGRUENT:
                 steps.append(Step(why[0].rule, place, why[1], before, after, why[0].guards))

@@ -48,7 +48,7 @@ def test_figures_of_a_busy_machine_are_told_and_not_kept_for_long(monkeypatch):
         (5.0, True, 0, 5.0),
         (4.0, False, 1, 4.0),
         (0.5, True, 1, 0.5),
-        (9.0, False, 2, 0.5),
+        (9.0, False, 1, 0.5),
     ):
         monkeypatch.setattr("os.getloadavg", lambda load=load: (load, load, load))
         now = 3600.0 * hours

@@ -94,26 +94,24 @@ def peak(threads: int = 1, *, anew: bool = False) -> Peak:
         raise ValueError(f"threads must be from 1 to {most}, the number of processors here, got {threads}")
     name = machine()
 
+    key, hour = [name, str(threads), PROTOCOL], str(int(time.time() // 3600))
+
     def measured() -> tuple[float, ...]:
         load = os.getloadavg()[0]
         cached = max(map(_copied, CACHED))
         flops = max(_multiplied(n, threads) for n in PRODUCTS)
-        found = (flops, threads * cached, threads * _copied(FAR), load)
+        return flops, threads * cached, threads * _copied(FAR), load
+
+    def quiet() -> tuple[float, ...]:
+        found = measured() if anew else remembered("peak", [*key, hour], measured)
         if not Peak(name, threads, *found).quiet:
             raise _Busy(found)
         return found
 
-    key = [name, str(threads), PROTOCOL]
-
-    def known() -> tuple[float, ...]:
-        try:
-            return remembered("peak", key, measured)
-        except _Busy as busy:
-            found: tuple[float, ...] = busy.args[0]
-            return found
-
-    hour = str(int(time.time() // 3600))
-    return Peak(name, threads, *(known() if anew else remembered("peak", [*key, hour], known)))
+    try:
+        return Peak(name, threads, *remembered("peak", key, quiet))
+    except _Busy as busy:
+        return Peak(name, threads, *busy.args[0])
 
 
 def _least(run: Callable[[], float]) -> float:

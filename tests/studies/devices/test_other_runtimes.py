@@ -60,7 +60,7 @@ def test_wrong_outputs_are_refused(outputs):
 
     x = {"x": np.ones((1, 3, 8, 8), "f4")}
     with pytest.raises(RuntimeError, match="differ from ONNX Runtime's"):
-        module._loaded(load, None, to_onnx(network()), x)
+        module.loaded(load, None, to_onnx(network()), x)
 
 
 def test_what_is_not_installed_is_named(monkeypatch):

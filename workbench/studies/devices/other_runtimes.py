@@ -1,6 +1,6 @@
-"""OpenVINO, ncnn and torch.compile as targets for files: their own optimisers and kernels, on the CPU, in float32.
+"""OpenVINO and ncnn as targets: their own readers, optimisers and kernels, on the CPU, in float32.
 
-They are the rivals of a rewritten model in ONNX Runtime, and may run it, too. What they compute is compared with
+Both are the rivals of a rewritten model in ONNX Runtime, and may run it, too. What they compute is compared with
 ONNX Runtime before it is timed.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -20,7 +20,6 @@ import numpy as np
 
 from workbench.devices.device import DeviceMissing
 from workbench.devices.targets import Loading
-from workbench.support.wings import offered
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -38,28 +37,31 @@ _DTYPES: Final = {"float32": "f32", "float16": "f16", "int64": "i64", "int32": "
 
 
 def runtime_target(name: str, threads: int | None = None) -> Loading:
-    """Return ``openvino``, ``ncnn`` or ``torch.compile`` as a target; raise DeviceMissing if it is not installed."""
-    load, extra, packages = {
-        "openvino": (_openvino, "rivals", ("openvino",)),
-        "ncnn": (_ncnn, "rivals", ("ncnn", "pnnx")),
-        "torch.compile": (_torch, "torch", ("torch",)),
-    }[name]
+    """Return ``openvino`` or ``ncnn`` as a target; raise DeviceMissing if it is not installed."""
+    packages = {"openvino": ("openvino",), "ncnn": ("ncnn", "pnnx")}[name]
     if absent := [p for p in packages if find_spec(p) is None]:
         raise DeviceMissing(
-            f"{name} needs {' and '.join(absent)}, not installed (try pip install 'tamago-workbench[{extra}]')"
+            f"{name} needs {' and '.join(absent)}, not installed (try pip install 'tamago-workbench[rivals]')"
         )
     cores = f"{threads} thread{'s' if threads != 1 else ''}" if threads else "all cores"
-    title = f"{name} {version(packages[0])}, CPU, {cores}, float32"
-    return Loading(title, partial(_loaded, load, threads))
+    load = partial(loaded, {"openvino": _openvino, "ncnn": _ncnn}[name], threads)
+    return Loading(f"{name} {version(name)}, CPU, {cores}, float32", load)
 
 
-def _loaded(
+def loaded(
     load: Callable[[ModelProto, Mapping[str, np.ndarray], int | None], Run],
     threads: int | None,
     model: ModelProto,
     inputs: Mapping[str, np.ndarray],
 ) -> Run:
-    """Return a program for a model; raise RuntimeError if it does not compute what ONNX Runtime computes."""
+    """Return a program for a model; raise RuntimeError if it does not compute what ONNX Runtime computes.
+
+    Args:
+        load: It loads a model for inputs by name and a number of threads.
+        threads: The number of threads; None for all cores.
+        model: The model.
+        inputs: The inputs by name.
+    """
     from workbench.frontends.runtime import run_model
     from workbench.studies.devices.latency import difference
 
@@ -113,35 +115,6 @@ def _ncnn(model: ModelProto, inputs: Mapping[str, np.ndarray], threads: int | No
         return [np.array(extractor.extract(name)[1]) for name in results]
 
     return run
-
-
-def _torch(model: ModelProto, inputs: Mapping[str, np.ndarray], threads: int | None) -> Run:
-    import torch
-
-    from workbench.frontends import load_onnx
-
-    if threads:
-        torch.set_num_threads(threads)
-    graph = load_onnx(model, dims=sizes_of(model, {name: x.shape for name, x in inputs.items()}))
-    compiled = torch.compile(offered("to_torch")(graph).requires_grad_(False))
-    feeds = [torch.from_numpy(inputs[graph.nodes[i].attr("name")]) for i in graph.inputs]
-
-    def run() -> list[np.ndarray]:
-        with torch.no_grad():
-            found = compiled(*feeds)
-        return [y.numpy() for y in (found if isinstance(found, tuple) else (found,))]
-
-    return run
-
-
-def sizes_of(model: ModelProto, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Return the sizes of a model's open dimensions: those of the shapes of its inputs by name, otherwise 1."""
-    found: dict[str, int] = {}
-    for given in model.graph.input:
-        dims = given.type.tensor_type.shape.dim
-        sizes = shapes.get(given.name, [1] * len(dims))
-        found |= {d.dim_param: int(n) for d, n in zip(dims, sizes, strict=False) if d.dim_param}
-    return found
 
 
 def _narrow(x: np.ndarray) -> np.ndarray:

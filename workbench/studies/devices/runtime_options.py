@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.devices.device import DeviceMissing
 from workbench.devices.timing import paired_speedup, random_feeds, rounds
-from workbench.studies.devices.other_runtimes import runtime_target, sizes_of
+from workbench.studies.devices.other_runtimes import Run, loaded, runtime_target
 from workbench.support.machine import microseconds
 from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
+    import numpy as np
     import onnxruntime as ort
+    from onnx import ModelProto
 
 #: The choices beside the defaults, by name: the lines that make them, on ``options``.
 CHOICES: Final = {
@@ -170,12 +172,42 @@ def runtime_options(
 
 def _program(name: str, model: str | Path, shapes: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
     """Return the lines that load a model in another runtime."""
-    import onnx
-
     words: dict[str, object] = {"model": str(model), "stem": Path(model).stem}
     if name == "torch.compile":
-        words["sizes"] = sizes_of(onnx.load(model, load_external_data=False), shapes)
+        words["sizes"] = _sizes(model, shapes)
     return tuple(line.format(**words) for line in PROGRAMS[name])
+
+
+def _sizes(model: str | Path, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Return the sizes of a model's open dimensions: those of the shapes of its inputs by name, otherwise 1."""
+    import onnx
+
+    found: dict[str, int] = {}
+    for given in onnx.load(model, load_external_data=False).graph.input:
+        dims = given.type.tensor_type.shape.dim
+        for axis, (dim, size) in enumerate(zip(dims, shapes.get(given.name, [1] * len(dims)), strict=True)):
+            if not dim.HasField("dim_value"):
+                found[dim.dim_param or f"{given.name}[{axis}]"] = int(size)
+    return found
+
+
+def _in_torch(
+    lines: Sequence[str], _model: ModelProto, inputs: Mapping[str, np.ndarray], _threads: int | None
+) -> Run:
+    """Return a program that runs what lines of :data:`PROGRAMS` compile by torch."""
+    import torch
+
+    made: dict[str, Any] = {}
+    exec("\n".join(lines), made)  # the lines that are printed
+    graph, compiled = made["graph"], made["model"]
+    feeds = [torch.from_numpy(inputs[graph.nodes[i].attr("name")]) for i in graph.inputs]
+
+    def run() -> list[np.ndarray]:
+        with torch.no_grad():
+            found = compiled(*feeds)
+        return [y.numpy() for y in (found if isinstance(found, tuple) else (found,))]
+
+    return run
 
 
 def _joined(choices: Sequence[Choice]) -> Choice:
@@ -202,7 +234,10 @@ def _measured(
     else:
         import onnx
 
-        own = runtime_target(choice.runtime).load(onnx.load(model), feeds)
+        if choice.runtime == "torch.compile":
+            own = loaded(partial(_in_torch, choice.lines), None, onnx.load(model), feeds)
+        else:
+            own = runtime_target(choice.runtime).load(onnx.load(model), feeds)
         own()
     timers = [partial(microseconds, run) for run in (partial(plain.run, None, feeds), own)]
     before, after = rounds(timers, seconds=seconds, most=1000)

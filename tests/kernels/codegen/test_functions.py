@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.special import erf
+from scipy.special import erf, expit
 
 from tests.kernels.codegen.needs import compiler
 from workbench.kernels.codegen.kernel import kernel
@@ -14,6 +14,7 @@ STATED = {
     "exp": (-103.0, 88.7, 1.1, np.exp),
     "log": (1e-30, 1e30, 1.0, np.log),
     "tanh": (-12.0, 12.0, 2.0, np.tanh),
+    "sigmoid": (-86.0, 90.0, 3.3, expit),
     "erf": (-5.0, 5.0, 2.5, erf),
     "sin": (-1e4, 1e4, 1.0, np.sin),
     "cos": (-1e4, 1e4, 1.0, np.cos),
@@ -21,7 +22,8 @@ STATED = {
 
 
 def run(name, x):
-    c = parse(f"one_{name}", "x{T}[~] -> y{T}[~]", f"y = {name}(x)")
+    value = "1 / (1 + exp(-x))" if name == "sigmoid" else f"{name}(x)"
+    c = parse(f"one_{name}", "x{T}[~] -> y{T}[~]", f"y = {value}")
     return kernel(c, [TensorType.of(x)])(x)[0]
 
 

@@ -9,15 +9,13 @@ import onnxruntime
 import pytest
 
 import workbench
-from tests.kernels.codegen.needs import compiler
+from tests.kernels.codegen.needs import compiler, run_under_sanitisers
 from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
 from workbench.frontends.runtime import session
 from workbench.graph import GraphBuilder
 from workbench.kernels.codegen import winograd
-from workbench.kernels.codegen.c_printer import prelude
 from workbench.kernels.codegen.compiler import Build
-from workbench.kernels.codegen.compiler import compiler as compiler_of
 from workbench.kernels.codegen.custom_ops import Operator, kernel_text, library_of, payload
 from workbench.kernels.codegen.deployment import deploy, with_kernels
 from workbench.kernels.codegen.fusion import Beside, convolutions, egraph_of
@@ -237,29 +235,6 @@ def test_random_convolutions_are_those_of_float64(count):
             assert np.abs(found - exact).max() < 2e-5 * max(np.abs(exact).max(), 1e-6), name
 
 
-HARNESS = """
-int main(void) {
-  const int64_t sizes[] = {SIZES};
-  const int64_t number = 1;
-  const void *inputs[INPUTS + 2];
-  for (int i = 0; i < INPUTS; i++) {
-    float *made = malloc(sizeof(float) * sizes[i]);
-    for (int64_t k = 0; k < sizes[i]; k++) made[k] = (float)(k % 13 - 6);
-    inputs[i] = made;
-  }
-  void *weights = layer_prepare(inputs);
-  char *scratch = aligned_alloc(64, (SCRATCH + 127) / 64 * 64);
-  float *y = malloc(sizeof(float) * RESULTS);
-  memset(scratch, 0, 64);
-  inputs[INPUTS] = weights, inputs[INPUTS + 1] = &number;
-  for (int64_t piece = 0; piece < PIECES; piece++) layer_run(inputs, y, piece, 1, (float *)(scratch + 64));
-  for (int i = 0; i < INPUTS; i++) free((void *)inputs[i]);
-  free(weights), free(scratch), free(y);
-  return 0;
-}
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.nightly
 def test_kernels_touch_no_memory_but_their_own(tmp_path):
@@ -267,28 +242,7 @@ def test_kernels_touch_no_memory_but_their_own(tmp_path):
         for found in kernels(graph):
             cluster = turned(found, k % 4 > 1, k % 3 > 0, k % 5 > 1)
             made = written("layer", cluster, Winograd(CHOICES[k % 2], k % 4 > 1))
-            sizes = ", ".join(str(t.elements) for t in cluster.read)
-            numbers = {
-                "SIZES": sizes,
-                "INPUTS": len(cluster.inputs),
-                "SCRATCH": made.scratch,
-                "PIECES": made.pieces * cluster.type.shape[0],
-                "RESULTS": cluster.type.elements,
-            }
-            head = "".join(f"#define {name} {value}\n" for name, value in numbers.items())
-            (tmp_path / "layer.c").write_text(f"{prelude(made.text)}\n{made.text}\n{head}{HARNESS}")
-            flags = ["-O1", "-march=native", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-            command = [
-                str(compiler_of(Build())),
-                *flags,
-                str(tmp_path / "layer.c"),
-                "-o",
-                str(tmp_path / "layer"),
-                "-lm",
-            ]
-            subprocess.run(command, check=True, capture_output=True)
-            done = subprocess.run([tmp_path / "layer"], check=False, capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr
+            run_under_sanitisers(made, cluster, tmp_path)
 
 
 SCARCE = """

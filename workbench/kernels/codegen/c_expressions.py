@@ -239,6 +239,10 @@ def value(e: Scalar, scope: Scope) -> str:
             return f"({scope.kind}){whole(index, scope)}"
         case Read(tensor):
             return loaded(read(e, scope), scope.program.array(tensor).dtype, scope)
+        case Apply(
+            "div", (Number(1.0), Apply("add", (Number(1.0), Apply("exp", (Apply("neg", (x,)),)))))
+        ) if scope.program.computed == "float32":
+            return f"sigmoid_f32({bare(value(x, scope))})"
         case Apply(function, operands):
             wholes = [w for o in operands if (w := _as_whole(o, scope)) is not None]
             compared = FUNCTIONS[function].truth and len(wholes) == len(operands)

@@ -20,13 +20,14 @@ import onnx
 from onnx.inliner import inline_local_functions
 
 from workbench.graph import Opaque
-from workbench.kernels.codegen import winograd
+from workbench.kernels.codegen import separable, winograd
 from workbench.kernels.codegen.c_expressions import c_type, entry, literal
 from workbench.kernels.codegen.c_printer import c_function, prelude
 from workbench.kernels.codegen.clusters import Cluster, as_graph
 from workbench.kernels.codegen.compiler import Build, compiled
 from workbench.kernels.codegen.kernel import THREADED, form_of
 from workbench.kernels.codegen.schedule import Schedule, usual
+from workbench.kernels.codegen.separable import Separable
 from workbench.kernels.codegen.winograd import Winograd
 from workbench.kernels.composites.binding import bind
 from workbench.ops.types import DTYPE_CODES
@@ -48,25 +49,31 @@ class Operator:
     """
 
     cluster: Cluster
-    schedule: Schedule | Winograd
+    schedule: Schedule | Winograd | Separable
     parts: int = 1
     build: Build = field(default_factory=Build)
 
     @property
     def name(self) -> str:
-        """Return the operator's name, the same for clusters that run the same kernel, built the same way."""
+        """Return the operator's name, the same for clusters of equal operators with the same kernel and build."""
         c = self.cluster
+        local: dict[int, object] = dict(c.known)
+        local |= {j: f"#{k}" for k, j in enumerate((*c.inputs, *(m.place for m in c.members)))}
+        ops = [(m.op, m.attrs, [local[j] for j in m.operands]) for m in c.members]
         build = self.build.cc, *replace(self.build, omp=False).flags
-        about = f"{c.composite} {c.types} {c.type} {self.schedule} {self.parts} {build}"
+        about = f"{ops} {c.composite} {c.types} {c.type} {self.schedule} {self.parts} {build}"
         return f"fused_{hashlib.blake2b(about.encode(), digest_size=6).hexdigest()}"
 
 
-def operator(cluster: Cluster, schedule: Schedule | Winograd | None = None) -> Operator:
+def operator(cluster: Cluster, schedule: Schedule | Winograd | Separable | None = None) -> Operator:
     """Return a cluster as an operator, with the usual choices in making loops if no others are given."""
+    if separable.is_separable(cluster):
+        rows = schedule if isinstance(schedule, Separable) else separable.candidates(cluster)[0]
+        return Operator(cluster, rows, PARTS)
     if winograd.convolution_of(cluster):
         how = schedule if isinstance(schedule, Winograd) else Winograd(winograd.CHOICES[0])
         return Operator(cluster, how, PARTS)
-    assert not isinstance(schedule, Winograd), "only convolutions have algorithms"
+    assert not isinstance(schedule, Winograd | Separable), "only convolutions have algorithms"
     form, leading = form_of(bind(cluster.composite, cluster.types))
     chosen = usual(form.program()) if schedule is None else schedule
     elements = sum(math.prod(s) for s in (*cluster.shapes, cluster.type.shape))
@@ -150,8 +157,12 @@ _ARGUMENTS: Final = "(const void *const *inputs, void *output, int64_t first, in
 def _written(op: Operator) -> Written:
     """Return the kernel of an operator with the function that the runtime calls, and its row of the table."""
     cluster, name = op.cluster, op.name
-    if isinstance(op.schedule, Winograd):
-        made = winograd.written(name, cluster, op.schedule)
+    if not isinstance(op.schedule, Schedule):
+        made = (
+            winograd.written(name, cluster, op.schedule)
+            if isinstance(op.schedule, Winograd)
+            else separable.written(name, cluster, op.schedule)
+        )
         members = f", .prepare = {name}_prepare, .scratch = {made.scratch}"
         return _called(op, f"{prelude(made.text)}\n{made.text}", made.pieces, members)
     binding = bind(replace(cluster.composite, name=name), cluster.types)

@@ -26,6 +26,7 @@ from workbench.kernels.codegen.clusters import Cluster
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
 from workbench.kernels.codegen.fusion import Beside, Measure, by_fewer_products, measured, numbers_of
 from workbench.kernels.codegen.partitioned import Basis, Mixed, Plan, basis_of, plan_of
+from workbench.kernels.codegen.separable import is_separable
 from workbench.kernels.codegen.winograd import CHOICES
 from workbench.support.formatting import gain
 from workbench.support.machine import microseconds
@@ -420,13 +421,16 @@ def _limited(
     With ``images`` a kernel must serve any number of images, as those of convolutions do.
     """
     fewer = by_fewer_products(cluster)
-    if (not algorithms if fewer else images) or (families is not None and _family(cluster) not in families):
+    others = images and not is_separable(cluster)
+    if (not algorithms if fewer else others) or (families is not None and _family(cluster) not in families):
         return Beside(0.0, math.inf)
     return measure(cluster)
 
 
 def _family(cluster: Cluster) -> str:
-    """Return the formula of a cluster; convolutions are one family."""
+    """Return the formula of a cluster; convolutions are one family, and those channel by channel another one."""
+    if is_separable(cluster):
+        return "layers"
     return "convolution" if by_fewer_products(cluster) else str(cluster.composite)
 
 

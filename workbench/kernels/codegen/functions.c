@@ -64,6 +64,23 @@ INLINE float exp_f32(float x) {
   return p * from_bits_f32((half + 127) << 23) * from_bits_f32((i - half + 127) << 23);
 }
 
+/* 1 / (1 + exp(-x)), 3.3 ulp; 0 below -88. As exp, with fewer terms: what is added to 1 needs fewer digits. */
+INLINE float sigmoid_f32(float x) {
+  float y = x < -88.0f ? -88.0f : x;
+  y = y > 87.0f ? 87.0f : y;
+  float z = y * -1.44269504f + 12582912.0f, n = z - 12582912.0f;
+  float r = n * -0.693359375f - y;
+  r = r + n * 2.12194440e-4f;
+  float p = 8.3125010133e-3f;
+  p = p * r + 4.1890330613e-2f;
+  p = p * r + 1.6667115688e-1f;
+  p = p * r + 4.9999231100e-1f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  float v = 1.0f / (1.0f + p * from_bits_f32((int32_t)((uint32_t)bits_f32(z) << 23) + 0x3F800000));
+  return x < -88.0f ? 0.0f : v;
+}
+
 /* log, 1 ulp: x = 2^n m with sqrt(1/2) <= m < sqrt(2). */
 INLINE float log_f32(float x) {
   float tiny = x < 1.17549435e-38f ? x * 8388608.0f : x;

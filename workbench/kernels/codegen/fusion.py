@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from graphlib import CycleError
 from itertools import product
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -24,19 +24,20 @@ from workbench.egraph.rebuild import Writing, rebuild
 from workbench.extraction import Solution
 from workbench.extraction.extract import extract
 from workbench.graph import Builder, Graph
+from workbench.kernels.codegen import separable, winograd
 from workbench.kernels.codegen.clusters import MOST, Cluster, Member, as_graph, cluster_of, fusible, given
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.custom_ops import Operator, kernel_text, library_of, operator, payload
+from workbench.kernels.codegen.schedule import Schedule
+from workbench.kernels.codegen.separable import Readers, Separable, is_separable
 from workbench.kernels.codegen.tuning import kept_times, measured_schedules
 from workbench.kernels.codegen.winograd import (
     CHOICES,
     Winograd,
     blocked,
-    candidates,
     channels_first,
     convolution,
     convolution_of,
-    memory_of,
     suits,
 )
 from workbench.kernels.composites.binding import bind
@@ -80,11 +81,14 @@ ALTERNATIVES, GROWN = 4, 8
 #: The bytes that are read before a convolution is timed: in a network, its weights are far when their turn comes.
 FAR: Final = 1 << 26
 
-#: How much less time than its operators a kernel must take: less may be an error of measurement.
+#: How much less time than its operators a kernel must take: less may be an error of measurement. Several layers in one
+#: kernel need less, since it may save changes of layout around it; the whole program is timed in the end.
 MARGIN: Final = 0.9
+LAYERS: Final = 1.0
 
 
-class Beside(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Beside:
     """The microseconds of a cluster's operators in ONNX Runtime and of its kernel, and the bytes that this keeps.
 
     In the place of its operators a convolution of the inner layout has its kernel of images channels first.
@@ -93,11 +97,16 @@ class Beside(NamedTuple):
     operators: float
     kernel: float
     memory: int = 0
+    margin: float = MARGIN
 
     @property
     def pays(self) -> bool:
         """Return whether the kernel is faster beyond the error of measurement."""
-        return self.kernel <= self.operators * MARGIN
+        return self.kernel <= self.operators * self.margin
+
+    def at(self, price: float) -> Beside:
+        """Return the times if those of the operators are worth a price: both were measured with all values far."""
+        return replace(self, operators=price, kernel=price * self.kernel / self.operators)
 
 
 #: Returns the times of a cluster.
@@ -164,7 +173,7 @@ def fused(
     cheapest = np.full(egraph.n_classes, np.inf)
     np.minimum.at(cheapest, egraph.eclass, costs)
     kinds: dict[str, list[Cluster]] = {}
-    for cluster in (*convolutions(egraph), *_candidates(egraph, numbers)):
+    for cluster in (*convolutions(egraph), *layers(egraph, numbers), *_candidates(egraph, numbers)):
         kinds.setdefault(kind_of(cluster), []).append(cluster)
     chosen: list[tuple[str, Cluster, float]] = []
     timed: list[tuple[Beside, Cluster]] = []
@@ -176,7 +185,8 @@ def fused(
         times = measure(kinds[kind][0])
         for cluster in kinds[kind]:
             if times.pays:
-                timed.append((times, cluster))
+                known = sum(cheapest[m.place] for m in cluster.members)
+                timed.append((times.at(known) if is_separable(cluster) else times, cluster))
             if times.operators < sum(cheapest[m.place] for m in cluster.members) * MARGIN:
                 chosen.append((TOGETHER, cluster, times.operators))
     room = math.inf if memory is None else memory
@@ -297,24 +307,34 @@ def convolutions(egraph: EGraph) -> list[Cluster]:
 
     That is a sum with another value and a relu, if nothing else reads what is before them.
     """
-    constant = egraph.constant_classes().tolist()
-    types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
+    known = _readers(egraph, {})
+    found: dict[tuple[int, tuple[int, ...]], Cluster] = {}
+    for conv in known.made:
+        if conv is None or known.constant[conv.place] or not suits(conv, known.types, known.constant):
+            continue
+        members = [conv]
+        while (more := _after(members, known.readers, egraph.roots, known.constant)) is not None:
+            members.append(more)
+        cluster = convolution(members, known.types)
+        if cluster.result not in cluster.inputs:
+            found.setdefault((cluster.result, cluster.inputs), cluster)
+    return list(found.values())
+
+
+def layers(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
+    """Return convolutions channel by channel with the layers around them, as clusters."""
+    return separable.separable(_readers(egraph, numbers))
+
+
+def _readers(egraph: EGraph, numbers: Mapping[int, float]) -> Readers:
     made = [_member(egraph, node) for node in range(len(egraph))]
     readers: dict[int, list[Member | None]] = {}
     for node, member in enumerate(made):
         for j in set(egraph.operands(node).tolist()):
             readers.setdefault(j, []).append(member)
-    found: dict[tuple[int, tuple[int, ...]], Cluster] = {}
-    for conv in made:
-        if conv is None or constant[conv.place] or not suits(conv, types, constant):
-            continue
-        members = [conv]
-        while (more := _after(members, readers, egraph.roots, constant)) is not None:
-            members.append(more)
-        cluster = convolution(members, types)
-        if cluster.result not in cluster.inputs:
-            found.setdefault((cluster.result, cluster.inputs), cluster)
-    return list(found.values())
+    types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
+    constant = egraph.constant_classes().tolist()
+    return Readers(made, readers, egraph.roots, constant, types, numbers)
 
 
 def _after(
@@ -465,18 +485,19 @@ def measured(
     """
 
     def beside(cluster: Cluster) -> Beside:
-        if not by_fewer_products(cluster):
+        if convolution_of(cluster) is None:
             operators, kernel = _times(build, threads, seconds, cluster, [fastest(cluster, build, threads)])
             return Beside(operators, kernel)
-        made, plain = candidates(cluster, algorithms), channels_first(cluster)
+        made, plain = algorithms_of(cluster, algorithms), channels_first(cluster)
         if not made:
             return Beside(0.0, math.inf)
         how = None if plain == cluster else fastest(plain, build, threads, algorithms).schedule
-        made = (how,) if isinstance(how, Winograd) else made
+        made = made if how is None else (how,)
         operators, *kernels = _times(
             build, threads, seconds, cluster, [operator(cluster, how) for how in made]
         )
-        return Beside(operators, min(kernels), memory_of(cluster, made[int(np.argmin(kernels))]))
+        memory = memory_of(cluster, made[int(np.argmin(kernels))])
+        return Beside(operators, min(kernels), memory, LAYERS if is_separable(cluster) else MARGIN)
 
     return beside
 
@@ -492,8 +513,8 @@ def fastest(
         threads: The number of threads to measure with.
         algorithms: The algorithms that kernels of convolutions may have.
     """
-    if by_fewer_products(cluster):
-        made = [replace(operator(cluster, how), build=build) for how in candidates(cluster, algorithms)]
+    if convolution_of(cluster) is not None:
+        made = [replace(operator(cluster, how), build=build) for how in algorithms_of(cluster, algorithms)]
         times = _times(build, threads, 0.1, cluster, made)[1:] if len(made) > 1 else [0.0]
         return made[int(np.argmin(times))]
     binding = bind(cluster.composite, cluster.types)
@@ -502,8 +523,24 @@ def fastest(
 
 
 def by_fewer_products(cluster: Cluster) -> bool:
-    """Return whether a cluster is a convolution, which has an algorithm instead of a schedule."""
-    return convolution_of(cluster) is not None
+    """Return whether a cluster is a convolution by fewer products."""
+    return convolution_of(cluster) is not None and not is_separable(cluster)
+
+
+def algorithms_of(
+    cluster: Cluster, algorithms: Sequence[str] = CHOICES
+) -> Sequence[Schedule | Winograd | Separable]:
+    """Return what may be the fastest in the place of a schedule of loops, for a cluster with convolutions."""
+    return (
+        separable.candidates(cluster) if is_separable(cluster) else winograd.candidates(cluster, algorithms)
+    )
+
+
+def memory_of(cluster: Cluster, how: Schedule | Winograd | Separable) -> int:
+    """Return the bytes of weights that a cluster's kernel keeps."""
+    if isinstance(how, Schedule):
+        return 0
+    return winograd.memory_of(cluster, how) if isinstance(how, Winograd) else separable.memory_of(cluster)
 
 
 def _times(
@@ -517,7 +554,8 @@ def _times(
     import onnxruntime as ort
 
     conv, made = convolution_of(cluster), [replace(op, build=build) for op in operators]
-    plain, stored = (cluster, ()) if conv is None else (channels_first(cluster), conv.operands[1:])
+    plain = cluster if conv is None else channels_first(cluster)
+    stored = [j for m in cluster.members if m.op == "conv2d" for j in m.operands[1:]]
     inner, held = plain != cluster, list[np.ndarray]()
 
     def shapes(one: Cluster) -> list[TensorType]:

@@ -34,12 +34,13 @@ from workbench.kernels.codegen.fusion import (
     fastest,
     fused,
     measured,
+    memory_of,
     numbers_of,
     written,
 )
 from workbench.kernels.codegen.kernel import kernel_at
 from workbench.kernels.codegen.schedule import Schedule
-from workbench.kernels.codegen.winograd import CHOICES, Winograd, memory_of
+from workbench.kernels.codegen.winograd import CHOICES
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, spec_of
 from workbench.support.files import write_atomic
@@ -70,9 +71,7 @@ class Plan:
     @property
     def memory(self) -> int:
         """Return the bytes of weights that kernels transform and keep."""
-        return sum(
-            memory_of(o.cluster, o.schedule) for o in self.operators if isinstance(o.schedule, Winograd)
-        )
+        return sum(memory_of(o.cluster, o.schedule) for o in self.operators)
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:

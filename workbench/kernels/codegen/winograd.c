@@ -1,31 +1,8 @@
 /* A convolution by fewer products. The text before this has the sizes, and the transforms of one line of a tile:
    TILE values to products (input_line), products to OUTPUTS values (output_line), TAPS weights to products. */
 
-#define LANES (WIDE ? 16 : 8)
-#define COLUMNS (2 * LANES)
 #define PRODUCTS (TILE * TILE)
 #define AHEAD 16
-
-static inline Lanes NAME(load)(const float *p) { Lanes v; memcpy(&v, p, sizeof v); return v; }
-
-static inline void NAME(store)(float *p, Lanes v) { memcpy(p, &v, sizeof v); }
-
-static inline Lanes NAME(relu)(Lanes v) { /* no number stays no number */
-  return (Lanes)((__typeof__(v < 0.0f))v & ~(v < 0.0f));
-}
-
-/* Rows of lanes become columns, by log2(LANES) interleavings of the first half of the rows with the second. */
-static inline void NAME(turn)(Lanes *rows) {
-  Lanes other[LANES];
-  for (int s = 1; s < LANES; s *= 2) {
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES / 2; i++) {
-      other[2 * i] = NAME(low)(rows[i], rows[i + LANES / 2]);
-      other[2 * i + 1] = NAME(high)(rows[i], rows[i + LANES / 2]);
-    }
-    memcpy(rows, other, sizeof other);
-  }
-}
 
 /* Rows of a part of an image, of channels in blocks. Outside of the image there are zeros. */
 static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int64_t height, int64_t width) {
@@ -96,7 +73,7 @@ static void NAME(give)(const float *from, const void *const *inputs, float *y, i
 #elif RESIDUAL
           v += rows[i];
 #endif
-          NAME(store)(y + place, RELU ? NAME(relu)(v) : v);
+          NAME(store)(y + place, RELU ? NAME(clamped)(v, 0.0f, INFINITY) : v);
         }
       }
 #else
@@ -121,7 +98,7 @@ static void NAME(give)(const float *from, const void *const *inputs, float *y, i
             else memcpy(&other, more + place, sizeof(float) * (size_t)count);
             v += other;
           }
-          if (RELU) v = NAME(relu)(v);
+          if (RELU) v = NAME(clamped)(v, 0.0f, INFINITY);
           if (count == LANES) NAME(store)(y + place, v);
           else memcpy(y + place, &v, sizeof(float) * (size_t)count);
         }

@@ -11,13 +11,14 @@ other. A cluster has the change of layout as operators before and after its conv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from workbench.kernels.codegen.clusters import Cluster, Member
+from workbench.kernels.codegen.lanes import TILES, Text, last_level, pitch_of, second_level, vectors
 from workbench.kernels.fast.toom_cook import Algorithm, Row
 from workbench.kernels.fast.winograd import ALGORITHMS
 from workbench.ops.types import TensorType
@@ -33,15 +34,10 @@ LESS: Final = 5 / 16
 FAR: Final = 2
 WEIGHTS: Final = 1 / 2
 LAST: Final = 1 / 3
-#: The bytes of the second-level and of the last cache if the processor does not tell.
-CACHE: Final = 1 << 20
-LAST_CACHE: Final = 1 << 24
 #: How much more work than the best one an algorithm may need by the model if it is to be measured.
 SLOWER: Final = 1.5
 #: The least number of pieces into which a convolution is cut, for threads, if a piece keeps columns enough.
 PIECES: Final = 4
-#: The most tiles that a kernel multiplies at once, in registers of 16 and of 8 numbers.
-TILES: Final = {"WIDE": 12, "NARROW": 6}
 #: The least number of channels for which transforms may pay.
 LEAST_CHANNELS: Final = 16
 #: The channels of a block of the inner layout.
@@ -87,7 +83,7 @@ class Layer:
     blocked_out: bool
 
 
-def suits(m: Member, types: dict[int, TensorType], constant: Sequence[bool]) -> bool:
+def suits(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool]) -> bool:
     """Return whether an operator is a convolution that a kernel can compute by fewer products.
 
     Of each value, ``types`` has the type, and ``constant`` whether it depends on weights alone.
@@ -226,33 +222,6 @@ def channels_first(cluster: Cluster) -> Cluster:
 
 
 # -- text ----------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Text:
-    """The C text of a convolution, the number of pieces of one image that may run apart, and its scratch memory."""
-
-    text: str
-    pieces: int
-    scratch: int
-
-
-def second_level() -> int:
-    """Return the bytes of the second-level cache of this machine, or :data:`CACHE` if it does not tell."""
-    return _bytes_of(2) or CACHE
-
-
-def last_level() -> int:
-    """Return the bytes of the last cache of this machine, or :data:`LAST_CACHE` if it does not tell."""
-    return _bytes_of(3) or LAST_CACHE
-
-
-def _bytes_of(level: int) -> int:
-    try:
-        told = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").read_text().strip()
-    except OSError:
-        return 0
-    return int(told[:-1]) << 10 if told.endswith("K") and told[:-1].isdecimal() else 0
-
-
 def candidates(cluster: Cluster, names: Sequence[str] = CHOICES) -> tuple[Winograd, ...]:
     """Return the algorithms of a convolution that may be the fastest, by the work that a model says, in either blocks.
 
@@ -288,16 +257,11 @@ def _tiles(cluster: Cluster, how: Winograd, cache: int = 0) -> tuple[int, int, i
     wanted = (LESS if weights <= second_level() // 2 else PART) * second_level()
     if how.far:
         wanted = min(max(FAR * second_level(), WEIGHTS * weights), LAST * last_level())
-    pitches = _pitch(channels, 16) + _pitch(outs, 32)
+    pitches = pitch_of(channels, 16) + pitch_of(outs, 32)
     most = max(12, int(cache or wanted) // (4 * by.products**2 * pitches))
     tiles_across = -(-across // -(-across // most))
     tiles_down = max(1, min(down, most // tiles_across))
     return down, across, -(-down // -(-down // tiles_down)), tiles_across
-
-
-def _pitch(channels: int, block: int) -> int:
-    """Return how far tiles lie apart: a power of two would put them all in few places of the nearest cache."""
-    return -(-channels // block) * block + 16
 
 
 def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
@@ -315,7 +279,7 @@ def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
     down, across, tiles_down, tiles_across = _tiles(cluster, how, cache)
     deep, out_deep = (-(-n // 16) * 16 for n in (channels, outs))
     out_columns = -(-outs // 32) * 32
-    pitch, out_pitch = _pitch(channels, 16), _pitch(outs, 32)
+    pitch, out_pitch = pitch_of(channels, 16), pitch_of(outs, 32)
     most = tiles_down * tiles_across
     blocks = -(-down // tiles_down) * -(-across // tiles_across)
     shares = max(1, min(-(-PIECES // blocks), out_columns // 64))
@@ -335,60 +299,16 @@ def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
     }  # fmt: skip
     large = {key: f"(int64_t){value}" for key, value in sizes.items() if key.endswith("_SIZE")}
     head = "".join(f"#define {key} {value}\n" for key, value in (large | sizes | large).items())
-    head += f"#define NAME(part) {name}_##part\n"
     counts = {
         min(tiles_down, down - i) * min(tiles_across, across - j)
         for i in range(0, down, tiles_down)
         for j in range(0, across, tiles_across)
     }
-    body = "\n".join([_VECTORS, head, _lanes(name, counts), *transforms(name, by), _TEXT.read_text()])
+    body = "\n".join(
+        [vectors(name, {"CASES": (counts, TILES)}), head, *transforms(name, by), _TEXT.read_text()]
+    )
     floats = sizes["IMAGE_SIZE"] + sizes["V_SIZE"] + sizes["M_SIZE"] + most * m * m * out_deep
     return Text(body, blocks * shares, 4 * floats)
-
-
-def _lanes(name: str, counts: Set[int]) -> str:
-    """Return what depends on the width of vectors: how two interleave, and the numbers of tiles in registers."""
-    made = []
-    for lanes, most in ((16, TILES["WIDE"]), (8, TILES["NARROW"])):
-        low = ", ".join(f"{k}, {k + lanes}" for k in range(lanes // 2))
-        high = ", ".join(f"{k}, {k + lanes}" for k in range(lanes // 2, lanes))
-        sizes = {part for count in counts for part in _groups(count, most)}
-        made.append(
-            f"#define TILES {most}\n#define CASES {' '.join(f'CASE({n})' for n in sorted(sizes))}\n"
-            f"static inline Lanes {name}_low(Lanes a, Lanes b) {{ return INTERLEAVED(a, b, {low}); }}\n"
-            f"static inline Lanes {name}_high(Lanes a, Lanes b) {{ return INTERLEAVED(a, b, {high}); }}\n"
-        )
-    return f"#if WIDE\n{made[0]}#else\n{made[1]}#endif\n"
-
-
-def _groups(count: int, most: int) -> set[int]:
-    """Return the sizes of the fewest groups of nearly equal size.
-
-    >>> _groups(14, 12), _groups(25, 12)
-    ({7}, {8, 9})
-    """
-    groups = -(-count // most)
-    return {count // groups, -(-count // groups)}
-
-
-#: Vectors of as many numbers as a register has.
-_VECTORS: Final = """\
-#include <stdlib.h>
-#include <string.h>
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
-/* As many numbers as two registers of a kernel's columns have each. */
-#ifdef __AVX512F__
-#define WIDE 1
-typedef float Lanes __attribute__((vector_size(64)));
-#else
-#define WIDE 0
-typedef float Lanes __attribute__((vector_size(32)));
-#endif
-#define INTERLEAVED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-"""
 
 
 _ONE: Final = Fraction(1)

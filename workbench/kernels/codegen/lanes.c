@@ -1,0 +1,38 @@
+/* Vectors of as many numbers as a register has. The text before this has their width and how two interleave. */
+
+#define LANES (WIDE ? 16 : 8)
+#define COLUMNS (2 * LANES)
+
+static inline Lanes NAME(load)(const float *p) { Lanes v; memcpy(&v, p, sizeof v); return v; }
+
+static inline void NAME(store)(float *p, Lanes v) { memcpy(p, &v, sizeof v); }
+
+/* Numbers within bounds, of which an infinite one is none. No number stays no number. */
+static inline Lanes NAME(clamped)(Lanes v, float low, float high) {
+  const Lanes least = (Lanes){0} + low, most = (Lanes){0} + high;
+#if defined(__AVX512F__)
+  if (low > -INFINITY) v = (Lanes)_mm512_max_ps((__m512)least, (__m512)v);
+  if (high < INFINITY) v = (Lanes)_mm512_min_ps((__m512)most, (__m512)v);
+  return v;
+#elif defined(__AVX__)
+  if (low > -INFINITY) v = (Lanes)_mm256_max_ps((__m256)least, (__m256)v);
+  if (high < INFINITY) v = (Lanes)_mm256_min_ps((__m256)most, (__m256)v);
+  return v;
+#else
+  __typeof__(v < v) under = v < least, over = v > most, bits = (__typeof__(under))v & ~under & ~over;
+  return (Lanes)(bits | ((__typeof__(under))least & under) | ((__typeof__(under))most & over));
+#endif
+}
+
+/* Rows of lanes become columns, by log2(LANES) interleavings of the first half of the rows with the second. */
+static inline void NAME(turn)(Lanes *rows) {
+  Lanes other[LANES];
+  for (int s = 1; s < LANES; s *= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES / 2; i++) {
+      other[2 * i] = NAME(low)(rows[i], rows[i + LANES / 2]);
+      other[2 * i + 1] = NAME(high)(rows[i], rows[i + LANES / 2]);
+    }
+    memcpy(rows, other, sizeof other);
+  }
+}

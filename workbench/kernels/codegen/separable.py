@@ -1,0 +1,575 @@
+"""Kernels of convolutions that are separable by channels, with the products over channels around them.
+
+One kernel computes up to three layers: a product over channels (a 1 x 1 convolution) that expands an image, a
+convolution channel by channel, and a product over channels that projects its result: an inverted residual block
+(MobileNetV2, arXiv 1801.04381, section 3.3), or a part of one. What is between them stays in the nearer caches: the
+kernel makes some rows of the result at a time, from the rows of the expanded image that they read. Biases and
+activations belong to the layers; a sum with another value may be the last step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from workbench.kernels.codegen import lanes
+from workbench.kernels.codegen.c_expressions import entry, literal
+from workbench.kernels.codegen.c_printer import c_function
+from workbench.kernels.codegen.clusters import Cluster, Member, cluster_of, fusible
+from workbench.kernels.codegen.kernel import form_of
+from workbench.kernels.codegen.lanes import TILES, Text, second_level
+from workbench.kernels.codegen.schedule import usual
+from workbench.kernels.composites.binding import bind
+from workbench.kernels.composites.index import IndexName
+from workbench.kernels.composites.scalar import Read, Scalar, rebuilt
+from workbench.ops.types import TensorType
+
+_TEXT: Final = Path(__file__).with_name("separable.c")
+
+#: The name of the composites of layers.
+NAME: Final = "layers"
+#: The least number of channels inside, and of places of an image, for which a kernel may pay.
+LEAST_CHANNELS, LEAST_PLACES = 16, 16
+#: The parts of the second-level cache that a block may fill, of which the fastest is taken.
+PARTS: Final = (1 / 4, 5 / 8)
+#: The least number of blocks into which an image is cut for threads, if there are so many rows.
+PIECES: Final = 4
+#: The most places of a convolution channel by channel at once, in registers of 16 and of 8 numbers.
+PLACES: Final = (8, 4)
+#: The most operators of an activation.
+MOST: Final = 6
+#: The most products in a place of a convolution of few channels.
+TAPS: Final = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Separable:
+    """The number of rows of the result that a kernel makes at once, in the place of a schedule of loops."""
+
+    rows: int
+
+    def __str__(self) -> str:
+        return f"layers in blocks of {self.rows} rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution with its activation, and the places of its weights among the kernel's inputs."""
+
+    conv: Member
+    activation: tuple[Member, ...]
+    weight: int
+    bias: int
+    kind: TensorType
+
+    @property
+    def depthwise(self) -> bool:
+        """Return whether the convolution works channel by channel."""
+        return self.conv.named["groups"] > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The layers of a cluster, in their order.
+
+    ``more`` is the input that is added at the end, ``scale`` the one by which the channels of the image are multiplied
+    first; both are -1 if there is none.
+    """
+
+    expand: Layer | None
+    depthwise: Layer | None
+    project: Layer | None
+    more: int
+    scale: int
+    limit: tuple[Member, ...]
+
+    @property
+    def all(self) -> list[Layer]:
+        """Return the layers that there are."""
+        return [x for x in (self.expand, self.depthwise, self.project) if x is not None]
+
+
+# -- clusters ------------------------------------------------------------------------------------------
+def first(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool]) -> bool:
+    """Return whether an operator is a product over channels, or over the taps of an image of few channels."""
+    if not _plain(m, types, constant):
+        return False
+    w = types[m.operands[1]].shape
+    return m.named["groups"] == 1 and (pointwise(m, types) or math.prod(w[1:]) <= TAPS)
+
+
+def pointwise(m: Member, types: Mapping[int, TensorType]) -> bool:
+    """Return whether a convolution is a product over channels, place by place."""
+    named = m.named
+    one_place = types[m.operands[1]].shape[2:] == named["strides"] == (1, 1) and named["pads"] == (0,) * 4
+    return one_place and named["groups"] == 1
+
+
+def depthwise(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool]) -> bool:
+    """Return whether an operator is a convolution channel by channel, of as many channels as pay."""
+    if not _plain(m, types, constant):
+        return False
+    w = types[m.operands[1]].shape
+    return m.named["groups"] == w[0] == types[m.operands[0]].shape[1] and w[0] >= LEAST_CHANNELS
+
+
+def _plain(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool]) -> bool:
+    if m.op != "conv2d" or m.type.dtype != "float32" or not all(constant[j] for j in m.operands[1:]):
+        return False
+    w, large = (
+        types[m.operands[1]].shape,
+        min(math.prod(types[j].shape[2:]) for j in (m.operands[0], m.place)),
+    )
+    return (
+        m.named["dilations"] == (1, 1)
+        and m.named["act"] in ("none", "relu")
+        and large >= LEAST_PLACES
+        and (len(m.operands) < 3 or types[m.operands[2]].shape == (1, w[0], 1, 1))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The operators of an e-graph by what they read, with what is known of its values."""
+
+    made: Sequence[Member | None]
+    readers: Mapping[int, Sequence[Member | None]]
+    roots: Sequence[int]
+    constant: Sequence[bool]
+    types: Mapping[int, TensorType]
+    numbers: Mapping[int, float]
+
+    def of(self, value: int) -> list[Member] | None:
+        """Return the operators that read a value; None if others do, or if it is a result."""
+        found = self.readers.get(value, ())
+        return None if value in self.roots or None in found else [m for m in found if m is not None]
+
+
+def separable(known: Readers) -> list[Cluster]:
+    """Return the largest groups of layers that a kernel can compute, around each convolution channel by channel.
+
+    Beside these, each other product over channels or few taps is one with what follows it: alone it would gain nothing
+    over ONNX Runtime, but between kernels there is no change of layout.
+    """
+    moving = [m for m in known.made if m is not None and not known.constant[m.place]]
+    expanding = [m for m in moving if first(m, known.types, known.constant)]
+    before = {_end_of(known, m)[0]: m for m in reversed(expanding)}
+    found: dict[tuple[int, tuple[int, ...]], Cluster] = {}
+    taken: set[int] = set()
+    groups = []
+    for m in moving:
+        if not depthwise(m, known.types, known.constant):
+            continue
+        expand = before.get(m.operands[0])
+        if expand is not None and _places(known.of(m.operands[0])) != {m.place}:
+            expand = None
+        members = [] if expand is None else [expand, *_end_of(known, expand)[1]]
+        end, activation = _end_of(known, m)
+        members += [m, *activation]
+        following = known.of(end)
+        last = next((r for r in following or () if r in expanding and pointwise(r, known.types)), None)
+        if last is not None and _places(following) == {last.place} and last.operands[0] == end:
+            members += [last, *_after(known, last)]
+        if expand is not None or last is not None:
+            groups.append(members)
+            taken |= {x.place for x in members}
+    if groups:
+        groups += [[*_scaled(known, m), m, *_after(known, m)] for m in expanding if m.place not in taken]
+    for members in groups:
+        cluster = layers(members, known.types, known.numbers)
+        if cluster is not None and cluster.result not in cluster.inputs:
+            found.setdefault((cluster.result, cluster.inputs), cluster)
+    return list(found.values())
+
+
+def _scaled(known: Readers, conv: Member) -> list[Member]:
+    """Return the product of each channel with a number that alone a product over channels reads, or nothing."""
+    if not pointwise(conv, known.types) or _places(known.of(conv.operands[0])) != {conv.place}:
+        return []
+    n, channels = known.types[conv.operands[0]].shape[:2]
+    for m in known.made:
+        if m is not None and m.place == conv.operands[0] and m.op == "mul":
+            kinds = sorted((known.types[j] for j in m.operands), key=lambda t: -t.elements)
+            if [t.shape for t in kinds] == [m.type.shape, (n, channels, 1, 1)]:
+                return [m]
+    return []
+
+
+def _places(members: Sequence[Member] | None) -> set[int]:
+    return set() if members is None else {m.place for m in members}
+
+
+def _end_of(known: Readers, conv: Member) -> tuple[int, tuple[Member, ...]]:
+    """Return the value after the activation of a convolution, and the activation's operators."""
+    inside, members = {conv.place}, list[Member]()
+    if conv.named["act"] != "none":
+        return conv.place, ()
+    while len(members) < MOST:
+        read = [m for j in sorted(inside) for m in known.of(j) or ()]
+        more = {
+            m.place: m
+            for m in read
+            if m.place not in inside
+            and m.type == conv.type
+            and all(j in inside or j in known.numbers for j in m.operands)
+            and fusible(m)
+        }
+        if not more:
+            break
+        members += more.values()
+        inside |= set(more)
+        open_ends = [j for j in inside if (of := known.of(j)) is None or not _places(of) <= inside]
+        if len(open_ends) == 1 and open_ends[0] == members[-1].place:
+            return open_ends[0], tuple(members)
+    return conv.place, ()
+
+
+def _after(known: Readers, conv: Member) -> list[Member]:
+    """Return what follows the last product in its kernel: a sum with another image and a relu, or an activation."""
+    end, activation = _end_of(known, conv)
+    if activation or conv.named["act"] != "none":
+        return list(activation)
+    following = known.of(end)
+    add = next((m for m in following or () if m.op == "add" and m.type == conv.type), None)
+    if add is None or _places(following) != {add.place} or len(set(add.operands)) < 2:
+        return []
+    (other,) = (j for j in add.operands if j != end)
+    if known.constant[other] or known.types[other] != conv.type:
+        return []
+    relu = known.of(add.place)
+    if relu and _places(relu) == {relu[0].place} and relu[0].op == "relu":
+        return [add, relu[0]]
+    return [add]
+
+
+def layers_of(cluster: Cluster) -> Layers:
+    """Return the layers of a cluster."""
+    made, numbers = {m.place for m in cluster.members}, {j for j, _ in cluster.known}
+    found: list[Layer] = []
+    more, scale, limit = -1, -1, list[Member]()
+    for m in cluster.members:
+        if m.op == "conv2d":
+            at = [cluster.inputs.index(j) for j in m.operands[1:]]
+            found.append(Layer(m, (), at[0], at[1] if len(at) > 1 else -1, m.type))
+            continue
+        other = [j for j in m.operands if j not in made and j not in numbers]
+        if not found:
+            scale = next(k for k, shape in enumerate(cluster.shapes) if cluster.inputs[k] in other and k)
+        elif other:
+            more = cluster.inputs.index(other[0])
+        elif more >= 0:
+            limit.append(m)
+        else:
+            found[-1] = replace(found[-1], activation=(*found[-1].activation, m))
+    middle = next((k for k, x in enumerate(found) if x.depthwise), len(found))
+    return Layers(
+        found[0] if middle else None,
+        found[middle] if middle < len(found) else None,
+        found[middle + 1] if middle + 1 < len(found) else None,
+        more,
+        scale,
+        tuple(limit),
+    )
+
+
+def is_separable(cluster: Cluster) -> bool:
+    """Return whether a cluster has layers that are computed so."""
+    return cluster.composite.name == NAME
+
+
+def layers(
+    members: Sequence[Member], types: Mapping[int, TensorType], numbers: Mapping[int, float]
+) -> Cluster | None:
+    """Return layers as a cluster, or None if an activation has no form in index notation.
+
+    ``types`` are those of all values, ``numbers`` the values that are one known number.
+    """
+    from workbench.kernels.composites.equations import parse
+
+    made = {m.place for m in members}
+    image = next(j for j in members[0].operands if types[j].rank == 4 and types[j].shape[2:] != (1, 1))
+    operands = dict.fromkeys(j for m in members for j in m.operands)
+    inputs = tuple(j for j in operands if j not in made and j not in numbers)
+    names, declared, lines, last = {image: "x"}, ["x{T}[N C H W]"], list[str](), "x"
+    channels, height, width = "C", "H", "W"
+
+    def declare(j: int, name: str, dims: str) -> str:
+        if j not in names:
+            names[j] = name
+            declared.append(f"{name}{{T}}[{dims}]")
+        return names[j]
+
+    k = 0
+    while k < len(members):
+        m, at = members[k], f"{k}"
+        k += 1
+        if m.op != "conv2d":
+            (other,) = (j for j in m.operands if j not in made and (lines or j != image))
+            if lines:
+                value = f"{last}[n c h w] + {declare(other, 'z', f'N {channels} {height} {width}')}[n c h w]"
+            else:
+                value = f"x[n c h w] * {declare(other, 's', 'N C 1 1')}[n c 0 0]"
+        else:
+            named, (top, left, bottom, right) = m.named, m.named["pads"]
+            (down, across), one = named["strides"], pointwise(m, types)
+            whole = named["groups"] == 1
+            extents = f"K{at} {channels}" if whole else f"{channels} 1"
+            w = declare(m.operands[1], f"w{at}", f"{extents} 1 1" if one else f"{extents} R{at} Q{at}")
+            channels = f"K{at}" if whole else channels
+            if one:
+                value = f"(sum(i) {w}[c i 0 0] * {last}[n i h w])"
+            else:
+                row, column = f"{down}*h+u-{top}", f"{across}*w+v-{left}"
+                inside = f"0 <= {row} and {row} < {height} and 0 <= {column} and {column} < {width}"
+                over, j = ("i u v", "i") if whole else ("u v", "c")
+                around = f"where({inside}, {last}[n {j} ({row}) ({column})], 0)"
+                value = f"(sum({over}) {w}[c {'i' if whole else 0} u v] * {around})"
+                height = f"(({height}+{top + bottom}-R{at})//{down}+1)"
+                width = f"(({width}+{left + right}-Q{at})//{across}+1)"
+            if len(m.operands) > 2:
+                value += f" + {declare(m.operands[2], f'b{at}', f'1 {channels} 1 1')}[0 c 0 0]"
+            value = f"max({value}, 0)" if named["act"] == "relu" else value
+        place = "h w" if m.op != "conv2d" or one else f"h < {height} w < {width}"
+        lines.append(f"t{at}[n c {place}] = {value}")
+        names[m.place] = last = f"t{at}"
+        end = next((i for i in range(k, len(members)) if _leaves(members[i], made, numbers)), len(members))
+        if end > k:
+            elementwise = activation_of(members[k:end], types, numbers)
+            if elementwise is None:
+                return None
+            lines.append(f"a{at}[n c h w] = {_text(elementwise, last)}")
+            names[members[end - 1].place] = last = f"a{at}"
+            k = end
+    lines[-1] = "y[n c h w]" + lines[-1][lines[-1].index("]") + 1 :]
+    head = f"{', '.join(declared)} -> y{{T}}[N {channels} {height} {width}]"
+    order = tuple(j for j in names if j in inputs)
+    read = tuple(types[j] for j in order)
+    return Cluster(
+        tuple(members),
+        parse(NAME, head, "\n".join(lines), composites=None, doc=""),
+        order,
+        tuple(t.shape for t in read),
+        members[-1].place,
+        members[-1].type,
+        read,
+        tuple((j, numbers[j]) for j in operands if j in numbers),
+    )
+
+
+def _leaves(m: Member, made: set[int], numbers: Mapping[int, float]) -> bool:
+    """Return whether an operator reads more than the values of layers and numbers."""
+    return m.op == "conv2d" or any(j not in made and j not in numbers for j in m.operands)
+
+
+def activation_of(
+    members: Sequence[Member], types: Mapping[int, TensorType], numbers: Mapping[int, float]
+) -> Cluster | None:
+    """Return the operators of an activation as an elementwise cluster of one input."""
+    made = {m.place for m in members}
+    (value,) = {j for m in members for j in m.operands} - made - set(numbers)
+    known = {**types, value: members[-1].type, **{m.place: m.type for m in members}}
+    found = cluster_of(members, known, numbers)
+    if found is None or any(t.dims for t in found.composite.inputs) or len(found.inputs) != 1:
+        return None
+    return found
+
+
+def _text(elementwise: Cluster, name: str) -> str:
+    """Return the value of an activation in index notation, of a value's element."""
+    values: dict[str, Scalar] = {
+        elementwise.composite.inputs[0].name: Read(name, False, tuple(map(IndexName, "nchw")))
+    }
+
+    def inlined(e: Scalar) -> Scalar:
+        return values.get(e.tensor, e) if isinstance(e, Read) else rebuilt(e, inlined)
+
+    for equation in elementwise.composite.equations:
+        values[equation.target] = inlined(equation.value)
+    return str(values["y"])
+
+
+# -- text ----------------------------------------------------------------------------------------------
+def candidates(cluster: Cluster) -> tuple[Separable, ...]:
+    """Return the numbers of rows that may be the fastest: by what stays in the second-level cache, and by threads."""
+    height, cache = cluster.type.shape[2], second_level()
+    found = {
+        max(k for k in range(1, height + 1) if k == 1 or _bytes(cluster, k) <= part * cache) for part in PARTS
+    }
+    found.add(min(*found, -(-height // PIECES)))
+    found = {-(-height // -(-height // rows)) for rows in found}
+    return tuple(map(Separable, sorted(found, reverse=True)))
+
+
+def memory_of(cluster: Cluster) -> int:
+    """Return the bytes of the packed weights of a cluster."""
+    return 4 * sum(deep * columns for _, _, deep, _, columns in _weights(cluster))
+
+
+def _weights(cluster: Cluster) -> list[tuple[int, int, int, int, int]]:
+    """Return of each layer: the inputs of weights and biases, the numbers of products, of channels, and of columns."""
+    found, parts = [], layers_of(cluster)
+    for layer in (parts.expand, parts.depthwise, parts.project):
+        if layer is None:
+            found.append((0, -1, 0, 0, 0))
+            continue
+        outs, ins, *window = cluster.shapes[layer.weight]
+        found.append((layer.weight, layer.bias, ins * math.prod(window), outs, -(-outs // 32) * 32))
+    return found
+
+
+def _bytes(cluster: Cluster, rows: int) -> int:
+    return 4 * sum(_sizes(cluster, rows).parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """The sizes of a kernel: its images and windows, and the numbers of each part of its memory."""
+
+    middle: tuple[int, int, int]
+    window: tuple[int, int, int, int]
+    pads: tuple[int, int, int]
+    source: tuple[int, int]
+    ring: int
+    parts: tuple[int, int, int, int]
+
+
+def _sizes(cluster: Cluster, rows: int) -> _Sizes:
+    """Return the sizes of a kernel that makes some rows at once.
+
+    ``middle`` is the image that the convolution channel by channel reads, ``window`` has its taps and strides, ``pads``
+    the zeros at the top, left and right. ``source`` is the part of the original image, with zeros around it, from which
+    the rows of the ``ring`` are made. The parts are the ring, what is made of it, sums, and the source.
+    """
+    parts = layers_of(cluster)
+    depth, expand, out_width = parts.depthwise, parts.expand, cluster.type.shape[3]
+    _, inside, high, wide = cluster.shapes[0] if expand is None else expand.kind.shape
+    down, across, stride, step, top, left = 1, 1, 1, 1, 0, 0
+    if depth is not None:
+        (down, across), (stride, step) = cluster.shapes[depth.weight][2:], depth.conv.named["strides"]
+        top, left = depth.conv.named["pads"][:2]
+    right = max(0, (out_width - 1) * step + across - left - wide)
+    columns, ring = -(-inside // 32) * 32, min((rows - 1) * stride + down, high)
+    source = (0, 0)
+    if parts.scale >= 0:
+        source = (ring, wide)
+    elif expand is not None and math.prod(cluster.shapes[expand.weight][2:]) > 1:
+        taps, strides = cluster.shapes[expand.weight][2:], expand.conv.named["strides"]
+        source = ((ring - 1) * strides[0] + taps[0], (wide - 1) * strides[1] + taps[1])
+    places = rows * out_width
+    return _Sizes(
+        (inside, high, wide),
+        (down, across, stride, step),
+        (top, left, right),
+        source,
+        ring,
+        (
+            ring * (left + wide + right) * columns,
+            places * columns if depth is not None else 0,
+            places * 32 if parts.project is not None else 0,
+            cluster.shapes[0][1] * source[0] * source[1],
+        ),
+    )
+
+
+def written(name: str, cluster: Cluster, how: Separable) -> Text:
+    """Return the C text of a cluster's layers, of which ``how`` says the rows of a block."""
+    parts, sizes, weights = layers_of(cluster), _sizes(cluster, how.rows), _weights(cluster)
+    (_, channels, height, width), (_, outs, out_height, out_width) = cluster.shapes[0], cluster.type.shape
+    inside, middle_height, middle_width = sizes.middle
+    down, across, stride, step = sizes.window
+    top, left, right = sizes.pads
+    blocks = -(-out_height // how.rows)
+    packed = [(deep + 1) * columns for _, _, deep, _, columns in weights]
+    first_taps: tuple[int, ...] = (1, 1)
+    first_strides, first_pads = (1, 1), (0, 0)
+    if parts.expand is not None:
+        named = parts.expand.conv.named
+        first_taps, first_strides = cluster.shapes[parts.expand.weight][2:], named["strides"]
+        first_pads = named["pads"][:2]
+    joined = parts.depthwise is None and math.prod(first_taps) == 1
+    offsets = (
+        (
+            f"{(c * sizes.source[0] + u) * sizes.source[1] + v}"
+            for c in range(channels)
+            for u in range(first_taps[0])
+            for v in range(first_taps[1])
+        )
+        if math.prod(first_taps) > 1
+        else ()
+    )
+    defined: dict[str, object] = {
+        "CHANNELS": channels, "HEIGHT": height, "WIDTH": width,
+        "MIDDLE": inside, "MIDDLE_HEIGHT": middle_height, "MIDDLE_WIDTH": middle_width,
+        "COLUMNS_OF_MIDDLE": -(-inside // 32) * 32, "DEPTH": weights[0][2],
+        "TAPS_OF_FIRST": math.prod(first_taps), "FIRST_TAPS_DOWN": first_taps[0],
+        "FIRST_STRIDE_DOWN": first_strides[0], "FIRST_STRIDE_ACROSS": first_strides[1],
+        "FIRST_TOP": first_pads[0], "FIRST_LEFT": first_pads[1], "OFFSETS": ", ".join(offsets),
+        "SOURCE_HEIGHT": sizes.source[0], "SOURCE_WIDTH": sizes.source[1],
+        "OUT_CHANNELS": outs, "OUT_HEIGHT": out_height, "OUT_WIDTH": out_width,
+        "COLUMNS_OF_OUT": -(-outs // 32) * 32,
+        "TAPS_DOWN": down, "TAPS_ACROSS": across, "STRIDE_DOWN": stride, "STRIDE_ACROSS": step,
+        "TOP": top, "LEFT": left, "JOINED": int(joined), "RIGHT": right,
+        "ROWS": how.rows, "BLOCKS": blocks, "RING": sizes.ring, "RESIDUAL": parts.more, "SCALE": parts.scale,
+        "EXPANDS": int(parts.expand is not None), "DEPTHWISE": int(parts.depthwise is not None),
+        "PROJECTS": int(parts.project is not None), "INPUTS_HERE": len(cluster.inputs),
+        "RING_SIZE": f"(int64_t){sizes.parts[0]}", "MIDDLE_SIZE": f"(int64_t){sizes.parts[1]}",
+        "SUMS_SIZE": f"(int64_t){sizes.parts[2]}",
+        "EXPAND_SIZE": packed[0], "DEPTHWISE_SIZE": packed[1], "WEIGHTS_SIZE": sum(packed),
+        "PARTS_OF_WEIGHTS": ", ".join(f"{{{', '.join(map(str, row))}}}" for row in weights),
+    }  # fmt: skip
+    functions = []
+    for key, layer in (("EXPAND", parts.expand), ("DEPTHWISE", parts.depthwise), ("LAST", parts.project)):
+        members = () if layer is None else layer.activation
+        if key == "LAST":
+            members = members or parts.limit
+        relu = layer is not None and layer.conv.named["act"] == "relu"
+        limits = (0.0, math.inf) if relu else _limits(members)
+        function = ""
+        if members and limits is None:
+            function = f"{name}_{key.lower()}_function(p, n)"
+            functions.append(_function(f"{name}_{key.lower()}", members, cluster))
+        low, high = limits or (0.0, 0.0)
+        defined |= {
+            f"{key}_LIMITED": int(limits is not None),
+            f"{key}_LOW": literal(low, "float32"),
+            f"{key}_HIGH": literal(high, "float32"),
+            f"{key}_FUNCTION(p, n)": function,
+        }
+    counts = {min(how.rows, out_height - k) * out_width for k in range(0, out_height, how.rows)}
+    cases = {
+        "EXPAND_CASES": (counts if joined else {middle_width}, TILES),
+        "DEPTHWISE_CASES": ({out_width}, PLACES),
+        "PROJECT_CASES": (counts, TILES),
+    }
+    head = "".join(f"#define {key} {value}\n" for key, value in defined.items())
+    text = "\n".join([lanes.vectors(name, cases), head, *functions, _TEXT.read_text()])
+    return Text(text, blocks, 4 * sum(sizes.parts))
+
+
+def _limits(members: Sequence[Member]) -> tuple[float, float] | None:
+    """Return the bounds of an activation that is nothing but bounds, or None."""
+    if len(members) != 1 or members[0].op not in ("relu", "clip"):
+        return None
+    named = members[0].named
+    return (0.0, math.inf) if members[0].op == "relu" else (float(named["low"]), float(named["high"]))
+
+
+def _function(name: str, members: Sequence[Member], cluster: Cluster) -> str:
+    """Return an activation as a C function of a number of values that lie next to each other, in their place."""
+    numbers = dict(cluster.known)
+    found = activation_of(members, {j: members[-1].type for m in members for j in m.operands}, numbers)
+    assert found is not None
+    row = [TensorType("float32", (1 << 16,))]
+    program = form_of(bind(replace(found.composite, name=name), row))[0].program()
+    text = c_function(program, replace(usual(program), threaded=False)).replace(
+        "\nvoid ", "\nstatic void ", 1
+    )
+    return (
+        f"{text}\nstatic void {name}_function(float *p, int64_t n) {{\n  float part[1024];\n"
+        "  for (int64_t i = 0; i < n; i += 1024) {\n    int64_t count = n - i < 1024 ? n - i : 1024;\n"
+        "    memcpy(part, p + i, sizeof(float) * (size_t)count);\n"
+        f"    {entry(program)}(1, count, part, p + i);\n  }}\n}}\n"
+    )

@@ -102,6 +102,7 @@ BLOCKS = {
     "last activation": block((1, 18, 6, 50), 36, 130, last="hardswish", act="none"),
     "strides beyond taps": block((1, 16, 17, 19), 48, 24, strides=(3, 4), taps=(2, 3), pads=(1, 0, 0, 2)),
     "one row": block((1, 40, 1, 70), 16, 17, taps=(1, 9), pads=(0, 4, 0, 4), act="relu"),
+    "one channel": block((1, 16, 9, 9), 0, 1, first=0, act="relu", last="silu"),
     "scaled": scaled((2, 23, 5, 9), 40, last=True),
     "scaled alone": scaled((1, 96, 14, 14), 24, last=False),
 }

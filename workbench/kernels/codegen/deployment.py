@@ -282,7 +282,11 @@ def deploy(
             return plan if generic is None else replace(plan, table=generic.table)
 
         plans = {k: planned_with(basis, None) for k, basis in enumerate(bases)}
-        plans = {k: p for k, p in plans.items() if p.clusters}
+        own = graph.structural_hash()
+        # A candidate without kernels is a program, too; one that is saved is timed against the candidates instead.
+        plans = {
+            k: p for k, p in plans.items() if p.clusters or (not saved and p.source.structural_hash() != own)
+        }
         if not plans:
             return Deployed(graph, None, None, None, None, "no cluster pays: the original stays")
         tried = list(plans.values())

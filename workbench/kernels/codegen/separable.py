@@ -292,7 +292,6 @@ def layers(
     made = {m.place for m in members}
     image = next(j for j in members[0].operands if types[j].rank == 4 and types[j].shape[2:] != (1, 1))
     operands = dict.fromkeys(j for m in members for j in m.operands)
-    inputs = tuple(j for j in operands if j not in made and j not in numbers)
     names, declared, lines, last = {image: "x"}, ["x{T}[N C H W]"], list[str](), "x"
     channels, height, width = "C", "H", "W"
 
@@ -345,7 +344,7 @@ def layers(
             k = end
     lines[-1] = "y[n c h w]" + lines[-1][lines[-1].index("]") + 1 :]
     head = f"{', '.join(declared)} -> y{{T}}[N {channels} {height} {width}]"
-    order = tuple(j for j in names if j in inputs)
+    order = tuple(j for j in names if j not in made)
     read = tuple(types[j] for j in order)
     return Cluster(
         tuple(members),
@@ -355,7 +354,7 @@ def layers(
         members[-1].place,
         members[-1].type,
         read,
-        tuple((j, numbers[j]) for j in operands if j in numbers),
+        tuple((j, numbers[j]) for j in operands if j in numbers and j not in names),
     )
 
 

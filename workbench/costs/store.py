@@ -7,7 +7,7 @@ import math
 import sqlite3
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -95,10 +95,13 @@ class Store:
             return
         warnings.warn(f"the cost cache was unreadable and is now {aside}", stacklevel=4)
 
-    def read(self) -> dict[str, Measurement]:
-        """Return all measurements of this device."""
-        query = "select instance, median, spread, runs from cost where device = ?"
-        rows = self._do(lambda c: c.execute(query, (self.device,)).fetchall()) or []
+    def read(self, keys: Sequence[str] | None = None) -> dict[str, Measurement]:
+        """Return the measurements of some instances on this device, by default of all."""
+        query, given = "select instance, median, spread, runs from cost where device = ?", [self.device]
+        if keys is not None:
+            query += f" and instance in ({', '.join('?' * len(keys))})"
+            given += keys
+        rows = self._do(lambda c: c.execute(query, given).fetchall()) or []
         found = {}
         for key, *figures in rows:
             with contextlib.suppress(ValueError):

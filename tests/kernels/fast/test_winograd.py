@@ -63,19 +63,17 @@ def test_every_algorithm_has_a_law_for_each_axis(axis, name):
 
 def wrong_matrices(by, choose):
     """Return an algorithm with one wrong number in one of its matrices."""
-    which, plus = choose.choice(("_input", "_weight", "_output")), choose.choice((-1, 1, 3))
-    rows = getattr(by, which)()
+    which, plus = choose.choice(("input", "weight", "output")), choose.choice((-1, 1, 3))
+    rows = getattr(by, which)
     place = choose.randrange(len(rows)), choose.randrange(len(rows[0]))
+    changed = tuple(
+        tuple(x + plus * ((i, k) == place) for k, x in enumerate(row)) for i, row in enumerate(rows)
+    )
 
     class Wrong(Algorithm):
         """An algorithm of which one number is another."""
 
-    def changed(self):
-        return [[x + plus * ((i, k) == place) for k, x in enumerate(row)] for i, row in enumerate(rows)]
-
-    setattr(Wrong, which, changed)
-    # The scales are those of the right matrices, or a wrong row would only be written with another factor.
-    Wrong._scales = lambda self: Algorithm._scales(by)
+    setattr(Wrong, which, property(lambda self: changed))
     return Wrong(by.outputs, by.taps, by.points)
 
 

@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -154,6 +155,7 @@ _HIDDEN: Final = '__attribute__((visibility("hidden")))'
 _ARGUMENTS: Final = "(const void *const *inputs, void *output, int64_t first, int64_t count, float *scratch)"
 
 
+@lru_cache(maxsize=512)
 def _written(op: Operator) -> Written:
     """Return the kernel of an operator with the function that the runtime calls, and its row of the table."""
     cluster, name = op.cluster, op.name

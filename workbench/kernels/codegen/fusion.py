@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from graphlib import CycleError
 from itertools import product
@@ -111,6 +113,8 @@ class Beside:
 
 #: Returns the times of a cluster.
 Measure = Callable[[Cluster], Beside]
+#: Is given the clusters that will be measured next.
+Ahead = Callable[[Sequence[Cluster]], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,6 +159,7 @@ def fused(
     *,
     memory: int | None = None,
     inner: bool = True,
+    ahead: Ahead | None = None,
 ) -> Fusion:
     """Return an e-graph with e-nodes for clusters: one if its kernel pays, one if ONNX Runtime fuses it.
 
@@ -168,6 +173,7 @@ def fused(
         measure: Returns the times of a cluster's operators and of its kernel.
         memory: The most bytes that all kernels may keep; those that save most for a byte are taken.
         inner: Whether kernels may read and write values in the inner layout.
+        ahead: Is given the clusters that will be measured next, so that their kernels are compiled together.
     """
     began = time.monotonic()
     cheapest = np.full(egraph.n_classes, np.inf)
@@ -179,7 +185,10 @@ def fused(
     timed: list[tuple[Beside, Cluster]] = []
     worth = {k: sum(cheapest[m.place] for m in c[0].members) * len(c) for k, c in kinds.items()}
     least = max(worth.values(), default=0.0) * SHARE
-    for kind in sorted(kinds, key=lambda k: (-worth[k], k))[:KERNELS]:
+    order = sorted(kinds, key=lambda k: (-worth[k], k))[:KERNELS]
+    if ahead is not None:
+        ahead([kinds[k][0] for k in order if worth[k] >= least])
+    for kind in order:
         if worth[kind] < least or time.monotonic() - began > SECONDS:
             break
         times = measure(kinds[kind][0])
@@ -197,14 +206,14 @@ def fused(
     types: list[TensorType] = []
     if inner:
         made = [(c, price) for op, c, price in chosen if op == FUSED and by_fewer_products(c)]
-        more, types = _with_inner(egraph, made, measure)
+        more, types = _with_inner(egraph, made, measure, ahead)
         chosen += more
     chosen.sort(key=lambda found: (found[1].result, found[0]))
     return _extended(egraph, costs, chosen, types)
 
 
 def _with_inner(
-    egraph: EGraph, made: Sequence[tuple[Cluster, float]], measure: Measure
+    egraph: EGraph, made: Sequence[tuple[Cluster, float]], measure: Measure, ahead: Ahead | None
 ) -> tuple[list[tuple[str, Cluster, float]], list[TensorType]]:
     """Return convolutions that read and write values in the inner layout, and the types of these.
 
@@ -219,6 +228,7 @@ def _with_inner(
     types |= dict(zip(number.values(), inner, strict=True))
     known: dict[str, float] = {}
     found = []
+    forms = []
     for cluster, price in made:
         own = {m.place for m in cluster.members}
         read = {j for m in cluster.members if m.op == "add" for j in m.operands} - own
@@ -228,8 +238,11 @@ def _with_inner(
             (convolution(cluster.members, types, x | y | dict(*z)), bool(x) + bool(y))
             for x, y, *z in product(*parts)
         ][1:]
-        if not turned:
-            continue
+        if turned:
+            forms.append((turned, price))
+    if ahead is not None:
+        ahead(list({kind_of(t[-1][0]): t[-1][0] for t, _ in forms if t[-1][1]}.values()))
+    for turned, price in forms:
         whole, most = turned[-1]
         if most and kind_of(whole) not in known:
             times = measure(whole)
@@ -488,18 +501,29 @@ def measured(
         if convolution_of(cluster) is None:
             operators, kernel = _times(build, threads, seconds, cluster, [fastest(cluster, build, threads)])
             return Beside(operators, kernel)
-        made, plain = algorithms_of(cluster, algorithms), channels_first(cluster)
+        made = [op for op in _measured_with(cluster, build, threads, algorithms) if op.cluster == cluster]
         if not made:
             return Beside(0.0, math.inf)
-        how = None if plain == cluster else fastest(plain, build, threads, algorithms).schedule
-        made = made if how is None else (how,)
-        operators, *kernels = _times(
-            build, threads, seconds, cluster, [operator(cluster, how) for how in made]
-        )
-        memory = memory_of(cluster, made[int(np.argmin(kernels))])
+        operators, *kernels = _times(build, threads, seconds, cluster, made)
+        memory = memory_of(cluster, made[int(np.argmin(kernels))].schedule)
         return Beside(operators, min(kernels), memory, LAYERS if is_separable(cluster) else MARGIN)
 
     return beside
+
+
+def compile_ahead(build: Build, threads: int, algorithms: Sequence[str], clusters: Sequence[Cluster]) -> None:
+    """Compile the kernels of clusters with convolutions, on all processors: measuring finds them then."""
+    made = [_measured_with(c, build, threads, algorithms) for c in clusters if convolution_of(c) is not None]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda operators: library_of(operators, build), filter(None, made)))
+
+
+def _measured_with(cluster: Cluster, build: Build, threads: int, algorithms: Sequence[str]) -> list[Operator]:
+    """Return the operators that are measured for a cluster with a convolution; in the inner layout, both forms."""
+    plain, hows = channels_first(cluster), algorithms_of(cluster, algorithms)
+    if plain == cluster or not hows:
+        return [replace(operator(cluster, how), build=build) for how in hows]
+    return [fastest(c, build, threads, algorithms) for c in (plain, cluster)]
 
 
 def fastest(
@@ -514,6 +538,10 @@ def fastest(
         algorithms: The algorithms that kernels of convolutions may have.
     """
     if convolution_of(cluster) is not None:
+        if (plain := channels_first(cluster)) != cluster:  # an inner layout changes little for an algorithm
+            return replace(
+                operator(cluster, fastest(plain, build, threads, algorithms).schedule), build=build
+            )
         made = [replace(operator(cluster, how), build=build) for how in algorithms_of(cluster, algorithms)]
         times = _times(build, threads, 0.1, cluster, made)[1:] if len(made) > 1 else [0.0]
         return made[int(np.argmin(times))]

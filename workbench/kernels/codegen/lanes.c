@@ -7,16 +7,13 @@ static inline Lanes NAME(load)(const float *p) { Lanes v; memcpy(&v, p, sizeof v
 
 static inline void NAME(store)(float *p, Lanes v) { memcpy(p, &v, sizeof v); }
 
-/* Numbers within bounds, of which an infinite one is none. No number stays no number. */
+/* Numbers within bounds, of which an infinite one is none. No number stays no number: of two that cannot be compared
+   the instructions take the second, which is written first. Their header would take longer to read than a kernel. */
 static inline Lanes NAME(clamped)(Lanes v, float low, float high) {
   const Lanes least = (Lanes){0} + low, most = (Lanes){0} + high;
-#if defined(__AVX512F__)
-  if (low > -INFINITY) v = (Lanes)_mm512_max_ps((__m512)least, (__m512)v);
-  if (high < INFINITY) v = (Lanes)_mm512_min_ps((__m512)most, (__m512)v);
-  return v;
-#elif defined(__AVX__)
-  if (low > -INFINITY) v = (Lanes)_mm256_max_ps((__m256)least, (__m256)v);
-  if (high < INFINITY) v = (Lanes)_mm256_min_ps((__m256)most, (__m256)v);
+#if defined(__AVX__) && defined(__GNUC__)
+  if (low > -INFINITY) __asm__("vmaxps %1, %2, %0" : "=v"(v) : "v"(v), "v"(least));
+  if (high < INFINITY) __asm__("vminps %1, %2, %0" : "=v"(v) : "v"(v), "v"(most));
   return v;
 #else
   __typeof__(v < v) under = v < least, over = v > most, bits = (__typeof__(under))v & ~under & ~over;

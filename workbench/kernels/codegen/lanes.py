@@ -85,9 +85,6 @@ _VECTORS: Final = """\
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __AVX__
-#include <immintrin.h>
-#endif
 #ifdef __linux__
 #include <sys/mman.h>
 #endif

@@ -30,6 +30,7 @@ from workbench.kernels.codegen.fusion import (
     Beside,
     Fusion,
     Measure,
+    compile_ahead,
     egraph_of,
     fastest,
     fused,
@@ -147,6 +148,7 @@ def plan_of(
     options = build_from() if build is None else build
     basis = graph if isinstance(graph, Basis) else basis_of(graph, cost)
     times = measured(options, threads, algorithms=algorithms) if measure is None else measure
+    timed = options if measure is None else schedules
     found = fused(
         basis.egraph,
         basis.costs,
@@ -154,8 +156,8 @@ def plan_of(
         times,
         memory=memory,
         inner=generic is None and memory is None,  # a value in both layouts would keep weights twice
+        ahead=None if timed is None else partial(compile_ahead, timed, threads, algorithms),
     )
-    timed = options if measure is None else schedules
 
     def choose(cluster: Cluster) -> Operator:
         made = operator(cluster) if timed is None else fastest(cluster, timed, threads, algorithms)

@@ -115,7 +115,7 @@ def kept_times(
 
     about = f"{machine()}, {compiler(build).resolve()} {' '.join(build.flags)}"
     store = Store(cache_folder(), f"{about}, {runtime}" if runtime else about)
-    known = store.read()
+    known = store.read(keys)
     if not all(key in known for key in keys):
         timers = [partial(timed, run) for run in runs()]
         taken = rounds(timers, seconds=seconds, least=least, most=most)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd, lcm
 from typing import Final
 
@@ -50,43 +51,39 @@ class Algorithm:
     @property
     def input(self) -> tuple[Row, ...]:
         """Return ``B``: whole numbers without a common factor in each row, a row for each product."""
-        return tuple(
-            tuple(x * s for x in row) for row, s in zip(self._input(), self._scales()[0], strict=True)
-        )
+        return _matrices(self)[0]
 
     @property
     def output(self) -> tuple[Row, ...]:
         """Return ``A``: whole numbers without a common factor in each column, a row for each output."""
-        scales = self._scales()[1]
-        return tuple(tuple(x * s for x, s in zip(row, scales, strict=True)) for row in self._output())
+        return _matrices(self)[1]
 
     @property
     def weight(self) -> tuple[Row, ...]:
         """Return ``G``, which takes what makes the numbers of the others whole, because it is applied once."""
-        by = [1 / (s * t) for s, t in zip(*self._scales(), strict=True)]
-        return tuple(tuple(x * s for x in row) for row, s in zip(self._weight(), by, strict=True))
+        return _matrices(self)[2]
 
-    def _input(self) -> list[list[Fraction]]:
-        others = [[q for q in self.points if q != p] for p in self.points]
-        width = self.products
-        return [_coefficients(roots, width) for roots in (*others, self.points)]
 
-    def _output(self) -> list[list[Fraction]]:
-        last = self.outputs - 1
-        return [[*(p**i for p in self.points), Fraction(i == last)] for i in range(self.outputs)]
-
-    def _weight(self) -> list[list[Fraction]]:
-        rows = []
-        for p in self.points:
-            divisor = Fraction(1)
-            for q in self.points:
-                divisor *= p - q if q != p else 1
-            rows.append([p**k / divisor for k in range(self.taps)])
-        return [*rows, [Fraction(k == self.taps - 1) for k in range(self.taps)]]
-
-    def _scales(self) -> tuple[list[Fraction], list[Fraction]]:
-        columns = list(zip(*self._output(), strict=True))
-        return [_primitive(row) for row in self._input()], [_primitive(column) for column in columns]
+@lru_cache(maxsize=64)
+def _matrices(by: Algorithm) -> tuple[tuple[Row, ...], tuple[Row, ...], tuple[Row, ...]]:
+    """Return ``B``, ``A`` and ``G`` of an algorithm."""
+    last = by.outputs - 1
+    inputs = [_coefficients([q for q in by.points if q != p], by.products) for p in by.points]
+    inputs.append(_coefficients(by.points, by.products))
+    outputs = [[*(p**i for p in by.points), Fraction(i == last)] for i in range(by.outputs)]
+    rows, columns = [_primitive(row) for row in inputs], [_primitive(c) for c in zip(*outputs, strict=True)]
+    weights = []
+    for p in by.points:
+        divisor = Fraction(1)
+        for q in by.points:
+            divisor *= p - q if q != p else 1
+        weights.append([p**k / divisor for k in range(by.taps)])
+    weights.append([Fraction(k == by.taps - 1) for k in range(by.taps)])
+    return (
+        tuple(tuple(x * s for x in row) for row, s in zip(inputs, rows, strict=True)),
+        tuple(tuple(x * s for x, s in zip(row, columns, strict=True)) for row in outputs),
+        tuple(tuple(x / (s * t) for x in row) for row, s, t in zip(weights, rows, columns, strict=True)),
+    )
 
 
 def _coefficients(roots: Sequence[Fraction], width: int) -> list[Fraction]:

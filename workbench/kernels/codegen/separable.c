@@ -21,30 +21,37 @@ static inline Lanes NAME(some)(const float *p, int64_t count) {
   return v;
 }
 
-/* Whether the last columns of a number of channels fill one vector at most. */
-#define NARROW(channels) ((channels) % COLUMNS > 0 && (channels) % COLUMNS <= LANES)
+/* Whether the last columns of a number of channels fill one vector at most (1), or one and a half (2). */
+#define OVER(channels) ((channels) % COLUMNS)
+#define NARROW(channels) (OVER(channels) == 0 ? 0 : OVER(channels) <= LANES ? 1 : OVER(channels) <= LANES * 3 / 2 ? 2 : 0)
+typedef float Half __attribute__((vector_size(WIDE ? 32 : 16)));
 
 /* Sums of products for a fixed number of places, so that all sums stay in registers. Place i has product c at
-   v[i * step + AT(c)]. The second half of the columns is left out if they are narrow. */
+   v[i * step + AT(c)]. The second half of the columns, or three quarters of it, is left out if they are narrow. */
 #define BLOCK(suffix, AT)                                                                                              \
   static inline __attribute__((always_inline)) void NAME(block_##suffix)(                                              \
       const int tiles, const int narrow, const int64_t depth, const float *v, const int64_t step, const float *u,      \
       const float *bias, float *m, const int limited, const float low, const float high) {                             \
     Lanes a[TILES], b[TILES], one = NAME(load)(bias), two = narrow ? one : NAME(load)(bias + LANES);                   \
-    _Pragma("GCC unroll 12") for (int i = 0; i < tiles; i++) a[i] = one, b[i] = two;                                   \
+    Half h[TILES], half;                                                                                               \
+    memcpy(&half, bias + LANES, narrow == 2 ? sizeof half : 0);                                                        \
+    _Pragma("GCC unroll 12") for (int i = 0; i < tiles; i++) a[i] = one, b[i] = two, h[i] = half;                      \
     for (int64_t c = 0; c < depth; c++) {                                                                              \
       __builtin_prefetch(u + (c + AHEAD) * COLUMNS);                                                                   \
-      if (!narrow) __builtin_prefetch(u + (c + AHEAD) * COLUMNS + LANES);                                              \
+      if (narrow != 1) __builtin_prefetch(u + (c + AHEAD) * COLUMNS + LANES);                                          \
       const Lanes first = NAME(load)(u + c * COLUMNS), second = narrow ? first : NAME(load)(u + c * COLUMNS + LANES);  \
+      memcpy(&half, u + c * COLUMNS + LANES, narrow == 2 ? sizeof half : 0);                                           \
       const float *at = v + AT(c);                                                                                     \
       _Pragma("GCC unroll 12") for (int i = 0; i < tiles; i++) {                                                       \
         a[i] += at[i * step] * first;                                                                                  \
         if (!narrow) b[i] += at[i * step] * second;                                                                    \
+        if (narrow == 2) h[i] += at[i * step] * half;                                                                  \
       }                                                                                                                \
     }                                                                                                                  \
     _Pragma("GCC unroll 12") for (int i = 0; i < tiles; i++) {                                                         \
+      if (narrow == 2) memcpy(&b[i], &h[i], sizeof half);                                                              \
       NAME(store)(m + i * COLUMNS, CLAMPED(a[i], limited, low, high));                                                 \
-      if (!narrow) NAME(store)(m + i * COLUMNS + LANES, CLAMPED(b[i], limited, low, high));                            \
+      if (narrow != 1) NAME(store)(m + i * COLUMNS + LANES, CLAMPED(b[i], limited, low, high));                        \
     }                                                                                                                  \
   }
 
@@ -93,7 +100,7 @@ static void NAME(expand)(const float *x, int64_t line, const float *u, const flo
       const int64_t now = (left + groups - 1) / groups;
       switch (now) {
 #define EXPANDED(n, narrow) NAME(block_first)(n, narrow, DEPTH, v, FIRST_STRIDE_ACROSS, u + k * DEPTH, bias + k, m, EXPAND_LIMITED, EXPAND_LOW, EXPAND_HIGH)
-#define CASE(n) case n: if (NARROW(MIDDLE) && k + LANES >= MIDDLE) EXPANDED(n, 1); else EXPANDED(n, 0); break;
+#define CASE(n) case n: if (NARROW(MIDDLE) && k + COLUMNS > MIDDLE) EXPANDED(n, NARROW(MIDDLE)); else EXPANDED(n, 0); break;
         EXPAND_CASES
 #undef CASE
       }
@@ -194,7 +201,7 @@ static void NAME(project)(const float *x, const float *u, const float *bias, flo
       const int64_t now = (left + groups - 1) / groups;
       switch (now) {
 #define PROJECTED(n, narrow) NAME(block_last)(n, narrow, MIDDLE, v, COLUMNS, u + k * MIDDLE, bias + k, m, 0, 0, 0)
-#define CASE(n) case n: if (NARROW(OUT_CHANNELS) && k + LANES >= OUT_CHANNELS) PROJECTED(n, 1); else PROJECTED(n, 0); break;
+#define CASE(n) case n: if (NARROW(OUT_CHANNELS) && k + COLUMNS > OUT_CHANNELS) PROJECTED(n, NARROW(OUT_CHANNELS)); else PROJECTED(n, 0); break;
         PROJECT_CASES
 #undef CASE
       }

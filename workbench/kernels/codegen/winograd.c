@@ -2,7 +2,7 @@
    TILE values to products (input_line), products to OUTPUTS values (output_line), TAPS weights to products. */
 
 #define PRODUCTS (TILE * TILE)
-#define AHEAD 16
+#define AHEAD 32
 
 /* Rows of a part of an image, of channels in blocks. Outside of the image there are zeros. */
 static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int64_t height, int64_t width) {

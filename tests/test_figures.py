@@ -146,6 +146,12 @@ def trained():
     return (f"{float(row['speedup']):.2f}",)
 
 
+def with_kernels():
+    """Return how many times as fast two networks are with kernels in C, on one thread."""
+    found = {r["network"]: r["speedup"] for r in table("fast-algorithms") if r["threads"] == "1"}
+    return tuple(f"{float(found[name]):.2f}" for name in ("resnet18", "mobilenet_v2"))
+
+
 def winograd():
     """Return how much more memory transformed weights take, by F(2, 3) along both axes."""
     return (f"{(4 * 4) / (3 * 3):.1f}",)
@@ -159,6 +165,7 @@ FACTS = {
         r"SegFormer-B2 at 512×512 \| ([\d.]+) times as fast \(by hand: ([\d.]+)\)": lambda: speeds(
             "segformer_b2_512", 1
         ),
+        r"ResNet-18 is then ([\d.]+) times as fast, MobileNetV2 ([\d.]+) times": with_kernels,
         r"MobileOne-S0 in its training form \| ([\d.]+) times as fast \(by hand: the same\)": lambda: tuple(
             set(speeds("mobileone_s0", 1))
         ),

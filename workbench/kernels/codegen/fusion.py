@@ -512,7 +512,14 @@ def measured(
 
 
 def compile_ahead(build: Build, threads: int, algorithms: Sequence[str], clusters: Sequence[Cluster]) -> None:
-    """Compile the kernels of clusters with convolutions, on all processors: measuring finds them then."""
+    """Compile the kernels of clusters with convolutions, on all processors: measuring finds them then.
+
+    Args:
+        build: The options of the compiler.
+        threads: The number of threads to measure with.
+        algorithms: The algorithms that kernels of convolutions may have.
+        clusters: The clusters that will be measured; others than convolutions are left alone.
+    """
     made = [_measured_with(c, build, threads, algorithms) for c in clusters if convolution_of(c) is not None]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda operators: library_of(operators, build), filter(None, made)))

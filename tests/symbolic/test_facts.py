@@ -111,6 +111,14 @@ def test_extents_that_broadcast_are_one_of_both():
     assert facts.near({"+n": 3, "+m": 4, "+total": 9})["+total"] == 7
 
 
+@pytest.mark.parametrize(
+    ("extent", "equal"), [(N * N, True), (N * 2, False), (N - N // 2, False), (M, False), (num(1), False)]
+)
+def test_extents_are_equal_if_they_are_one_together_and_else_more(extent, equal):
+    # N * 2 is 2 where N is 1, and N - N // 2 is 1 where N is 2: both broadcast there.
+    assert Facts().must_equal(N, extent) == Facts().must_equal(extent, N) == equal
+
+
 def test_sizes_around_which_something_changes_are_found():
     found = [smallest(N, num(100)), choose(equal(N, num(7)), num(1), num(0)), largest(M - 30, N)]
     assert {7, 101} <= thresholds(found, "+n", {"+n": 3, "+m": 5})

@@ -22,6 +22,7 @@ BATCH, SEQUENCE = 14_489, 51_991
         (SEQUENCE - 3, S + -3),
         (2 * SEQUENCE - 1, S * 2 + -1),
         (BATCH + SEQUENCE, B + S),
+        (4 * SEQUENCE + 5, S * 4 + 5),
         (BATCH * (SEQUENCE + 1), B * (S + 1)),
         (30_522, num(30_522)),
         (2304, num(2304)),
@@ -49,6 +50,8 @@ def test_an_integer_has_a_number_from_which_it_is_read_back():
         assert generic.expression(number) == size
         assert generic.at({"height": 64, "width": 33})(number) == size.at({"+h": 4, "+w": 33})
     assert written(generic.named(h * 16)) == "height"
+    for size in (h * 16, h * 3, h * (w // 2) * 16, h * h * 32 + w * 5, largest(w, h) * 16):
+        assert generic.named(size).at({"height": 64, "width": 33}) == size.at({"+h": 4, "+w": 33})
 
 
 def test_a_number_that_already_stands_for_something_is_not_given_twice():

@@ -125,6 +125,14 @@ def test_broadcasting_twice_is_broadcasting_once_only_for_what_is_below(outer):
         assert twice.at({"+g": g, "+h": h, "i": x}) == wanted
 
 
+def test_broadcasting_twice_is_left_if_an_extent_may_be_none():
+    outer = largest(G, H - 3)
+    twice = broadcast(H - 3, broadcast(outer, X))
+    for g, h, x in itertools.product((1, 2), (2, 4, 6), (0, 2)):
+        within = 0 if outer.at({"+g": g, "+h": h}) == 1 else x
+        assert twice.at({"+g": g, "+h": h, "i": x}) == (0 if h - 3 == 1 else within)
+
+
 def test_windows_and_multiples_are_decided_for_every_size():
     # A window of 5 at stride 3 in an axis of at least 5 with pads of 2 has at least 2 places.
     places = (G + 4 + 2 + 2 - 5) // 3 + 1

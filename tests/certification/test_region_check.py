@@ -1,10 +1,13 @@
 """The two graphs of a region are compared on random values, large images at reduced size."""
 
 import numpy as np
+import onnx
 import pytest
 
+from workbench.certification import half_precision
 from workbench.certification.inputs import Range
-from workbench.certification.region_check import compare, smaller, work
+from workbench.certification.reducer import _together
+from workbench.certification.region_check import compare, short_fault, smaller, work
 from workbench.certification.regions import Region
 from workbench.certification.tolerance import difference
 from workbench.graph import GraphBuilder
@@ -129,3 +132,32 @@ def test_a_memo_is_not_asked_about_weights_that_are_gone():
     for _ in range(3):
         assert compare(heads(1024), draws=1, seed=0, tolerance=1e-9, memo=memo).difference is None
     assert memo == {}
+
+
+def test_halves_are_computed_on_larger_and_smaller_values(monkeypatch):
+    b = GraphBuilder()
+    x, n = b.input("v0", (3, 4), "float16"), b.input("v1", (2,), "int64")
+    graph = b.graph({"r0": b.op("relu", x), "r1": b.op("reshape", n, shape=(1, 2))})
+    found = []
+    monkeypatch.setattr(half_precision, "range_fault", lambda before, after, feeds: found.extend(feeds))
+    short_fault(Region(graph, graph, (0, 1), ("output 'y'", "output 'n'"), ("y", "n")), seed=0)
+    plain, large, small = found
+    assert all(feeds["v0"].dtype == np.float16 for feeds in found)
+    np.testing.assert_allclose(large["v0"], plain["v0"] * np.float16(150), rtol=1e-3)
+    np.testing.assert_allclose(small["v0"], plain["v0"] * np.float16(1 / 150), rtol=1e-3)
+    assert all((feeds["v1"] == plain["v1"]).all() for feeds in found)
+
+
+@pytest.mark.parametrize(
+    ("second", "together"), [({"": 18}, True), ({"": 17}, False), ({"": 18, "own": 2}, False)]
+)
+def test_pieces_of_one_operator_set_alone_are_run_together(second, together):
+    def model(versions):
+        node = onnx.helper.make_node("Relu", ["x"], ["y"])
+        own = [onnx.helper.make_node("Own", ["y"], ["z"], domain="own")] if "own" in versions else []
+        graph = onnx.helper.make_graph([node, *own], "piece", [], [])
+        sets = [onnx.helper.make_opsetid(domain, version) for domain, version in versions.items()]
+        return onnx.helper.make_model(graph, opset_imports=sets)
+
+    first = model({"": 18, "own": 1})
+    assert _together(first, model(second)) == _together(model(second), first) == together

@@ -33,7 +33,7 @@ OPERATORS = {
     ast.Mod: ast.FloorDiv,
 }
 CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-#: What is said of values, not computed with them.
+#: Functions that describe values and compute nothing.
 WORDS = {"__repr__", "__str__", "summary", "frame"}
 
 

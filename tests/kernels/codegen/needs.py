@@ -22,6 +22,12 @@ def expensive(cluster):
     return Beside(1.0, 1e9)
 
 
+def skip_if_not_for_here(error):
+    """Skip a test if this processor, or the compiler, does not know the level that a kernel is made for."""
+    if any(words in str(error) for words in ("another processor", "bad value", "unknown target CPU")):
+        pytest.skip(str(error))
+
+
 HARNESS = """
 int main(void) {
   const int64_t sizes[] = {SIZES};

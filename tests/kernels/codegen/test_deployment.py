@@ -49,6 +49,23 @@ def test_the_original_stays_if_nothing_pays():
 
 
 @compiler
+def test_a_candidate_without_kernels_is_a_program():
+    b = GraphBuilder("twice")
+    x = b.input("x", (64, 64))
+    slow = b.graph({"y": b.op("neg", b.op("neg", b.op("relu", x)))})
+    b = GraphBuilder("once")
+    fast = b.graph({"y": b.op("relu", b.input("x", (64, 64)))})
+    done = deploy(slow, Expensive(), candidates=[slow, fast], measure=expensive, time=False)
+    assert done.plan.source.structural_hash() == fast.structural_hash()
+    assert done.plan.clusters == ()
+    assert done.certificate.passed
+    kept = deploy(slow, Expensive(), candidates=[slow], measure=expensive, time=False)
+    assert kept.plan is None
+    saved = deploy(slow, Expensive(), candidates=[fast], measure=expensive, time=False, saved=True)
+    assert saved.plan is None
+
+
+@compiler
 def test_clusters_of_a_saturated_graph_are_candidates():
     graph = block()
     egraph = egraph_of(graph)

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 import workbench
-from tests.kernels.codegen.needs import compiler, run_under_sanitisers
+from tests.kernels.codegen.needs import compiler, run_under_sanitisers, skip_if_not_for_here
 from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
 from workbench.frontends.runtime import session
@@ -102,8 +102,7 @@ def test_kernels_compute_convolutions_of_all_sizes(name, march):
         library = library_of(ops, build)
         session(to_onnx(graphs[0]), threads=1, spin=False, operators=library)
     except Exception as error:
-        if "another processor" in str(error) or (march and "march" in str(error)):
-            pytest.skip(str(error))
+        skip_if_not_for_here(error)
         raise
     for graph, op in zip(graphs, ops, strict=True):
         b, random = GraphBuilder("kernel"), np.random.default_rng(0)

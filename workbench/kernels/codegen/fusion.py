@@ -336,7 +336,7 @@ def convolutions(egraph: EGraph) -> list[Cluster]:
 
 def layers(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
     """Return convolutions channel by channel with the layers around them, as clusters."""
-    return separable.separable(_readers(egraph, numbers))
+    return separable.layer_clusters(_readers(egraph, numbers))
 
 
 def _readers(egraph: EGraph, numbers: Mapping[int, float]) -> Readers:
@@ -521,8 +521,14 @@ def compile_ahead(build: Build, threads: int, algorithms: Sequence[str], cluster
         clusters: The clusters that will be measured; others than convolutions are left alone.
     """
     made = [_measured_with(c, build, threads, algorithms) for c in clusters if convolution_of(c) is not None]
+    until = time.monotonic() + SECONDS / 2
+
+    def compiled(operators: Sequence[Operator]) -> None:
+        if time.monotonic() < until:
+            library_of(operators, build)
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda operators: library_of(operators, build), filter(None, made)))
+        list(pool.map(compiled, filter(None, made)))
 
 
 def _measured_with(cluster: Cluster, build: Build, threads: int, algorithms: Sequence[str]) -> list[Operator]:

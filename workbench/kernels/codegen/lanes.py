@@ -43,17 +43,13 @@ def _bytes_of(level: int) -> int:
     return int(told[:-1]) << 10 if told.endswith("K") and told[:-1].isdecimal() else 0
 
 
-def pitch_of(channels: int, block: int) -> int:
-    """Return how far places lie apart: a power of two would put them all in few places of the nearest cache."""
-    return -(-channels // block) * block + 16
-
-
 def vectors(name: str, cases: Mapping[str, tuple[Set[int], tuple[int, int]]]) -> str:
     """Return what depends on the width of vectors: how two interleave, and the numbers of places in registers.
 
     Args:
         name: The beginning of all names.
-        cases: By their name, the numbers of places of which so many are computed at once, in wide and narrow vectors.
+        cases: By their name, numbers of places, and how many of them at most are computed at once in vectors of 16 and
+            of 8 numbers.
     """
     made = []
     for at, width in enumerate((16, 8)):
@@ -62,7 +58,9 @@ def vectors(name: str, cases: Mapping[str, tuple[Set[int], tuple[int, int]]]) ->
         made.append(f"#define TILES {TILES[at]}\n")
         for key, (counts, most) in cases.items():
             sizes = sorted({n for count in counts for n in groups(count, most[at])})
-            made[-1] += f"#define {key} {' '.join(f'CASE({n})' for n in sizes)}\n"
+            made[-1] += (
+                f"#define {key} {' '.join(f'CASE({n})' for n in sizes)}\n#define {key}_MOST {most[at]}\n"
+            )
         for part, order in (("low", low), ("high", high)):
             head = f"static inline Lanes {name}_{part}(Lanes a, Lanes b)"
             made[-1] += f"{head} {{ return INTERLEAVED(a, b, {order}); }}\n"

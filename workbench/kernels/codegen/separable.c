@@ -8,7 +8,6 @@
 #define PLANE (HEIGHT * WIDTH)
 #define OUT_PLANE (OUT_HEIGHT * OUT_WIDTH)
 #define ROW ((LEFT + MIDDLE_WIDTH + RIGHT) * COLUMNS)
-#define PARTS (WIDE ? 8 : 4)
 #define PLACES (ROWS * OUT_WIDTH)
 
 #define CLAMPED(v, limited, low, high) ((limited) ? NAME(clamped)(v, low, high) : (v))
@@ -134,7 +133,7 @@ static void NAME(ends)(float *row, int64_t rows) {
 #if DEPTHWISE
 /* A fixed number of places of a row of the convolution channel by channel: LANES channels. */
 static inline __attribute__((always_inline)) void NAME(places)(const int count, const float *const *rows, const float *w, const float *bias, float *to, int64_t from) {
-  Lanes sums[PARTS];
+  Lanes sums[DEPTHWISE_CASES_MOST];
 #pragma GCC unroll 12
   for (int i = 0; i < count; i++) sums[i] = NAME(load)(bias);
   for (int u = 0; u < TAPS_DOWN; u++) {
@@ -155,7 +154,7 @@ static inline __attribute__((always_inline)) void NAME(places)(const int count, 
 static void NAME(row)(const float *const *rows, const float *w, const float *bias, float *to, int64_t k) {
   for (int64_t c = 0; c < COLUMNS && k + c < MIDDLE; c += LANES) {
     int64_t left = OUT_WIDTH, o = 0;
-    for (int64_t groups = (left + PARTS - 1) / PARTS; groups > 0; groups--) {
+    for (int64_t groups = (left + DEPTHWISE_CASES_MOST - 1) / DEPTHWISE_CASES_MOST; groups > 0; groups--) {
       const int64_t now = (left + groups - 1) / groups;
       switch (now) {
 #define CASE(n) case n: NAME(places)(n, rows, w + k + c, bias + k + c, to + o * COLUMNS + c, o * STRIDE_ACROSS * COLUMNS + c); break;

@@ -35,7 +35,7 @@ NAME: Final = "layers"
 LEAST_CHANNELS, LEAST_PLACES = 16, 16
 #: The parts of the second-level cache that a block may fill, of which the fastest is taken.
 PARTS: Final = (1 / 4, 5 / 8)
-#: The least number of blocks into which an image is cut for threads, if there are so many rows.
+#: The least number of blocks into which an image is cut for threads, if it has as many rows.
 PIECES: Final = 4
 #: The most places of a convolution channel by channel at once, in registers of 16 and of 8 numbers.
 PLACES: Final = (8, 4)
@@ -85,11 +85,6 @@ class Layers:
     more: int
     scale: int
     limit: tuple[Member, ...]
-
-    @property
-    def all(self) -> list[Layer]:
-        """Return the layers that there are."""
-        return [x for x in (self.expand, self.depthwise, self.project) if x is not None]
 
 
 # -- clusters ------------------------------------------------------------------------------------------
@@ -148,11 +143,11 @@ class Readers:
         return None if value in self.roots or None in found else [m for m in found if m is not None]
 
 
-def separable(known: Readers) -> list[Cluster]:
+def layer_clusters(known: Readers) -> list[Cluster]:
     """Return the largest groups of layers that a kernel can compute, around each convolution channel by channel.
 
     Beside these, each other product over channels or few taps is one with what follows it: alone it would gain nothing
-    over ONNX Runtime, but between kernels there is no change of layout.
+    over ONNX Runtime, but the layout does not change between kernels.
     """
     moving = [m for m in known.made if m is not None and not known.constant[m.place]]
     expanding = [m for m in moving if first(m, known.types, known.constant)]
@@ -179,7 +174,7 @@ def separable(known: Readers) -> list[Cluster]:
     if groups:
         groups += [[*_scaled(known, m), m, *_after(known, m)] for m in expanding if m.place not in taken]
     for members in groups:
-        cluster = layers(members, known.types, known.numbers)
+        cluster = cluster_of_layers(members, known.types, known.numbers)
         if cluster is not None and cluster.result not in cluster.inputs:
             found.setdefault((cluster.result, cluster.inputs), cluster)
     return list(found.values())
@@ -257,7 +252,7 @@ def layers_of(cluster: Cluster) -> Layers:
             continue
         other = [j for j in m.operands if j not in made and j not in numbers]
         if not found:
-            scale = next(k for k, shape in enumerate(cluster.shapes) if cluster.inputs[k] in other and k)
+            scale = 1  # after the image
         elif other:
             more = cluster.inputs.index(other[0])
         elif more >= 0:
@@ -280,10 +275,10 @@ def is_separable(cluster: Cluster) -> bool:
     return cluster.composite.name == NAME
 
 
-def layers(
+def cluster_of_layers(
     members: Sequence[Member], types: Mapping[int, TensorType], numbers: Mapping[int, float]
 ) -> Cluster | None:
-    """Return layers as a cluster, or None if an activation has no form in index notation.
+    """Return layers as a cluster, or None if an activation has no form in index notation or reads a layer's bias.
 
     ``types`` are those of all values, ``numbers`` the values that are one known number.
     """
@@ -291,7 +286,9 @@ def layers(
 
     made = {m.place for m in members}
     image = next(j for j in members[0].operands if types[j].rank == 4 and types[j].shape[2:] != (1, 1))
-    operands = dict.fromkeys(j for m in members for j in m.operands)
+    operands = dict.fromkeys(j for m in members if m.op != "conv2d" for j in m.operands)
+    if any(j in operands for m in members if m.op == "conv2d" for j in m.operands[1:]):
+        return None
     names, declared, lines, last = {image: "x"}, ["x{T}[N C H W]"], list[str](), "x"
     channels, height, width = "C", "H", "W"
 
@@ -354,7 +351,7 @@ def layers(
         members[-1].place,
         members[-1].type,
         read,
-        tuple((j, numbers[j]) for j in operands if j in numbers and j not in names),
+        tuple((j, numbers[j]) for j in operands if j in numbers),
     )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from workbench.kernels.codegen.clusters import Cluster, Member
-from workbench.kernels.codegen.lanes import TILES, Text, last_level, pitch_of, second_level, vectors
+from workbench.kernels.codegen.lanes import TILES, Text, last_level, second_level, vectors
 from workbench.kernels.fast.toom_cook import Algorithm, Row
 from workbench.kernels.fast.winograd import ALGORITHMS
 from workbench.ops.types import TensorType
@@ -257,11 +257,16 @@ def _tiles(cluster: Cluster, how: Winograd, cache: int = 0) -> tuple[int, int, i
     wanted = (LESS if weights <= second_level() // 2 else PART) * second_level()
     if how.far:
         wanted = min(max(FAR * second_level(), WEIGHTS * weights), LAST * last_level())
-    pitches = pitch_of(channels, 16) + pitch_of(outs, 32)
+    pitches = _pitch(channels, 16) + _pitch(outs, 32)
     most = max(12, int(cache or wanted) // (4 * by.products**2 * pitches))
     tiles_across = -(-across // -(-across // most))
     tiles_down = max(1, min(down, most // tiles_across))
     return down, across, -(-down // -(-down // tiles_down)), tiles_across
+
+
+def _pitch(channels: int, block: int) -> int:
+    """Return how far tiles lie apart: a power of two would put them all in few places of the nearest cache."""
+    return -(-channels // block) * block + 16
 
 
 def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
@@ -279,7 +284,7 @@ def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
     down, across, tiles_down, tiles_across = _tiles(cluster, how, cache)
     deep, out_deep = (-(-n // 16) * 16 for n in (channels, outs))
     out_columns = -(-outs // 32) * 32
-    pitch, out_pitch = pitch_of(channels, 16), pitch_of(outs, 32)
+    pitch, out_pitch = _pitch(channels, 16), _pitch(outs, 32)
     most = tiles_down * tiles_across
     blocks = -(-down // tiles_down) * -(-across // tiles_across)
     shares = max(1, min(-(-PIECES // blocks), out_columns // 64))

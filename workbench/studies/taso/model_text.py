@@ -140,14 +140,9 @@ def _check_operands(record: Record, found: dict[int, Record], name: str) -> None
         return
     for source, result in record.operands:
         if source not in found:
-            raise ModelError(
-                f"{name}, line {record.line + 2}: {record} reads operator {source}, which "
-                + (
-                    "represents the data of inputs and weights"
-                    if source <= RESERVED
-                    else "does not come before it"
-                )
-            )
+            data = source <= RESERVED
+            why = "represents the data of inputs and weights" if data else "does not come before it"
+            raise ModelError(f"{name}, line {record.line + 2}: {record} reads operator {source}, which {why}")
         made = results(found[source])
         if result >= made:
             raise ModelError(

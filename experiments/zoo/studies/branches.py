@@ -185,9 +185,6 @@ def _check_parameters(family: str, given: Parameters, where: str = "families") -
         raise StudyError(f"{where}.{family}: {error.args[0] if error.args else error}") from None
 
 
-SETTINGS: Final = BranchesStudy
-
-
 @dataclass(frozen=True, slots=True)
 class Order:
     """What a run needs; ``rules`` and ``cost`` are names or paths.

@@ -164,9 +164,6 @@ def known_models() -> list[str]:
     return [*(LIGHT + name for name in light_names()), *found, *(QUANTISED + name for name in found)]
 
 
-SETTINGS: Final = DeploymentStudy
-
-
 @dataclass(frozen=True, slots=True)
 class Order:
     """What a run needs."""

@@ -63,9 +63,6 @@ class KernelsStudy(Study):
         self.check_limits(seconds=self.seconds, limit=self.limit)
 
 
-SETTINGS: Final = KernelsStudy
-
-
 def make_plan(study: KernelsStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, subject by subject; the study names no files, so ``home`` is unused."""
     return Plan.of(study, folder, run_one, _runs(study))

@@ -53,9 +53,6 @@ class TrainingStudy(Study):
         self.check_limits(rounds=self.rounds, size=self.size, limit=self.limit)
 
 
-SETTINGS: Final = TrainingStudy
-
-
 def make_plan(study: TrainingStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; the study names no files, so ``home`` is unused."""
     runs = (

@@ -13,9 +13,9 @@ from workbench.studies.experiments.config import (
     check_keys,
     check_names,
     check_numbers,
-    find,
     parse,
     read_object,
+    resource,
     said,
     sha256,
 )
@@ -119,13 +119,16 @@ def test_values_are_described_briefly():
 def test_a_file_is_found_or_the_reason_said(tmp_path, monkeypatch):
     file = tmp_path / "own.rules"
     file.write_text("")
-    assert find("own.rules", tmp_path) == file
-    assert find("../none.rules", tmp_path) == "../none.rules: no such file"
-    monkeypatch.delenv("ELSEWHERE", raising=False)
-    assert (
-        find("${ELSEWHERE}/own.rules", tmp_path)
-        == "${ELSEWHERE}/own.rules: ELSEWHERE is not set in the environment"
+    assert resource("default", tmp_path) == ("default", "default", "")
+    found = (str(file), {"file": "own.rules", "sha256": sha256(file)}, "")
+    assert resource("own.rules", tmp_path) == found
+    assert resource("../none.rules", tmp_path)[1:] == (
+        {"file": "../none.rules"},
+        "../none.rules: no such file",
     )
+    monkeypatch.delenv("ELSEWHERE", raising=False)
+    why = "${ELSEWHERE}/own.rules: ELSEWHERE is not set in the environment"
+    assert resource("${ELSEWHERE}/own.rules", tmp_path)[2] == why
     monkeypatch.setenv("ELSEWHERE", str(tmp_path))
-    assert find("${ELSEWHERE}/own.rules", tmp_path / "other") == file
+    assert resource("${ELSEWHERE}/own.rules", tmp_path / "other")[::2] == (str(file), "")
     assert sha256(file).startswith("e3b0c442")

@@ -381,7 +381,7 @@ def test_families_are_counted(plan_of):
         [row("a/x", "exact", 1.0, "optimal"), row("a/x", "tree", 2.0), row("a/y", "exact", None, "nothing found"),
          row("a/y", "tree", 3.0), row("b/z", "exact", -4.0), row("b/z", "tree", -4.0)]
     )  # fmt: skip
-    found = "\n".join(extraction_study._families(plan, frame))
+    found = "\n".join(extraction_study._families(plan.study, frame))
     assert "| a | 2 | 1 of 2, 1 optimal, 1.0 s | 1 of 2, 2.0 s |" in found
     assert "| b | 1 | 1 of 1, 1.0 s | 1 of 1, 1.0 s |" in found
     assert "| all | 3 | 2 of 3, 1 optimal, 2.0 s | 2 of 3, 3.0 s |" in found

@@ -111,18 +111,8 @@ class Ablation(Stepwise):
         kept = tuple(rule for rule in self.rules if rule.name != name)
         result = self._optimize(replace(self.rules, rules=kept), False)
         seconds = time.perf_counter() - began
-        self.rows.append(
-            Without(
-                name,
-                result.cost_after,
-                result.solution.bound,
-                result.rules,
-                result.e_nodes,
-                result.stop_reason,
-                _complete(result),
-                seconds,
-            )
-        )
+        figures = (result.cost_after, result.solution.bound, result.rules, result.e_nodes, result.stop_reason)
+        self.rows.append(Without(name, *figures, _complete(result), seconds))
         return self._record(result, StepKind.WITHOUT, seconds, f"without {name}")
 
     def _optimize(self, rules: RuleSet, certify: bool) -> Optimized:
@@ -134,16 +124,8 @@ class Ablation(Stepwise):
         return result
 
     def _record(self, result: Optimized, kind: StepKind, seconds: float, note: str) -> Step:
-        step = Step(
-            len(self.trace),
-            kind,
-            seconds,
-            result.e_nodes,
-            result.e_classes,
-            cost=result.cost_after,
-            bound=result.solution.bound,
-            note=note,
-        )
+        best = {"cost": result.cost_after, "bound": result.solution.bound}
+        step = Step(len(self.trace), kind, seconds, result.e_nodes, result.e_classes, note=note, **best)
         self.trace.add(step)
         if not self.left:
             self.stop_reason = StopReason.FINISHED

@@ -78,19 +78,20 @@ class Derivations:
     def birth(self, node: int) -> Birth | None:
         """Return the rule application that created an e-node, or None for one of the start graph."""
         if node not in self._known:
-            rule = int(self.egraph.birth_rule[node]) if len(self.egraph.birth_rule) else -1
-            self._known[node] = None if rule < 0 else self._explained(node, self.egraph.rules[rule])
+            number = int(self.egraph.birth_rule[node]) if len(self.egraph.birth_rule) else -1
+            self._known[node] = None
+            if number >= 0:
+                name, step, self._left = (
+                    self.egraph.rules[number],
+                    int(self.egraph.birth_step[node]),
+                    PATIENCE,
+                )
+                rule = self._rules.get(name)
+                sources = () if rule is None else next(self._explanations(node, step, rule, number), ())
+                self._known[node] = Birth(node, name, step, sources)
         return self._known[node]
 
-    def _explained(self, node: int, name: str) -> Birth:
-        step = int(self.egraph.birth_step[node])
-        rule = self._rules.get(name)
-        self._left = PATIENCE
-        sources = next(self._explanations(node, step, rule), ()) if rule is not None else ()
-        return Birth(node, name, step, sources)
-
-    def _explanations(self, node: int, step: int, rule: Rule) -> Iterator[tuple[int, ...]]:
-        number = int(self.egraph.birth_rule[node])
+    def _explanations(self, node: int, step: int, rule: Rule, number: int) -> Iterator[tuple[int, ...]]:
         for k, target in enumerate(rule.targets):
             if not isinstance(target, App):
                 continue
@@ -147,12 +148,11 @@ class Derivations:
         operands = egraph.operands(i).tolist()
         if bound is None:
             return
-        if any(isinstance(arg, Var) and arg.starred for arg in term.args) and len(term.args) != len(operands):
-            # All members' operands match alike, so they are not recorded.
-            yield bound, frozenset([i])
-            return
         if len(term.args) == len(operands):
             yield from self._operands(term.args, operands, bound, frozenset([i]), before)
+        elif any(isinstance(arg, Var) and arg.starred for arg in term.args):
+            # All members' operands match alike, so they are not recorded.
+            yield bound, frozenset([i])
 
     def _operands(
         self,
@@ -267,10 +267,7 @@ class Comparison(Face):
         }
         rules = {i: {link.rule for link in chain} for i, chain in chains.items()}
         order = sorted(chains, key=lambda i: (-len(chains[i]), -len(rules[i]), -self.after.costs[i], i))
-        told: list[int] = []
-        for i in order:
-            if not any(rules[i] <= rules[j] for j in told):
-                told.append(i)
+        told = [i for k, i in enumerate(order) if not any(rules[i] <= rules[j] for j in order[:k])]
         return tuple((i, chains[i]) for i in told)
 
     def frame(self) -> pd.DataFrame:

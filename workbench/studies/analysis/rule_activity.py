@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -46,18 +46,15 @@ def contributions(result: Optimized) -> tuple[Contribution, ...]:
     among them; :func:`~workbench.studies.analysis.ablation.ablation` shows whether the result needs a rule. The
     tuple is empty if the original is the result.
     """
-    made: dict[str, list[tuple[str, int]]] = {}
+    operators: defaultdict[str, list[str]] = defaultdict(list)
+    steps: defaultdict[str, set[int]] = defaultdict(set)
     for op, rule, step in _made(result):
-        made.setdefault(rule, []).append((op, step))
-    found = [
-        Contribution(
-            rule,
-            len(nodes),
-            dict(Counter(op for op, _ in nodes).most_common()),
-            tuple(sorted({step for _, step in nodes})),
-        )
-        for rule, nodes in made.items()
-    ]
+        operators[rule].append(op)
+        steps[rule].add(step)
+    found = (
+        Contribution(rule, len(ops), dict(Counter(ops).most_common()), tuple(sorted(steps[rule])))
+        for rule, ops in operators.items()
+    )
     return tuple(sorted(found, key=lambda c: (-c.e_nodes, c.rule)))
 
 

@@ -73,14 +73,17 @@ def measure_group(
         inputs = draw_inputs(first, device, seed)
         programs = [Program(e.graph, device) for e in entries]
         outputs = [[to_array(y) for y in p(*inputs)] for p in programs]
-        sums = [_sum_of_operators(e.graph, device, results, protocol) for e in entries]
-        if "compile" in modes or "compile+cuda-graph" in modes:
+        left = results.left
+        for entry in entries:
+            measure_instances(instances_of(entry.graph), device, results, protocol=protocol)
+        results.left = left
+        sums = [sum_of_operators(e.graph, results) for e in entries]
+        if any(mode.startswith("compile") for mode in modes):
             with contextlib.suppress(ImportError):
                 # Compilations for other groups must not count against this one.
                 device.torch._dynamo.reset()
         rows: list[dict[str, Any]] = []
-        timers: list[Callable[[], float]] = []
-        timed: list[dict[str, Any]] = []
+        timed: list[tuple[dict[str, Any], Callable[[], float]]] = []
         for mode in modes:
             for entry, program, total, found in zip(entries, programs, sums, outputs, strict=True):
                 tell(f"{entry.group}: {entry.label}, {mode}")
@@ -92,14 +95,12 @@ def measure_group(
                     row["skipped"] = str(reason)
                     continue
                 row |= {"operators_us": total, "difference": difference(outputs[0], found)}
-                timers.append(timer)
-                timed.append(row)
-        tell(f"{entries[0].group}: {len(timers)} in alternation")
-        taken = rounds(timers, seconds=seconds) if timers else []
-    reference = {
-        row["mode"]: t for row, t in zip(timed, taken, strict=True) if row["label"] == entries[0].label
-    }
-    for row, samples in zip(timed, taken, strict=True):
+                timed.append((row, timer))
+        tell(f"{entries[0].group}: {len(timed)} in alternation")
+        taken = rounds([timer for _, timer in timed], seconds=seconds) if timed else []
+    known = [(row, samples) for (row, _), samples in zip(timed, taken, strict=True)]
+    reference = {row["mode"]: samples for row, samples in known if row["label"] == entries[0].label}
+    for row, samples in known:
         row |= latency_figures(samples, reference.get(row["mode"]))
         if row["operators_us"] is not None:
             row["ratio"] = row["operators_us"] / row["median_us"]
@@ -114,13 +115,6 @@ def sum_of_operators(graph: Graph, results: Results) -> float | None:
     return sum(results.measured[key].median for key in keys)
 
 
-def _sum_of_operators(graph: Graph, device: Device, results: Results, protocol: Protocol) -> float | None:
-    left = results.left
-    measure_instances(instances_of(graph), device, results, protocol=protocol)
-    results.left = left
-    return sum_of_operators(graph, results)
-
-
 def _timer(
     mode: str, graph: Graph, program: Program, inputs: Sequence[Any], device: Device
 ) -> Callable[[], float]:
@@ -129,12 +123,10 @@ def _timer(
         return _onnxruntime(graph, inputs, device)
     if mode.endswith("graph") and not device.cuda:
         raise Skipped("CUDA graphs need a CUDA device")
-    run = partial(program, *inputs)
-    if mode.startswith("compile"):
-        run = compiled(graph, inputs, device)  # type: ignore[assignment]
+    run = compiled(graph, inputs, device) if mode.startswith("compile") else program.bound(inputs)
     if mode.endswith("graph"):
         try:
-            run = device.capture(run)  # type: ignore[assignment]
+            run = device.capture(run)
         except RuntimeError as error:
             raise Skipped(f"it cannot be recorded: {first_line(error)}") from None
     return device.timer(run)

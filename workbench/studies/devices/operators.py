@@ -135,10 +135,7 @@ def measure_instances(
 
 
 def measure(
-    instance: OpInstance,
-    device: Device,
-    protocol: Protocol,
-    flush: Callable[[], object] | None = None,
+    instance: OpInstance, device: Device, protocol: Protocol, flush: Callable[[], object] | None = None
 ) -> tuple[Measurement, str]:
     """Return the cost of an instance and the method: ``graph``, ``events``, ``clock`` or ``view``.
 
@@ -169,7 +166,9 @@ def measure(
     run = kernel(device, instance.op, instance.attrs, types, out)
     result = run(*operands)
     device.wait()
-    if device.cuda and _same_storage(result, operands):
+    if device.cuda and result.untyped_storage().data_ptr() in {
+        x.untyped_storage().data_ptr() for x in operands
+    }:
         return Measurement(0.0, 0.0, 1), "view"
     del result
     bodies: list[Callable[[], Any]] = [partial(run, *operands)]
@@ -211,7 +210,10 @@ def _samples(
             device.wait()
         else:
             wanted = int(np.clip(1000 * protocol.milliseconds / (runs * once), _LEAST, _MOST))
-            return _replayed(device, recorded, runs, wanted), "graph"
+            taken = device.times_back_to_back(recorded * wanted)
+            if flush is not None:
+                taken = [both - flushes for both, flushes in zip(taken[::2], taken[1::2], strict=True)]
+            return [t / runs for t in taken], "graph"
     samples: list[float] = []
     until = time.perf_counter() + protocol.milliseconds / 1000
     while len(samples) < _LEAST or (time.perf_counter() < until and len(samples) < _MOST):
@@ -236,17 +238,6 @@ def _recorded(
     if flush is None:
         return [device.capture(both, warmup=1)]
     return [device.capture(both, warmup=1), device.capture(lambda: [flush() for _ in range(runs)], warmup=1)]
-
-
-def _replayed(device: Device, recorded: Sequence[Callable[[], None]], runs: int, wanted: int) -> list[float]:
-    taken = device.times_back_to_back(list(recorded) * wanted)
-    if len(recorded) == 1:
-        return [t / runs for t in taken]
-    return [(both - flushes) / runs for both, flushes in zip(taken[::2], taken[1::2], strict=True)]
-
-
-def _same_storage(result: Any, operands: Sequence[Any]) -> bool:
-    return any(result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for x in operands)
 
 
 def _check_alive(device: Device, error: Exception) -> None:

@@ -81,11 +81,9 @@ def _openvino(model: ModelProto, inputs: Mapping[str, np.ndarray], threads: int 
 
     settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
     settings |= {"INFERENCE_NUM_THREADS": threads} if threads else {}
-    core = openvino.Core()
-    request = core.compile_model(
-        core.read_model(model.SerializeToString(), b""), "CPU", settings
-    ).create_infer_request()
-    feeds = dict(inputs)
+    core, feeds = openvino.Core(), dict(inputs)
+    program = core.compile_model(core.read_model(model.SerializeToString(), b""), "CPU", settings)
+    request = program.create_infer_request()
     return lambda: list(request.infer(feeds).values())
 
 
@@ -106,7 +104,8 @@ def _ncnn(model: ModelProto, inputs: Mapping[str, np.ndarray], threads: int | No
     if len(names) != len(inputs):
         raise RuntimeError(f"ncnn has {len(names)} inputs, the model {len(inputs)}")
     # ncnn has no axis of the batch.
-    feeds = [ncnn.Mat(np.ascontiguousarray(_narrow(x[0]))).clone() for x in inputs.values()]
+    images = (x[0].astype(np.int32) if x.dtype == np.int64 else x[0] for x in inputs.values())
+    feeds = [ncnn.Mat(np.ascontiguousarray(x)).clone() for x in images]
 
     def run() -> list[np.ndarray]:
         extractor = net.create_extractor()
@@ -115,10 +114,6 @@ def _ncnn(model: ModelProto, inputs: Mapping[str, np.ndarray], threads: int | No
         return [np.array(extractor.extract(name)[1]) for name in results]
 
     return run
-
-
-def _narrow(x: np.ndarray) -> np.ndarray:
-    return x.astype(np.int32) if x.dtype == np.int64 else x
 
 
 def _converted(model: ModelProto, inputs: Mapping[str, np.ndarray], folder: Path) -> tuple[Path, Path]:

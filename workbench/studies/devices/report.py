@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -19,6 +20,7 @@ from workbench.graph import Builder, Graph, evaluate
 from workbench.ops import OpSpec, operators
 from workbench.ops.spec import Attr
 from workbench.ops.types import TypeMismatch
+from workbench.studies.experiments.tables import lines
 from workbench.support.messages import one_line
 
 #: The element types of a report.
@@ -93,13 +95,13 @@ def _cell(op: str, dtype: str, name: str, here: Any, graph: Graph, seed: int) ->
             expected = evaluate(graph, feeds)["y"]
         found = here.run(graph, feeds)["y"]
     except Exception as error:  # whatever a runtime can come to
-        said = one_line(error, 160)
-        return Cell(op, dtype, name, "missing", reason=said)
-    wide = [x.astype(np.float64) if x.dtype.kind not in "biu" else x for x in (expected, found)]
-    off = difference(wide[0], wide[1])[0]
-    if found.dtype != expected.dtype or off > tolerance_of(graph):
-        reason = f"{found.dtype} instead of {expected.dtype}" if found.dtype != expected.dtype else ""
-        return Cell(op, dtype, name, "wrong", off, reason=reason or f"differs by {off:.1e}")
+        return Cell(op, dtype, name, "missing", reason=one_line(error, 160))
+    a, b = (x.astype(np.float64) if x.dtype.kind not in "biu" else x for x in (expected, found))
+    off = difference(a, b)[0]
+    if found.dtype != expected.dtype:
+        return Cell(op, dtype, name, "wrong", off, reason=f"{found.dtype} instead of {expected.dtype}")
+    if off > tolerance_of(graph):
+        return Cell(op, dtype, name, "wrong", off, reason=f"differs by {off:.1e}")
     taken: float | None = None
     with contextlib.suppress(Exception), here.timers([graph], seed) as timers:
         timers[0]()
@@ -158,38 +160,33 @@ def markdown(cells: Sequence[Cell]) -> str:
     """Return the table of a report: one row per operator and target, one column per element type."""
     dtypes = list(dict.fromkeys(c.dtype for c in cells))
     targets = list(dict.fromkeys(c.target for c in cells))
-    known = {(c.op, c.target, c.dtype): c for c in cells}
-    head = ["operator", "target", *dtypes]
+    known = {(c.op, c.target, c.dtype): _shown(c) for c in cells}
     rows = [
-        [op, name, *(_shown(known.get((op, name, d))) for d in dtypes)]
+        [op, name, *(known.get((op, name, d), "–") for d in dtypes)]
         for op in dict.fromkeys(c.op for c in cells)
         for name in targets
     ]
-    table = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-    lines = [
+    parts = [
         "# What run-times support",
         "Made by `workbench device report`: every operator with every element type ran on every target, and "
         "was compared with its specification in numpy. A number is the median time in µs; *wrong* and "
         "*missing* are explained below; – is an element type that the operator does not have.",
-        *(f"{name}: {_counts([c for c in cells if c.target == name])}" for name in targets),
-        "\n".join(table),
     ]
-    notes = [
-        f"- {c.op}, {c.dtype}, {c.target}: {c.status}: {c.reason}"
-        for c in cells
-        if c.status in ("wrong", "missing")
-    ]
-    return "\n\n".join([*lines, "\n".join(notes)]).rstrip() + "\n"
+    for name in targets:
+        counts = Counter(c.status for c in cells if c.target == name)
+        parts.append(f"{name}: " + ", ".join(f"{counts[s]} {s}" for s in ("supported", "wrong", "missing")))
+    parts.append(lines(["operator", "target", *dtypes], rows))
+    parts.append(
+        "\n".join(
+            f"- {c.op}, {c.dtype}, {c.target}: {c.status}: {c.reason}"
+            for c in cells
+            if c.status in ("wrong", "missing")
+        )
+    )
+    return "\n\n".join(parts).rstrip() + "\n"
 
 
-def _counts(cells: Sequence[Cell]) -> str:
-    counts = {s: sum(c.status == s for c in cells) for s in ("supported", "wrong", "missing")}
-    return ", ".join(f"{n} {status}" for status, n in counts.items())
-
-
-def _shown(cell: Cell | None) -> str:
-    if cell is None or cell.status == "untyped":
-        return "–"
+def _shown(cell: Cell) -> str:
     if cell.status != "supported":
-        return cell.status
+        return "–" if cell.status == "untyped" else cell.status
     return "yes" if cell.microseconds is None else f"{cell.microseconds:.0f}"

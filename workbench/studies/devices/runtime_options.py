@@ -109,13 +109,8 @@ class RuntimeOptions:
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
         tried = [{"name": c.name, "speedup": c.speedup, "interval": list(c.interval)} for c in self.tried]
-        return {
-            "best": self.best.name,
-            "code": self.code(),
-            "tried": tried,
-            "defaults": self.defaults,
-            "refused": dict(self.refused),
-        }
+        found = {"best": self.best.name, "code": self.code(), "tried": tried, "defaults": self.defaults}
+        return found | {"refused": dict(self.refused)}
 
     def __str__(self) -> str:
         told = "; ".join([*map(str, self.tried), *(f"{name}: {why}" for name, why in self.refused.items())])
@@ -212,14 +207,10 @@ def _in_torch(
 
 def _joined(choices: Sequence[Choice]) -> Choice:
     """Return choices together; of those that set the same option the first."""
-    lines: dict[str, str] = {}
-    names = []
+    first: dict[str, Choice] = {}
     for choice in choices:
-        (line,) = choice.lines
-        if line.split(" = ")[0] not in lines:
-            lines[line.split(" = ")[0]] = line
-            names.append(choice.name)
-    return Choice(", ".join(names), tuple(lines.values()))
+        first.setdefault(choice.lines[0].split(" = ")[0], choice)
+    return Choice(", ".join(c.name for c in first.values()), tuple(c.lines[0] for c in first.values()))
 
 
 def _measured(

@@ -131,12 +131,7 @@ def graph_record(graph: Graph) -> dict[str, Any]:
     return {
         "name": graph.name,
         "nodes": [
-            {
-                "op": n.op,
-                "attrs": n.named_attrs(),
-                "inputs": list(n.inputs),
-                "type": type_key(n.type),
-            }
+            {"op": n.op, "attrs": n.named_attrs(), "inputs": list(n.inputs), "type": type_key(n.type)}
             for n in graph.nodes
         ],
         "inputs": list(graph.inputs),
@@ -157,11 +152,10 @@ def _weight_record(name: str, weight: Weight) -> dict[str, Any]:
 
 def read_graph(record: Mapping[str, Any]) -> Graph:
     """Return the graph of a record; all types in it are checked."""
-    nodes = []
-    for given in record["nodes"]:
-        spec = spec_of(given["op"])
-        kind = parse_type(given["type"])
-        nodes.append(Node(spec.name, tuple(given["inputs"]), spec.pack(given["attrs"]), kind))
+    nodes = (
+        Node(n["op"], tuple(n["inputs"]), spec_of(n["op"]).pack(n["attrs"]), parse_type(n["type"]))
+        for n in record["nodes"]
+    )
     return Graph(
         tuple(nodes),
         tuple(record["inputs"]),
@@ -352,18 +346,14 @@ def record_table(
     check_writable(target)
     device = str(merged.device["device"])
     about = {k: str(v) for k, v in merged.device.items() if k not in ("device", "name") and v is not None}
-    rules = {f"protocol_{k}": str(v) for k, v in merged.protocol.items()}
+    about |= {f"protocol_{k}": str(v) for k, v in merged.protocol.items()}
     save_table(
         target,
         f"{device}, {merged.protocol.get('caches')} caches",
         # Nanoseconds are finer than any clock used here, and shorter figures make a smaller file.
-        {
-            key: Measurement(round(m.median, 3), round(m.spread, 3), m.runs)
-            for key, m in merged.measured.items()
-        },
+        {k: Measurement(round(m.median, 3), round(m.spread, 3), m.runs) for k, m in merged.measured.items()},
         roofline=roofline_of(device),
         failures=str(len(merged.failures)),
         **about,
-        **rules,
     )
     return target, merged

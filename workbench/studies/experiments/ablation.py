@@ -14,8 +14,6 @@ from workbench.studies.experiments.tables import about, distinct, lines, missing
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.studies.analysis.ablation import Ablation
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AblationStudy(NetworkStudy):
@@ -36,9 +34,6 @@ class AblationStudy(NetworkStudy):
         self.check_networks()
         check_double("candidates", self.candidates)
         self.check_limits(seconds=self.seconds)
-
-
-SETTINGS: Final = AblationStudy
 
 
 def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:
@@ -83,15 +78,11 @@ def ablate_one(study: AblationStudy, given: Run) -> Record:
         spent += step.seconds
         if spent > study.seconds:
             break
-    reason = "time limit" if run.left else "finished"
-    return _figures(run, spent) | {"stop_reason": reason, "trace": run.trace}
-
-
-def _figures(run: Ablation, seconds: float) -> Record:
-    best = run.best
+    best, rows = run.best, run.frame().to_dict("records")
     assert best is not None
-    rows = run.frame().to_dict("records")
     return {
+        "stop_reason": "time limit" if run.left else "finished",
+        "trace": run.trace,
         "status": best.solution.status.value,
         "notes": [run.caution],
         "row": {
@@ -100,23 +91,22 @@ def _figures(run: Ablation, seconds: float) -> Record:
             "bound": best.solution.bound,
             "nodes": best.e_nodes,
             "classes": best.e_classes,
-            "seconds": round(seconds, 4),
+            "seconds": round(spent, 4),
             "cost_source": best.cost_source,
             "left_out": len(rows),
-            # A loss below a thousandth of a percent is rounding.
-            "needed": sum(row["loss"] > 1e-3 for row in rows),
+            "needed": sum(row["loss"] > SAME for row in rows),
         },
         "result": {"without": rows, "not_left_out": list(run.left)},
     }
 
 
+#: Loss in percent up to which a rule is not needed: a thousandth is rounding.
+SAME: Final = 1e-3
+
 COLUMNS: Final = (
     "network", "method", "rule", "original", "with_all", "cost", "loss", "bound", "instead", "e_nodes",
     "stop_reason", "complete", "seconds",
 )  # fmt: skip
-
-#: Loss in percent up to which a rule is not needed.
-SAME: Final = 1e-3
 
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
@@ -126,38 +116,29 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
     rows = []
     for record in records:
         row = record["row"]
-        whole = {
-            "network": row["network"],
-            "method": row["method"],
-            "original": row.get("original"),
-            "with_all": row.get("optimized"),
-        }
-        without = record["result"].get("without", [])
-        rows += [{**without_one, **whole} for without_one in without] or [
-            {**whole, "stop_reason": row["status"]}
-        ]
+        whole = {"network": row["network"], "method": row["method"]}
+        whole |= {"original": row.get("original"), "with_all": row.get("optimized")}
+        left_out = record["result"].get("without", []) or [{"stop_reason": row["status"]}]
+        rows += [{**without, **whole} for without in left_out]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"e_nodes": "Int64"})
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     """Return the tables as text: rules by networks at a glance, then every network."""
-    parts = ["# Ablation: the best graph without each rule", _about(records)]
-    for method in distinct(r["row"]["method"] for r in records):
-        done = [r for r in records if r["row"]["method"] == method and not r["failed"]]
-        parts += [f"## At a glance: {method}", _overview(done)]
-    parts += [text for record in records for text in _detail(record)]
-    return "\n\n".join(parts + missing(plan)) + "\n"
-
-
-def _about(records: Sequence[Record]) -> str:
     sources = distinct(str(r["row"]["cost_source"]) for r in records if r["row"].get("cost_source"))
-    return about(
+    described = about(
         records,
         ".",
         f"Costs: {'; '.join(sources) or 'none yet'}; sums over operators in µs, not measured run times. A "
         "law and its reverse (`NAME-back`) are two rules. A rule that is not needed may still be useful: if "
         "two rules lead to the same graph, either one can be left out.",
     )
+    parts = ["# Ablation: the best graph without each rule", described]
+    for method in distinct(r["row"]["method"] for r in records):
+        done = [r for r in records if r["row"]["method"] == method and not r["failed"]]
+        parts += [f"## At a glance: {method}", _overview(done)]
+    parts += [text for record in records for text in _detail(record)]
+    return "\n\n".join(parts + missing(plan)) + "\n"
 
 
 def _overview(records: Sequence[Record]) -> str:

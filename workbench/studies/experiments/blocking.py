@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from workbench.kernels.accelerators import Unit
-    from workbench.optimizer.result import Optimized
     from workbench.rules import RuleSet
 
 
@@ -74,17 +73,11 @@ class BlockingStudy(Study):
         self.check_limits(seconds=self.seconds, e_nodes=self.e_nodes)
 
 
-SETTINGS: Final = BlockingStudy
-
-
 def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, network by network; files of units are relative to ``home``."""
-    return Plan.of(study, folder, block_one, _runs(study, home))
-
-
-def _runs(study: BlockingStudy, home: Path) -> Iterator[Run]:
     from workbench.kernels.accelerators import unit
 
+    runs = []
     for given, name, method in product(study.networks, study.units, study.methods):
         model, model_config, absent = resource(given, home)
         if absent:
@@ -98,16 +91,11 @@ def _runs(study: BlockingStudy, home: Path) -> Iterator[Run]:
             "seconds": study.seconds,
             "certify": study.certify,
         }
-        columns = {"network": title(given), "unit": Path(name).stem, "by": "saturation"}
-        yield Run(
-            f"{title(given)}-{Path(name).stem}",
-            method,
-            config,
-            2 * study.seconds,
-            order=(model, place),
-            columns=columns,
-            figures={"seconds": {}},
-        )
+        network, stem = title(given), Path(name).stem
+        columns = {"network": network, "unit": stem, "by": "saturation"}
+        known: dict[str, Any] = {"order": (model, place), "columns": columns, "figures": {"seconds": {}}}
+        runs.append(Run(f"{network}-{stem}", method, config, 2 * study.seconds, **known))
+    return Plan.of(study, folder, block_one, runs)
 
 
 def outcome(record: Record) -> str:
@@ -127,16 +115,13 @@ def rules_of(method: str, unit: Unit) -> RuleSet:
 
     if method in ("generic", "demanded"):
         return (generic if method == "generic" else demanded)(unit)
-    return (
-        unit_rules(unit, orientations=("streamed-left",))
-        if method.startswith("glenside")
-        else unit_rules(unit)
-    )
+    orientations = {"orientations": ("streamed-left",)} if method.startswith("glenside") else {}
+    return unit_rules(unit, **orientations)
 
 
 def block_one(study: BlockingStudy, run: Run) -> Record:
     """Put a network on a unit once, and return the figures with the trace."""
-    from workbench.kernels.accelerators import AcceleratorCost, unit
+    from workbench.kernels.accelerators import AcceleratorCost, Placement, unit
     from workbench.optimizer.pipeline import optimize
     from workbench.optimizer.summary import running_operators
     from workbench.studies.benchmarks import mobilenetv1
@@ -154,27 +139,10 @@ def block_one(study: BlockingStudy, run: Run) -> Record:
         certify=study.certify,
         seed=run.seed,
     )
-    return {
-        "row": _row(done, chosen),
-        "status": done.solution.status.value,
-        "stop_reason": done.stop_reason.value,
-        "seconds": dict(done.seconds),
-        "result": {
-            "operators_before": running_operators(done.original),
-            "operators_after": running_operators(done.graph),
-        },
-        "trace": done.trace,
-    }
-
-
-def _row(done: Optimized, chosen: Unit) -> Record:
-    from workbench.kernels.accelerators import Placement
-
-    placed = done.placement
+    placed, certificate = done.placement, done.certificate
     assert isinstance(placed, Placement)
     calls = done.graph.operators().get(chosen.name, 0)  # the tiles of a literal program
-    certificate = done.certificate
-    return {
+    row = {
         "e_nodes": done.e_nodes,
         "e_classes": done.e_classes,
         "iterations": done.iterations,
@@ -187,6 +155,17 @@ def _row(done: Optimized, chosen: Unit) -> Record:
         "cycles": done.cost_after * chosen.clock,
         "utilisation": placed.utilisation,
         "certified": None if certificate is None else certificate.passed,
+    }
+    return {
+        "row": row,
+        "status": done.solution.status.value,
+        "stop_reason": done.stop_reason.value,
+        "seconds": dict(done.seconds),
+        "result": {
+            "operators_before": running_operators(done.original),
+            "operators_after": running_operators(done.graph),
+        },
+        "trace": done.trace,
     }
 
 
@@ -216,12 +195,7 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
         ]
         for row in frame.to_dict("records")
     ]  # fmt: skip
-    parts = ["# Blocking: networks cut into the tiles of hardware units", _about(records)]
-    return "\n\n".join([*parts, lines(head, rows), *missing(plan)]) + "\n"
-
-
-def _about(records: Sequence[Record]) -> str:
-    return about(
+    described = about(
         records,
         ".",
         "*generic*: rules like Glenside's, which fill, cut and join their own results. *demanded*: tiles "
@@ -232,6 +206,8 @@ def _about(records: Sequence[Record]) -> str:
         "chooses among the ways. Cycles are those of the unit's file, of the vector unit and of memory "
         "together.",
     )
+    parts = ["# Blocking: networks cut into the tiles of hardware units", described, lines(head, rows)]
+    return "\n\n".join([*parts, *missing(plan)]) + "\n"
 
 
 def _number(value: Any) -> str:

@@ -52,15 +52,6 @@ def filled(text: str) -> str:
     return re.sub(r"\$\{(\w+)\}", lambda match: os.environ[match[1]], text)
 
 
-def find(text: str, home: Path) -> Path | str:
-    """Return the path of the file that a text names, relative to ``home``, or a text with the reason."""
-    name = unset(text)
-    if name is not None:
-        return f"{text}: {name} is not set in the environment"
-    file = home / filled(text)
-    return file if file.is_file() else f"{text}: no such file"
-
-
 def sha256(file: Path) -> str:
     """Return the SHA-256 digest of a file's contents."""
     return hashlib.sha256(file.read_bytes()).hexdigest()
@@ -74,9 +65,11 @@ def resource(text: str, home: Path) -> tuple[str, Any, str]:
     """
     if not is_file_name(text):
         return text, text, ""
-    file = find(text, home)
-    if isinstance(file, str):
-        return text, {"file": text}, file
+    if name := unset(text):
+        return text, {"file": text}, f"{text}: {name} is not set in the environment"
+    file = home / filled(text)
+    if not file.is_file():
+        return text, {"file": text}, f"{text}: no such file"
     return str(file), {"file": text, "sha256": sha256(file)}, ""
 
 
@@ -138,8 +131,7 @@ def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:
             hint = nearest(str(key), fields) or f" (try {', '.join(fields)})"
             raise StudyError(f"unknown key '{prefix}{key}'{hint}")
     for name, f in fields.items():
-        needed = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-        if needed and name not in data:
+        if f.default is f.default_factory is dataclasses.MISSING and name not in data:
             raise StudyError(f"'{prefix}{name}' is missing")
     values = {key: _value(hints[key], value, f"{prefix}{key}") for key, value in data.items()}
     try:
@@ -156,9 +148,14 @@ def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:
 
 def _value(hint: Any, data: Any, key: str) -> Any:
     """Return a value of the type that a field declares; raise StudyError if the data do not fit it."""
+    if isinstance(hint, types.UnionType) and dataclasses.is_dataclass(get_args(hint)[0]):
+        given, known = dict(_of(dict, data, key)), {kind.BY: kind for kind in get_args(hint)}
+        if "by" not in given:
+            raise StudyError(f"'{key}.by' is missing; it must be one of {', '.join(known)}")
+        by = _of(str, given.pop("by"), f"{key}.by")
+        check_names(f"{key}.by", "way", [by], known)
+        return read_object(known[by], given, f"{key}.")
     if isinstance(hint, types.UnionType):
-        if dataclasses.is_dataclass(get_args(hint)[0]):
-            return _one_of(get_args(hint), dict(_of(dict, data, key)), key)
         if not isinstance(data, int | float | str):
             raise StudyError(f"{key} must be a number, a text, or true or false, got {said(data)}")
         return data
@@ -175,16 +172,6 @@ def _value(hint: Any, data: Any, key: str) -> Any:
     return {
         _of(str, name, key): _value(value, v, f"{key}.{name}") for name, v in _of(dict, data, key).items()
     }
-
-
-def _one_of(kinds: Iterable[Any], data: dict[Any, Any], key: str) -> Any:
-    """Return settings of one of several classes, selected by the key ``by``."""
-    known = {kind.BY: kind for kind in kinds}
-    if "by" not in data:
-        raise StudyError(f"'{key}.by' is missing; it must be one of {', '.join(known)}")
-    by = _of(str, data.pop("by"), f"{key}.by")
-    check_names(f"{key}.by", "way", [by], known)
-    return read_object(known[by], data, f"{key}.")
 
 
 def _of(kind: type, data: Any, key: str) -> Any:

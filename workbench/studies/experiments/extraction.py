@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -123,9 +123,6 @@ class ExtractionStudy(Study):
         return self.seconds_for.get(method, self.seconds)
 
 
-SETTINGS: Final = ExtractionStudy
-
-
 @dataclass(frozen=True, slots=True)
 class Instance:
     """An e-graph of the study: its name, its origin in the run's settings, and its file or that of its model."""
@@ -146,25 +143,13 @@ _BLANK: Final = {
 def make_plan(study: ExtractionStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, e-graph by e-graph; the patterns of files are relative to ``home``."""
     instances, skipped = _instances(study.instances, home)
-    runs = (
-        Run(
-            instance.name,
-            method,
-            {
-                "instance": {"name": instance.name, **instance.origin},
-                "method": method,
-                "seconds": study.limit(method),
-                **_program(method),
-            },
-            study.limit(method),
-            absent=_lacking(method, instance),
-            order=instance,
-            columns={"instance": instance.name, **_BLANK},
-            figures={"e_graph": {}},
-        )
-        for instance in instances
-        for method in study.methods
-    )
+    runs = []
+    for instance, method in product(instances, study.methods):
+        config = {"instance": {"name": instance.name, **instance.origin}, "method": method}
+        config |= {"seconds": study.limit(method), **_program(method)}
+        known: dict[str, Any] = {"columns": {"instance": instance.name, **_BLANK}, "figures": {"e_graph": {}}}
+        known |= {"absent": _lacking(method, instance), "order": instance}
+        runs.append(Run(instance.name, method, config, study.limit(method), **known))
     return ExtractionPlan.of(study, folder, extract_one, runs, skipped)
 
 
@@ -180,11 +165,9 @@ def _lacking(method: str, instance: Instance) -> str:
         return ""
     if instance.file is None:
         return "the gym's program reads files alone"
-    return (
-        ""
-        if _program(method)
-        else f"{GYM_PROGRAM} names no file (try the gym's target/release/extraction-gym)"
-    )
+    if not _program(method):
+        return f"{GYM_PROGRAM} names no file (try the gym's target/release/extraction-gym)"
+    return ""
 
 
 def _instances(wanted: Instances, home: Path) -> tuple[list[Instance], list[str]]:
@@ -322,12 +305,8 @@ def extract_one(study: ExtractionStudy, run: Run) -> Record:
         status = "nothing found"
     else:
         notes, status = solution.notes, solution.status.value
-        row |= {
-            "cost": finite(float(solution.cost)),
-            "gap": finite(float(solution.gap)),
-            "scope": solution.scope,
-            "found_by": solution.method,
-        }
+        row |= {"cost": finite(float(solution.cost)), "gap": finite(float(solution.gap))}
+        row |= {"scope": solution.scope, "found_by": solution.method}
     reason = status if status == "optimal" else "; ".join(notes) or "finished"
     return {"row": row, "status": status, "notes": notes, "stop_reason": reason, "trace": trace}
 
@@ -461,8 +440,18 @@ def contradictions(frame: pd.DataFrame) -> list[str]:
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     """Return the tables as text: an overview, then every instance with its published figures."""
-    parts = ["# Extraction, e-graph by e-graph", _about(records), *_families(plan, frame), "## At a glance"]
-    parts.append(_overview(plan, frame))
+    described = about(
+        records,
+        ". Costs are DAG costs. A bound is proven for every term of the e-graph; for `filtered` and "
+        "`tensat-filtered`, which break cycles first, only for the terms that remain. `tensat`, "
+        "`tensat-integer` and `tensat-filtered` are Tensat's integer programs alone, in HiGHS. All other "
+        "methods begin with the greedy selections; *found by* names the source of the best selection. The "
+        "methods `gym-…` are those of the extraction gym's own program.",
+    )
+    ours = frame[frame["source"] != "published"]
+    assert isinstance(plan.study, ExtractionStudy)
+    parts = ["# Extraction, e-graph by e-graph", described, *_families(plan.study, ours)]
+    parts += ["## At a glance", _overview(plan.study, ours)]
     wrong = contradictions(frame)
     if wrong:
         parts += ["**Contradictions, which are defects:**", *(f"- {line}" for line in wrong)]
@@ -480,30 +469,16 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _about(records: Sequence[Record]) -> str:
-    return about(
-        records,
-        ". Costs are DAG costs. A bound is proven for every term of the e-graph; for `filtered` and "
-        "`tensat-filtered`, which break cycles first, only for the terms that remain. `tensat`, "
-        "`tensat-integer` and `tensat-filtered` are Tensat's integer programs alone, in HiGHS. All other "
-        "methods begin with the greedy selections; *found by* names the source of the best selection. The "
-        "methods `gym-…` are those of the extraction gym's own program.",
-    )
-
-
-def _families(plan: Plan, frame: pd.DataFrame) -> list[str]:
+def _families(study: ExtractionStudy, ours: pd.DataFrame) -> list[str]:
     """Return a table of the methods by family, which is the folder of an e-graph, if there are several."""
-    ours = frame[frame["source"] != "published"]
     ours = ours.assign(family=ours["instance"].astype(str).str.split("/").str[0])
     if ours["family"].nunique() < 2:
         return []
     least = ours.groupby("instance")["cost"].min()
-    assert isinstance(plan.study, ExtractionStudy)
-    methods = list(plan.study.methods)
 
     def cells(group: pd.DataFrame) -> list[str]:
         found = []
-        for method in methods:
+        for method in study.methods:
             rows = group[group["method"] == method]
             done = rows[rows["cost"].notna()]
             reached = done["cost"] - least[done["instance"]].to_numpy() <= SAME * done["cost"].abs()
@@ -521,26 +496,22 @@ def _families(plan: Plan, frame: pd.DataFrame) -> list[str]:
         "Each cell: on how many e-graphs a method has the least cost of this table, on how many it proves that "
         "nothing costs less, and the sum of its seconds."
     )
-    return ["## By family", lines(["family", "e-graphs", *methods], rows), key]
+    return ["## By family", lines(["family", "e-graphs", *study.methods], rows), key]
 
 
-def _overview(plan: Plan, frame: pd.DataFrame) -> str:
-    ours = frame[frame["source"] != "published"]
-    study = plan.study
-    assert isinstance(study, ExtractionStudy)
-    methods = list(study.methods)
+def _overview(study: ExtractionStudy, ours: pd.DataFrame) -> str:
     rows = []
     for instance, group in ours.groupby("instance", sort=False):
         best, whole = group["cost"].min(), group[group["scope"] == "e-graph"]["bound"].max()
-        cells = [_cell(group[group["method"] == method], best) for method in methods]
+        cells = [_cell(group[group["method"] == method], best) for method in study.methods]
         size = group.iloc[0]
         name = f"{instance} ({cell(size['e_nodes']) or '–'} / {cell(size['e_classes']) or '–'})"
         rows.append([name, _cost(best), _cost(whole), *cells])
-    head = ["e-graph (e-nodes / e-classes)", "least cost", "best bound", *methods]
+    head = ["e-graph (e-nodes / e-classes)", "least cost", "best bound", *study.methods]
     key = (
         "Each cell: the excess of the cost over the least cost, and the seconds. **✓**: proven optimal. "
         "**(✓)**: proven optimal among the terms that remain after cycles are broken. **†**: no result. "
-        "Limits in seconds: " + ", ".join(f"{m} {study.limit(m):g}" for m in methods) + "."
+        "Limits in seconds: " + ", ".join(f"{m} {study.limit(m):g}" for m in study.methods) + "."
     )
     return lines(head, rows) + "\n\n" + key
 

@@ -11,13 +11,7 @@ from workbench.run.trace import StopReason
 from workbench.studies.experiments.config import NetworkStudy, SearchMethod
 from workbench.studies.experiments.plan import Plan, Record, Run, cells, network_of
 from workbench.studies.experiments.records import estimate, geometric_mean, record
-from workbench.studies.experiments.results import (
-    NOTHING,
-    frame_of,
-    labels,
-    row_of,
-    with_published,
-)
+from workbench.studies.experiments.results import NOTHING, frame_of, labels, row_of, with_published
 from workbench.studies.experiments.store import finite
 from workbench.studies.experiments.tables import about, distinct, lines, missing, repeat_text, seconds_text
 from workbench.support.formatting import gain
@@ -63,9 +57,6 @@ class OptimisationStudy(NetworkStudy):
     def __post_init__(self) -> None:
         self.check_networks()
         self.check_limits()
-
-
-SETTINGS: Final = OptimisationStudy
 
 
 def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
@@ -160,14 +151,6 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     assert isinstance(plan.study, OptimisationStudy)
     frame = frame.assign(label=labels(frame))
     ours = frame[~frame["published"]]
-    parts = [f"# {plan.folder.name}: networks by methods", _about(plan.study, ours, records)]
-    parts += ["## Costs", _costs(frame), "## Seconds of the optimiser", _seconds(frame, "seconds")]
-    parts += _whole_calls(ours)
-    parts += _against(frame) + _e_graphs(ours) + _refused(ours, records) + missing(plan)
-    return "\n\n".join(parts) + "\n"
-
-
-def _about(study: OptimisationStudy, ours: pd.DataFrame, records: Sequence[Record]) -> str:
     sources = "; ".join(distinct(str(s) for s in ours["cost_source"] if s)) or "none yet"
     text = [
         f"Costs: {sources}, the same for all methods; sums over operators in µs, not measured run times.",
@@ -176,13 +159,31 @@ def _about(study: OptimisationStudy, ours: pd.DataFrame, records: Sequence[Recor
         "are excluded for both: the seconds of the whole call have a table of their own, and `run.json` has "
         "every stage.",
     ]
-    if any(method.BY == "search" for method in study.methods.values()):
+    if any(method.BY == "search" for method in plan.study.methods.values()):
         text.append(
             "TASO's search is the workbench's implementation, in Python on one thread, with the same costs "
             "and graphs. It edits and prices graphs incrementally, which makes it much faster than TASO's "
             "program: its seconds do not measure TASO, and the ratios below are not those of the papers."
         )
-    return about(records, ", one row per run.", *text)
+    parts = [f"# {plan.folder.name}: networks by methods", about(records, ", one row per run.", *text)]
+    parts += ["## Costs", _costs(frame), "## Seconds of the optimiser", _seconds(frame, "seconds")]
+    if ours["call_seconds"].notna().any():
+        key = (
+            "The sum of all stages of a call: import, engine start, pricing and certificate are among them, each "
+            "as in the commit that made the run. "
+            "`wall_seconds` in `table.csv` is the time of the process, which also loads Python and makes the "
+            "network."
+        )
+        parts += ["## Seconds of the whole call", _seconds(ours, "call_seconds") + "\n\n" + key]
+    parts += _against(frame) + _e_graphs(ours)
+    if refused := [r for r in records if r["row"].get("certified") is False]:
+        found = [
+            f"- {r['name']}: claimed {r['row']['claimed']:.1f} µs; rules at fault: "
+            f"{', '.join(r['result']['offending_rules']) or 'not found'}"
+            for r in refused
+        ]
+        parts += ["## Results that the certificate refused", "\n".join(found)]
+    return "\n\n".join([*parts, *missing(plan)]) + "\n"
 
 
 def _costs(frame: pd.DataFrame) -> str:
@@ -241,19 +242,6 @@ def _spent(rows: pd.DataFrame, column: str) -> str:
     return seconds_text(spent.mean) + (f" ± {seconds_text(spent.error)}" if spent.count > 1 else "")
 
 
-def _whole_calls(ours: pd.DataFrame) -> list[str]:
-    """Return the seconds of whole calls, which include those of the optimiser."""
-    if not ours["call_seconds"].notna().any():
-        return []
-    key = (
-        "The sum of all stages of a call: import, engine start, pricing and certificate are among them, each "
-        "as in the commit that made the run. "
-        "`wall_seconds` in `table.csv` is the time of the process, which also loads Python and makes the "
-        "network."
-    )
-    return ["## Seconds of the whole call", _seconds(ours, "call_seconds") + "\n\n" + key]
-
-
 def _against(frame: pd.DataFrame) -> list[str]:
     """Return the section that compares saturation with search: networks with a higher cost, and seconds."""
     figures = ["optimized", "claimed", "seconds"]
@@ -291,12 +279,8 @@ def _against(frame: pd.DataFrame) -> list[str]:
 
 
 def _worse(a: pd.Series[Any], b: pd.Series[Any]) -> str:
-    found = [
-        f"{network} {a[network] / b[network] - 1:+.2%}"
-        for network in a.index
-        if a[network] > b[network] * (1 + SAME)
-    ]
-    return ", ".join(found) or "none"
+    worse = [n for n in a.index if a[n] > b[n] * (1 + SAME)]
+    return ", ".join(f"{n} {a[n] / b[n] - 1:+.2%}" for n in worse) or "none"
 
 
 def _seven_ratio(a: pd.Series[Any], b: pd.Series[Any]) -> str:
@@ -328,15 +312,3 @@ def _e_graphs(ours: pd.DataFrame) -> list[str]:
         rows.append([str(row["network"]), method, *counts, *size, *spent, *ended])
     head = ["network", "method", "nodes", "classes", "programs (log2)", "iter", "saturation", "extraction"]
     return ["## E-graphs", lines([*head, "saturation stopped by", "extraction"], rows)]
-
-
-def _refused(ours: pd.DataFrame, records: Sequence[Record]) -> list[str]:
-    if not ours["certified"].eq(False).any():
-        return []
-    found = [
-        f"- {r['name']}: claimed {r['row']['claimed']:.1f} µs; rules at fault: "
-        f"{', '.join(r['result']['offending_rules']) or 'not found'}"
-        for r in records
-        if r["row"].get("certified") is False
-    ]
-    return ["## Results that the certificate refused", "\n".join(found)]

@@ -61,14 +61,9 @@ class Run:
         return f"{self.subject}:{self.method}" + (f"#{self.repeat + 1}" if self.repeat else "")
 
     @property
-    def stem(self) -> str:
-        """Return the beginning of the name of the run's folder."""
-        return f"{self.subject.replace('/', '-')}-{self.method}"
-
-    @property
     def folder(self) -> str:
-        """Return the name of the run's folder."""
-        return f"{self.stem}-{digest(self.config)}"
+        """Return the name of the run's folder, which ends in the digest of its settings."""
+        return f"{self.subject.replace('/', '-')}-{self.method}-{digest(self.config)}"
 
     def record(self, outcome: Outcome) -> tuple[Record, Trace | None]:
         """Return the record of an outcome without its provenance, and the trace or None."""
@@ -114,12 +109,7 @@ class Plan:
 
     @classmethod
     def of(
-        cls,
-        study: Study,
-        folder: Path,
-        function: Work,
-        runs: Iterable[Run],
-        skipped: Iterable[str] = (),
+        cls, study: Study, folder: Path, function: Work, runs: Iterable[Run], skipped: Iterable[str] = ()
     ) -> Self:
         """Return the plan of runs and their repeats, each of which has the next seed.
 
@@ -149,19 +139,16 @@ class Plan:
         """
         if not run.absent:
             return load_record(self.place(run))
-        for folder in sorted((self.folder / "runs").glob(f"{run.stem}-*")):
-            record = load_record(folder)
-            if record is not None and without_digests(record["config"]) == run.config:
-                return record
-        return None
+        stem, _, _ = self.place(run).name.rpartition("-")
+        found = map(load_record, sorted((self.folder / "runs").glob(f"{stem}-*")))
+        return next((r for r in found if r is not None and without_digests(r["config"]) == run.config), None)
 
     def records(self) -> list[Record]:
         """Return the existing records, in the order of the study."""
         found = [record for run in self.runs if (record := self.load(run)) is not None]
-        if self.skipped:
-            # Records of files come before those of networks, as on a machine that has the files.
-            found = self.elsewhere({record["name"] for record in found}) + found
-        return found
+        # Records of files come before those of networks, as on a machine that has the files.
+        other = self.elsewhere({record["name"] for record in found}) if self.skipped else []
+        return other + found
 
     def missing(self) -> list[Run]:
         """Return the runs that can be done here and have no record."""
@@ -190,10 +177,7 @@ class Plan:
         yield runs
 
     def elsewhere(self, known: set[str]) -> list[Record]:
-        """Return records of other machines whose runs cannot be planned here because files are missing.
-
-        There are none if the names of runs do not depend on files.
-        """
+        """Return records of other machines whose runs cannot be planned here because files are missing."""
         return []
 
     def job(self, run: Run) -> Job:

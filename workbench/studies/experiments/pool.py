@@ -70,7 +70,33 @@ def cluster_pool(address: str, *, patience: float | None = None) -> Iterator[Poo
     version of the workbench.
     """
     with _connected(address, patience) as client:
-        yield _pool(client)
+
+        def do(jobs: Sequence[Job]) -> Generator[Done]:
+            from distributed import as_completed
+
+            sweep = uuid.uuid4().hex
+            # The job's name alone must not be the key: Dask would return the remembered result of a repeat.
+            futures = {
+                client.submit(_do, sweep, pickle.dumps(job), key=f"{job.name}-{sweep}", pure=False): job
+                for job in jobs
+            }
+            try:
+                for future in as_completed(futures, loop=client.loop):
+                    job, error = futures[future], future.exception()
+                    if error is None:
+                        outcome, where = future.result()
+                    else:
+                        # Dask abandons a job after several workers were lost while doing it.
+                        note = " ".join(f"{type(error).__name__}: {error}".split())
+                        outcome, where = Outcome("crashed", None, note), provenance()
+                    yield Done(job, outcome, where)
+                    future.release()
+            finally:
+                if not all(future.done() for future in futures):
+                    client.cancel(list(futures))
+                    client.run(_halt, sweep, on_error="ignore")
+
+        yield do
 
 
 @contextlib.contextmanager
@@ -128,36 +154,6 @@ def _connected(address: str, patience: float | None) -> Iterator[Any]:
         yield client
 
 
-def _pool(client: Any) -> Pool:
-    def do(jobs: Sequence[Job]) -> Generator[Done]:
-        from distributed import as_completed
-
-        sweep = uuid.uuid4().hex
-        # The job's name alone must not be the key: Dask would return the remembered result of a repeat.
-        futures = {
-            client.submit(_do, sweep, pickle.dumps(job), key=f"{job.name}-{sweep}", pure=False): job
-            for job in jobs
-        }
-        try:
-            for future in as_completed(futures, loop=client.loop):
-                job = futures[future]
-                error = future.exception()
-                if error is None:
-                    outcome, where = future.result()
-                else:
-                    # Dask abandons a job after several workers were lost while doing it.
-                    note = " ".join(f"{type(error).__name__}: {error}".split())
-                    outcome, where = Outcome("crashed", None, note), provenance()
-                yield Done(job, outcome, where)
-                future.release()
-        finally:
-            if not all(future.done() for future in futures):
-                client.cancel(list(futures))
-                client.run(_halt, sweep, on_error="ignore")
-
-    return do
-
-
 # -- on a worker --------------------------------------------------------------------------------------
 _HALTS: dict[str, threading.Event] = {}
 
@@ -174,7 +170,6 @@ def _halt(sweep: str) -> None:
 def _do(sweep: str, packed: bytes) -> tuple[Outcome, dict[str, Any]]:
     reach_zoo()  # the job may be one of its studies
     job: Job = pickle.loads(packed)
-    halt = _HALTS.setdefault(sweep, threading.Event())
-    where = provenance()
-    found = [outcome for _, outcome in run_jobs([job], halt=halt)]
-    return (found[0] if found else Outcome("killed", None, "the sweep was abandoned")), where
+    where, halted = provenance(), Outcome("killed", None, "the sweep was abandoned")
+    ended = run_jobs([job], halt=_HALTS.setdefault(sweep, threading.Event()))
+    return next((outcome for _, outcome in ended), halted), where

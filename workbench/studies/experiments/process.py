@@ -29,29 +29,17 @@ from workbench.support.processes import Child, limit_memory, receive, send, serv
 
 #: The tables of things by name.
 _TABLES: Final = ("costs.registry:cost_model", "extraction.registry:OWN", "devices.targets:target")
-#: Packed operators, and things by name.
-Registered = tuple[list[bytes], list[tuple[str, str, bytes]]]
 
 
-def registered() -> Registered:
-    """Return the entries that this process registered; entries that cannot be pickled are left out."""
+def registered() -> tuple[list[bytes], list[tuple[str, str, bytes]]]:
+    """Return packed operators and things by name that this process registered, without those that no pickle takes."""
     operators = []
     for name in sorted(with_trait(Trait.OWN)):
-        try:
+        with contextlib.suppress(CannotTravel):
             operators.append(packed([name]))
-        except CannotTravel:
-            continue
     tables = [table.partition(":") for table in _TABLES]
     named = [t for m, _, name in tables for t in getattr(import_module(f"workbench.{m}"), name).packed()]
     return operators, named
-
-
-def register(things: Registered) -> None:
-    """Register the entries of the parent's process."""
-    operators, named = things
-    for shipment in operators:
-        install(shipment)
-    unpack(named)
 
 
 def reach_zoo() -> None:
@@ -188,7 +176,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     requests, answers = served()
     reach_zoo()
-    register(receive(requests))
+    operators, named = receive(requests)
+    for shipment in operators:
+        install(shipment)
+    unpack(named)
     function, argument, memory = receive(requests)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     limit_memory(memory)

@@ -87,17 +87,13 @@ def published_records(networks: Iterable[str] | None = None) -> pd.DataFrame:
 
     from workbench.studies.benchmarks.published import PUBLISHED
 
-    wanted = list(PUBLISHED) if networks is None else list(networks)
     rows = []
-    for network in wanted:
-        known = PUBLISHED.get(network)
-        if known is None:
-            continue
+    for network in PUBLISHED if networks is None else networks:
         about = {"network": network, "published": True, "hardware": "NVIDIA T4", "cost_source": "published"}
-        rows += [
-            {**about, "method": "TASO", "speedup": known.taso_speedup, "seconds": known.taso_seconds},
-            {**about, "method": "Tensat", "speedup": known.tensat_speedup, "seconds": known.tensat_seconds},
-        ]
+        if known := PUBLISHED.get(network):
+            taso = {"method": "TASO", "speedup": known.taso_speedup, "seconds": known.taso_seconds}
+            tensat = {"method": "Tensat", "speedup": known.tensat_speedup, "seconds": known.tensat_seconds}
+            rows += [about | taso, about | tensat]
     return pd.DataFrame(rows, columns=[*COLUMNS, "speedup"])
 
 
@@ -263,16 +259,8 @@ def series_of(frame: pd.DataFrame, column: str) -> tuple[tuple[str, ...], tuple[
                 cell = part[part["network"].astype(str) == network]
                 refuse_mixed(cell, f"{method} on {network}")
                 values.append(estimate(cell[column]))
-            found.append(
-                Series(
-                    str(method),
-                    k,
-                    bool(published),
-                    _all(part["hardware"]),
-                    _all(part["cost_source"]),
-                    tuple(values),
-                )
-            )
+            told = ("; ".join(dict.fromkeys(filter(None, part[c]))) for c in ("hardware", "cost_source"))
+            found.append(Series(str(method), k, bool(published), *told, tuple(values)))
     return networks, tuple(sorted(found, key=lambda s: s.published))
 
 
@@ -285,10 +273,6 @@ def refuse_mixed(rows: pd.DataFrame, what: str) -> None:
                 f"{what}: the repeats must have one value of {column}, got {', '.join(map(repr, kinds))} "
                 f"(try records[records.{column} == {kinds[0]!r}], or different names of methods)"
             )
-
-
-def _all(column: pd.Series[Any]) -> str:
-    return "; ".join(dict.fromkeys(str(v) for v in column if v))
 
 
 def sources(series: Iterable[Series]) -> str:

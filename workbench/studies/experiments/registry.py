@@ -1,7 +1,7 @@
 """Kinds of studies: each is one module, with its settings, its runs and their tables.
 
-A module has the class of its ``SETTINGS``; ``make_plan`` lists the runs, ``outcome`` describes one in a line,
-``table`` and ``markdown`` render the records. A record names its kind as ``config["study"]``.
+A module has the class of its settings, whose ``KIND`` is its name; ``make_plan`` lists the runs, ``outcome`` describes
+one in a line, ``table`` and ``markdown`` render the records. A record names its kind as ``config["study"]``.
 """
 
 from __future__ import annotations
@@ -55,9 +55,10 @@ def read_study(path: str | Path) -> Study:
             raise StudyError(f"kind must be a text, got {said(kind)}")
         check_names("kind", "kind of study", [kind], KINDS)
         try:
-            settings: type[Study] = module_of(kind).SETTINGS
+            module = module_of(kind)
         except FileNotFoundError as error:
             raise StudyError(f"kind {kind}: {error}") from None
+        settings: type[Study] = next(c for c in vars(module).values() if getattr(c, "KIND", "") == kind)
         return read_object(settings, data)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise StudyError(f"{file.name} must be readable YAML, got: {' '.join(str(error).split())}") from None

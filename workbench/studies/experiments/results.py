@@ -82,11 +82,9 @@ def records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     Raise FileNotFoundError if no run is stored.
     """
     root = Path(path)
-    found = []
-    for folder in [root.parent] if root.name == RECORD and root.is_file() else record_folders(root):
-        record = load_record(folder)
-        if record is not None and {"row", "config"} <= set(record):
-            found.append(record | {"folder": folder.as_posix()})
+    folders = [root.parent] if root.name == RECORD and root.is_file() else record_folders(root)
+    found = [(load_record(folder) or {}) | {"folder": folder.as_posix()} for folder in folders]
+    found = [record for record in found if {"row", "config"} <= record.keys()]
     if not found:
         raise FileNotFoundError(f"{root} must have a stored run, got none (try `workbench run STUDY.yaml`)")
     return found
@@ -196,10 +194,8 @@ def _in_order(frame: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return rows sorted by the keys: networks in the papers' order, then other networks; ties keep order."""
     from workbench.studies.benchmarks import benchmarks
 
-    families: Iterable[str] = ()
-    with contextlib.suppress(
-        FileNotFoundError
-    ):  # without the zoo, its families stay in the order of the rows
+    families: Iterable[str] = ()  # without the zoo, its families stay in the order of the rows
+    with contextlib.suppress(FileNotFoundError):
         find_zoo()
         from zoo.all_families import ALL_FAMILIES as families
     known = {name: i for i, name in enumerate([*benchmarks(), *families])}

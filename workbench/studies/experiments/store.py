@@ -23,7 +23,6 @@ from workbench.support.machine import processor
 RECORD: Final = "run.json"
 TRACE: Final = "trace.parquet"
 
-
 #: The folder of the package.
 PACKAGE: Final = Path(__file__).resolve().parents[2]
 
@@ -113,12 +112,11 @@ def commit() -> str | None:
 
     def git(*arguments: str) -> str | None:
         try:
-            done = subprocess.run(
-                ["git", "-C", str(PACKAGE), *arguments], capture_output=True, text=True, check=False
-            )
-        except OSError:
+            return subprocess.check_output(
+                ["git", "-C", str(PACKAGE), *arguments], text=True, stderr=subprocess.DEVNULL
+            ).strip()
+        except (OSError, subprocess.CalledProcessError):
             return None
-        return done.stdout.strip() if done.returncode == 0 else None
 
     # A package that is installed below another repository does not belong to that repository.
     if git("ls-files", "--error-unmatch", "__init__.py") is None:

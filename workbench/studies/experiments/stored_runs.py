@@ -173,19 +173,10 @@ def _run(root: Path, folder: Path) -> StoredRun:
         for timing in timed
         if (found := number(timing.get("speedup"))) is not None
     }
-    row |= {"speedup": _gain(row)}
-    return StoredRun(_study(root, folder), str(record["name"]), row, record, measured, folder)
-
-
-def _gain(row: Mapping[str, Any]) -> float | None:
-    """Return the predicted speed-up of a run in percent, or None if its costs are not known."""
     before, after = number(row.get("original")), number(row.get("optimized"))
-    return 100 * (before / after - 1) if before and after else None
-
-
-def _study(root: Path, folder: Path) -> str:
-    """Return the name of a run's study: the path from the root to the folder above that of the runs."""
+    row |= {"speedup": 100 * (before / after - 1) if before and after else None}
+    # A study is called by the path from the root to the folder above that of the runs.
     home = folder.parent.parent if folder.parent.name == RUNS else folder.parent
-    if home.is_relative_to(root) and home != root:
-        return home.relative_to(root).as_posix()
-    return home.resolve().name or "runs"
+    inside = home.is_relative_to(root) and home != root
+    study = home.relative_to(root).as_posix() if inside else home.resolve().name or "runs"
+    return StoredRun(study, str(record["name"]), row, record, measured, folder)

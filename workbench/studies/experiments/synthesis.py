@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,6 +14,7 @@ from workbench.studies.experiments.config import (
     Study,
     StudyError,
     check_double,
+    check_given,
     check_rules,
     is_file_name,
     resource,
@@ -23,7 +25,6 @@ from workbench.studies.experiments.tables import about, lines, missing, run_tabl
 if TYPE_CHECKING:
     import pandas as pd
 
-    from workbench.laws.synthesis import Synthesis
     from workbench.rules.pattern import Rule
 
 
@@ -50,8 +51,7 @@ class SynthesisStudy(Study):
     grace: float = 120.0
 
     def __post_init__(self) -> None:
-        if not self.grammars:
-            raise StudyError("grammars must name at least one, got none")
+        check_given(grammars=self.grammars)
         check_double("grammars", self.grammars)
         check_double("against", self.against)
         if self.known:
@@ -60,9 +60,6 @@ class SynthesisStudy(Study):
             raise StudyError(f"instances must not be negative, got {self.instances} (try 2000)")
         sizes = {f"sizes[{i}]": size for i, size in enumerate(self.sizes)}
         self.check_limits(seconds=self.seconds, **sizes)
-
-
-SETTINGS: Final = SynthesisStudy
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +97,10 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
                 "seconds": study.seconds,
                 **({"instances": study.instances} if study.instances else {}),
             }
-            run = Run(
-                Path(text).stem,
-                f"{size}-operators" if size else "own-size",
-                config,
-                study.seconds,
-                absent=absent or missing,
-                order=Order(where, size, known, files, folder / "unfinished"),
-                columns={"grammar": Path(text).stem},
-                grace=grace,
-            )
-            runs.append(run)
+            order = Order(where, size, known, files, folder / "unfinished")
+            more: dict[str, Any] = {"order": order, "columns": {"grammar": Path(text).stem}, "grace": grace}
+            method = f"{size}-operators" if size else "own-size"
+            runs.append(Run(Path(text).stem, method, config, study.seconds, absent=absent or missing, **more))
     skipped = [absent for *_, absent in found.values() if absent]
     return Plan.of(study, folder, synthesise_one, runs, skipped)
 
@@ -134,6 +124,7 @@ def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
     """Synthesise once and return the figures with the trace."""
     from workbench.laws.synthesis import Coverage, Synthesis, read_grammar
     from workbench.laws.synthesis.grammar import known_to
+    from workbench.laws.synthesis.judge import recheck
     from workbench.rules import rule_set
     from workbench.rules.ruleset import load_rules, read_rules
 
@@ -153,10 +144,11 @@ def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
     with contextlib.suppress(OSError):  # the folder goes with its last journal
         journal.parent.rmdir()
     processor, memory = _used()
-    figures = {"memory": round(memory), "processor": round(processor - began, 1)}
     rules = {name: read_rules(file).rules for name, file in order.against}
     covers = {name: run.covers(rules[name], seed=seed) for name in rules}
     before = {name: Coverage(rules[name], known, seed=seed) for name in rules if known}
+    open_laws = [law.rule for law in (*run.laws, *run.joint) if not law.verdict.by_axioms]
+    rechecks = recheck(open_laws, study.instances) if study.instances else ()
     result = {
         "laws": {law.rule.name: [law.verdict.short, law.verdict.law] for law in run.laws},
         "covers": {
@@ -169,16 +161,23 @@ def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
             for name, found in covers.items()
         },
         "joint": {law.rule.name: [law.verdict.short, law.verdict.law] for law in run.joint},
-        "rechecks": _rechecks(run, study.instances),
+        # How many drawn instances of each law that does not follow from axioms passed, and whether one failed.
+        "rechecks": {r.name: [r.passed, r.refuted, r.complete] for r in rechecks},
         "levels": run.funnel().to_dict("records"),
     }
-    return {
-        "row": _row(run) | figures,
-        "status": reason.value,
-        "stop_reason": reason.value,
-        "result": result,
-        "trace": run.trace,
+    funnel = run.funnel()
+    row = {
+        **{column: int(funnel[column].sum()) for column in ("terms", "classes", "candidates", "open")},
+        "laws": len(run.laws),
+        "joint": len(run.joint),
+        "by_axioms": sum(law.verdict.by_axioms for law in run.laws),
+        "refuted": len(run.refuted),
+        "seconds": round(run.seconds, 2),
+        "memory": round(memory),
+        "processor": round(processor - began, 1),
     }
+    ended = {"status": reason.value, "stop_reason": reason.value}
+    return {"row": row, **ended, "result": result, "trace": run.trace}
 
 
 def _used() -> tuple[float, float]:
@@ -187,27 +186,6 @@ def _used() -> tuple[float, float]:
 
     both = [usage.getrusage(who) for who in (usage.RUSAGE_SELF, usage.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in both), sum(u.ru_maxrss for u in both) / 1024
-
-
-def _rechecks(run: Synthesis, instances: int) -> Record:
-    """Return the instances of each law that does not follow from axioms: how many passed, whether one failed."""
-    from workbench.laws.synthesis.judge import recheck
-
-    open_laws = [law.rule for law in (*run.laws, *run.joint) if not law.verdict.by_axioms]
-    found = recheck(open_laws, instances) if instances else ()
-    return {r.name: [r.passed, r.refuted, r.complete] for r in found}
-
-
-def _row(run: Synthesis) -> Record:
-    funnel = run.funnel()
-    return {
-        **{column: int(funnel[column].sum()) for column in ("terms", "classes", "candidates", "open")},
-        "laws": len(run.laws),
-        "joint": len(run.joint),
-        "by_axioms": sum(law.verdict.by_axioms for law in run.laws),
-        "refuted": len(run.refuted),
-        "seconds": round(run.seconds, 2),
-    }
 
 
 COLUMNS: Final = (
@@ -232,7 +210,16 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     """Return the tables as text: the funnel, coverage, and the laws of each run."""
     done = [record for record in records if not record["failed"]]
-    parts = ["# Synthesis: laws of operators from nothing", _about(records)]
+    described = about(
+        records,
+        ", one row per run.",
+        "*Terms* are evaluated, *classes* are those with a fingerprint of their own, *candidates* are equal "
+        "pairs up to renaming, *laws* are those that the others do not imply. Each law was verified. "
+        "*Joint* laws have several outputs; the laws imply each of their equations. *Memory* is the largest "
+        "of the process plus the largest of the engine's. *Processor* time is that of both, without the "
+        "steps after a synthesis.",
+    )
+    parts = ["# Synthesis: laws of operators from nothing", described]
     parts += ["## Terms, classes, candidates, laws", _funnel(done), f"{PUBLISHED_GENERATOR}."]
     parts += ["## By number of operators", _levels(done)]
     parts += ["## Rules that the laws imply", _covered(done)]
@@ -242,55 +229,27 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _about(records: Sequence[Record]) -> str:
-    return about(
-        records,
-        ", one row per run.",
-        "*Terms* are evaluated, *classes* are those with a fingerprint of their own, *candidates* are equal "
-        "pairs up to renaming, *laws* are those that the others do not imply. Each law was verified. "
-        "*Joint* laws have several outputs; the laws imply each of their equations. *Memory* is the largest "
-        "of the process plus the largest of the engine's. *Processor* time is that of both, without the "
-        "steps after a synthesis.",
-    )
-
-
 def _funnel(records: Sequence[Record]) -> str:
     rows = []
     for record in records:
         row: dict[str, Any] = record["row"]
-        numbers = [str(row[c]) for c in ("terms", "classes", "candidates", "open", "laws", "by_axioms")]
-        numbers.append(str(row.get("joint", "")))
-        cost = [
-            f"{row['memory']} MiB",
-            seconds_text(float(row.get("processor", float("nan")))),
-            seconds_text(float(row["seconds"])),
-            str(row["status"]),
-        ]
-        rows.append([str(row["grammar"]), str(row["method"]), *numbers, *cost])
+        names = ("grammar", "method", "terms", "classes", "candidates", "open", "laws", "by_axioms")
+        texts = [str(row[name]) for name in names] + [str(row.get("joint", "")), f"{row['memory']} MiB"]
+        spent = [seconds_text(float(row.get(name, math.nan))) for name in ("processor", "seconds")]
+        rows.append([*texts, *spent, str(row["status"])])
     head = ["grammar", "terms of", "terms", "classes", "candidates", "open", "laws", "of them by axioms"]
     return lines([*head, "joint", "memory", "processor", "seconds", "ended by"], rows)
 
 
 def _levels(records: Sequence[Record]) -> str:
-    columns = [
-        "size",
-        "terms",
-        "classes",
-        "pairs",
-        "candidates",
-        "derived",
-        "special",
-        "refuted",
-        "laws",
-        "open",
-    ]
+    columns = ["terms", "classes", "pairs", "candidates", "derived", "special", "refuted", "laws", "open"]
     rows = []
     for record in records:
         for level in record["result"]["levels"]:
             cut = "" if level["complete"] else ", cut by a limit"
-            counts = [f"{level['size']}{cut}", *(str(level[c]) for c in columns[1:])]
+            counts = [f"{level['size']}{cut}", *(str(level[c]) for c in columns)]
             rows.append([str(record["row"]["grammar"]), str(record["row"]["method"]), *counts])
-    return lines(["grammar", "terms of", *columns], rows)
+    return lines(["grammar", "terms of", "size", *columns], rows)
 
 
 def _covered(records: Sequence[Record]) -> str:

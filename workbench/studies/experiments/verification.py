@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -30,9 +30,6 @@ from workbench.studies.experiments.tables import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from workbench.laws.verification import Verification
-
 
 #: The modes of verification: all rules in one e-graph, or each rule in its own e-graph.
 MODES: Final = ("batch", "one-by-one")
@@ -65,22 +62,18 @@ class VerificationStudy(Study):
         self.check_limits(seconds=self.seconds, e_nodes=self.e_nodes, rounds=self.rounds)
 
 
-SETTINGS: Final = VerificationStudy
-
-
 def make_plan(study: VerificationStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, one set of rules after another; paths in the study are relative to ``home``."""
-    return Plan.of(study, folder, verify_one, _runs(study, home))
-
-
-def _runs(study: VerificationStudy, home: Path) -> Iterator[Run]:
+    settings = {"seconds": study.seconds, "e_nodes": study.e_nodes, "rounds": study.rounds}
+    runs = []
     for text in study.rules:
-        where, rules, absent = resource(text, home)
-        settings = {"seconds": study.seconds, "e_nodes": study.e_nodes, "rounds": study.rounds}
-        columns = {"rules": subject(text)}
-        for mode in study.modes:
-            config = {"rules": rules, "mode": mode, **settings}
-            yield Run(subject(text), mode, config, study.seconds, absent=absent, order=where, columns=columns)
+        (where, rules, absent), name = resource(text, home), subject(text)
+        given: dict[str, Any] = {"absent": absent, "order": where, "columns": {"rules": name}}
+        runs += [
+            Run(name, mode, {"rules": rules, "mode": mode, **settings}, study.seconds, **given)
+            for mode in study.modes
+        ]
+    return Plan.of(study, folder, verify_one, runs)
 
 
 def subject(rules: str) -> str:
@@ -111,11 +104,8 @@ def verify_one(study: VerificationStudy, given: Run) -> Record:
 
     rules = given.order
     effort = Effort(seconds=study.seconds, e_nodes=study.e_nodes, rounds=study.rounds)
-    options: dict[str, Any] = {
-        "effort": effort,
-        "seed": given.seed,
-        "one_by_one": given.method == "one-by-one",
-    }
+    options: dict[str, Any] = {"effort": effort, "seed": given.seed}
+    options["one_by_one"] = given.method == "one-by-one"
     if is_file_name(rules):
         from workbench.rules.ruleset import read_rules
 
@@ -126,17 +116,7 @@ def verify_one(study: VerificationStudy, given: Run) -> Record:
         run = Verification(tuple(rule_set(rules)), name=rules, **options)
     with contextlib.closing(run):
         reason = run.run()
-    return {
-        "row": _row(run),
-        "status": reason.value,
-        "stop_reason": reason.value,
-        "result": {"verdicts": {verdict.name: verdict.short for verdict in run.verdicts}},
-        "trace": run.trace,
-    }
-
-
-def _row(run: Verification) -> Record:
-    return {
+    row = {
         "count": len(run.verdicts),
         **{name: run.counts.get(name, 0) for name in ("tested", "refuted", "unknown", "rejected")},
         "by_axioms": sum(verdict.by_axioms for verdict in run.verdicts),
@@ -147,6 +127,9 @@ def _row(run: Verification) -> Record:
         # With one e-graph per rule the trace has the size of the last one only.
         "e_nodes": None if run.one_by_one else max((step.e_nodes for step in run.trace), default=0),
     }
+    verdicts = {verdict.name: verdict.short for verdict in run.verdicts}
+    ended = {"status": reason.value, "stop_reason": reason.value}
+    return {"row": row, **ended, "result": {"verdicts": verdicts}, "trace": run.trace}
 
 
 COLUMNS: Final = (
@@ -167,22 +150,18 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     """Return the tables as text: seconds side by side, verdicts, and rules with differing verdicts."""
-    parts = ["# Verification: all rules in one e-graph, or each in its own", _about(records)]
-    parts += ["## Seconds", _seconds(frame), "## Verdicts", _verdicts(frame)]
-    differing = _differing(records)
-    said = "\n".join(differing) if differing else "None: every rule has the same evidence in both modes."
-    parts += ["## Rules whose evidence depends on the mode", said, *missing(plan)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _about(records: Sequence[Record]) -> str:
-    return about(
+    described = about(
         records,
         ", one row per run.",
         "*In the e-graph*: the seconds of loading terms and applying axioms, in which the two modes differ. "
         "*Proving* adds the generic instances of every rule, which both modes need. *Whole* adds the search "
         "for counterexamples and the explanations.",
     )
+    parts = ["# Verification: all rules in one e-graph, or each in its own", described]
+    parts += ["## Seconds", _seconds(frame), "## Verdicts", _verdicts(frame)]
+    differing = "\n".join(_differing(records)) or "None: every rule has the same evidence in both modes."
+    parts += ["## Rules whose evidence depends on the mode", differing, *missing(plan)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _seconds(frame: pd.DataFrame) -> str:

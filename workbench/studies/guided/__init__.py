@@ -1,7 +1,7 @@
 """Guided saturation: schedules, policies and sketches that decide which rules run, step by step."""
 
-from workbench.studies.guided.saturation import Guided as Guided
 from workbench.studies.guided.schedule import Backoff as Backoff
+from workbench.studies.guided.schedule import Guided as Guided
 from workbench.studies.guided.schedule import Policy as Policy
 from workbench.studies.guided.schedule import Repeat as Repeat
 from workbench.studies.guided.schedule import Run as Run

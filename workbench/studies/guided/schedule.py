@@ -1,16 +1,28 @@
-"""Schedules of rules as data, and their text: ``run matmul-* until saturated, then merge-* 2 times``."""
+"""Schedules of rules as data and as text, policies, and the saturation whose rules a policy chooses, step by step.
+
+The text of a schedule is, for example, ``run matmul-* until saturated, then merge-* 2 times``.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 from abc import ABC, abstractmethod
+from collections import abc
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from workbench.support.messages import nearest
+from workbench.graph import Graph
+from workbench.rules.pattern import Rule
+from workbench.rules.ruleset import RuleSet
+from workbench.run.trace import Step, StopReason
+from workbench.saturation.engine import Plan
+from workbench.saturation.limits import Limits
+from workbench.saturation.remote import RemoteEngine
+from workbench.saturation.saturation import Saturation
+from workbench.support.messages import UnknownName, nearest
 
 
 class ScheduleError(ValueError):
@@ -57,7 +69,7 @@ class Repeat:
 
 Schedule = Run | Sequence | Repeat
 
-_TOKEN: Final = re.compile(r"\s*(?:([(),])|([\w*?\-\[\]]+))")
+_TOKEN: Final = re.compile(r"\s*([(),]|[\w*?\-\[\]]+)")
 _WORDS: Final = {"once": 1, "twice": 2}
 
 
@@ -77,7 +89,7 @@ def parse_schedule(text: str) -> Schedule:
         found = _TOKEN.match(text, at)
         if found is None:
             raise ScheduleError(f"a schedule must be of rules and words, got {text[at:].strip()!r}")
-        tokens.append(found[1] or found[2])
+        tokens.append(found[1])
         at = found.end()
     reader = _Reader(tokens)
     schedule = reader.sequence()
@@ -126,11 +138,9 @@ class _Reader:
             return Run(tuple(patterns))
         times = self.times()
         if times is None:
-            got = self.next() or "the end"
-            said = " ".join(patterns)
             raise ScheduleError(
-                f"a part must say how often its rules run, got {got!r} after {said!r} "
-                "(try until saturated, once, or 2 times)"
+                f"a part must say how often its rules run, got {self.next() or 'the end'!r} after "
+                f"{' '.join(patterns)!r} (try until saturated, once, or 2 times)"
             )
         return Run(tuple(patterns), times)
 
@@ -153,14 +163,12 @@ class _Reader:
 def chosen(patterns: Iterable[str], names: Iterable[str]) -> frozenset[str]:
     """Return the names that match a pattern; raise :class:`ScheduleError` for a pattern without any."""
     known = tuple(names)
-    found: set[str] = set()
-    for pattern in patterns:
-        matched = {name for name in known if fnmatch.fnmatchcase(name, pattern)}
+    found = {pattern: {n for n in known if fnmatch.fnmatchcase(n, pattern)} for pattern in patterns}
+    for pattern, matched in found.items():
         if not matched:
             hint = nearest(pattern, known)
             raise ScheduleError(f"a pattern must match the name of a rule, got {pattern!r}{hint}")
-        found |= matched
-    return frozenset(found)
+    return frozenset[str]().union(*found.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +252,73 @@ class Backoff(Policy):
         if step and not progress.changed:
             if active >= progress.steps[-1] and active != progress.steps[-1]:
                 return active
-            resting = frozenset(progress.names) - progress.steps[-1]
-            if not resting:
+            if progress.steps[-1] >= frozenset(progress.names):
                 return None
             self._until.clear()
             return frozenset(progress.names)
         return active or frozenset(progress.names)
+
+
+class Guided(Saturation):
+    """A saturation in which a :class:`Policy` decides before every step which rules run.
+
+    The limits still apply. Phases, rests and ``settle`` do not: the policy alone chooses the rules. A rule of
+    several roots runs if it is chosen; ``k_multi`` limits the steps with such rules.
+
+    Args:
+        graph: The start graph.
+        rules: The rules.
+        policy: The policy.
+        limits: The limits; by default those of :class:`Limits`.
+        engine: An engine that another saturation no longer needs; by default a new one.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        rules: RuleSet | abc.Sequence[Rule],
+        policy: Policy,
+        limits: Limits | None = None,
+        *,
+        engine: RemoteEngine | None = None,
+    ) -> None:
+        super().__init__(graph, rules, limits, engine=engine, keep=0)
+        self.policy = policy
+        self.chosen: list[frozenset[str]] = []
+        self._multi = frozenset(r.name for r in self.rules if r.multi)
+        self._usable = frozenset(c.rule.name for c in self.engine.program.rules)
+
+    def step(self) -> Step:
+        """Run the step that the policy chooses; raise StopIteration if it chooses none."""
+        self.start_engine()
+        if self.unfinished:
+            progress = Progress(
+                tuple(sorted(self._usable)),
+                tuple(self.chosen),
+                self.e_nodes,
+                self.limits.e_nodes,
+                not self._calm,
+                {r.rule: r.matches for r in self.trace.steps[-1].rules},
+            )
+            choice = self.policy.choose(progress)
+            if choice is None:
+                complete = bool(self.chosen) and self._calm and self.chosen[-1] >= self._usable
+                self.stop_reason = StopReason.SATURATED if complete else StopReason.FINISHED
+                raise StopIteration("the policy has ended the run")
+            self.chosen.append(self._known(choice))
+        return super().step()
+
+    def _known(self, choice: object) -> frozenset[str]:
+        """Return the names that a policy chose; a policy of a caller's own may be wrong about them."""
+        if isinstance(choice, str) or not isinstance(choice, Iterable):
+            raise TypeError(f"a policy must choose a set of names of rules, got {choice!r}")
+        names = frozenset(choice)
+        if strange := sorted(map(str, names - self._usable - {r.name for r in self.rules})):
+            raise UnknownName("rule", strange[0], sorted(self._usable), listed=False)
+        return names
+
+    def _plan(self, index: int) -> Plan:
+        choice = self.chosen[-1]
+        multi = bool(choice & self._multi) and self._multi_done < self.limits.k_multi
+        banned = frozenset(c.number for c in self.engine.program.rules if c.rule.name not in choice)
+        return Plan(index, multi, self.limits.e_nodes, banned, self.profile)

@@ -22,8 +22,7 @@ from workbench.rules.ruleset import RuleSet
 from workbench.run.trace import StopReason
 from workbench.saturation.limits import Limits
 from workbench.saturation.saturation import Saturation
-from workbench.studies.guided.saturation import Guided
-from workbench.studies.guided.schedule import Policy
+from workbench.studies.guided.schedule import Guided, Policy
 from workbench.support.orders import postorder
 
 
@@ -85,11 +84,8 @@ def _read(term: Term) -> Sketch:
     return Op(term.op, tuple(map(_read, term.args)), tuple(given))
 
 
-def _no_value(name: str) -> AttrValue:
-    raise LookupError(name)
-
-
-_CLOSED: Final = Lookup(_no_value, _no_value)  # type: ignore[arg-type]
+#: An algebra in which no name has a value: a lookup raises KeyError.
+_CLOSED: Final = Lookup({}.__getitem__, {}.__getitem__)  # type: ignore[arg-type]
 
 
 class Instances:

@@ -84,14 +84,10 @@ class Candidates:
         return frozenset(stale)
 
     def _ending_in(self, state: State, node: int) -> Found:
-        kinds = self.table.kinds
-        found = []
+        kinds, found = self.table.kinds, []
         for number, source in self._by_op.get(kinds[node].op, ()):
-            match = source.match(node, kinds, state.inputs)
-            if match is None:
-                continue
-            rule = self._conditional.get(number)
-            if rule is None or admits(rule, match.bindings, self.table):
+            match, rule = source.match(node, kinds, state.inputs), self._conditional.get(number)
+            if match is not None and (rule is None or admits(rule, match.bindings, self.table)):
                 found.append((number, match))
         return tuple(found)
 

@@ -41,9 +41,9 @@ class Source(Matcher):
 
 def admits(rule: Rule, bindings: Bindings, table: NodeTable) -> bool:
     """Return whether a rule's own conditions hold."""
-    reading = _Reading(bindings, table)
+    build = _Build(bindings, table)
     try:
-        return all(reading.holds(c) for c in rule.conditions)
+        return all(build.holds(c) for c in rule.conditions)
     except _MISFITS:
         return False
 
@@ -102,28 +102,20 @@ def merge_edit(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Edit |
     return Edit(rule.name, tuple(build.made), tuple(roots), (leaves,) * len(roots), ())
 
 
-class _Reading(Matched):
-    """The algebra of a rule's expressions under a match."""
+class _Build(Matched):
+    """The algebra that reads a rule's expressions and builds its right-hand sides under a match.
 
-    def __init__(self, bindings: Bindings, table: NodeTable) -> None:
-        super().__init__(bindings)
-        self.table = table
-
-    def kind(self, name: str) -> TensorType:
-        return self.table.kinds[self.bindings[name]].type
-
-
-class _Build(_Reading):
-    """The algebra that builds right-hand sides over a graph; equal applications are one.
-
-    A tensor is a node, or ``~k`` for the k-th made.
+    A tensor is a node, or ``~k`` for the k-th made; equal applications are one.
     """
 
     def __init__(self, bindings: Bindings, table: NodeTable, matches: Sequence[Match] = ()) -> None:
-        super().__init__(bindings, table)
-        self.matches = matches
+        super().__init__(bindings)
+        self.table, self.matches = table, matches
         self.made: list[Made] = []
         self._known: dict[tuple[int, tuple[int, ...]], int] = {}
+
+    def kind(self, name: str) -> TensorType:
+        return self.table.kinds[self.bindings[name]].type
 
     def node(self, ref: int) -> Kind:
         return self.made[~ref].kind if ref < 0 else self.table.kinds[ref]

@@ -18,7 +18,7 @@ from workbench.frontends.model import Model, ModelLike
 from workbench.frontends.model_file import fixed_model
 from workbench.graph import Graph
 from workbench.optimizer.candidates import Candidate, first_certified
-from workbench.optimizer.job import Job, default_cost, job_of
+from workbench.optimizer.job import default_cost, job_of
 from workbench.optimizer.record import SearchFigures, trace_meta
 from workbench.optimizer.result import Result
 from workbench.optimizer.settings import Settings
@@ -125,15 +125,21 @@ def search_optimize(
         given = None if cost is None else cost_model_of(cost)
         source = fixed_model(model, dims)
         cost_model = given or cost_model_of(default_cost(source))
-        published_rules = mode != "sound"
-        job = job_of(source, ruleset, cost_model, settings, stages, as_published=published_rules, whole=False)
+        job = job_of(source, ruleset, cost_model, settings, stages, as_published=mode != "sound", whole=False)
     with stages("search"):
         search = BacktrackingSearch(
             source.graph, job.rules, job.cost_model,
             alpha=alpha, budget=budget, mode=mode, seconds=seconds, growth=growth,
         )  # fmt: skip
         stop = search.run(lambda step: stages.tell("search", step))
-    before, candidates = _found(job, search)
+    graph, best = source.graph, search.best
+    with stages("pricing"):
+        # Operators that a measured model had no time for are measured if the result depends on them.
+        job.cost_model.measure(instances_of(graph) + instances_of(best))
+        before, after = (float(node_costs(g, job.cost_model).sum()) for g in (graph, best))
+    cheaper = after < before * (1 - 1e-9)
+    made_by = tuple(dict.fromkeys(search.history))
+    candidates = [Candidate(best, best, after, made_by=made_by)] if cheaper else []
     applied = RuleSet(job.rules.name, search.rules, job.rules.verdicts)
     choice = first_certified(job, candidates, search.trace, rules=applied)
     offending: tuple[str, ...] = ()
@@ -161,19 +167,6 @@ def search_optimize(
     )
     search.trace.meta |= trace_meta(result, job.cost_model)
     return result
-
-
-def _found(job: Job, search: BacktrackingSearch) -> tuple[float, list[Candidate]]:
-    """Return the cost of the original, and the best graph if it costs less."""
-    graph = job.model.graph
-    with job.stages("pricing"):
-        # Operators that a measured model had no time for are measured if the result depends on them.
-        job.cost_model.measure(instances_of(graph) + instances_of(search.best))
-        before, after = (float(node_costs(g, job.cost_model).sum()) for g in (graph, search.best))
-    if after >= before * (1 - 1e-9):
-        return before, []
-    made_by = tuple(dict.fromkeys(search.history))
-    return before, [Candidate(search.best, search.best, after, made_by=made_by)]
 
 
 def _rules(rules: Rules | None, mode: str, keep_refuted: bool) -> RuleSet:

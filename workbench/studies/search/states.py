@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, Final
 
 from workbench.costs import CostModel
@@ -83,20 +84,17 @@ class NodeTable:
         if known is None:
             constant = op not in RUNTIME and all(flags)
             head = blake2b(repr((op, attrs, result)).encode(), digest_size=DIGEST).digest()
-            price = 0
+            cost = 0.0
             if op not in FREE and not constant:
-                price = self._price(OpInstance(op, attrs, types, result, flags))
+                cost = float(self._model.price([OpInstance(op, attrs, types, result, flags)])[0])
+            if not 0 <= cost < math.inf:
+                raise ValueError(
+                    f"the cost of {op} by {self._model.source} must be a finite number of microseconds, 0 or "
+                    f"more, got {cost}"
+                )
+            price = round(cost * PER_MICROSECOND)
             known = self._known[key] = Kind(symbol, op, attrs, result, constant, price, head)
         return known
-
-    def _price(self, instance: OpInstance) -> int:
-        cost = float(self._model.price([instance])[0])
-        if not (math.isfinite(cost) and cost >= 0):
-            raise ValueError(
-                f"the cost of {instance.op} by {self._model.source} must be a finite number of "
-                f"microseconds, 0 or more, got {cost}"
-            )
-        return round(cost * PER_MICROSECOND)
 
 
 Key = tuple[int, tuple[int, ...]]
@@ -377,16 +375,12 @@ class State:
             operands = [refs[~i] if i < 0 else i for i in edit.made[k].inputs]
             made[~k] = digest_of(edit.made[k].kind.head, [made[i] if i < 0 else digests[i] for i in operands])
         new = {v: made[u] if u < 0 else digests[u] for v, u in redirect.items()}
-        for n in self._all_above(list(redirect)):
+        above = [self.around.above(v)[0] for v in redirect]
+        several = len(above) > 1
+        for n in sorted({*chain(*above)}, key=self.around.position.__getitem__) if several else above[0]:
             if n not in new:
                 new[n] = digest_of(kinds[n].head, [new.get(i) or digests[i] for i in inputs[n]])
         return digest_of(b"", [new.get(n) or digests[n] for n in self.outputs])
-
-    def _all_above(self, nodes: list[int]) -> tuple[int, ...]:
-        if len(nodes) == 1:
-            return self.around.above(nodes[0])[0]
-        joined = frozenset().union(*(self.around.above(n)[1] for n in nodes))
-        return tuple(sorted(joined, key=self.around.position.__getitem__))
 
     def _made_change(self, edit: Edit) -> Change | None:
         try:

@@ -202,7 +202,9 @@ class PyGraph:
         except TypeMismatch as error:
             raise TasoError(str(error)) from None
 
-    def _onnx(self, op_type: str, *tensors: PyTensor, axes: list[int] | None = None, **attrs: Any) -> PyTensor:
+    def _onnx(
+        self, op_type: str, *tensors: PyTensor, axes: list[int] | None = None, **attrs: Any
+    ) -> PyTensor:
         """Add an operator that the core does not model, by its ONNX definition; ``axes`` become its last input."""
         import onnx
         from onnx import TensorProto, helper

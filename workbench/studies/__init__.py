@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from workbench.studies.benchmarks import benchmark as benchmark
     from workbench.studies.benchmarks.light import demonstration as demonstration
     from workbench.studies.devices.floors import floors as floors
-    from workbench.studies.devices.peak import peak as peak
+    from workbench.studies.devices.floors import peak as peak
     from workbench.studies.experiments.registry import read_study as read_study
     from workbench.studies.search import BacktrackingSearch as BacktrackingSearch
     from workbench.studies.search.optimize import Searched as Searched
@@ -34,8 +34,7 @@ __getattr__, __all__ = door(
         "analysis.rule_activity": "contributions rule_table",
         "benchmarks": "benchmark",
         "benchmarks.light": "demonstration",
-        "devices.floors": "floors",
-        "devices.peak": "peak",
+        "devices.floors": "floors peak",
         "experiments.registry": "read_study",
         "search": "BacktrackingSearch",
         "search.optimize": "Searched search_optimize",

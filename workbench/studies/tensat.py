@@ -59,8 +59,8 @@ def tensat_program(problem: Problem, order: str) -> Program:
 def tensat_problem(egraph: EGraph, costs: np.ndarray, *, integer_order: bool = False) -> pulp.LpProblem:
     """Return Tensat's own program: one row per e-node and child, and order variables against cycles.
 
-    See MLSys 2021, section 5.2. The methods ``"tensat"`` and ``"tensat-integer"`` solve this program.
-    ``integer_order`` selects integer order variables instead of real ones. The program serves for
+    The methods ``"tensat"`` and ``"tensat-integer"`` solve this program. ``integer_order`` selects integer order
+    variables instead of real ones. The program serves for
     comparison: it is slower than :func:`~workbench.extraction.exact.ilp.pulp_problem` by orders of magnitude.
     """
     order = "integer" if integer_order else "real"
@@ -68,12 +68,9 @@ def tensat_problem(egraph: EGraph, costs: np.ndarray, *, integer_order: bool = F
 
 
 def solve_tensat(name: str, job: Job, link: Link = ALONE) -> Solved:
-    """Solve Tensat's program in HiGHS in its original setting: no start selection and no reductions.
+    """Solve Tensat's program by a method of :data:`ORDERS` in HiGHS: no start selection and no reductions.
 
-    Args:
-        name: A method of :data:`ORDERS`.
-        job: The problem and its seconds; free of cycles if the method has no order variables.
-        link: The way to report better selections and bounds.
+    The problem is free of cycles if the method has no order variables. ``link`` reports better selections and bounds.
     """
     import highspy
 

@@ -185,16 +185,17 @@ def test_the_command_runs_a_study_on_the_cluster(cluster, tmp_path):
 
 
 @pytest.mark.slow
-def test_where_no_scheduler_or_no_worker_is_it_is_said(tmp_path):
+def test_where_no_scheduler_or_no_worker_is_it_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("workbench.studies.experiments.pool.PATIENCE", 1.0)
     with pytest.raises(ClusterMissing, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
-        cluster_pool("tcp://127.0.0.1:9", patience=1.0).__enter__()
+        cluster_pool("tcp://127.0.0.1:9").__enter__()
     file = tmp_path / "scheduler.json"
     with running(
         ("scheduler", "--host", "127.0.0.1", "--port", 0, "--no-dashboard", "--scheduler-file", file)
     ):
         address = address_in(file)
         with pytest.raises(ClusterMissing, match="has no worker; `dask worker --nthreads 1"):
-            cluster_pool(address, patience=1.0).__enter__()
+            cluster_pool(address).__enter__()
 
 
 @pytest.mark.slow

@@ -224,7 +224,7 @@ def peak(
     json: Path | None = JSON,
 ) -> None:
     """Measure the limits of this machine: products, and bandwidths of the caches and of memory; kept once measured."""
-    from workbench.studies.devices.peak import peak as limits
+    from workbench.studies.devices.floors import peak as limits
 
     found = limits(threads, anew=True)
     write_json(json, found.summary)

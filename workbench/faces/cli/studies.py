@@ -98,7 +98,7 @@ def bench(
         table.append((r.network, *sizes, *ours, *theirs[:2], f"{r.original:.1f}", *gained, *theirs[2:]))
     show_table(headings, table, right=[i for i in range(1, len(headings)) if i != 4])
     from workbench.costs.model import described
-    from workbench.studies.benchmarks.published import SOURCE
+    from workbench.studies.benchmarks import SOURCE
 
     apart = ", ".join(f"{r.network} {r.stage('engine'):.2f} + {r.stage('pricing'):.2f}" for r in runs)
     typer.echo(

@@ -47,15 +47,9 @@ class Without:
 class Ablation(Stepwise):
     """A stepwise ablation: the first step optimises with all rules, each further step without one rule.
 
-    ``best`` is the result with all rules; ``rows`` holds the results without one of them. Only ``best``
-    is certified. Ctrl-C keeps the finished rows; ``run()`` then continues with the interrupted rule.
-
-    Args:
-        model: The model, as for :func:`ablation`.
-        rules: A rule set, its name, or rules.
-        candidates: Rules to leave out; by default those that made the result.
-        cost: The cost model, its name, or the path of a recorded table.
-        certify: Whether ``best`` is certified.
+    ``best`` is the result with all rules, certified with ``certify``; ``rows`` holds the results without one of them.
+    Ctrl-C keeps the finished rows; ``run()`` then continues with the interrupted rule. ``model``, ``rules``,
+    ``candidates`` and ``cost`` are as for :func:`ablation` and :func:`workbench.optimize`.
     """
 
     def __init__(

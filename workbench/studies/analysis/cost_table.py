@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostTable:
-    """The costs of a graph in microseconds, the highest first; work on weights alone is not listed.
-
-    ``operators`` has a row per operator, ``nodes`` a row per node with its operation as text.
-    """
+    """The costs of a graph in µs by operator and by node, the highest first, without work on weights alone."""
 
     operators: pd.DataFrame
     nodes: pd.DataFrame

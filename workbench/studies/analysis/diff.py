@@ -85,10 +85,7 @@ def _inputs(a: Graph, b: Graph, seed: int) -> dict[str, Any]:
 
 
 def _related(graphs: list[Graph], inputs: Mapping[str, Any], opaque: OpaqueRunner | None) -> list[list[int]]:
-    """Return a number for every node of both graphs; nodes of values that look equal have the same one.
-
-    Values that do not vary, and those that no output needs, have -1.
-    """
+    """Return a number for every node, equal if values look equal; -1 if a value does not vary or no output needs it."""
     sizes = Counter(node.type for graph in graphs for node in graph.nodes)
     known = {kind: (np.full((n, 4), np.inf), [0]) for kind, n in sizes.items()}
     first = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))

@@ -57,10 +57,7 @@ def pool(b: GraphBuilder, x: int, op: str, kernel: int, stride: int, padding: st
 
 
 def resnet50(image: int = 56, blocks: tuple[int, ...] = (3, 4, 6, 3), width: int = 64) -> Graph:
-    """Return ResNet-50 as published: four stages, without batch normalisation and head.
-
-    The input is [1, 64, 56, 56] by default; shortcut convolutions have relu.
-    """
+    """Return ResNet-50 as published: four stages without batch normalisation and head; shortcuts have relu."""
     b = GraphBuilder("resnet50")
     x = b.input("x", (1, width, image, image))
     return b.graph({"y": _stages(b, x, blocks, width, expansion=4, groups=1)})

@@ -110,11 +110,7 @@ WHOLE: Final = {"repvgg": "repvgg_a0", "mobileone": "mobileone_s0"}
 
 
 def demonstration(name: str) -> ModelProto:
-    """Return a real architecture of ``workbench demo`` as an ONNX model.
-
-    Raise ValueError for an unknown name, and FileNotFoundError if the name is one of :data:`WHOLE` and the
-    model zoo is missing.
-    """
+    """Return an architecture of ``workbench demo`` as ONNX; raise FileNotFoundError if it needs the missing zoo."""
     from workbench.frontends import to_onnx
 
     if name in WHOLE:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from workbench.saturation import Limits
-from workbench.studies.benchmarks.published import PUBLISHED, Published
+from workbench.studies.benchmarks import PUBLISHED, Published
 from workbench.support.processes import command, environment
 
 

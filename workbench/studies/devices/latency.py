@@ -33,7 +33,6 @@ def measure_group(
     modes: Sequence[str] = MODES,
     seconds: float = 5.0,
     protocol: Protocol = STANDARD,
-    seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Time the graphs of a group in every mode, all in alternation, and return one row per graph and mode.
@@ -47,7 +46,6 @@ def measure_group(
         modes: The ways to run a graph, from ``MODES``.
         seconds: The time for the rounds of the group.
         protocol: The way to measure single operators.
-        seed: The seed of the inputs.
         progress: Called with a line of text before each step.
 
     Returns:
@@ -70,7 +68,7 @@ def measure_group(
             )
     tell = progress or (lambda text: None)
     with device.settings():
-        inputs = draw_inputs(first, device, seed)
+        inputs = draw_inputs(first, device)
         programs = [Program(e.graph, device) for e in entries]
         outputs = [[to_array(y) for y in p(*inputs)] for p in programs]
         left = results.left

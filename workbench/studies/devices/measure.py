@@ -14,47 +14,21 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from workbench.devices.device import Device, DeviceMissing, open_device
+from workbench.devices.device import DeviceMissing, open_device
 from workbench.studies.devices.latency import MODES, measure_group
-from workbench.studies.devices.operators import CACHES, STANDARD, DeviceLost, Protocol, measure_instances
-from workbench.studies.devices.spec_io import Results, Spec, read_results, read_spec, write_results
+from workbench.studies.devices.operators import CACHES, DeviceLost, Protocol, measure_instances
+from workbench.studies.devices.spec_io import Results, read_results, read_spec, write_results
 from workbench.support.files import UnwritableOutput, check_writable
 
 
-def measure_spec(
-    spec: Spec,
-    device: Device,
-    out: Path,
-    *,
-    protocol: Protocol = STANDARD,
-    seconds: float = math.inf,
-    round_seconds: float = 5.0,
-    modes: Sequence[str] = MODES,
-    fresh: bool = False,
-    quiet: bool = False,
-) -> Results:
-    """Measure the graphs of a spec, then its instances, and write the results, also while they grow.
-
-    Args:
-        spec: The graphs and instances.
-        device: The device.
-        out: The results file.
-        protocol: The way to measure single operators.
-        seconds: The limit on measuring instances; the instances that are left are counted.
-        round_seconds: The time for the rounds of each group of graphs.
-        modes: The ways to run a graph.
-        fresh: Whether results in ``out`` are replaced instead of continued.
-        quiet: Whether progress is left out.
-
-    Returns:
-        All results in the file.
-
-    Raises:
-        ValueError: ``out`` contains results of another device or protocol, and ``fresh`` is false.
-    """
+def _measure(given: argparse.Namespace) -> None:
+    """Measure the graphs of a spec, then its instances, and write the results, also while they grow."""
+    device = open_device(given.device, tf32=given.tf32, threads=given.threads)
+    spec, out, protocol = read_spec(given.spec), given.out, Protocol(given.milliseconds, given.caches)
+    modes = [m for m in given.modes.split(",") if m]
     check_writable(out)
     results = Results(device.provenance(), protocol.record())
-    if out.exists() and not fresh:
+    if out.exists() and not given.fresh:
         earlier = read_results(out)
         if not earlier.continues(results):
             raise ValueError(
@@ -63,7 +37,7 @@ def measure_spec(
             )
         earlier.device = results.device
         results = earlier
-    say = _Say(quiet)
+    say = _Say(given.quiet)
 
     def keep() -> None:
         write_results(out, results)
@@ -74,7 +48,7 @@ def measure_spec(
             continue
         try:
             rows = measure_group(
-                entries, device, results, modes=modes, seconds=round_seconds, protocol=protocol, progress=say
+                entries, device, results, modes=modes, seconds=given.rounds, protocol=protocol, progress=say
             )
         except (ValueError, RuntimeError, MemoryError) as error:
             device.release()
@@ -86,7 +60,7 @@ def measure_spec(
         device,
         results,
         protocol=protocol,
-        seconds=seconds,
+        seconds=given.seconds,
         progress=lambda done, of: say(f"{done} of {of} instances, {len(results.failures)} failed"),
         keep=keep,
     )
@@ -96,7 +70,6 @@ def measure_spec(
     say.last(
         f"{len(results.measured)} instances measured, {len(results.failures)} failed, {results.left} left"
     )
-    return results
 
 
 class _Say:
@@ -138,18 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     given = command_line().parse_args(arguments)
     try:
-        device = open_device(given.device, tf32=given.tf32, threads=given.threads)
-        measure_spec(
-            read_spec(given.spec),
-            device,
-            given.out,
-            protocol=Protocol(given.milliseconds, given.caches),
-            seconds=given.seconds,
-            round_seconds=given.rounds,
-            modes=[m for m in given.modes.split(",") if m],
-            fresh=given.fresh,
-            quiet=given.quiet,
-        )
+        _measure(given)
     except KeyboardInterrupt:
         return _stop(130, f"interrupted; {given.out} keeps the measurements")
     except DeviceLost as error:

@@ -20,7 +20,6 @@ from workbench.graph import Builder, Graph, evaluate
 from workbench.ops import OpSpec, operators
 from workbench.ops.spec import Attr
 from workbench.ops.types import TypeMismatch
-from workbench.studies.experiments.tables import lines
 from workbench.support.messages import one_line
 
 #: The element types of a report.
@@ -175,7 +174,8 @@ def markdown(cells: Sequence[Cell]) -> str:
     for name in targets:
         counts = Counter(c.status for c in cells if c.target == name)
         parts.append(f"{name}: " + ", ".join(f"{counts[s]} {s}" for s in ("supported", "wrong", "missing")))
-    parts.append(lines(["operator", "target", *dtypes], rows))
+    head = ["operator", "target", *dtypes]
+    parts.append("\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)))
     parts.append(
         "\n".join(
             f"- {c.op}, {c.dtype}, {c.target}: {c.status}: {c.reason}"

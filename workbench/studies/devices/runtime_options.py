@@ -125,15 +125,9 @@ def runtime_options(
     """Measure the options of ONNX Runtime and the other runtimes installed, and return the fastest way to run a model.
 
     Every choice runs in alternation with the defaults. Options that are faster beyond the noise are joined, and
-    the joined ones are measured anew beside the best one alone, and beside a runtime that is faster.
-
-    Args:
-        model: The file.
-        shapes: The shapes of inputs with open dimensions, by name; by default these dimensions are 1.
-        seconds: Limit on the measurement; sessions are loaded besides.
-
-    Raises:
-        ValueError: The limit is not positive.
+    the joined ones are measured anew beside the best one alone, and beside a runtime that is faster. ``shapes`` are
+    those of inputs with open dimensions, by name; by default these dimensions are 1. ``seconds`` limits the
+    measurement; sessions are loaded besides. Raise ValueError if it is not positive.
     """
     if not seconds > 0:
         raise ValueError(f"the time limit must be positive, got {seconds} (try seconds=10)")

@@ -43,10 +43,7 @@ class ExchangeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GraphEntry:
-    """A graph to be timed, with its group and its label in the group.
-
-    The graphs of a group are timed in alternation; the first one is the reference for the others.
-    """
+    """A graph to be timed in alternation with the others of its group, whose first one is the reference."""
 
     group: str
     label: str
@@ -280,10 +277,7 @@ def _lines(record: Mapping[str, Any], long: Sequence[str]) -> str:
 
 # -- tables -----------------------------------------------------------------------------------------------
 def merge(results: Sequence[Results]) -> Results:
-    """Merge results of one device and protocol; later figures of an instance replace earlier ones.
-
-    Raise :class:`~workbench.studies.devices.spec_io.ExchangeError` if they do not belong together.
-    """
+    """Merge results, later figures replacing earlier ones; raise ExchangeError for several devices or protocols."""
     if not results:
         raise ExchangeError("no results to record")
     first = results[0]

@@ -105,11 +105,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
 
 
 def parse(text: str) -> dict[Any, Any]:
-    """Return a YAML text as a mapping.
-
-    Raise yaml.YAMLError if the text is not YAML, and :class:`StudyError` if it is not a mapping, has a
-    duplicate key or is nested too deeply.
-    """
+    """Return a YAML text as a mapping; raise YAMLError or :class:`StudyError` for another text or a duplicate key."""
     try:
         data = yaml.load(text, Loader=_Loader)
     except RecursionError:
@@ -326,7 +322,7 @@ class SearchMethod:
         from workbench.studies.search.modes import MODES
 
         check_names("mode", "search mode", [self.mode], MODES)
-        if MODES[self.mode].handwritten and not is_file_name(self.rules):
+        if MODES[self.mode]() and not is_file_name(self.rules):
             raise StudyError(
                 f"rules must be a TASO rule file for mode {self.mode}, got {self.rules!r} "
                 "(try PATH/graph_subst.pb)"

@@ -312,10 +312,7 @@ def extract_one(study: ExtractionStudy, run: Run) -> Record:
 
 
 def _by_the_gym(run: Run, seconds: float) -> Record:
-    """Run the gym's program on a file and return its figures: the DAG cost, and its own seconds.
-
-    Its methods by CBC have a limit that the program was built with; ``seconds`` ends all of them.
-    """
+    """Run the gym's program on a file; return its figures. CBC has a limit built in, ``seconds`` ends all methods."""
     with tempfile.TemporaryDirectory(prefix="workbench-gym-") as folder:
         out = Path(folder) / "out.json"
         words = [os.environ[GYM_PROGRAM], "--extractor", run.method.removeprefix(GYM), "--out", str(out)]
@@ -417,10 +414,7 @@ def table(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def contradictions(frame: pd.DataFrame) -> list[str]:
-    """Return a line per e-graph with a proven bound above a cost that was reached, which is a defect.
-
-    Published costs that count something else are left out.
-    """
+    """Return a line per e-graph with a proven bound above a cost that was reached, which is a defect."""
     found = []
     for instance, rows in frame.groupby("instance", sort=False):
         ours = rows.to_dict("records")

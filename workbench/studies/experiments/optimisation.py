@@ -284,7 +284,7 @@ def _worse(a: pd.Series[Any], b: pd.Series[Any]) -> str:
 
 
 def _seven_ratio(a: pd.Series[Any], b: pd.Series[Any]) -> str:
-    from workbench.studies.benchmarks.published import PUBLISHED
+    from workbench.studies.benchmarks import PUBLISHED
 
     if not set(PUBLISHED) <= set(a.index):
         return NOTHING

@@ -133,10 +133,7 @@ class Plan:
         return self.folder / "runs" / run.folder
 
     def load(self, run: Run) -> Record | None:
-        """Return the record of a run, or None.
-
-        If a file of the run is missing here, a record from another machine with the same settings is used.
-        """
+        """Return a run's record or None; if a file of it is missing here, one of the same settings from elsewhere."""
         if not run.absent:
             return load_record(self.place(run))
         stem, _, _ = self.place(run).name.rpartition("-")
@@ -220,10 +217,7 @@ def network_of(model: str) -> Graph:
 
 
 def cells(study: NetworkStudy, home: Path) -> Iterator[Run]:
-    """Yield every method on every network, network by network; a run's ``order`` is its :class:`Cell`.
-
-    The study's paths are relative to ``home``.
-    """
+    """Yield every method on every network as a run of a :class:`Cell`; the study's paths are relative to ``home``."""
     cost, cost_config, no_costs = resource(study.cost, home)
     for given in study.networks:
         model, model_config, no_model = resource(given, home)

@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from workbench._version import __version__
 from workbench.studies.experiments.process import Job, Outcome, reach_zoo, run_jobs
@@ -29,10 +29,7 @@ class Done:
 
 
 class Pool(Protocol):
-    """A function that does jobs and yields each when it ends, in any order.
-
-    If the iteration ends early, so do the running jobs.
-    """
+    """A function that does jobs and yields each when it ends; the running jobs end with the iteration."""
 
     def __call__(self, jobs: Sequence[Job]) -> Generator[Done]:
         """Do the jobs and yield each with its outcome."""
@@ -52,7 +49,7 @@ def local_pool(at_once: int = 1) -> Pool:
 
 
 #: Seconds to wait for a scheduler, and again for its first worker.
-PATIENCE: Final = 20.0
+PATIENCE = 20.0
 
 
 class ClusterMissing(ConnectionError):
@@ -60,16 +57,15 @@ class ClusterMissing(ConnectionError):
 
 
 @contextlib.contextmanager
-def cluster_pool(address: str, *, patience: float | None = None) -> Iterator[Pool]:
+def cluster_pool(address: str) -> Iterator[Pool]:
     """Connect to a Dask scheduler (``tcp://HOST:PORT``) and return the pool of its workers.
 
     If the iteration over a pool is abandoned, its jobs are ended on the workers too. If a worker is lost,
     Dask gives its job to another worker. Files that jobs name must exist on the workers under the same
     path. Raise :class:`ClusterMissing` if ``distributed`` is not installed, if no scheduler answers within
-    ``patience`` seconds (:data:`PATIENCE` by default), if it has no worker, or if a worker lacks this
-    version of the workbench.
+    :data:`PATIENCE` seconds, if it has no worker, or if a worker lacks this version of the workbench.
     """
-    with _connected(address, patience) as client:
+    with _connected(address) as client:
 
         def do(jobs: Sequence[Job]) -> Generator[Done]:
             from distributed import as_completed
@@ -100,12 +96,12 @@ def cluster_pool(address: str, *, patience: float | None = None) -> Iterator[Poo
 
 
 @contextlib.contextmanager
-def cluster_mapper(address: str, *, patience: float | None = None) -> Iterator[Mapper]:
+def cluster_mapper(address: str) -> Iterator[Mapper]:
     """Connect to a Dask scheduler and return the mapper that evaluates shards of terms on its workers.
 
     The errors are those of :func:`cluster_pool`. If a worker is lost, Dask gives its shards to another one.
     """
-    with _connected(address, patience) as client:
+    with _connected(address) as client:
         yield _Cluster(client, sum(client.nthreads().values()))
 
 
@@ -124,8 +120,7 @@ class _Cluster:
 
 
 @contextlib.contextmanager
-def _connected(address: str, patience: float | None) -> Iterator[Any]:
-    patience = PATIENCE if patience is None else patience
+def _connected(address: str) -> Iterator[Any]:
     try:
         from distributed import Client
     except ImportError:
@@ -133,7 +128,7 @@ def _connected(address: str, patience: float | None) -> Iterator[Any]:
             "a scheduler needs Dask: pip install 'tamago-workbench[dask]', or omit --scheduler"
         ) from None
     try:
-        client = Client(address, timeout=patience, set_as_default=False)
+        client = Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterMissing(
             f"no Dask scheduler answers at {address} ({one_line(error)}); `dask scheduler` "
@@ -141,7 +136,7 @@ def _connected(address: str, patience: float | None) -> Iterator[Any]:
         ) from None
     with client:
         try:
-            client.wait_for_workers(1, timeout=patience)
+            client.wait_for_workers(1, timeout=PATIENCE)
         except TimeoutError:
             raise ClusterMissing(
                 f"the scheduler at {address} has no worker; `dask worker --nthreads 1 {address}` starts one"

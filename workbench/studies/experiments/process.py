@@ -17,9 +17,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import CannotTravel, install, packed
@@ -50,17 +50,13 @@ def reach_zoo() -> None:
 
 #: Seconds in which a terminated process can end its own processes before it is killed.
 PATIENCE: Final = 3.0
-
 #: Seconds between two checks of whether to halt.
 GLANCE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A call of a module's function in its own process.
-
-    The process is killed after ``seconds`` and may use ``memory`` bytes; None means no limit.
-    """
+    """A call of a module's function in its own process, killed after ``seconds``, with ``memory`` bytes at most."""
 
     name: str
     function: Callable[[Any], Any]
@@ -84,24 +80,17 @@ class Outcome:
     seconds: float = 0.0
 
 
-@dataclass(slots=True, eq=False)
 class _Run:
     """A job that runs, and its process."""
 
-    job: Job
-    child: Child
-    said: IO[bytes]
-    began: float = field(default_factory=time.perf_counter)
-
-    @classmethod
-    def start(cls, job: Job) -> _Run:
-        said = tempfile.TemporaryFile()  # noqa: SIM115  (closed in end)
-        seeded = {"PYTHONHASHSEED": str(job.seed)}
-        child = Child("workbench.studies.experiments.process", variables=seeded, errors=said)
+    def __init__(self, job: Job) -> None:
+        self.job, seeded = job, {"PYTHONHASHSEED": str(job.seed)}
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115  (closed in end)
+        self.child = Child("workbench.studies.experiments.process", variables=seeded, errors=self.said)
         with contextlib.suppress(BrokenPipeError):
-            child.send(registered())
-            child.send((job.function, job.argument, job.memory))
-        return cls(job, child, said)
+            self.child.send(registered())
+            self.child.send((job.function, job.argument, job.memory))
+        self.began = time.perf_counter()
 
     @property
     def left(self) -> float:
@@ -130,15 +119,12 @@ class _Run:
 def run_jobs(
     jobs: Iterable[Job], at_once: int = 1, halt: threading.Event | None = None
 ) -> Generator[tuple[Job, Outcome]]:
-    """Run jobs, ``at_once`` at a time, and yield each with its outcome when it ends.
-
-    All processes end with the iteration, however it ends. It ends soon after ``halt`` is set.
-    """
+    """Run jobs, ``at_once`` at a time, and yield each at its end; all end with the iteration, or after ``halt``."""
     waiting, running = deque(jobs), list[_Run]()
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
-                running.append(_Run.start(waiting.popleft()))
+                running.append(_Run(waiting.popleft()))
             if halt is not None and halt.is_set():
                 return
             wait = max(0.0, min(run.left for run in running))

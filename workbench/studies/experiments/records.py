@@ -70,22 +70,15 @@ def record(
         hardware: The name of the machine.
     """
     found = result.record()
-    return {
-        **found.seconds,
-        **to_row(found),
-        "network": network or found.network,
-        "method": method,
-        "repeat": repeat,
-        "published": False,
-        "hardware": hardware,
-    }
+    own = {"network": network or found.network, "method": method, "repeat": repeat}
+    return {**found.seconds, **to_row(found), **own, "published": False, "hardware": hardware}
 
 
 def published_records(networks: Iterable[str] | None = None) -> pd.DataFrame:
     """Return TASO's and Tensat's published figures as records, for ``networks`` or for all networks."""
     import pandas as pd
 
-    from workbench.studies.benchmarks.published import PUBLISHED
+    from workbench.studies.benchmarks import PUBLISHED
 
     rows = []
     for network in PUBLISHED if networks is None else networks:
@@ -114,10 +107,10 @@ def records_frame(records: Records, *needs: str) -> pd.DataFrame:
             frame[column] = pd.to_numeric(frame[column])
         except (TypeError, ValueError):
             raise ValueError(f"the column {column!r} must have numbers, got other values") from None
-    frame["method"] = _filled(frame["method"], "workbench")
+    for column, usual in {"method": "workbench", "cost_source": "", "hardware": ""}.items():
+        frame[column] = frame[column].astype(object).where(frame[column].notna(), usual)
     frame["published"] = frame["published"].map(_truth).astype(bool)
-    for column in ("cost_source", "hardware"):
-        frame[column] = _filled(frame[column], "").astype(str)
+    frame = frame.astype({"cost_source": str, "hardware": str})
     costs = (frame["original"] / frame["optimized"].where(frame["optimized"] > 0) - 1) * 100
     frame["speedup"] = frame["speedup"].fillna(costs)
     frame["seconds"] = frame["seconds"].fillna(frame["saturation"] + frame["extraction"])
@@ -125,10 +118,6 @@ def records_frame(records: Records, *needs: str) -> pd.DataFrame:
         if column not in frame.columns or (len(frame) and frame[column].isna().all()):
             raise ValueError(_missing(column, given))
     return frame.reset_index(drop=True)
-
-
-def _filled(column: pd.Series[Any], value: str) -> pd.Series[Any]:
-    return column.astype(object).where(column.notna(), value)
 
 
 def _missing(column: str, given: Sequence[str]) -> str:
@@ -153,10 +142,8 @@ def _read(records: Any) -> pd.DataFrame:
         return records.copy()
     if isinstance(records, str | os.PathLike):
         return _read_file(Path(records))
-    if isinstance(records, Mapping):
-        return pd.DataFrame([records])
-    if isinstance(records, Result):
-        return pd.DataFrame([record(records)])
+    if isinstance(records, Mapping | Result):
+        return pd.DataFrame([record(records) if isinstance(records, Result) else records])
     if isinstance(records, Iterable):
         parts = [part for part in (_read(item) for item in records) if len(part)]
         # Parts are joined by rows, so that a column without values in one part does not change types.

@@ -67,10 +67,7 @@ def read_study(path: str | Path) -> Study:
 
 
 def make_plan(study: Study, home: Path, folder: Path) -> Plan:
-    """Plan a study's runs, subject by subject.
-
-    Paths in the study are relative to ``home``; ``folder`` is the folder of its records and tables.
-    """
+    """Plan a study's runs; its paths are relative to ``home``, ``folder`` is that of its records and tables."""
     plan: Plan = module_of(study.KIND).make_plan(study, home, folder)
     return plan
 

@@ -77,10 +77,7 @@ def load(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the records of the runs below a folder, each with its ``folder``.
-
-    Raise FileNotFoundError if no run is stored.
-    """
+    """Return the records of the runs below a folder, each with its ``folder``; raise FileNotFoundError for none."""
     root = Path(path)
     folders = [root.parent] if root.name == RECORD and root.is_file() else record_folders(root)
     found = [(load_record(folder) or {}) | {"folder": folder.as_posix()} for folder in folders]
@@ -92,14 +89,11 @@ def records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
 def row_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of a run's record; the columns are the same for all kinds of studies."""
-    row, where = dict(record["row"]), record["provenance"]
-    study = record["config"]["study"]
+    row, where, study = dict(record["row"]), record["provenance"], record["config"]["study"]
     if study == "extraction":
         row = _extraction_row(row, record)
-    elif study == "verification":
-        row |= {"network": row["rules"], "by": "verification"}
-    elif study == "synthesis":
-        row |= {"network": row["grammar"], "by": "synthesis"}
+    elif study in ("verification", "synthesis"):
+        row |= {"network": row["rules" if study == "verification" else "grammar"], "by": study}
     return row | {
         "study": study,
         "published": False,
@@ -121,25 +115,21 @@ def _hardware(machine: Mapping[str, Any]) -> str:
 
 
 def _extraction_row(row: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of an extraction under the names of all studies; the rest is of the network's e-graph."""
     e_graph = record.get("e_graph", {})
+    own = {"network": "instance", "optimized": "cost", "extraction": "seconds", "nodes": "e_nodes"}
+    own |= {
+        "classes": "e_classes",
+        **{name: name for name in ("method", "seconds", "bound", "status", "notes")},
+    }
+    grown = {"original": "original_cost", "saturation": "saturation_seconds", "iter": "iterations"}
     return {
-        "network": row["instance"],
-        "method": row["method"],
+        **{name: row[theirs] for name, theirs in own.items()},
+        **{name: e_graph.get(theirs) for name, theirs in grown.items()},
         "repeat": repetition(record) - 1,
         "by": "extraction",
-        "original": e_graph.get("original_cost"),
-        "optimized": row["cost"],
-        "saturation": e_graph.get("saturation_seconds"),
-        "extraction": row["seconds"],
-        "seconds": row["seconds"],
-        "nodes": row["e_nodes"],
-        "classes": row["e_classes"],
-        "iter": e_graph.get("iterations"),
         "k_multi": record["config"]["instance"].get("k_multi"),
         "cost_source": e_graph.get("cost_source", ""),
-        "bound": row["bound"],
-        "status": row["status"],
-        "notes": row["notes"],
     }
 
 
@@ -291,18 +281,11 @@ def compare(frame_a: pd.DataFrame, frame_b: pd.DataFrame) -> pd.DataFrame:
         )
     index = list(dict.fromkeys([*means[0].index, *means[1].index]))
     a, b = (m.reindex(pd.MultiIndex.from_tuples(index, names=["network", "method"])) for m in means)
-    return pd.DataFrame(
-        {
-            "optimized_a": a["optimized"],
-            "optimized_b": b["optimized"],
-            "cost_ratio": b["optimized"] / a["optimized"],
-            "seconds_a": a["seconds"],
-            "seconds_b": b["seconds"],
-            "seconds_ratio": b["seconds"] / a["seconds"],
-            "n_a": a["n"].fillna(0).astype(int),
-            "n_b": b["n"].fillna(0).astype(int),
-        }
-    ).reset_index()
+    columns = {}
+    for name, ratio in {"optimized": "cost_ratio", "seconds": "seconds_ratio"}.items():
+        columns |= {f"{name}_a": a[name], f"{name}_b": b[name], ratio: b[name] / a[name]}
+    counts = {f"n_{which}": m["n"].fillna(0).astype(int) for which, m in (("a", a), ("b", b))}
+    return pd.DataFrame(columns | counts).reset_index()
 
 
 def _mean(found: Estimate, form: str) -> str:

@@ -66,10 +66,7 @@ def load_record(folder: Path) -> dict[str, Any] | None:
 
 
 def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = None) -> None:
-    """Write a run's record, and its trace as Parquet, replacing an existing record.
-
-    Raise :class:`~workbench.support.files.UnwritableOutput` if the files cannot be written.
-    """
+    """Write a run's record and its trace in place of existing ones; raise UnwritableOutput if that is impossible."""
     text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -143,14 +140,10 @@ MARK: Final = "README.md"
 
 
 def stored_folder(given: str | os.PathLike[str] = "") -> Path:
-    """Return the folder of stored runs.
+    """Return the folder of stored runs; raise FileNotFoundError if there is none.
 
-    Args:
-        given: The folder, if the caller knows it. If it is empty, the folder is ``results`` in the working
-            folder or in one above it, or else next to the package in a repository.
-
-    Raises:
-        FileNotFoundError: There is no such folder.
+    If none is given, the folder is ``results`` in the working folder or in one above it, or else next to the
+    package in a repository.
     """
     if given:
         if Path(given).is_dir():

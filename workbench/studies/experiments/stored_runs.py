@@ -57,10 +57,7 @@ class StoredRun:
         return file if file.is_file() else None
 
     def trace(self) -> Trace:
-        """Return the steps of the run.
-
-        Raise FileNotFoundError if they are not stored, and ValueError if they cannot be read.
-        """
+        """Return the steps of the run; raise FileNotFoundError if none are stored, ValueError for unreadable ones."""
         if self.trace_file is None:
             raise FileNotFoundError(f"{self.name} must have a stored trace, got none in {self.folder}")
         return Trace.load(self.trace_file)
@@ -127,14 +124,9 @@ class StoredRuns(Face):
 
 
 def browse(folder: str | os.PathLike[str] = "") -> StoredRuns:
-    """Return the runs below a folder, to look at; files that are not records of runs are skipped.
+    """Return the runs below the folder of a run, of a study or of several; files that are no records are skipped.
 
-    Args:
-        folder: The folder of a run, of a study or of several. If it is empty, the folder of stored runs of
-            the project is used (:func:`workbench.results.stored_folder`).
-
-    Raises:
-        FileNotFoundError: There is no such folder.
+    Without one it is the project's (:func:`workbench.results.stored_folder`). Raise FileNotFoundError if there is none.
     """
     root = stored_folder(folder)
     runs, skipped = [], []

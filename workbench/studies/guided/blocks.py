@@ -67,12 +67,7 @@ class Blocks:
         )
 
     def union(self, egraph: EGraph, numbers: Sequence[int]) -> EGraph:
-        """Return the e-graph of the whole: the images of what a saturation of :attr:`graph` found.
-
-        Args:
-            egraph: The e-graph that was found.
-            numbers: Numbers of the nodes' e-classes: equal for nodes that became equal.
-        """
+        """Return the e-graph of the whole; ``numbers`` are equal for nodes of :attr:`graph` that became equal."""
         at = [-1 if i < 0 else int(egraph.eclass[i]) for i in egraph.original.tolist()]
         known = {n: c for n, c in zip(numbers, at, strict=True) if c >= 0}
         classes = [known.get(n, -1) if c < 0 else c for n, c in zip(numbers, at, strict=True)]

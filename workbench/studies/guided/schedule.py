@@ -260,17 +260,11 @@ class Backoff(Policy):
 
 
 class Guided(Saturation):
-    """A saturation in which a :class:`Policy` decides before every step which rules run.
+    """A saturation of ``graph`` in which a ``policy`` decides before every step which of the ``rules`` run.
 
-    The limits still apply. Phases, rests and ``settle`` do not: the policy alone chooses the rules. A rule of
-    several roots runs if it is chosen; ``k_multi`` limits the steps with such rules.
-
-    Args:
-        graph: The start graph.
-        rules: The rules.
-        policy: The policy.
-        limits: The limits; by default those of :class:`Limits`.
-        engine: An engine that another saturation no longer needs; by default a new one.
+    The ``limits`` still apply. Phases, rests and ``settle`` do not: the policy alone chooses the rules. A rule of
+    several roots runs if it is chosen; ``k_multi`` limits the steps with such rules. ``engine`` is one that another
+    saturation no longer needs; by default there is a new one.
     """
 
     def __init__(

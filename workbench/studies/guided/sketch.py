@@ -91,10 +91,7 @@ _CLOSED: Final = Lookup({}.__getitem__, {}.__getitem__)  # type: ignore[arg-type
 class Instances:
     """The cheapest instance of a sketch, and of every part of it, in each e-class.
 
-    Args:
-        egraph: The e-graph.
-        sketch: The sketch.
-        costs: One cost per e-node, 0 or more; an instance's cost counts an operator wherever it occurs.
+    There is one cost per e-node, 0 or more; an instance's cost counts an operator wherever it occurs.
     """
 
     def __init__(self, egraph: EGraph, sketch: Sketch, costs: np.ndarray) -> None:

@@ -1,6 +1,6 @@
 """TASO's backtracking search: the baseline, with the same rules, costs and graphs as saturation."""
 
-from workbench.studies.search.modes import MODES, Mode
+from workbench.studies.search.modes import MODES
 from workbench.studies.search.search import BacktrackingSearch
 
-__all__ = ["MODES", "BacktrackingSearch", "Mode"]
+__all__ = ["MODES", "BacktrackingSearch"]

@@ -1,15 +1,159 @@
-"""Find every application of every rule in a graph, reusing the matches of the graph before."""
+"""Find every application of every rule in a graph, reusing the matches of the graph before, and make edits of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from workbench.rules.pattern import Rule, joined_axes
+from workbench.laws.matching import Bindings, Matched, Matcher
+from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
+from workbench.rules.interpret import read_term, value
+from workbench.rules.pattern import App, Rule, joined_axes, off_axis, parts
 from workbench.rules.symmetry import symmetric
-from workbench.studies.search.edits import Match, Source, admits, group_key, merge_edit, rule_edit
-from workbench.studies.search.states import Edit, NodeTable, State
+from workbench.studies.search.states import Edit, Kind, Made, NodeTable, State
+from workbench.support.orders import postorder
+
+#: Exceptions raised when a rule's expressions are evaluated on numbers that do not fit.
+_MISFITS = (TypeMismatch, ZeroDivisionError, IndexError, ValueError)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Match:
+    """A match of a pattern: its root, the other nodes, its bindings, and the edits made by rule and other matches."""
+
+    root: int
+    inner: tuple[int, ...]
+    bindings: Bindings
+    edits: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
+
+
+class Source(Matcher):
+    """A left-hand side that is matched in the graphs of a search."""
+
+    def match(self, node: int, kinds: Sequence[Kind], inputs: Mapping[int, tuple[int, ...]]) -> Match | None:
+        """Return the match whose root is ``node``, or None."""
+        found = self.bind(node, kinds, inputs)
+        return None if found is None else Match(node, found[1], found[0])
+
+
+def admits(rule: Rule, bindings: Bindings, table: NodeTable) -> bool:
+    """Return whether a rule's own conditions hold."""
+    build = _Build(bindings, table)
+    try:
+        return all(build.holds(c) for c in rule.conditions)
+    except _MISFITS:
+        return False
+
+
+def rule_edit(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Edit | None:
+    """Return the edit that a rule makes at its matches, or None if it does not apply.
+
+    A rule does not apply if a condition fails, or if a right-hand side has no type or another type than the
+    node that it replaces. A source that equals its target gives context only and stays.
+    """
+    bindings = {name: value for match in matches for name, value in match.bindings.items()}
+    if not admits(rule, bindings, table):
+        return None
+    build = _Build(bindings, table)
+    roots: list[tuple[int, int]] = []
+    leaves: list[frozenset[int]] = []
+    try:
+        for match, source, term in zip(matches, rule.sources, rule.targets, strict=True):
+            if source == term:
+                continue
+            ref = read_term(term, build)
+            if build.node(ref).type != table.kinds[match.root].type:
+                return None
+            roots.append((match.root, ref))
+            leaves.append(build.leaves(ref))
+    except _MISFITS:
+        return None
+    inner = tuple(dict.fromkeys(n for m in matches for n in m.inner))
+    return Edit(rule.name, tuple(build.made), tuple(roots), tuple(leaves), inner)
+
+
+def merge_edit(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Edit | None:
+    """Return the edit that merges all members of a group at once, or None if it is not well-typed.
+
+    ``matches`` agree on all names that are not starred; each is replaced by its own part of the whole.
+    """
+    merged = rule.targets[0]
+    assert isinstance(merged, App), merged
+    build = _Build(matches[0].bindings, table, matches)
+    try:
+        axis = value(dict(merged.attrs)["axis"], build)
+        whole = read_term(merged.args[0], build)
+        roots: list[tuple[int, int]] = []
+        kinds: list[Any] = [table.kinds[match.root].type for match in matches]
+        slices = parts(kinds, axis)
+        if slices[-1]["stop"] != build.node(whole).type.shape[axis]:  # type: ignore[union-attr]
+            return None
+        for match, kind, given in zip(matches, kinds, slices, strict=True):
+            part = build.application("slice", spec_of("slice").pack(given), [whole])
+            if build.node(part).type != kind:
+                return None
+            roots.append((match.root, part))
+    except _MISFITS:
+        return None
+    leaves = build.leaves(whole)
+    return Edit(rule.name, tuple(build.made), tuple(roots), (leaves,) * len(roots), ())
+
+
+class _Build(Matched):
+    """The algebra that builds right-hand sides under a match; a tensor is a node, or ``~k`` for the k-th made."""
+
+    def __init__(self, bindings: Bindings, table: NodeTable, matches: Sequence[Match] = ()) -> None:
+        super().__init__(bindings)
+        self.table, self.matches = table, matches
+        self.made: list[Made] = []
+        self._known: dict[tuple[int, tuple[int, ...]], int] = {}
+
+    def kind(self, name: str) -> TensorType:
+        return self.table.kinds[self.bindings[name]].type
+
+    def node(self, ref: int) -> Kind:
+        return self.made[~ref].kind if ref < 0 else self.table.kinds[ref]
+
+    def variable(self, name: str) -> int:
+        node: int = self.bindings[name]
+        return node
+
+    def starred(self, name: str) -> list[int]:
+        return [m.bindings[name] for m in self.matches]
+
+    def apply(self, term: App, operands: list[int], attrs: dict[str, Any]) -> int:
+        return self.application(term.op, spec_of(term.op).pack(attrs), operands)
+
+    def application(self, op: str, attrs: tuple[AttrValue, ...], operands: Sequence[int]) -> int:
+        kinds = [self.node(ref) for ref in operands]
+        result = spec_of(op).result_type([k.type for k in kinds], attrs)  # type: ignore[misc]
+        kind = self.table.kind(op, attrs, result, kinds)
+        key = (kind.symbol, tuple(operands))
+        if key not in self._known:
+            self.made.append(Made(kind, tuple(operands)))
+            self._known[key] = ~(len(self.made) - 1)
+        return self._known[key]
+
+    def leaves(self, ref: int) -> frozenset[int]:
+        """Return the graph's nodes that a term reads."""
+        read = postorder([ref], lambda r: self.made[~r].inputs if r < 0 else ())
+        return frozenset(r for r in read if r >= 0)
+
+
+def group_key(match: Match, stars: Mapping[str, int], table: NodeTable) -> tuple[Any, ...]:
+    """Return the key on which the members of one group agree.
+
+    It consists of all bindings except the starred variables, and the types of these without the extents
+    along the axes of joining, which ``stars`` has.
+    """
+    shared = tuple((n, v) for n, v in sorted(match.bindings.items()) if n not in stars)
+    kinds = tuple(
+        off_axis(table.kinds[match.bindings[name]].type, axis)  # type: ignore[arg-type]
+        for name, axis in stars.items()
+    )
+    return shared, kinds
+
 
 #: The matches with a given root node, each with the number of its source pattern.
 Found = tuple[tuple[int, Match], ...]
@@ -24,18 +168,14 @@ class _Entry:
 
 
 class Candidates:
-    """All applications in a graph: by rule in order, then by the root nodes of the sources.
+    """All applications of ``rules`` in a graph of a ``table``: by rule in order, then by the root nodes of the sources.
 
     A match consists of node numbers, and a node keeps its number when the graph around it changes. A graph
     therefore takes over the matches of the graph before, except within a pattern's depth above a change,
     and an edit that was built and typed once is not built again.
 
-    Args:
-        rules: The rules, in order.
-        table: The nodes of the search.
-        exclusive: Whether an operator below the root of a match must have no reader outside the match, as
-            in TASO.
-        ordered: Whether both orders count if exchanging two sources is a renaming.
+    ``exclusive`` says whether an operator below the root of a match must have no reader outside the match, as in
+    TASO, ``ordered`` whether both orders count if exchanging two sources is a renaming.
     """
 
     def __init__(self, rules: Sequence[Rule], table: NodeTable, *, exclusive: bool, ordered: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -17,27 +18,11 @@ _EPSILON: Final = "0.00001"
 _ACTIVATIONS: Final = {"none": 0, "relu": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Mode:
-    """A way to run the search.
-
-    ``handwritten`` selects the rules written in C++ in TASO that precede the given rules. With any of them,
-    rules match as in TASO: ``exclusive`` and ``ordered`` (:class:`~workbench.studies.search.candidates.Candidates`).
-    """
-
-    name: str
-    handwritten: str
-
-    def rules(self) -> tuple[Rule, ...]:
-        """Return the hand-written rules."""
-        if not self.handwritten:
-            return ()
-        return (_fusions() if self.handwritten == "all" else ()) + _merges()
-
-
-MODES: Final = Table(
+#: The rules of each mode that are written in C++ in TASO and precede the given rules. In a mode that has any, rules
+#: match as in TASO: ``exclusive`` and ``ordered`` (:class:`~workbench.studies.search.candidates.Candidates`).
+MODES: Final = Table[Callable[[], tuple[Rule, ...]]](
     "search mode",
-    {m.name: m for m in (Mode("sound", ""), Mode("taso-release", "all"), Mode("tensat-fork", "merges"))},
+    {"sound": tuple, "taso-release": lambda: _fusions() + _merges(), "tensat-fork": lambda: _merges()},
 )
 
 

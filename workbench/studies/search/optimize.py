@@ -170,7 +170,7 @@ def search_optimize(
 
 
 def _rules(rules: Rules | None, mode: str, keep_refuted: bool) -> RuleSet:
-    if MODES[mode].handwritten:
+    if MODES[mode]():
         if rules is None:
             raise ValueError(
                 f"mode {mode} must have TASO's own rules, got none (try rules=<path of graph_subst.pb>)"

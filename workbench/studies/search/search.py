@@ -20,10 +20,7 @@ from workbench.support.formatting import gain
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Queued:
-    """A graph that was found but not built yet: a graph and its edit.
-
-    The graph of least cost comes first; ties go to the graph that was found first.
-    """
+    """A graph that was found but not built yet, as a graph and its edit; ties of cost go to the one found first."""
 
     cost: int
     number: int
@@ -119,13 +116,12 @@ class BacktrackingSearch(Stepwise):
         super().__init__()
         self.graph, self.alpha, self.budget, self.mode = graph, alpha, budget, mode
         self.time_limit, self.growth = seconds, growth
-        settled = MODES[mode]
-        own = settled.rules()
+        own = MODES[mode]()
         names = {r.name for r in own}
         self.rules = (*own, *(r for r in rules if r.name not in names))
         self._table = NodeTable(cost_model)
         self._start = State.of(graph, self._table)
-        released = bool(settled.handwritten)
+        released = bool(own)
         self._candidates = Candidates(self.rules, self._table, exclusive=released, ordered=released)
         self._best = self._start
         self._queue: list[_Queued] = [_Queued(self._start.cost, 0, self._start, None)]
@@ -195,10 +191,7 @@ class BacktrackingSearch(Stepwise):
 
     # -- stepping ---------------------------------------------------------------------------------
     def step(self) -> Step:
-        """Take the cheapest graph from the queue and apply every rule to it at every match.
-
-        Raise StopIteration if nothing is left to take or the budget is spent.
-        """
+        """Take the cheapest graph and apply every rule at every match; raise StopIteration if none is left to take."""
         if not self.unfinished:
             raise StopIteration(f"the search has stopped: {self.stop_reason and self.stop_reason.value}")
         if self._under_way is None and not self._queue:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from graphlib import CycleError, TopologicalSorter
 from hashlib import blake2b
 from itertools import chain
@@ -130,10 +130,7 @@ class Cyclic(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The effect of an edit on the cost, in picoseconds, and on the number of nodes.
-
-    ``digest`` computes the digest of the edited graph; it is the slowest part and is called last.
-    """
+    """The effect of an edit on cost (in picoseconds) and number of nodes; the digest is slow and is called last."""
 
     cost: int
     size: int
@@ -146,8 +143,6 @@ class Surroundings:
     ``users`` lists the readers of a node, once per operand; ``uses`` also counts outputs; ``position`` is
     the place in topological order.
     """
-
-    __slots__ = ("_above", "digests", "position", "users", "uses")
 
     def __init__(
         self, kinds: Sequence[Kind], inputs: Mapping[int, tuple[int, ...]], outputs: Sequence[int]
@@ -166,12 +161,10 @@ class Surroundings:
 
     def above(self, node: int) -> tuple[tuple[int, ...], frozenset[int]]:
         """Return the nodes that depend on a node, in topological order and as a set."""
-        known = self._above.get(node)
-        if known is None:
+        if node not in self._above:
             found = postorder(self.users[node], self.users.__getitem__)
-            ordered = tuple(sorted(found, key=self.position.__getitem__))
-            known = self._above[node] = (ordered, frozenset(found))
-        return known
+            self._above[node] = tuple(sorted(found, key=self.position.__getitem__)), frozenset(found)
+        return self._above[node]
 
     def feeds(self, node: int, other: int) -> bool:
         """Return whether ``other`` is ``node`` or depends on it."""
@@ -181,32 +174,12 @@ class Surroundings:
 class State:
     """One graph without duplicate nodes and without nodes that no output needs.
 
-    ``inputs`` maps live nodes to their operands, in topological order. ``history`` names the rules that
+    ``inputs`` maps live nodes of the ``table`` to their operands, in topological order, and ``outputs`` are the nodes
+    of the outputs. ``history`` names the rules that
     lead here from the start graph; ``parent`` is the graph before the last of them. ``found`` stores the
     matches of patterns. ``cost`` is in picoseconds; ``key`` is a digest of the whole structure. The
     connections of the nodes are computed on demand, and again after :meth:`release`.
-
-    Args:
-        table: The distinct nodes of all graphs of the search.
-        inputs: The live nodes with their operands, in topological order.
-        outputs: The nodes of the outputs.
-        parent: The graph from which this one was made, or None.
-        history: The rules that lead here from the start graph.
     """
-
-    __slots__ = (
-        "_around",
-        "_index",
-        "cost",
-        "found",
-        "history",
-        "inputs",
-        "key",
-        "outputs",
-        "parent",
-        "size",
-        "table",
-    )
 
     def __init__(
         self,
@@ -219,31 +192,25 @@ class State:
         self.table, self.inputs, self.outputs = table, inputs, outputs
         self.parent, self.history = parent, history
         self.found: Any = None
-        self._index: dict[Key, int] | None = None
-        self._around: Surroundings | None = None
         self.cost = sum(table.kinds[n].price for n in inputs)
         self.size = len(inputs)
         digests = self.around.digests
         self.key = digest_of(b"", [digests[n] for n in outputs])
 
-    @property
+    @cached_property
     def around(self) -> Surroundings:
         """Return the connections between the nodes."""
-        if self._around is None:
-            self._around = Surroundings(self.table.kinds, self.inputs, self.outputs)
-        return self._around
+        return Surroundings(self.table.kinds, self.inputs, self.outputs)
 
-    @property
+    @cached_property
     def index(self) -> dict[Key, int]:
         """Return the nodes by symbol and operands."""
-        if self._index is None:
-            kinds = self.table.kinds
-            self._index = {(kinds[n].symbol, operands): n for n, operands in self.inputs.items()}
-        return self._index
+        return {(self.table.kinds[n].symbol, operands): n for n, operands in self.inputs.items()}
 
     def release(self) -> None:
         """Release the memory of everything that can be computed again."""
-        self._around = self._index = None
+        for name in ("around", "index"):
+            self.__dict__.pop(name, None)
 
     @classmethod
     def of(cls, graph: Graph, table: NodeTable) -> State:

@@ -191,14 +191,7 @@ class _Import:
     def window(
         self, kernel: tuple[int, int], stride: tuple[int, int], pad: int, said: Sequence[int]
     ) -> tuple[int, int, int, int]:
-        """Return explicit pads; the pads that the file repeats must be TASO's.
-
-        Args:
-            kernel: Height and width of the window.
-            stride: Its strides.
-            pad: The number that encodes the padding.
-            said: The pads at the top and on the left that the file repeats.
-        """
+        """Return the pads that ``pad`` encodes; the file repeats those at the top and on the left."""
         if min(*stride, *kernel) < 1:
             raise self.error(f"kernels and strides must be positive, got {kernel} and {stride}")
         padding = self.one_of("the padding", _PADDINGS, pad)

@@ -150,22 +150,30 @@ class _Export:
             splits: list[list[int]] = []
             for i in sorted(slices, key=self._bounds):
                 start, _ = self._bounds(i)
-                split = next((s for s in splits if self._bounds(s[-1])[1] <= start), None)
-                if split is None:
-                    split = []
-                    splits.append(split)
-                split.append(i)
-                parts[i] = split
+                before = [s for s in splits if self._bounds(s[-1])[1] <= start]
+                parts[i] = before[0] if before else []
+                parts[i].append(i)
+                splits += [] if before else [parts[i]]
         return parts
 
     def _bounds(self, i: int) -> tuple[int, int]:
         return self.graph.nodes[i].attr("start"), self.graph.nodes[i].attr("stop")
 
     # -- operators --------------------------------------------------------------------------------
-    def same_shape(self, i: int, node: Node) -> Place:
-        """Write an operator whose parameters repeat the shape of its first operand."""
-        kind = "dropout" if node.op == "identity" else node.op
-        return self.add(kind, self.operands(node), self.shape(node.inputs[0]))
+    def plain(self, i: int, node: Node) -> Place:
+        """Write an operator whose parameters follow from its attributes and shapes alone."""
+        match node.op:
+            case "sigmoid":
+                params: tuple[int, ...] = (0,)
+            case "concat":
+                params = (len(self.shape(i)) + node.attr("axis"),)
+            case "reshape":
+                params = self.shape(i)
+            case "transpose":
+                params = (len(node.attr("perm")), *node.attr("perm"), 1)
+            case _:
+                params = self.shape(node.inputs[0])
+        return self.add("dropout" if node.op == "identity" else node.op, self.operands(node), params)
 
     def activated(self, i: int, act: str, y: Place) -> Place:
         """Write an activation as a separate operator, after an operator that cannot contain it."""
@@ -178,9 +186,6 @@ class _Export:
         if act not in TASO_ACTIVATIONS:
             raise self.refusal(i, f"its activation must be one of {', '.join(TASO_ACTIVATIONS)}, got {act}")
         return TASO_ACTIVATIONS.index(act)
-
-    def sigmoid(self, i: int, node: Node) -> Place:
-        return self.add("sigmoid", self.operands(node), (0,))
 
     def padding(self, i: int, kernel: tuple[int, int], attrs: dict[str, tuple[int, ...]]) -> int:
         """Return the number that encodes a window's padding."""
@@ -229,16 +234,7 @@ class _Export:
     def window(
         self, kind: str, x: int, kernel: Sequence[int], strides: Sequence[int], pad: int, pads: Sequence[int]
     ) -> Place:
-        """Write a pool, and the kernel that TASO requires as its second operand.
-
-        Args:
-            kind: The type of the pool.
-            x: The node of its operand.
-            kernel: Height and width of the window.
-            strides: Its strides.
-            pad: The number that encodes the padding.
-            pads: The pads at the top and on the left.
-        """
+        """Write a pool, and the kernel that TASO requires as its second operand; ``pad`` encodes the padding."""
         shape = self.shape(x)
         beside = self.add("weight", [WEIGHT_DATA], (shape[1], 1, *kernel))
         params = (*shape, NUMBERS[kind], *kernel, *strides, pad, TASO_ACTIVATIONS.index("none"), *pads)
@@ -256,7 +252,7 @@ class _Export:
     def batchnorm(self, i: int, node: Node) -> Place:
         if not math.isclose(node.attr("eps"), EPSILON, rel_tol=1e-6):
             raise self.refusal(i, f"its epsilon must be {EPSILON:g}, got {node.attr('eps'):g}")
-        return self.same_shape(i, node)
+        return self.plain(i, node)
 
     def matmul(self, i: int, node: Node) -> Place:
         (left, right), operands = (self.shape(j) for j in node.inputs), self.operands(node)
@@ -268,9 +264,6 @@ class _Export:
         # The rows of all batches times one matrix are the rows of a larger matrix times that matrix.
         rows = self.add("reshape", operands[:1], (math.prod(left[:-1]), left[-1]))
         return self.add("reshape", [self.add("matmul", [rows, operands[1]], (act, 2))], self.shape(i))
-
-    def concat(self, i: int, node: Node) -> Place:
-        return self.add("concat", self.operands(node), (len(self.shape(i)) + node.attr("axis"),))
 
     def slice(self, i: int, node: Node) -> Place:
         """Write a split; the elements between the slices of a value are parts that are not read."""
@@ -289,13 +282,6 @@ class _Export:
         split, _ = self.add("split", [self.place[x]], (len(shape) + axis, *sizes))
         self.place |= {j: (split, k) for j, k in number.items()}
         return self.place[i]
-
-    def reshape(self, i: int, node: Node) -> Place:
-        return self.add("reshape", self.operands(node), self.shape(i))
-
-    def transpose(self, i: int, node: Node) -> Place:
-        perm = node.attr("perm")
-        return self.add("transpose", self.operands(node), (len(perm), *perm, 1))
 
     def enlarge(self, i: int, node: Node) -> Place:
         top, left, bottom, right = node.attr("pads")
@@ -324,15 +310,10 @@ class _Export:
 
 
 #: The methods that write the operators.
+_PLAIN: Final = ("identity", "relu", "sigmoid", "tanh", "add", "mul", "concat", "reshape", "transpose")
 _WRITERS: Final = {
+    **dict.fromkeys(_PLAIN, "plain"),
     **dict.fromkeys(("maxpool", "avgpool"), "pool"),
     **dict.fromkeys(("reduce_mean", "reduce_max"), "reduce"),
-    **dict.fromkeys(("identity", "relu", "tanh", "add", "mul"), "same_shape"),
-    **{
-        op: op
-        for op in (
-            "conv2d", "sigmoid", "batchnorm", "matmul", "concat", "slice", "reshape", "transpose",
-            "enlarge", "merge_gconv",
-        )
-    },
-}  # fmt: skip
+    **{op: op for op in ("conv2d", "batchnorm", "matmul", "slice", "enlarge", "merge_gconv")},
+}

@@ -11,7 +11,7 @@ from workbench.costs.model import OpInstance
 from workbench.devices.device import Device
 from workbench.ops import TensorType
 from workbench.studies.devices import operators
-from workbench.studies.devices.operators import CACHES, DeviceLost, Protocol, measure, measure_instances
+from workbench.studies.devices.operators import CACHES, DeviceLost, Protocol, _measure, measure_instances
 from workbench.studies.devices.spec_io import Results
 
 QUICK = {c: Protocol(0.5, c) for c in CACHES}
@@ -58,12 +58,12 @@ def test_weights_are_taken_in_turn_and_other_operands_are_not(cpu, monkeypatch):
 
     monkeypatch.setattr(operators, "kernel", recorder)
     with cpu.settings():
-        measure(weighted, cpu, QUICK["weights"])
+        _measure(weighted, cpu, QUICK["weights"])
         left, right = ({s[i] for s in seen} for i in (0, 1))
         assert len(left) == 1
         assert len(right) > 10
         seen.clear()
-        measure(weighted, cpu, QUICK["warm"])
+        _measure(weighted, cpu, QUICK["warm"])
         assert len(set(seen)) == 1
 
 
@@ -91,7 +91,7 @@ def test_a_device_that_is_lost_ends_it_and_keeps_the_results_so_far(cpu, monkeyp
     def lost(self):
         raise RuntimeError("an illegal memory access was encountered")
 
-    monkeypatch.setattr(operators, "measure", measured)
+    monkeypatch.setattr(operators, "_measure", measured)
     monkeypatch.setattr(Device, "wait", lost)
     results, kept = empty(cpu), []
     with pytest.raises(DeviceLost, match="no longer answers"):
@@ -152,5 +152,5 @@ def test_what_cannot_be_recorded_is_timed_run_by_run(pretended, monkeypatch):
 def test_views_take_no_time_on_a_gpu(gpu):
     with gpu.settings():
         view = instance("transpose", [(8, 16)], (16, 8), ((1, 0),))
-        assert measure(view, gpu, QUICK["warm"])[1] == "view"
-        assert measure(MATMUL, gpu, QUICK["warm"])[1] == "graph"
+        assert _measure(view, gpu, QUICK["warm"])[1] == "view"
+        assert _measure(MATMUL, gpu, QUICK["warm"])[1] == "graph"

@@ -97,21 +97,21 @@ def fail(argument):
 def test_jobs_are_done_by_both_workers_each_in_a_process_of_its_own(cluster):
     jobs = [Job(str(i), say, i, 60.0) for i in range(6)]
     with cluster_pool(cluster) as pool:
-        found = {done.job.name: done for done in pool(jobs)}
-    values = [found[str(i)].outcome.value for i in range(6)]
+        found = {job.name: (outcome, where) for job, outcome, where in pool(jobs)}
+    values = [found[str(i)][0].value for i in range(6)]
     assert [value[0] for value in values] == list(range(6))
     assert len({value[1] for value in values}) == 6
     parents = {value[2] for value in values}
     assert len(parents) == 2
     assert os.getpid() not in parents
-    assert found["0"].where["machine"]["cpus"] == os.cpu_count()
+    assert found["0"][1]["machine"]["cpus"] == os.cpu_count()
 
 
 @pytest.mark.slow
 def test_failures_and_hangs_are_outcomes_there_too(cluster, tmp_path):
     jobs = [Job("fails", fail, 1, 60.0), Job("hangs", wait, tmp_path / "pid", 3.0)]
     with cluster_pool(cluster) as pool:
-        found = {done.job.name: done.outcome for done in pool(jobs)}
+        found = {job.name: outcome for job, outcome, _ in pool(jobs)}
     assert (found["fails"].status, found["fails"].note) == ("failed", "ValueError: no 1")
     assert found["hangs"].status == "killed"
 

@@ -38,24 +38,6 @@ def test_speedup_and_seconds_come_from_costs_and_stages_unless_given():
     assert set(COLUMNS) <= set(frame.columns)
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet", "json", "jsonl"])
-def test_files_give_what_the_frame_gives(tmp_path, form):
-    file = tmp_path / f"runs.{form}"
-    frame = runs()
-    if form == "csv":
-        frame.to_csv(file, index=False)
-    elif form == "parquet":
-        frame.to_parquet(file)
-    elif form == "json":
-        frame.to_json(file, orient="records")
-    else:
-        frame.to_json(file, orient="records", lines=True)
-    read = records_frame(file)
-    wanted = records_frame(frame)
-    assert list(read["speedup"]) == pytest.approx(list(wanted["speedup"]))
-    assert list(read["published"]) == list(wanted["published"])
-
-
 def test_sources_are_put_together():
     frame = records_frame([small_result(), published_records(["bert"]), {"network": "n", "speedup": 3}])
     assert list(frame["network"]) == ["pair", "bert", "bert", "n"]
@@ -79,19 +61,8 @@ def test_what_is_missing_is_named_with_what_is_near():
         records_frame([{"network": "n", "nodes": "many"}])
     with pytest.raises(TypeError, match="got int"):
         records_frame(3)
-
-
-def test_files_that_are_wrong_say_why(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such file"):
-        records_frame(tmp_path / "none.csv")
-    broken = tmp_path / "broken.json"
-    broken.write_text("{")
-    with pytest.raises(ValueError, match=r"broken\.json must have records"):
-        records_frame(broken)
-    other = tmp_path / "runs.txt"
-    other.write_text("[]")
-    with pytest.raises(ValueError, match=r"\.csv, \.parquet"):
-        records_frame(other)
+    with pytest.raises(TypeError, match=r"got str \(try pandas\.read_csv"):
+        records_frame("runs.csv")
 
 
 def test_an_estimate_is_mean_and_standard_error():

@@ -98,10 +98,6 @@ def test_a_table_has_means_errors_the_geometric_mean_and_gaps(folder):
     # The geometric mean of 1.8 and 1.25 is 1.5, of 2 s and 1 s the root of 2.
     assert found.loc["geometric mean", "ours"].tolist() == ["50.0", "1.41", "2"]
     assert found.loc["geometric mean", "other"].tolist() == ["0.0", "1.00", "1"]
-    turned = table(load(folder), by="method")
-    assert turned.loc["ours", "bert"].tolist() == ["80.0 ± 20.0", "2.00 ± 1.00", "2"]
-    with pytest.raises(ValueError, match="by must be 'network' or 'method', got 'k'"):
-        table(load(folder), by="k")
 
 
 def test_published_figures_are_marked_with_their_hardware(folder):

@@ -1,6 +1,6 @@
 """Matplotlib figures of a trace or of records of runs; each has a function that returns its data.
 
-A figure of records takes a pandas frame, a file of records, or results of :func:`workbench.optimize`.
+A figure of records takes a pandas frame of records, or results of :func:`workbench.optimize`.
 :data:`~workbench.studies.experiments.records.COLUMNS` describes the columns.
 """
 

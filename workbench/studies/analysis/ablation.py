@@ -100,14 +100,27 @@ class Ablation(Stepwise):
             seconds = time.perf_counter() - began
             for name in ("cost_source", "cost_before", "cost_after"):
                 self.trace.meta[name] = getattr(result, name)
-            return self._record(result, StepKind.REFERENCE, seconds, "all rules")
-        name = self.left[0]
-        kept = tuple(rule for rule in self.rules if rule.name != name)
-        result = self._optimize(replace(self.rules, rules=kept), False)
-        seconds = time.perf_counter() - began
-        figures = (result.cost_after, result.solution.bound, result.rules, result.e_nodes, result.stop_reason)
-        self.rows.append(Without(name, *figures, _complete(result), seconds))
-        return self._record(result, StepKind.WITHOUT, seconds, f"without {name}")
+            kind, note = StepKind.REFERENCE, "all rules"
+        else:
+            name = self.left[0]
+            kept = tuple(rule for rule in self.rules if rule.name != name)
+            result = self._optimize(replace(self.rules, rules=kept), False)
+            seconds = time.perf_counter() - began
+            figures = (
+                result.cost_after,
+                result.solution.bound,
+                result.rules,
+                result.e_nodes,
+                result.stop_reason,
+            )
+            self.rows.append(Without(name, *figures, _complete(result), seconds))
+            kind, note = StepKind.WITHOUT, f"without {name}"
+        best = {"cost": result.cost_after, "bound": result.solution.bound}
+        step = Step(len(self.trace), kind, seconds, result.e_nodes, result.e_classes, note=note, **best)
+        self.trace.add(step)
+        if not self.left:
+            self.stop_reason = StopReason.FINISHED
+        return step
 
     def _optimize(self, rules: RuleSet, certify: bool) -> Optimized:
         result = optimize(self.graph, rules=rules, cost=self.cost, certify=certify, **self.settings)
@@ -116,14 +129,6 @@ class Ablation(Stepwise):
         if result.stop_reason is StopReason.INTERRUPTED or Limit.INTERRUPTED in limits:
             raise KeyboardInterrupt
         return result
-
-    def _record(self, result: Optimized, kind: StepKind, seconds: float, note: str) -> Step:
-        best = {"cost": result.cost_after, "bound": result.solution.bound}
-        step = Step(len(self.trace), kind, seconds, result.e_nodes, result.e_classes, note=note, **best)
-        self.trace.add(step)
-        if not self.left:
-            self.stop_reason = StopReason.FINISHED
-        return step
 
     def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
         """Step until every rule has been left out once; Ctrl-C stops and keeps the finished rows."""

@@ -81,31 +81,24 @@ class Derivations:
             number = int(self.egraph.birth_rule[node]) if len(self.egraph.birth_rule) else -1
             self._known[node] = None
             if number >= 0:
-                name, step, self._left = (
-                    self.egraph.rules[number],
-                    int(self.egraph.birth_step[node]),
-                    PATIENCE,
-                )
-                rule = self._rules.get(name)
+                name, step = self.egraph.rules[number], int(self.egraph.birth_step[node])
+                rule, self._left = self._rules.get(name), PATIENCE
                 sources = () if rule is None else next(self._explanations(node, step, rule, number), ())
                 self._known[node] = Birth(node, name, step, sources)
         return self._known[node]
 
     def _explanations(self, node: int, step: int, rule: Rule, number: int) -> Iterator[tuple[int, ...]]:
+        op = self.egraph.ops[node]
         for k, target in enumerate(rule.targets):
             if not isinstance(target, App):
                 continue
-            for root in self._roots(target, node, number, step):
+            # The e-node may be the root of the target term, or below a root that was born with it.
+            inner = any(isinstance(t, App) and t.op == op for arg in target.args for t in subterms(arg))
+            born = self._born.get((number, step, target.op), []) if inner else []
+            for root in [node, *born] if target.op == op else born:
                 for binding, used in self._at(target, root, {}, step + 1):
                     if node in used:
                         yield from self._sources(rule, k, root, binding, step)
-
-    def _roots(self, target: App, node: int, number: int, step: int) -> Iterable[int]:
-        """Return the e-nodes that may be the root of the target term that contains ``node``."""
-        op = self.egraph.ops[node]
-        inner = any(isinstance(t, App) and t.op == op for arg in target.args for t in subterms(arg))
-        outer = (node,) if target.op == op else ()
-        return (*outer, *(self._born.get((number, step, target.op), ()) if inner else ()))
 
     def _sources(
         self, rule: Rule, k: int, root: int, binding: _Binding, step: int
@@ -149,36 +142,33 @@ class Derivations:
         if bound is None:
             return
         if len(term.args) == len(operands):
-            yield from self._operands(term.args, operands, bound, frozenset([i]), before)
+            pairs = list(zip(term.args, operands, strict=True))
+            yield from self._operands(pairs, (bound, frozenset([i])), before)
         elif any(isinstance(arg, Var) and arg.starred for arg in term.args):
             # All members' operands match alike, so they are not recorded.
             yield bound, frozenset([i])
 
-    def _operands(
-        self,
-        terms: tuple[Term, ...],
-        classes: list[int],
-        binding: _Binding,
-        used: frozenset[int],
-        before: int,
-    ) -> Iterator[_Match]:
-        if not terms:
-            yield binding, used
+    def _operands(self, left: list[tuple[Term, int]], match: _Match, before: int) -> Iterator[_Match]:
+        """Yield the matches of operands in their e-classes, each with those of the operator above."""
+        if not left:
+            yield match
             return
-        for bound, more in self._in(terms[0], classes[0], binding, before):
-            yield from self._operands(terms[1:], classes[1:], bound, used | more, before)
+        (term, eclass), *rest = left
+        for bound, more in self._in(term, eclass, match[0], before):
+            yield from self._operands(rest, (bound, match[1] | more), before)
 
     def _attrs(self, term: App, i: int, binding: _Binding) -> _Binding | None:
         """Return the binding with the attributes that a term names directly, or None if they differ."""
         values = dict(zip(spec_of(term.op).attr_names, self.egraph.attrs[i], strict=True))
         bound = dict(binding)
         for name, expr in term.attrs:
+            own = values[name]
+            known = own
             if isinstance(expr, Literal):
-                if expr.value != values[name]:
-                    return None
-            elif (
-                isinstance(expr, AttrVar) and bound.setdefault(f"[{expr.name}]", values[name]) != values[name]
-            ):
+                known = expr.value
+            elif isinstance(expr, AttrVar):
+                known = bound.setdefault(f"[{expr.name}]", own)
+            if known != own:
                 return None
         return bound
 

@@ -206,12 +206,10 @@ class RuleTable(Face):
                 "tags": ", ".join(r.tags),
                 "provenance": ", ".join(r.rule.provenance),
                 "conditions": ", ".join(r.conditions),
-                "verdict": r.verdict,
-                "evidence": r.evidence,
-                "counterexample": r.counterexample,
-                "matches": r.matches if self.run else None,
-                "seconds": r.seconds if self.run else None,
-                "e_nodes": r.e_nodes if self.run else None,
+                **{name: getattr(r, name) for name in ("verdict", "evidence", "counterexample")},
+                **{
+                    name: getattr(r, name) if self.run else None for name in ("matches", "seconds", "e_nodes")
+                },
                 "first": r.span[0] if r.span else None,
                 "last": r.span[1] if r.span else None,
                 "contributed": r.contribution.e_nodes if r.contribution else 0 if self.run else None,

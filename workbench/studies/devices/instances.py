@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -64,11 +65,9 @@ def saturated_instances(
 
     model = cost or AnalyticCost("h200")
     tell = progress or (lambda name, step: None)
-    first: dict[str, OpInstance] = {}
-    second: dict[str, OpInstance] = {}
-    rest: dict[str, OpInstance] = {}
+    first, second, rest = dict[str, OpInstance](), dict[str, OpInstance](), dict[str, OpInstance]()
     counts: dict[str, int] = {}
-    unmeasured: dict[str, set[str]] = {}
+    unmeasured: defaultdict[str, set[str]] = defaultdict(set)
 
     def measurable(found: Sequence[OpInstance]) -> dict[str, OpInstance]:
         kept: dict[str, OpInstance] = {}
@@ -79,7 +78,7 @@ def saturated_instances(
             if executable(instance.op) and isinstance(instance.type, TensorType):
                 kept.setdefault(key, instance)
             else:
-                unmeasured.setdefault(instance.op, set()).add(key)
+                unmeasured[instance.op].add(key)
         return kept
 
     for name, graph in networks.items():

@@ -37,7 +37,15 @@ def _measure(given: argparse.Namespace) -> None:
             )
         earlier.device = results.device
         results = earlier
-    say = _Say(given.quiet)
+    began, said = time.perf_counter(), -math.inf
+
+    def say(text: str, *, last: bool = False) -> None:
+        """Print progress on stderr, at most one line per second."""
+        nonlocal said
+        now = time.perf_counter()
+        if not given.quiet and (last or now - said > 1):
+            said = now
+            print(f"[{now - began:6.1f} s] {text}", file=sys.stderr, flush=True)
 
     def keep() -> None:
         write_results(out, results)
@@ -67,26 +75,8 @@ def _measure(given: argparse.Namespace) -> None:
     # Record the clocks and the temperature of the device after it has worked.
     results.device = device.provenance()
     keep()
-    say.last(
-        f"{len(results.measured)} instances measured, {len(results.failures)} failed, {results.left} left"
-    )
-
-
-class _Say:
-    """A printer of progress on stderr, at most one line per second."""
-
-    def __init__(self, quiet: bool) -> None:
-        self._quiet, self._began, self._said = quiet, time.perf_counter(), -math.inf
-
-    def __call__(self, text: str) -> None:
-        now = time.perf_counter()
-        if not self._quiet and now - self._said > 1:
-            self._said = now
-            print(f"[{now - self._began:6.1f} s] {text}", file=sys.stderr, flush=True)
-
-    def last(self, text: str) -> None:
-        self._said = -math.inf
-        self(text)
+    counts = len(results.measured), len(results.failures), results.left
+    say("{} instances measured, {} failed, {} left".format(*counts), last=True)
 
 
 def command_line() -> argparse.ArgumentParser:

@@ -116,7 +116,7 @@ def measure_instances(
                 if time.perf_counter() > until:
                     break
                 try:
-                    results.measured[key], results.methods[key] = measure(instance, device, protocol, flush)
+                    results.measured[key], results.methods[key] = _measure(instance, device, protocol, flush)
                 except Exception as error:  # an operator that torch cannot run is a result as well
                     results.failures[key] = first_line(error)
                     _check_alive(device, error)
@@ -134,24 +134,15 @@ def measure_instances(
     return done
 
 
-def measure(
+def _measure(
     instance: OpInstance, device: Device, protocol: Protocol, flush: Callable[[], object] | None = None
 ) -> tuple[Measurement, str]:
     """Return the cost of an instance and the method: ``graph``, ``events``, ``clock`` or ``view``.
 
     On a GPU the runs are recorded as a CUDA graph, so that launching them from Python is not counted, and
     timed by device events; runs that cannot be recorded are timed one by one. An operator that moves no data
-    (a view of its operand) takes no time there. On a CPU the time includes the call.
-
-    Args:
-        instance: The instance.
-        device: The device.
-        protocol: The way to measure.
-        flush: Empties the caches before each run, if given.
-
-    Raises:
-        ValueError: An operand or the result is not a tensor.
-        MemoryError: The instance does not fit into the free memory.
+    (a view of its operand) takes no time there. On a CPU the time includes the call. ``flush`` empties the caches
+    before each run.
     """
     if not all(isinstance(k, TensorType) for k in (*instance.inputs, instance.type)):
         raise ValueError("operands and result must be tensors")
@@ -166,9 +157,8 @@ def measure(
     run = kernel(device, instance.op, instance.attrs, types, out)
     result = run(*operands)
     device.wait()
-    if device.cuda and result.untyped_storage().data_ptr() in {
-        x.untyped_storage().data_ptr() for x in operands
-    }:
+    data, *others = (x.untyped_storage().data_ptr() for x in (result, *operands))
+    if device.cuda and data in others:
         return Measurement(0.0, 0.0, 1), "view"
     del result
     bodies: list[Callable[[], Any]] = [partial(run, *operands)]

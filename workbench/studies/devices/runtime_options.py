@@ -145,7 +145,9 @@ def runtime_options(
     faster = sorted((c for c in tried if c.faster), key=lambda c: -c.speedup)
     refused: dict[str, str] = {}
     for name in (n for n in PROGRAMS if find_spec(n.partition(".")[0])):
-        program = _program(name, model, shapes)
+        words: dict[str, object] = {"model": str(model), "stem": Path(model).stem}
+        words["sizes"] = _sizes(model, shapes) if name == "torch.compile" else {}
+        program = tuple(line.format(**words) for line in PROGRAMS[name])
         try:
             choice, _ = _measured(model, Choice(name, program, runtime=name), shapes, each, len(choices))
         except (DeviceMissing, RuntimeError, ValueError) as error:
@@ -157,14 +159,6 @@ def runtime_options(
     again = [_measured(model, c, shapes, each, len(candidates))[0] for c in candidates]
     best = max((c for c in again if c.faster), key=lambda c: c.speedup, default=Choice("defaults", ()))
     return RuntimeOptions(str(model), best, tuple(tried), sorted(medians)[len(medians) // 2], refused)
-
-
-def _program(name: str, model: str | Path, shapes: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
-    """Return the lines that load a model in another runtime."""
-    words: dict[str, object] = {"model": str(model), "stem": Path(model).stem}
-    if name == "torch.compile":
-        words["sizes"] = _sizes(model, shapes)
-    return tuple(line.format(**words) for line in PROGRAMS[name])
 
 
 def _sizes(model: str | Path, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:

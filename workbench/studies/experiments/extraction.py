@@ -143,31 +143,21 @@ _BLANK: Final = {
 def make_plan(study: ExtractionStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, e-graph by e-graph; the patterns of files are relative to ``home``."""
     instances, skipped = _instances(study.instances, home)
-    runs = []
+    gym, runs = Path(os.environ.get(GYM_PROGRAM, "")), []
+    program = {"program": sha256(gym)} if gym.is_file() else {}
     for instance, method in product(instances, study.methods):
         config = {"instance": {"name": instance.name, **instance.origin}, "method": method}
-        config |= {"seconds": study.limit(method), **_program(method)}
+        config |= {"seconds": study.limit(method)}
         known: dict[str, Any] = {"columns": {"instance": instance.name, **_BLANK}, "figures": {"e_graph": {}}}
-        known |= {"absent": _lacking(method, instance), "order": instance}
+        known["order"] = instance
+        if method in GYM_METHODS:
+            config |= program
+            if instance.file is None:
+                known["absent"] = "the gym's program reads files alone"
+            elif not program:
+                known["absent"] = f"{GYM_PROGRAM} names no file (try the gym's target/release/extraction-gym)"
         runs.append(Run(instance.name, method, config, study.limit(method), **known))
     return ExtractionPlan.of(study, folder, extract_one, runs, skipped)
-
-
-def _program(method: str) -> dict[str, str]:
-    """Return the digest of the gym's program for its methods."""
-    file = Path(os.environ.get(GYM_PROGRAM, "")) if method in GYM_METHODS else Path()
-    return {"program": sha256(file)} if file.is_file() else {}
-
-
-def _lacking(method: str, instance: Instance) -> str:
-    """Return why a method of the gym's program cannot run on an e-graph, or an empty text."""
-    if method not in GYM_METHODS:
-        return ""
-    if instance.file is None:
-        return "the gym's program reads files alone"
-    if not _program(method):
-        return f"{GYM_PROGRAM} names no file (try the gym's target/release/extraction-gym)"
-    return ""
 
 
 def _instances(wanted: Instances, home: Path) -> tuple[list[Instance], list[str]]:
@@ -254,38 +244,35 @@ def outcome(record: Record) -> str:
 # -- in the process of a run ---------------------------------------------------------------------------
 def prepare(instance: Instance) -> tuple[bytes, Record, Record]:
     """Read or grow an e-graph and price it; return a pickle of both, its size, and further figures."""
-    from workbench.egraph import load_json
-
-    if instance.file is not None:
-        egraph, costs = load_json(instance.file)
-        figures: dict[str, Any] = {"cost_source": "the file's own"}
-    else:
-        egraph, costs, figures = _grow(instance.model, instance.origin)
-    pickled = pickle.dumps((egraph, costs), protocol=pickle.HIGHEST_PROTOCOL)
-    return pickled, {"e_nodes": len(egraph), "e_classes": egraph.n_classes}, figures
-
-
-def _grow(model_name: str, origin: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     from workbench.costs import graph_cost, price_egraph
     from workbench.costs.registry import cost_model
+    from workbench.egraph import load_json
     from workbench.rules import rule_set
     from workbench.saturation import Saturation
 
-    graph = network_of(model_name)
-    limits = Limits(**{key: origin[key] for key in ("e_nodes", "seconds", "iterations", "k_multi", "settle")})
-    with Saturation(graph, rule_set(origin["rules"]), limits, keep=0) as saturation:
-        stop = saturation.run()
-        egraph = saturation.egraph()
-    model = cost_model(origin["cost"])
-    model.bind(graph)
-    figures = {
-        "cost_source": model.source,
-        "stop_reason": stop.value,
-        "iterations": sum(step.index > 0 for step in saturation.trace),
-        "saturation_seconds": round(saturation.seconds, 3),
-        "original_cost": graph_cost(graph, model),
-    }
-    return egraph, price_egraph(egraph, model), figures
+    if instance.file is not None:
+        egraph, costs = load_json(instance.file)
+        figures: Record = {"cost_source": "the file's own"}
+    else:
+        graph, own = network_of(instance.model), instance.origin
+        limits = Limits(
+            **{key: own[key] for key in ("e_nodes", "seconds", "iterations", "k_multi", "settle")}
+        )
+        with Saturation(graph, rule_set(own["rules"]), limits, keep=0) as saturation:
+            stop = saturation.run()
+            egraph = saturation.egraph()
+        model = cost_model(own["cost"])
+        model.bind(graph)
+        costs = price_egraph(egraph, model)
+        figures = {
+            "cost_source": model.source,
+            "stop_reason": stop.value,
+            "iterations": sum(step.index > 0 for step in saturation.trace),
+            "saturation_seconds": round(saturation.seconds, 3),
+            "original_cost": graph_cost(graph, model),
+        }
+    pickled = pickle.dumps((egraph, costs), protocol=pickle.HIGHEST_PROTOCOL)
+    return pickled, {"e_nodes": len(egraph), "e_classes": egraph.n_classes}, figures
 
 
 def extract_one(study: ExtractionStudy, run: Run) -> Record:

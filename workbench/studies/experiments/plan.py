@@ -271,5 +271,5 @@ def sweep(
                 yield plan.keep(run, Outcome("failed", None, run.absent), provenance() | about)
         by_name = {run.name: run for run in batch if not run.absent}
         with contextlib.closing(pool([plan.job(run) for run in by_name.values()])) as ended:
-            for done in ended:
-                yield plan.keep(by_name[done.job.name], done.outcome, {**done.where, **about})
+            for job, outcome, where in ended:
+                yield plan.keep(by_name[job.name], outcome, {**where, **about})

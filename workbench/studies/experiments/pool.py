@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from workbench._version import __version__
 from workbench.studies.experiments.process import Job, Outcome, reach_zoo, run_jobs
@@ -19,13 +19,8 @@ if TYPE_CHECKING:
     from workbench.laws.synthesis.shards import Evaluated, Mapper, Shard
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A job with its outcome; ``where`` is the provenance from the machine that did it."""
-
-    job: Job
-    outcome: Outcome
-    where: Mapping[str, Any]
+#: A job with its outcome and the provenance from the machine that did it.
+Done: TypeAlias = tuple[Job, Outcome, Mapping[str, Any]]
 
 
 class Pool(Protocol):
@@ -42,7 +37,7 @@ def local_pool(at_once: int = 1) -> Pool:
     def do(jobs: Sequence[Job]) -> Generator[Done]:
         where = provenance()
         for job, outcome in run_jobs(jobs, at_once):
-            yield Done(job, outcome, where)
+            yield job, outcome, where
             where = provenance()
 
     return do
@@ -85,7 +80,7 @@ def cluster_pool(address: str) -> Iterator[Pool]:
                         # Dask abandons a job after several workers were lost while doing it.
                         note = " ".join(f"{type(error).__name__}: {error}".split())
                         outcome, where = Outcome("crashed", None, note), provenance()
-                    yield Done(job, outcome, where)
+                    yield job, outcome, where
                     future.release()
             finally:
                 if not all(future.done() for future in futures):

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import difflib
-import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from workbench.optimizer.record import to_row
 from workbench.optimizer.result import Result
-from workbench.support.messages import require
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: The input of a figure: a frame, a file (CSV, Parquet, JSON, JSON lines), results, or a mix of them.
-Records: TypeAlias = "pd.DataFrame | str | os.PathLike[str] | Result | Iterable[Any]"
+#: The input of a figure: a frame, results, or a mix of them.
+Records: TypeAlias = "pd.DataFrame | Result | Iterable[Any]"
 
 #: The columns of a record, one record per run. The first eight have Tensat's names and meanings.
 COLUMNS: Final[Mapping[str, str]] = {
@@ -94,8 +90,7 @@ def records_frame(records: Records, *needs: str) -> pd.DataFrame:
     """Return records as a frame with every column of :data:`COLUMNS`.
 
     Missing ``speedup`` and ``seconds`` are computed from costs and stages. Raise ValueError, with the nearest
-    existing name, if a column of ``needs`` has no value; raise FileNotFoundError if a file is missing, and
-    ValueError if it has no records.
+    existing name, if a column of ``needs`` has no value.
     """
     import pandas as pd
 
@@ -140,42 +135,18 @@ def _read(records: Any) -> pd.DataFrame:
 
     if isinstance(records, pd.DataFrame):
         return records.copy()
-    if isinstance(records, str | os.PathLike):
-        return _read_file(Path(records))
     if isinstance(records, Mapping | Result):
         return pd.DataFrame([record(records) if isinstance(records, Result) else records])
-    if isinstance(records, Iterable):
+    if isinstance(records, Iterable) and not isinstance(records, str):
         parts = [part for part in (_read(item) for item in records) if len(part)]
         # Parts are joined by rows, so that a column without values in one part does not change types.
         rows = [row for part in parts for row in part.to_dict("records")]
         columns = dict.fromkeys(c for part in parts for c in part.columns)
         return pd.DataFrame(rows, columns=list(columns) or list(COLUMNS))
     raise TypeError(
-        f"records must be a frame, a file, results of workbench.optimize or several of them, got "
-        f"{type(records).__name__}"
+        "records must be a frame, results of workbench.optimize or several of them, got "
+        f"{type(records).__name__} (try pandas.read_csv for a file)"
     )
-
-
-def _read_file(file: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    if not file.is_file():
-        raise FileNotFoundError(f"{file}: no such file")
-    try:
-        if file.suffix == ".parquet":
-            require("pyarrow", "parquet")
-            return pd.read_parquet(file)
-        if file.suffix == ".csv":
-            return pd.read_csv(file)
-        text = file.read_text(encoding="utf-8")
-        if file.suffix == ".jsonl":
-            return pd.DataFrame([json.loads(line) for line in text.splitlines() if line.strip()])
-        if file.suffix == ".json":
-            data = json.loads(text)
-            return pd.DataFrame(data if isinstance(data, list) else [data])
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{file} must have records, got an error: {error}") from None
-    raise ValueError(f"{file} must be a .csv, .parquet, .json or .jsonl file, got {file.suffix!r}")
 
 
 # -- repeats ----------------------------------------------------------------------------------------

@@ -117,11 +117,9 @@ def _hardware(machine: Mapping[str, Any]) -> str:
 def _extraction_row(row: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of an extraction under the names of all studies; the rest is of the network's e-graph."""
     e_graph = record.get("e_graph", {})
-    own = {"network": "instance", "optimized": "cost", "extraction": "seconds", "nodes": "e_nodes"}
-    own |= {
-        "classes": "e_classes",
-        **{name: name for name in ("method", "seconds", "bound", "status", "notes")},
-    }
+    own = {name: name for name in ("method", "seconds", "bound", "status", "notes")}
+    own |= {"network": "instance", "optimized": "cost", "extraction": "seconds"}
+    own |= {"nodes": "e_nodes", "classes": "e_classes"}
     grown = {"original": "original_cost", "saturation": "saturation_seconds", "iter": "iterations"}
     return {
         **{name: row[theirs] for name, theirs in own.items()},
@@ -202,13 +200,12 @@ def with_published(frame: pd.DataFrame) -> pd.DataFrame:
     return frame_of({str(k): v for k, v in row.items()} for row in rows)
 
 
-def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
+def table(frame: pd.DataFrame) -> pd.DataFrame:
     """Return a table of texts: for every network and method speed-up, seconds and the number of runs.
 
     Speed-ups are in percent. Speed-ups and seconds are means, with ± the standard error if there are several
     runs; a missing figure is ``—``. The geometric mean is over the networks of a method, whose number is its
     n: methods with different n are not comparable. Published figures are marked, with their hardware.
-    ``by`` is ``"network"`` (one row per network, columns by method) or ``"method"`` (the other way round).
 
     >>> import pandas as pd
     >>> runs = pd.DataFrame({"network": ["bert", "bert"], "method": ["ours", "ours"], "speedup": [10.0, 12.0],
@@ -218,33 +215,25 @@ def table(frame: pd.DataFrame, by: str = "network") -> pd.DataFrame:
     """
     import pandas as pd
 
-    if by not in ("network", "method"):
-        raise ValueError(f"by must be 'network' or 'method', got {by!r}")
     frame = records_frame(frame).assign(label=labels(frame))
     networks, methods = (list(dict.fromkeys(frame[column])) for column in ("network", "label"))
     values = ("speed-up %", "seconds", "n")
-    cells: dict[tuple[str, str], tuple[str, str, str]] = {}
+    texts: list[tuple[str, ...]] = []  # one column after another
     for method in methods:
         ours = frame[frame["label"] == method]
         runs = [ours[ours["network"] == network] for network in networks]
         found = [(estimate(rows["speedup"]), estimate(rows["seconds"])) for rows in runs]
-        for network, (speedup, seconds) in zip(networks, found, strict=True):
-            count = str(max(speedup.count, seconds.count) or NOTHING)
-            cells[network, method] = _mean(speedup, ".1f"), _mean(seconds, ".2f"), count
+        cells = [(_mean(s, ".1f"), _mean(t, ".2f"), str(max(s.count, t.count) or NOTHING)) for s, t in found]
         gains = geometric_mean([1 + s.mean / 100 for s, _ in found])
         times = geometric_mean([t.mean for _, t in found])
-        cells[MEAN, method] = (
-            NOTHING if gains is None else f"{100 * (gains - 1):.1f}",
-            NOTHING if times is None else f"{times:.2f}",
-            str(sum(s.count > 0 or t.count > 0 for s, t in found)),
+        mean = NOTHING if gains is None else f"{100 * (gains - 1):.1f}"
+        spent = NOTHING if times is None else f"{times:.2f}"
+        texts += zip(
+            *cells, (mean, spent, str(sum(s.count > 0 or t.count > 0 for s, t in found))), strict=True
         )
-    down, across = [*networks, MEAN], methods
-    if by == "method":
-        down, across = across, down
-        cells = {(method, network): texts for (network, method), texts in cells.items()}
-    data = [[text for column in across for text in cells[row, column]] for row in down]
-    columns = pd.MultiIndex.from_product([across, values])
-    return pd.DataFrame(data, index=pd.Index(down, name=by), columns=columns)
+    rows = pd.Index([*networks, MEAN], name="network")
+    columns = pd.MultiIndex.from_product([methods, values])
+    return pd.DataFrame(list(zip(*texts, strict=True)), index=rows, columns=columns)
 
 
 def labels(frame: pd.DataFrame) -> list[str]:

@@ -97,10 +97,10 @@ def provenance() -> dict[str, Any]:
             "cpus": os.cpu_count(),
             "processor": processor(),
             "platform": platform.platform(),
-            "memory_gib": _memory(),
+            "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         },
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
-        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        "load": round(os.getloadavg()[0], 2),
     }
 
 
@@ -126,13 +126,6 @@ def commit() -> str | None:
 def finite(value: object) -> object:
     """Return a value, or None for a number that is not finite, which JSON lacks."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _memory() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 #: The file that distinguishes a folder of stored runs from any other folder called ``results``.

@@ -125,8 +125,11 @@ class Instances:
                 self._solve(one)
             best = [math.inf] * n
             choice: list[tuple[int, tuple[Sketch, ...]] | None] = [None] * n
-            for i in range(len(self.egraph)):
-                if not self._fits(sketch, i):
+            unpack = spec_of(sketch.op).unpack
+            for i, (op, attrs) in enumerate(zip(self.egraph.ops, self.egraph.attrs, strict=True)):
+                if op != sketch.op or len(self.operands[i]) != len(sketch.operands):
+                    continue
+                if any(unpack(attrs)[name] != wanted for name, wanted in sketch.attrs):
                     continue
                 pairs_below = zip(sketch.operands, self.operands[i], strict=True)
                 cost = self.costs[i] + sum(self.best[s][c] for s, c in pairs_below)
@@ -137,13 +140,6 @@ class Instances:
         elif isinstance(sketch, Contains):
             self._solve(sketch.inner)
             self._spread(sketch)
-
-    def _fits(self, sketch: Op, i: int) -> bool:
-        egraph = self.egraph
-        if egraph.ops[i] != sketch.op or len(self.operands[i]) != len(sketch.operands):
-            return False
-        values = spec_of(sketch.op).unpack(egraph.attrs[i])
-        return all(values[name] == wanted for name, wanted in sketch.attrs)
 
     def _spread(self, sketch: Contains) -> None:
         """Settle the least costs of a sketch that goes from operands to operators, the cheapest first."""

@@ -18,14 +18,6 @@ _EPSILON: Final = "0.00001"
 _ACTIVATIONS: Final = {"none": 0, "relu": 2}
 
 
-#: The rules of each mode that are written in C++ in TASO and precede the given rules. In a mode that has any, rules
-#: match as in TASO: ``exclusive`` and ``ordered`` (:class:`~workbench.studies.search.candidates.Candidates`).
-MODES: Final = Table[Callable[[], tuple[Rule, ...]]](
-    "search mode",
-    {"sound": tuple, "taso-release": lambda: _fusions() + _merges(), "tensat-fork": lambda: _merges()},
-)
-
-
 def guarded_merges() -> tuple[Rule, ...]:
     """Return TASO's hand-written merges of two convolutions, with the missing condition of one group each."""
     guard = tuple(Compare("=", AttrVar(name), Literal(1)) for name in ("g0", "g1"))
@@ -82,3 +74,11 @@ def _merges() -> tuple[Rule, ...]:
             target = make("conv2d", params, [x, make("merge", {"count": 2}, [w])])
             rules.append(law(f"taso-merge-groups-{stride}-{act}", [source], [target], ("taso-handwritten",)))
     return tuple(rules)
+
+
+#: The rules of each mode that are written in C++ in TASO and precede the given rules. In a mode that has any, rules
+#: match as in TASO: ``exclusive`` and ``ordered`` (:class:`~workbench.studies.search.candidates.Candidates`).
+MODES: Final = Table[Callable[[], tuple[Rule, ...]]](
+    "search mode",
+    {"sound": tuple, "taso-release": lambda: _fusions() + _merges(), "tensat-fork": _merges},
+)

@@ -306,14 +306,14 @@ class State:
 
     def _needs(self, edit: Edit) -> dict[int, frozenset[int]]:
         """Return for each root the roots (by position) on which its replacement depends."""
-        known: dict[frozenset[int], frozenset[int]] = {}
-        for leaves in edit.leaves:
-            if leaves not in known:
-                known[leaves] = frozenset(
-                    j
-                    for j, (v, _) in enumerate(edit.roots)
-                    if v in leaves or not leaves.isdisjoint(self.around.above(v)[1])
-                )
+        known = {
+            leaves: frozenset(
+                j
+                for j, (v, _) in enumerate(edit.roots)
+                if v in leaves or not leaves.isdisjoint(self.around.above(v)[1])
+            )
+            for leaves in {*edit.leaves}
+        }
         return {j: known[leaves] for j, leaves in enumerate(edit.leaves)}
 
     def _reaches_further(self, edit: Edit, refs: list[int], redirect: dict[int, int]) -> bool:

@@ -264,19 +264,15 @@ class _Import:
     def batchnorm(self) -> list[int]:
         self.agree("the first operand", self.record.params, self.shape())
         *rest, variance = self.values()
-        node = self.builder.nodes[variance]
-        if node.op == "weight":
-            name = str(node.attrs[0])
-            self.builder.weights[name] = self._positive(self.builder.weights[name])
+        weights, node = self.builder.weights, self.builder.nodes[variance]
+        name = str(node.attrs[0]) if node.op == "weight" else ""
+        if name and weights[name].data is None:
+            given = weights[name]
+            if given.type.elements > _MOST_CHANNELS:
+                raise self.error(f"a variance must have at most {_MOST_CHANNELS} channels, got {given.type}")
+            # A variance is positive, and large compared with the epsilon.
+            weights[name] = Weight(given.type, np.square(given.value()) + np.float32(0.5), given.seed)
         return [self.builder.op("batchnorm", *rest, variance, eps=EPSILON)]
-
-    def _positive(self, weight: Weight) -> Weight:
-        """Return a weight suitable as a variance: positive, and large compared with the epsilon."""
-        if weight.data is not None:
-            return weight
-        if weight.type.elements > _MOST_CHANNELS:
-            raise self.error(f"a variance must have at most {_MOST_CHANNELS} channels, got {weight.type}")
-        return Weight(weight.type, np.square(weight.value()) + np.float32(0.5), weight.seed)
 
     def concat(self) -> list[int]:
         (axis,) = self.params("axis")

@@ -88,67 +88,63 @@ def parse_records(text: str, name: str) -> list[Record]:
         raise ModelError(f"{name}: not a TASO model: the file is empty")
     found: dict[int, Record] = {}
     for start in range(0, len(lines), 4):
-        record = _record(lines[start : start + 4], start + 1, name)
-        if record.id in found:
-            before = found[record.id].line
-            raise ModelError(f"{name}, line {record.line}: operator {record.id} is already in line {before}")
-        _check_operands(record, found, name)
+        try:
+            record = _record(lines[start : start + 4], start + 1)
+            if record.id in found:
+                raise _Wrong(record.line, f"operator {record.id} is already in line {found[record.id].line}")
+            _check_operands(record, found)
+        except _Wrong as wrong:
+            raise ModelError(f"{name}, line {wrong.args[0]}: {wrong.args[1]}") from None
         found[record.id] = record
     return list(found.values())
 
 
-def _record(lines: list[str], at: int, name: str) -> Record:
+class _Wrong(Exception):
+    """Raised with the number of a line and what is wrong in it."""
+
+
+def _record(lines: list[str], at: int) -> Record:
     def number(text: str, line: int, what: str) -> int:
         if not _NUMBER.fullmatch(text):
-            raise ModelError(f"{name}, line {line}: {what} must be a whole number, got {_shown(text)}")
+            raise _Wrong(line, f"{what} must be a whole number, got {_shown(text)}")
         return int(text)
 
     own = number(lines[0], at, "the id of an operator")
     if own <= RESERVED:
-        raise ModelError(f"{name}, line {at}: ids of operators must be larger than {RESERVED}, got {own}")
+        raise _Wrong(at, f"ids of operators must be larger than {RESERVED}, got {own}")
     if len(lines) < 4:
         missing = ("type", "operands", "parameters")[len(lines) - 1]
-        raise ModelError(
-            f"{name}, line {at + len(lines)}: the file ends before the {missing} of operator {own}: "
-            "an operator is four lines"
-        )
+        why = f"the file ends before the {missing} of operator {own}: an operator is four lines"
+        raise _Wrong(at + len(lines), why)
     kind = number(lines[1], at + 1, f"the type of operator {own}")
     if kind not in KINDS:
         known = ", ".join(f"{n} {k}" for n, k in KINDS.items())
-        raise ModelError(
-            f"{name}, line {at + 1}: the type of operator {own} must be one of {known}, got {kind}"
-        )
+        raise _Wrong(at + 1, f"the type of operator {own} must be one of {known}, got {kind}")
     operands = []
     for text in lines[2].split(",") if lines[2] else []:
         match = _OPERAND.fullmatch(text.strip())
         if match is None:
-            raise ModelError(
-                f"{name}, line {at + 2}: an operand of operator {own} must be written id:result, "
-                f"as in 100:0, got {_shown(text)}"
-            )
+            form = f"an operand of operator {own} must be written id:result, as in 100:0"
+            raise _Wrong(at + 2, f"{form}, got {_shown(text)}")
         operands.append((int(match[1]), int(match[2])))
     params = lines[3].split(",") if lines[3] else []
     numbers = tuple(number(p.strip(), at + 3, f"a parameter of operator {own}") for p in params)
     return Record(own, KINDS[kind], tuple(operands), numbers, at)
 
 
-def _check_operands(record: Record, found: dict[int, Record], name: str) -> None:
+def _check_operands(record: Record, found: dict[int, Record]) -> None:
     """Raise an error unless all operands exist; only a split's sizes determine its number of results."""
-    if record.kind in ("input", "weight"):
-        if any(source > RESERVED for source, _ in record.operands):
-            raise ModelError(f"{name}, line {record.line + 2}: {record} must not read other operators")
-        return
-    for source, result in record.operands:
+    leaf, at = record.kind in ("input", "weight"), record.line + 2
+    if leaf and any(source > RESERVED for source, _ in record.operands):
+        raise _Wrong(at, f"{record} must not read other operators")
+    for source, result in () if leaf else record.operands:
         if source not in found:
             data = source <= RESERVED
             why = "represents the data of inputs and weights" if data else "does not come before it"
-            raise ModelError(f"{name}, line {record.line + 2}: {record} reads operator {source}, which {why}")
+            raise _Wrong(at, f"{record} reads operator {source}, which {why}")
         made = results(found[source])
         if result >= made:
-            raise ModelError(
-                f"{name}, line {record.line + 2}: {record} reads result {result} of {found[source]}, "
-                f"which has {made}"
-            )
+            raise _Wrong(at, f"{record} reads result {result} of {found[source]}, which has {made}")
 
 
 def results(record: Record) -> int:

@@ -7,7 +7,7 @@ import pytest
 from workbench.costs import graph_cost
 from workbench.costs.analytic import AnalyticCost
 from workbench.studies import taso
-from workbench.studies.taso.modes import explicit_pads
+from workbench.studies.taso.core import explicit_pads
 
 
 def three_convolutions(size=56):

@@ -12,8 +12,7 @@ from tests.studies.taso.models import operators, read_back, same_values
 from workbench.frontends import ModelError
 from workbench.graph import GraphBuilder
 from workbench.studies.benchmarks import benchmark, benchmarks
-from workbench.studies.taso.model_reader import load_taso_model
-from workbench.studies.taso.model_text import parse_records
+from workbench.studies.taso.model_reader import load_taso_model, parse_records
 from workbench.studies.taso.model_writer import save_taso_model, to_taso_model
 from workbench.support.files import UnwritableOutput
 

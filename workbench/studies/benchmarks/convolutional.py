@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.graph import Graph, GraphBuilder, Value
-from workbench.studies.taso.modes import explicit_pads
+from workbench.studies.taso.core import explicit_pads
 
 
 def conv(

@@ -14,13 +14,13 @@ from workbench.studies.taso import core
 from workbench.studies.taso.core import (
     PyGraph,
     PyTensor,
+    TasoError,
     get_activation_mode,
     get_data_type,
     get_padding_mode,
     op_table,
     optimize,
 )
-from workbench.studies.taso.modes import TasoError
 
 if TYPE_CHECKING:
     from onnx import ModelProto

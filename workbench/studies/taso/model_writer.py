@@ -13,22 +13,14 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from workbench.frontends.model import ModelError
 from workbench.graph import Graph, Node, topological
 from workbench.ops import TASO_ACTIVATIONS, TensorType
-from workbench.studies.taso.model_text import (
-    EPSILON,
-    FIRST_ID,
-    INPUT_DATA,
-    NUMBERS,
-    WEIGHT_DATA,
-    Record,
-    format_records,
-)
-from workbench.studies.taso.modes import explicit_pads
+from workbench.studies.taso.core import explicit_pads
+from workbench.studies.taso.model_reader import EPSILON, FIRST_ID, INPUT_DATA, NUMBERS, WEIGHT_DATA, Record
 from workbench.support.files import check_writable, write_atomic
 
 #: A result of a record: the record's id and the result's number.
@@ -55,6 +47,15 @@ def to_taso_model(graph: Graph) -> str:
         if not constant[refused.node]:
             raise
     return format_records(_Export(graph, constant).run())
+
+
+def format_records(records: Iterable[Record]) -> str:
+    """Return operators as the text of a file."""
+    lines: list[str] = []
+    for r in records:
+        operands = ",".join(f"{source}:{result}" for source, result in r.operands)
+        lines += [str(r.id), str(NUMBERS[r.kind]), operands, ",".join(map(str, r.params))]
+    return "\n".join(lines) + "\n"
 
 
 class _Refused(ModelError):

@@ -115,8 +115,8 @@ class Ablation(Stepwise):
             )
             self.rows.append(Without(name, *figures, _complete(result), seconds))
             kind, note = StepKind.WITHOUT, f"without {name}"
-        best = {"cost": result.cost_after, "bound": result.solution.bound}
-        step = Step(len(self.trace), kind, seconds, result.e_nodes, result.e_classes, note=note, **best)
+        sizes, best = (result.e_nodes, result.e_classes), (result.cost_after, result.solution.bound)
+        step = Step(len(self.trace), kind, seconds, *sizes, (), *best, note)
         self.trace.add(step)
         if not self.left:
             self.stop_reason = StopReason.FINISHED
@@ -166,12 +166,9 @@ class Ablation(Stepwise):
         name = self.graph.name
         if self.best is None:
             return f"Ablation of {name!r}: not begun"
-        state = f", {len(self.left)} rules left" if self.left else ""
-        best = self.best
-        lines = [
-            f"Ablation of {name!r}: {gain(best.cost_before, best.cost_after)} with "
-            f"all rules ({best.cost_source}){state}"
-        ]
+        best, state = self.best, f", {len(self.left)} rules left" if self.left else ""
+        told = f"{gain(best.cost_before, best.cost_after)} with all rules ({best.cost_source}){state}"
+        lines = [f"Ablation of {name!r}: {told}"]
         if not self.candidates:
             lines.append("  no rule made the result: the original is the best graph found")
         rows = sorted(self.rows, key=lambda r: (-r.cost, r.rule))

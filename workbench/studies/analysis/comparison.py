@@ -5,6 +5,7 @@ The chain of rules that led to an e-node is read from births and from matches th
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -56,12 +57,12 @@ class Derivations:
         self.egraph = egraph
         self._rules: Mapping[str, Rule] = {rule.name: rule for rule in rules}
         self._members = egraph.members()
-        self._born: dict[tuple[int, int, str], list[int]] = {}
-        self._by_op: dict[str, list[int]] = {}
+        self._born: defaultdict[tuple[int, int, str], list[int]] = defaultdict(list)
+        self._by_op: defaultdict[str, list[int]] = defaultdict(list)
         births = zip(egraph.birth_rule.tolist(), egraph.birth_step.tolist(), egraph.ops, strict=True)
         for i, (rule, step, op) in enumerate(births):
-            self._born.setdefault((rule, step, op), []).append(i)
-            self._by_op.setdefault(op, []).append(i)
+            self._born[rule, step, op].append(i)
+            self._by_op[op].append(i)
         self._known: dict[int, Birth | None] = {}
         self._left = 0
 
@@ -205,8 +206,8 @@ class Side:
 
     def counts(self) -> dict[str, int]:
         """Return the number of running operators by mark."""
-        marks = [self.marks[i] for i in self.running()]
-        return {mark: marks.count(mark) for mark in MARKS if mark in marks}
+        counts = Counter(self.marks[i] for i in self.running())
+        return {mark: counts[mark] for mark in MARKS if mark in counts}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,10 +228,10 @@ class Comparison(Face):
 
     def rules(self) -> dict[str, tuple[int, ...]]:
         """Return the operators of the optimised graph by the rule that made them, most productive first."""
-        made: dict[str, list[int]] = {}
+        made: defaultdict[str, list[int]] = defaultdict(list)
         for i, birth in enumerate(self.after.births):
             if birth is not None:
-                made.setdefault(birth.rule, []).append(i)
+                made[birth.rule].append(i)
         return {r: tuple(made[r]) for r in sorted(made, key=lambda r: (-len(made[r]), r))}
 
     def partners(self, i: int) -> tuple[int, ...]:

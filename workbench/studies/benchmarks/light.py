@@ -121,7 +121,6 @@ def demonstration(name: str) -> ModelProto:
         from zoo.branches import networks
 
         return to_onnx(getattr(networks, WHOLE[name])())
-    names = [*WHOLE, *light_names()]
-    if name not in names:
-        raise UnknownName("architecture", name, names)
+    if name not in light_names():
+        raise UnknownName("architecture", name, [*WHOLE, *light_names()])
     return light_model(name)

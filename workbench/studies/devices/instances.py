@@ -97,6 +97,5 @@ def saturated_instances(
     estimates = dict(zip(rest, model.price(list(rest.values())).tolist(), strict=True))
     ordered = dict.fromkeys((*first, *second, *sorted(rest, key=lambda k: (estimates[k], k))))
     known = rest | second | first
-    return Listing(
-        tuple(known[key] for key in ordered), counts, {op: len(keys) for op, keys in unmeasured.items()}
-    )
+    left_out = {op: len(keys) for op, keys in unmeasured.items()}
+    return Listing(tuple(known[key] for key in ordered), counts, left_out)

@@ -146,8 +146,8 @@ def make_plan(study: ExtractionStudy, home: Path, folder: Path) -> Plan:
     gym, runs = Path(os.environ.get(GYM_PROGRAM, "")), []
     program = {"program": sha256(gym)} if gym.is_file() else {}
     for instance, method in product(instances, study.methods):
-        config = {"instance": {"name": instance.name, **instance.origin}, "method": method}
-        config |= {"seconds": study.limit(method)}
+        own = {"name": instance.name, **instance.origin}
+        config: Record = {"instance": own, "method": method, "seconds": study.limit(method)}
         known: dict[str, Any] = {"columns": {"instance": instance.name, **_BLANK}, "figures": {"e_graph": {}}}
         known["order"] = instance
         if method in GYM_METHODS:

@@ -217,8 +217,10 @@ def series_of(frame: pd.DataFrame, column: str) -> tuple[tuple[str, ...], tuple[
                 cell = part[part["network"].astype(str) == network]
                 refuse_mixed(cell, f"{method} on {network}")
                 values.append(estimate(cell[column]))
-            told = ("; ".join(dict.fromkeys(filter(None, part[c]))) for c in ("hardware", "cost_source"))
-            found.append(Series(str(method), k, bool(published), *told, tuple(values)))
+            machine, source = (
+                "; ".join(dict.fromkeys(filter(None, part[c]))) for c in ("hardware", "cost_source")
+            )
+            found.append(Series(str(method), k, bool(published), machine, source, tuple(values)))
     return networks, tuple(sorted(found, key=lambda s: s.published))
 
 

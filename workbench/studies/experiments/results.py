@@ -270,7 +270,7 @@ def compare(frame_a: pd.DataFrame, frame_b: pd.DataFrame) -> pd.DataFrame:
         )
     index = list(dict.fromkeys([*means[0].index, *means[1].index]))
     a, b = (m.reindex(pd.MultiIndex.from_tuples(index, names=["network", "method"])) for m in means)
-    columns = {}
+    columns: dict[str, pd.Series[float]] = {}
     for name, ratio in {"optimized": "cost_ratio", "seconds": "seconds_ratio"}.items():
         columns |= {f"{name}_a": a[name], f"{name}_b": b[name], ratio: b[name] / a[name]}
     counts = {f"n_{which}": m["n"].fillna(0).astype(int) for which, m in (("a", a), ("b", b))}

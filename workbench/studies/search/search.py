@@ -48,8 +48,8 @@ class BacktrackingSearch(Stepwise):
     The algorithm is TASO's (SOSP 2019, algorithm 2, as released). The cheapest graph in the queue is
     replaced by every graph that one application of one rule makes of it, provided that the new graph costs
     less than ``alpha`` times the best graph taken so far, has fewer than ``growth`` times the nodes of the
-    start graph, and was not met before. ``budget + 1`` graphs are expanded, and one more is compared. Ties
-    go to the graph found first. ``mode`` is
+    start graph, and was not met before. One more graph than the ``budget`` is expanded, and a last one is compared.
+    Ties go to the graph found first. ``mode`` is
 
     - ``"sound"``: the rules as given; every application is type-checked, so sound rules stay sound.
     - ``"taso-release"``: TASO's 18 hand-written rules come before the given ones (which should be those of
@@ -65,21 +65,9 @@ class BacktrackingSearch(Stepwise):
     hashes collide.
 
     ``seconds`` limits the run; a step that is running is then cut short. The best graph is kept when a run
-    is stopped or interrupted, and the run can be resumed.
+    is stopped or interrupted, and the run can be resumed. ``graph`` is the start graph, ``rules`` are given in
+    order, and ``cost_model`` prices all graphs.
 
-    Args:
-        graph: The start graph.
-        rules: The rules.
-        cost_model: The cost model.
-        alpha: The factor above, 1 or more.
-        budget: The number of expanded graphs less one.
-        mode: One of the modes above.
-        seconds: Time limit.
-        growth: The factor above, 1 or more.
-
-    Raises:
-        TypeError: If ``graph`` is not a Graph or ``budget`` is not an integer.
-        ValueError: If a number is out of range, or the mode is unknown.
     >>> from workbench.studies.benchmarks import benchmark
     >>> from workbench.costs.analytic import AnalyticCost
     >>> from workbench.rules import rule_set

@@ -190,10 +190,9 @@ def import_taso_model(path: str | os.PathLike[str]) -> Imported:
     """Import a model in TASO's text format, as written by TASO's ``export_to_file`` and Tensat's ``-x``.
 
     Inputs are called ``data``, ``data_1`` and so on, outputs ``output``, ``output_1``, in the file's order.
-    An output is a value that is not read, except leftover parts of a split. Weights are seeded generators;
-    weights that are not read are omitted, such as the kernel that TASO adds to every pool. Pads are TASO's
-    (equal on both sides), the groups of a convolution follow from its shapes, the activation of a pool
-    becomes a separate operator, and the epsilon of batch normalisation is TASO's 1e-5.
+    Weights are seeded generators; those that are not read are omitted, such as the kernel that TASO adds to every
+    pool. Pads are TASO's (equal on both sides), the groups of a convolution follow from its shapes, the activation
+    of a pool becomes a separate operator, and the epsilon of batch normalisation is TASO's 1e-5.
 
     Raise :class:`~workbench.frontends.model.ModelError` (a ValueError) with the line if the file is
     broken or its operators do not fit together, and OSError if it cannot be read.

@@ -1,7 +1,4 @@
-"""A comparison of the original with the optimised graph by e-class: both are terms of one e-graph.
-
-The chain of rules that led to an e-node is read from births and from matches that explain them.
-"""
+"""A comparison of the original with the optimised graph by e-class, and the rules that led to each e-node."""
 
 from __future__ import annotations
 

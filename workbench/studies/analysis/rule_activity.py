@@ -155,10 +155,7 @@ class RuleActivity:
 
 @dataclass(frozen=True, slots=True)
 class RuleTable(Face):
-    """The rules of a set in its order, each with its verdict and its activity in a run.
-
-    ``run`` is the name of the run, or empty without a run; ``best`` is its best cost in microseconds.
-    """
+    """The rules of a set in order, with verdicts and activity in a run called ``run``; ``best`` is its cost in µs."""
 
     name: str
     rows: tuple[RuleActivity, ...]

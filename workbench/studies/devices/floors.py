@@ -1,7 +1,4 @@
-"""How far a result is from its limits: the least cost in the e-graph, by its prices and by the machine's own peak.
-
-The peak is measured once: the machine's rate of multiplications and its bandwidths.
-"""
+"""How far a result is from its limits: the least cost in the e-graph, by its prices and by the machine's own peak."""
 
 from __future__ import annotations
 
@@ -210,10 +207,7 @@ def products(instance: OpInstance) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The least cost of any graph of an e-graph by a cost model, in microseconds.
-
-    No graph in the ``scope`` costs less than ``bound``; ``cost`` is that of the cheapest graph found.
-    """
+    """The least cost in µs by a cost model: none in the ``scope`` is below ``bound``, and one of ``cost`` was found."""
 
     source: str
     cost: float

@@ -62,10 +62,7 @@ PROGRAMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A way to run a model, and how many times as fast it runs as with ONNX Runtime's defaults.
-
-    ``lines`` set options of a session; those of another ``runtime`` are a whole program.
-    """
+    """A way to run a model and its speed-up over ONNX Runtime's defaults; ``lines`` set options, or are a program."""
 
     name: str
     lines: tuple[str, ...]

@@ -181,18 +181,11 @@ def _detail(record: Record) -> list[str]:
         said += f" The time was up before {', '.join(left)}."
     if row["notes"]:
         said += f" Note: {row['notes']}."
-    rows = [
-        [
-            str(without["rule"]),
-            f"{without['cost']:.3f}",
-            _loss(without["loss"]),
-            str(without["instead"]),
-            str(without["e_nodes"]),
-            str(without["stop_reason"]) + ("" if without["complete"] else " *"),
-            seconds_text(without["seconds"]),
-        ]
-        for without in record["result"]["without"]
-    ]
+    rows = []
+    for one in record["result"]["without"]:
+        found = [str(one["rule"]), f"{one['cost']:.3f}", _loss(one["loss"]), str(one["instead"])]
+        ended = str(one["stop_reason"]) + ("" if one["complete"] else " *")
+        rows.append([*found, str(one["e_nodes"]), ended, seconds_text(one["seconds"])])
     if not rows:
         return [head, said]
     key = "\n\n\\* A limit affected this result." if any(r[5].endswith("*") for r in rows) else ""

@@ -1,7 +1,4 @@
-"""Settings of studies: YAML read strictly into dataclasses, checks, and the settings that several kinds have.
-
-An error names the key at fault and suggests the closest valid one.
-"""
+"""Settings of studies: YAML read strictly, checks whose errors name the key at fault, settings of several kinds."""
 
 from __future__ import annotations
 

@@ -152,10 +152,7 @@ class Plan:
         return [run for run in self.runs if not run.absent and load_record(self.place(run)) is None]
 
     def only(self, pattern: str | None) -> list[Run]:
-        """Return the runs whose name, subject or method matches a pattern; None matches all.
-
-        Runs with a missing file are left out. Raise ValueError if the pattern matches no run of the study.
-        """
+        """Return the runs here whose name, subject or method matches a pattern; raise ValueError if none does."""
 
         def fits(run: Run) -> bool:
             names = (run.name, run.subject, run.method)

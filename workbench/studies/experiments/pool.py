@@ -92,10 +92,7 @@ def cluster_pool(address: str) -> Iterator[Pool]:
 
 @contextlib.contextmanager
 def cluster_mapper(address: str) -> Iterator[Mapper]:
-    """Connect to a Dask scheduler and return the mapper that evaluates shards of terms on its workers.
-
-    The errors are those of :func:`cluster_pool`. If a worker is lost, Dask gives its shards to another one.
-    """
+    """Connect to a Dask scheduler and return the mapper of its workers; raise the errors of :func:`cluster_pool`."""
     with _connected(address) as client:
         yield _Cluster(client, sum(client.nthreads().values()))
 

@@ -84,10 +84,7 @@ def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = N
 
 
 def provenance() -> dict[str, Any]:
-    """Return the conditions, apart from its settings, on which a run's figures depend on this machine.
-
-    These are versions, commit (with ``+`` if files differ from it), machine, the time and the machine's load.
-    """
+    """Return what figures depend on besides settings: versions, commit (``+`` if changed), machine, time and load."""
     from workbench.optimizer.record import versions
 
     return {

@@ -63,16 +63,13 @@ class StoredRun:
         return Trace.load(self.trace_file)
 
 
+@dataclass(eq=False, repr=False)
 class StoredRuns(Face):
-    """The runs below a folder; ``view()`` compares and plots them, and opens their traces.
+    """The runs below a folder, which ``view()`` shows; ``skipped`` has a line for each file that is no record."""
 
-    ``skipped`` has a line for each file that is not the record of a run.
-    """
-
-    def __init__(self, folder: Path, runs: tuple[StoredRun, ...], skipped: tuple[str, ...]) -> None:
-        self.folder = folder
-        self.runs = runs
-        self.skipped = skipped
+    folder: Path
+    runs: tuple[StoredRun, ...]
+    skipped: tuple[str, ...]
 
     def __len__(self) -> int:
         return len(self.runs)

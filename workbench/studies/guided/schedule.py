@@ -173,10 +173,7 @@ def chosen(patterns: Iterable[str], names: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The knowledge of a policy when it decides: the rules, the steps taken, and the effect of the last one.
-
-    ``matches`` are the matches of the last step by rule; ``changed`` says whether it changed anything.
-    """
+    """What a policy knows when it decides: rules, steps taken, size, and what the last step matched and changed."""
 
     names: tuple[str, ...]
     steps: tuple[frozenset[str], ...]

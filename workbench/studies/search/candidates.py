@@ -74,10 +74,7 @@ def rule_edit(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Edit | 
 
 
 def merge_edit(rule: Rule, matches: Sequence[Match], table: NodeTable) -> Edit | None:
-    """Return the edit that merges all members of a group at once, or None if it is not well-typed.
-
-    ``matches`` agree on all names that are not starred; each is replaced by its own part of the whole.
-    """
+    """Return the edit that merges a group, whose matches agree on all but starred names; None if it is ill-typed."""
     merged = rule.targets[0]
     assert isinstance(merged, App), merged
     build = _Build(matches[0].bindings, table, matches)
@@ -199,18 +196,14 @@ class Candidates:
     # -- matches ----------------------------------------------------------------------------------
     def matches(self, state: State) -> dict[int, Found]:
         """Return the matches in a graph by root node."""
-        known: dict[int, Found] | None = state.found
-        if known is None:
-            before: dict[int, Found] | None = state.parent.found if state.parent is not None else None
-            stale = self._stale(state) if before is not None else frozenset()
-            known = {}
-            for node in sorted(state.inputs):
-                if before is not None and node in before and node not in stale:
-                    known[node] = before[node]
-                else:
-                    known[node] = self._ending_in(state, node)
-            state.found = known
-        return known
+        if state.found is None:
+            before: dict[int, Found] = (state.parent and state.parent.found) or {}
+            kept = before.keys() - self._stale(state) if before else ()
+            state.found = {
+                n: before[n] if n in kept else self._ending_in(state, n) for n in sorted(state.inputs)
+            }
+        found: dict[int, Found] = state.found
+        return found
 
     def _stale(self, state: State) -> frozenset[int]:
         """Return the nodes whose surroundings, within the depth of patterns, differ from the parent's."""

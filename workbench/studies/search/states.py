@@ -88,10 +88,9 @@ class NodeTable:
             if op not in FREE and not constant:
                 cost = float(self._model.price([OpInstance(op, attrs, types, result, flags)])[0])
             if not 0 <= cost < math.inf:
-                raise ValueError(
-                    f"the cost of {op} by {self._model.source} must be a finite number of microseconds, 0 or "
-                    f"more, got {cost}"
-                )
+                source = self._model.source
+                wanted = f"the cost of {op} by {source} must be a finite number of microseconds, 0 or more"
+                raise ValueError(f"{wanted}, got {cost}")
             price = round(cost * PER_MICROSECOND)
             known = self._known[key] = Kind(symbol, op, attrs, result, constant, price, head)
         return known

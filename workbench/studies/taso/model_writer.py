@@ -176,12 +176,6 @@ class _Export:
                 params = self.shape(node.inputs[0])
         return self.add("dropout" if node.op == "identity" else node.op, self.operands(node), params)
 
-    def activated(self, i: int, act: str, y: Place) -> Place:
-        """Write an activation as a separate operator, after an operator that cannot contain it."""
-        if act == "none":
-            return y
-        return self.add(act, [y], (0,) if act == "sigmoid" else self.shape(i))
-
     def activation(self, i: int, act: str) -> int:
         """Return the number of an activation."""
         if act not in TASO_ACTIVATIONS:
@@ -194,9 +188,8 @@ class _Export:
         stride = (attrs["strides"][0], attrs["strides"][1])
         forms = [explicit_pads(p, (height, width), kernel, stride) for p in ("SAME", "VALID")]
         if attrs["pads"] not in forms:
-            raise self.refusal(
-                i, f"its pads must be {forms[0]} (same) or {forms[1]} (valid) here, got {attrs['pads']}"
-            )
+            wanted = f"its pads must be {forms[0]} (same) or {forms[1]} (valid) here"
+            raise self.refusal(i, f"{wanted}, got {attrs['pads']}")
         if any(d != 1 and k != 1 for d, k in zip(attrs.get("dilations", (1, 1)), kernel, strict=True)):
             raise self.refusal(i, "its windows must not be dilated")
         return forms.index(attrs["pads"])
@@ -213,7 +206,9 @@ class _Export:
         if not biased:
             return y
         total = self.add("add", [y, self.place[node.inputs[2]]], self.shape(i))
-        return self.activated(i, attrs["act"], total)
+        if attrs["act"] == "none":
+            return total
+        return self.add(attrs["act"], [total], (0,) if attrs["act"] == "sigmoid" else self.shape(i))
 
     def pool(self, i: int, node: Node) -> Place:
         attrs = node.named_attrs()
@@ -222,12 +217,8 @@ class _Export:
         if attrs.get("include_pad") and any(attrs["pads"]):
             raise self.refusal(i, "the mean of a window must exclude its padding")
         top, left, bottom, right = attrs["pads"]
-        floor = tuple(
-            (n + more - k) // s + 1
-            for n, more, k, s in zip(
-                x[2:], (top + bottom, left + right), kernel, attrs["strides"], strict=True
-            )
-        )
+        windows = zip(x[2:], (top + bottom, left + right), kernel, attrs["strides"], strict=True)
+        floor = tuple((n + more - k) // s + 1 for n, more, k, s in windows)
         if self.shape(i)[2:] != floor:
             raise self.refusal(i, "its pools must omit a partial last window (ceil=0)")
         return self.window(node.op, node.inputs[0], kernel, attrs["strides"], pad, attrs["pads"][:2])
@@ -295,10 +286,8 @@ class _Export:
         per_group = self.shape(node.inputs[0])[1]
         readers = [self.graph.nodes[j] for j in self.users[i]]
         if i in self.graph.output_ids or any(not self._merges(i, r, node, per_group) for r in readers):
-            raise self.refusal(
-                i,
-                "the number of groups must follow from a convolution with this weight; there is none",
-            )
+            why = "the number of groups must follow from a convolution with this weight; there is none"
+            raise self.refusal(i, why)
         return self.add("merge_gconv", self.operands(node), (node.attr("count"),))
 
     def _merges(self, i: int, reader: Node, node: Node, per_group: int) -> bool:

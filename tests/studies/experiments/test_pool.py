@@ -121,7 +121,7 @@ def test_what_is_given_up_ends_on_the_workers_too(cluster, tmp_path):
     file = tmp_path / "pid"
     with cluster_pool(cluster) as pool:
         ended = pool([Job("quick", say, 0, 60.0), Job("long", wait, file, 60.0)])
-        assert next(ended).job.name == "quick"
+        assert next(ended)[0].name == "quick"
         until = time.monotonic() + 30
         while not (file.exists() and file.read_text()) and time.monotonic() < until:
             time.sleep(0.1)

@@ -17,18 +17,15 @@ from onnx import ModelProto, NodeProto, numpy_helper
 from workbench.studies.zoo import find_zoo
 from workbench.support.messages import UnknownName
 
+_FOLDER: Final = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 _PREFIX: Final = "light_"
 #: The role of each input of BatchNormalization, by position.
 _NORMALISATION: Final = {1: "scale", 2: "shift", 3: "shift", 4: "scale"}
 
 
-def _folder() -> Path:
-    return Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-
-
 def light_names() -> list[str]:
     """Return the names of the architectures in the installed ``onnx`` package."""
-    return sorted(p.stem.removeprefix(_PREFIX) for p in _folder().glob(f"{_PREFIX}*.onnx"))
+    return sorted(p.stem.removeprefix(_PREFIX) for p in _FOLDER.glob(f"{_PREFIX}*.onnx"))
 
 
 def light_path(name: str) -> Path:
@@ -38,7 +35,7 @@ def light_path(name: str) -> Path:
         raise ValueError(f"the installed onnx {onnx.__version__} does not contain the light models")
     if name not in names:
         raise UnknownName("architecture", name, names)
-    return _folder() / f"{_PREFIX}{name}.onnx"
+    return _FOLDER / f"{_PREFIX}{name}.onnx"
 
 
 def light_model(name: str, seed: int = 0) -> ModelProto:

@@ -263,8 +263,7 @@ def _against(frame: pd.DataFrame) -> list[str]:
             if not shared:
                 continue
             worse = [_worse(a["optimized"], b[cost]) for cost in ("optimized", "claimed")]
-            total, rival = float(a["seconds"].sum()), float(b["seconds"].sum())
-            ratio = _ratio(rival, total)
+            ratio = _ratio(float(b["seconds"].sum()), float(a["seconds"].sum()))
             seven = _seven_ratio(a["seconds"], b["seconds"])
             costlier = worse if other in searches else [NOTHING] * 2
             rows.append([saturation, other, str(len(shared)), *costlier, ratio, seven])

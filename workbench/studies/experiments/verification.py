@@ -170,7 +170,7 @@ def _seconds(frame: pd.DataFrame) -> str:
         means = group.groupby("method", sort=False)[["e_graph_seconds", "proving_seconds", "seconds"]].mean()
         cells: list[str] = []
         for column in means.columns:
-            batch, single = (float(means[column].get(mode, float("nan"))) for mode in ("batch", "one-by-one"))
+            batch, single = (float(means[column].get(mode, float("nan"))) for mode in MODES)
             ratio = f"{single / batch:.1f}×" if batch > 0 and single == single else ""
             cells += [seconds_text(batch), seconds_text(single), ratio]
         count = group["count"].dropna()

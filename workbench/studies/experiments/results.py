@@ -77,7 +77,7 @@ def load(path: str | os.PathLike[str]) -> pd.DataFrame:
 
 
 def records(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Return the records of the runs below a folder, each with its ``folder``; raise FileNotFoundError for none."""
+    """Return the records of runs below a folder, each with its ``folder``; raise FileNotFoundError if there is none."""
     root = Path(path)
     folders = [root.parent] if root.name == RECORD and root.is_file() else record_folders(root)
     found = [(load_record(folder) or {}) | {"folder": folder.as_posix()} for folder in folders]

@@ -210,7 +210,7 @@ class PyGraph:
             self._outputs = list(graph.outputs)
 
     def graph(self) -> Graph:
-        """Return the graph so far, whose outputs no operator reads; raise :class:`TasoError` if it has no operator."""
+        """Return the graph so far; its outputs are what nothing reads. Raise TasoError if it has no operator."""
         if self._outputs is None:
             read = {j for node in self._builder.nodes for j in node.inputs}
             made = [i for i, node in enumerate(self._builder.nodes) if node.op not in ("input", "weight")]

@@ -8,13 +8,7 @@ import pytest
 
 from tests.studies.experiments.studies import without_processes
 from workbench.faces.plots import reports
-from workbench.faces.plots.reports import (
-    ReportError,
-    RunReport,
-    StudyReport,
-    render_run,
-    render_study,
-)
+from workbench.faces.plots.reports import ReportError, RunReport, StudyReport, render
 from workbench.studies.experiments.plan import sweep
 from workbench.studies.experiments.registry import make_plan, read_study
 from workbench.studies.experiments.tables import write_tables
@@ -48,7 +42,7 @@ def outputs(path):
 
 @pytest.mark.notebook
 def test_a_run_and_its_study_are_rendered_small_and_without_scripts(plan):
-    for path in (render_run(plan.place(plan.runs[0])), render_study(plan.folder)):
+    for path in (render("run", plan.place(plan.runs[0])), render("study", plan.folder)):
         assert path.name == "report.ipynb"
         text = path.read_text()
         assert len(text) < 1_000_000
@@ -117,14 +111,14 @@ def test_nothing_stored_is_said(tmp_path):
 @pytest.mark.notebook
 def test_a_cell_that_fails_leaves_no_report_and_says_why(tmp_path):
     with pytest.raises(ReportError, match="no run is stored there"):
-        render_run(tmp_path)
+        render("run", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_without_papermill_the_way_out_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "papermill", None)
     with pytest.raises(ReportError, match="--no-reports"):
-        render_run(tmp_path)
+        render("run", tmp_path)
 
 
 @pytest.mark.slow
@@ -137,5 +131,5 @@ def test_what_is_too_large_is_not_a_report(monkeypatch, tmp_path):
 
     monkeypatch.setattr(papermill, "execute_notebook", execute)
     with pytest.raises(ReportError, match=r"1\.1 MB"):
-        render_run(tmp_path)
+        render("run", tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from tests.faces.plots.runs import runs, with_k
 from tests.faces.plots.traces import small_trace
 from workbench.faces.plots import (
-    figure_png,
+    figure_svg,
     plot_cost_bars,
     plot_cost_curve,
     plot_firing,
@@ -31,10 +31,9 @@ def drawn(plot, ax):
 
 
 @pytest.mark.parametrize("plot", OF_TRACES + OF_RECORDS, ids=lambda p: p.__name__)
-def test_every_figure_becomes_a_png_and_leaves_matplotlib_as_it_was(plot):
+def test_every_figure_becomes_a_picture_and_leaves_matplotlib_as_it_was(plot):
     before = dict(mpl.rcParams)
-    png = figure_png(lambda ax: drawn(plot, ax), (6.0, 3.6))
-    assert png.startswith(b"\x89PNG")
+    assert figure_svg(lambda ax: drawn(plot, ax), (6.0, 3.6)).startswith(b"<svg")
     assert dict(mpl.rcParams) == before
 
 

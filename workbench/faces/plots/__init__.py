@@ -15,6 +15,7 @@ from workbench.faces.plots.cost import plot_accelerator_use as plot_accelerator_
 from workbench.faces.plots.cost import plot_cost_bars as plot_cost_bars
 from workbench.faces.plots.cost import plot_cost_curve as plot_cost_curve
 from workbench.faces.plots.cost import plot_gap as plot_gap
+from workbench.faces.plots.cost import plot_roofline as plot_roofline
 from workbench.faces.plots.latency import Latencies as Latencies
 from workbench.faces.plots.latency import latency_data as latency_data
 from workbench.faces.plots.latency import plot_latency as plot_latency
@@ -23,7 +24,6 @@ from workbench.faces.plots.laws import plot_funnel as plot_funnel
 from workbench.faces.plots.laws import plot_verification_rounds as plot_verification_rounds
 from workbench.faces.plots.laws import plot_verification_seconds as plot_verification_seconds
 from workbench.faces.plots.laws import rounds_data as rounds_data
-from workbench.faces.plots.roofline import plot_roofline as plot_roofline
 from workbench.faces.plots.saturation import Firing as Firing
 from workbench.faces.plots.saturation import firing_data as firing_data
 from workbench.faces.plots.saturation import plot_firing as plot_firing
@@ -34,7 +34,6 @@ from workbench.faces.plots.scaling import plot_scaling as plot_scaling
 from workbench.faces.plots.scaling import plot_trajectory as plot_trajectory
 from workbench.faces.plots.scaling import scaling_data as scaling_data
 from workbench.faces.plots.scaling import trajectory_data as trajectory_data
-from workbench.faces.plots.style import figure_png as figure_png
 from workbench.faces.plots.style import figure_svg as figure_svg
 from workbench.faces.plots.style import paper_style as paper_style
 from workbench.studies.experiments.records import COLUMNS as COLUMNS

@@ -4,32 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.faces.plots.style import (
-    BLUE,
-    COLOURS,
-    FAINT,
-    GREEN,
-    GREY,
-    HATCHES,
-    INK,
-    ORANGE,
-    PUBLISHED_HATCHES,
-    PURPLE,
-    RIM,
-    SKY,
-    VERMILION,
-    drawing,
-    name_axes,
-    name_columns,
-    name_rows,
-    note,
-    say,
-    wrapped,
-)
+from workbench.faces.plots import style
 from workbench.studies.experiments.records import (
     Records,
     Series,
@@ -53,17 +33,13 @@ FILLED = 0.82
 
 def bar_styles(series: Sequence[Series]) -> list[dict[str, Any]]:
     """Return the fill style of each series: workbench runs in colour, published ones hatched on white."""
+    ours = zip(cycle(style.COLOURS[:6]), cycle(style.HATCHES))
+    others = zip(cycle(style.COLOURS[:-3:-1]), cycle(style.PUBLISHED_HATCHES))
     styles: list[dict[str, Any]] = []
-    ours = others = 0
     for one in series:
-        if one.published:
-            colour, hatch = COLOURS[-1 - others % 2], PUBLISHED_HATCHES[others % len(PUBLISHED_HATCHES)]
-            others += 1
-            styles.append({"facecolor": "white", "edgecolor": colour, "hatch": hatch})
-        else:
-            colour, hatch = COLOURS[ours % 6], HATCHES[ours % len(HATCHES)]
-            ours += 1
-            styles.append({"facecolor": colour, "edgecolor": "white" if hatch else colour, "hatch": hatch})
+        colour, hatch = next(others if one.published else ours)
+        face, edge = ("white", colour) if one.published else (colour, "white" if hatch else colour)
+        styles.append({"facecolor": face, "edgecolor": edge, "hatch": hatch})
     return styles
 
 
@@ -106,22 +82,23 @@ def draw_bars(
     from matplotlib.patheffects import withStroke
 
     width = FILLED / max(1, len(series))
-    for k, (one, style) in enumerate(zip(series, bar_styles(series), strict=True)):
+    for k, (one, look) in enumerate(zip(series, bar_styles(series), strict=True)):
         at = [i - FILLED / 2 + (k + 0.5) * width for i in range(len(networks))]
         there = [(x, v) for x, v in zip(at, one.values, strict=True) if v.count]
+        errors = [v.error for _, v in there]
         ax.bar(
             [x for x, _ in there],
             [max(v.mean, floor) if floor else v.mean for _, v in there],
             0.92 * width,
-            yerr=[v.error for _, v in there] if any(v.error for _, v in there) else None,
+            yerr=errors if any(errors) else None,
             error_kw={"elinewidth": 1.0, "capsize": 2.5, "ecolor": "#222222"},
             linewidth=0.8,
             label=one.label,
-            **style,
+            **look,
         )
         for x, v in there:
             sign, side = (1, "bottom") if v.mean >= 0 else (-1, "top")
-            note(
+            style.note(
                 ax,
                 figure(v.mean) if places is None else f"{v.mean:.{places}f}",
                 (x, v.mean + sign * v.error),
@@ -133,7 +110,7 @@ def draw_bars(
                 path_effects=[withStroke(linewidth=2.5, foreground="white")],
                 zorder=5,
             )
-    name_columns(ax, networks)
+    style.name_columns(ax, networks)
     ax.set_xlim(-0.6, len(networks) - 0.4)
 
 
@@ -149,15 +126,15 @@ def speedup_data(records: Records) -> tuple[tuple[str, ...], tuple[Series, ...]]
 def plot_speedup(records: Records, ax: Axes | None = None) -> Axes:
     """Draw the speed-up by network as bars with standard errors; published figures are hatched."""
     networks, series = speedup_data(records)
-    with drawing(ax, bar_size(len(networks), len(series))) as ax:
+    with style.drawing(ax, bar_size(len(networks), len(series))) as ax:
         if not series:
-            return say(ax, "no records")
+            return style.say(ax, "no records")
         draw_bars(ax, networks, series, places=1)
-        ax.axhline(0, color=INK, linewidth=0.8)
+        ax.axhline(0, color=style.INK, linewidth=0.8)
         ax.margins(y=0.24 if turned(networks, series) else 0.16)
         source = sources(series)
-        costs = wrapped(f"costs: {source}", 90) if source else ""
-        name_axes(ax, "Speed-up by network", costs, "speed-up in %")
+        costs = style.wrapped(f"costs: {source}", 90) if source else ""
+        style.name_axes(ax, "Speed-up by network", costs, "speed-up in %")
     return ax
 
 
@@ -179,10 +156,10 @@ def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: 
     frame = records_frame(records, "network", "seconds")
     networks, series = series_of(frame, "seconds")
     best = series_of(frame, "seconds_best")[1] if frame["seconds_best"].notna().any() else ()
-    with drawing(ax, bar_size(len(networks), len(series))) as ax:
+    with style.drawing(ax, bar_size(len(networks), len(series))) as ax:
         known = [v.mean for s in series for v in s.values if v.count and v.mean > 0]
         if not known:
-            return say(ax, "no records")
+            return style.say(ax, "no records")
         ax.set_yscale("log")
         low = 10 ** math.floor(math.log10(min(known)) - 0.3)
         draw_bars(ax, networks, series, floor=low)
@@ -190,62 +167,46 @@ def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: 
         top = max(known)
         ax.set_ylim(low, top * (top / low) ** (0.34 if turned(networks, series) else 0.2))
         ratios = time_ratios(series, reference)
+        look: Any = {"ha": "center", "va": "top", "fontsize": 8.5, "fontweight": "bold", "color": style.INK}
         for i, ratio in enumerate(ratios):
             if ratio == ratio:
-                ax.annotate(
-                    f"{figure(ratio)}×",
-                    (i, 0.985),
-                    xycoords=("data", "axes fraction"),
-                    ha="center",
-                    va="top",
-                    fontsize=8.5,
-                    fontweight="bold",
-                    color=INK,
-                )
+                at = (i, 0.985)
+                style.note(ax, f"{figure(ratio)}×", at, (0, 0), xycoords=("data", "axes fraction"), **look)
         mean = geometric_mean(ratios)
-        below = (
-            f"bold: {reference}'s time / {series[0].label}'s; geometric mean {figure(mean)}×" if mean else ""
-        )
-        name_axes(ax, "Optimiser time by network", below, "optimiser time in s")
+        bold = f"bold: {reference}'s time / {series[0].label}'s"
+        below = f"{bold}; geometric mean {figure(mean)}×" if mean else ""
+        style.name_axes(ax, "Optimiser time by network", below, "optimiser time in s")
     return ax
 
 
 def _draw_best(ax: Axes, series: Sequence[Series], best: Sequence[Series]) -> None:
     """Mark on each bar the time at which the best graph was found."""
     width = FILLED / max(1, len(series))
-    labelled = False
+    of = {(s.label, s.published): k for k, s in enumerate(series)}
+    label = "best graph found"
     for one in best:
-        k = next(
-            (i for i, s in enumerate(series) if (s.label, s.published) == (one.label, one.published)),
-            None,
-        )
+        k = of.get((one.label, one.published))
         there = [(i, v.mean) for i, v in enumerate(one.values) if v.count]
         if k is None or not there:
             continue
-        at = np.array([i for i, _ in there]) - FILLED / 2 + (k + 0.5) * width
-        ax.hlines(
-            [v for _, v in there],
-            at - 0.46 * width,
-            at + 0.46 * width,
-            colors=INK,
-            linewidth=2.2,
-            label="_again" if labelled else "best graph found",
-        )
-        ax.plot(at, [v for _, v in there], "D", color="white", markeredgecolor=GREY, markersize=4)
-        labelled = True
+        places, means = (np.array(column) for column in zip(*there, strict=True))
+        at = places - FILLED / 2 + (k + 0.5) * width
+        ax.hlines(means, at - 0.46 * width, at + 0.46 * width, colors=style.INK, linewidth=2.2, label=label)
+        ax.plot(at, means, "D", color="white", markeredgecolor=style.GREY, markersize=4)
+        label = "_again"
 
 
 #: Stages in order, named as in :attr:`workbench.Optimized.seconds`, with colour and hatch.
 STAGES: Final[dict[str, tuple[str, str]]] = {
-    "import": (FAINT, ""),
-    "engine": (GREY, ""),
-    "saturation": (BLUE, ""),
-    "snapshot": (SKY, "////"),
-    "pricing": (GREEN, ""),
-    "extraction": (VERMILION, ""),
-    "history": (PURPLE, "...."),
-    "certificate": (ORANGE, "xxx"),
-    "result": (FAINT, "////"),
+    "import": (style.FAINT, ""),
+    "engine": (style.GREY, ""),
+    "saturation": (style.BLUE, ""),
+    "snapshot": (style.SKY, "////"),
+    "pricing": (style.GREEN, ""),
+    "extraction": (style.VERMILION, ""),
+    "history": (style.PURPLE, "...."),
+    "certificate": (style.ORANGE, "xxx"),
+    "result": (style.FAINT, "////"),
 }
 
 
@@ -253,7 +214,6 @@ def stages_data(records: Records) -> pd.DataFrame:
     """Return the seconds by stage of results, or of records with columns named like stages.
 
     There is one row per run, under its name, and the column ``repeats`` has the number of its repeats.
-
     Stages that no run has are left out. Runs of the same network, method and k_multi are averaged. Raise
     ValueError if no record has seconds of a stage.
     """
@@ -283,35 +243,28 @@ def plot_stages(records: Records, ax: Axes | None = None) -> Axes:
     data = stages_data(records)
     seconds = data.drop(columns="repeats")
     totals = seconds.sum(axis=1).tolist()
-    with drawing(ax, (7.0, 1.5 + 0.42 * max(1, len(data)))) as ax:
+    with style.drawing(ax, (7.0, 1.5 + 0.42 * max(1, len(data)))) as ax:
         if data.empty:
-            return say(ax, "no records")
+            return style.say(ax, "no records")
         ax.grid(visible=False)
         ax.grid(axis="x")
         left = [0.0] * len(data)
         longest = max(*totals, 1e-9)
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.85}
+        inside: Any = {"ha": "center", "va": "center", "fontsize": 8, "color": style.INK, "bbox": box}
         for stage in seconds:
             colour, hatch = STAGES[str(stage)]
             widths = seconds[stage].tolist()
-            look = {"color": colour, "hatch": hatch, **RIM}
+            look = {"color": colour, "hatch": hatch, **style.RIM}
             ax.barh(range(len(data)), widths, 0.62, left=left, label=stage, **look)
             for i, width in enumerate(widths):
                 if width > 0.085 * longest:
-                    ax.text(
-                        left[i] + width / 2,
-                        i,
-                        f"{width:.2g}",
-                        ha="center",
-                        va="center",
-                        fontsize=8,
-                        color=INK,
-                        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.85},
-                    )
+                    ax.text(left[i] + width / 2, i, f"{width:.2g}", **inside)
                 left[i] += width
         for i, (total, repeats) in enumerate(zip(totals, data["repeats"], strict=True)):
             said = f"{total:.3g} s" + (f", {repeats} repeats" if repeats > 1 else "")
-            note(ax, said, (left[i], i), (4, 0), va="center", fontsize=8)
-        name_rows(ax, [str(run) for run in data.index])
+            style.note(ax, said, (left[i], i), (4, 0), va="center", fontsize=8)
+        style.name_rows(ax, [str(run) for run in data.index])
         ax.set_xlim(0, longest * 1.18)
-        name_axes(ax, "Time by stage", "seconds")
+        style.name_axes(ax, "Time by stage", "seconds")
     return ax

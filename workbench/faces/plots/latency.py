@@ -5,23 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.faces.plots.style import (
-    BLUE,
-    FAINT,
-    GREEN,
-    GREY,
-    INK,
-    ORANGE,
-    PURPLE,
-    VERMILION,
-    drawing,
-    name_axes,
-    name_columns,
-    note,
-    say,
-)
+import numpy as np
+
+from workbench.faces.plots import style
 from workbench.studies.experiments.records import geometric_mean
 
 if TYPE_CHECKING:
@@ -38,7 +27,7 @@ _SAID: Final = 0.03
 
 #: Markers of rivals, which are hollow, and colours and markers of the workbench's results by method.
 _RIVALS: Final = ("o", "s", "^", "v")
-_OURS: Final = ((BLUE, "D"), (GREEN, "P"), (PURPLE, "X"), (VERMILION, "*"))
+_OURS: Final = ((style.BLUE, "D"), (style.GREEN, "P"), (style.PURPLE, "X"), (style.VERMILION, "*"))
 
 _TICKS: Final = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 50.0)
 _FINE_TICKS: Final = (0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2.0, 2.5)
@@ -131,10 +120,8 @@ def latency_data(frame: pd.DataFrame, target: str = "onnxruntime") -> Latencies:
     methods = list(dict.fromkeys(rows["method"].astype(str)))
     forms = list(dict.fromkeys(rows["form"].astype(str)))
     found = []
-    for form in [
-        *(f for f in forms if f not in (BY_HAND, OURS)),
-        *(f for f in (BY_HAND, OURS) if f in forms),
-    ]:
+    last = (BY_HAND, OURS)
+    for form in sorted(forms, key=lambda f: last.index(f) + 1 if f in last else 0):
         part = rows[rows["form"] == form]
         for method in methods if form == OURS and len(methods) > 1 else [None]:
             own = part if method is None else part[part["method"] == method]
@@ -173,65 +160,54 @@ def plot_latency(frame: pd.DataFrame, ax: Axes | None = None, *, target: str = "
     """
     data = latency_data(frame, target)
     size = max(5.0, min(11.0, 1.4 + len(data.networks) * (0.3 + 0.16 * len(data.series)))), 4.0
-    with drawing(ax, size) as ax:
+    with style.drawing(ax, size) as ax:
         if not data.series:
-            return say(ax, "nothing was timed")
+            return style.say(ax, "nothing was timed")
         ax.set_yscale("log")
-        ax.axhline(1, color=INK, linewidth=0.9, zorder=1)
+        ax.axhline(1, color=style.INK, linewidth=0.9, zorder=1)
         for i in range(0, len(data.networks), 2):
-            ax.axvspan(i - 0.5, i + 0.5, color=FAINT, alpha=0.3, linewidth=0, zorder=0)
+            ax.axvspan(i - 0.5, i + 0.5, color=style.FAINT, alpha=0.3, linewidth=0, zorder=0)
         width = _FILLED / len(data.series)
-        for k, (one, style) in enumerate(zip(data.series, _styles(data.series), strict=True)):
-            _draw(ax, -_FILLED / 2 + (k + 0.5) * width, width, one, style)
+        for k, (one, look) in enumerate(zip(data.series, _styles(data.series), strict=True)):
+            _draw(ax, -_FILLED / 2 + (k + 0.5) * width, width, one, look)
         _limit(ax, data)
-        name_columns(ax, data.networks)
+        style.name_columns(ax, data.networks)
         ax.set_xlim(-0.5, len(data.networks) - 0.5)
         ax.xaxis.label.set_fontsize(8.5)
         title = f"Speed-up in {CALLED.get(target, target)}"
-        name_axes(ax, title, f"{data.title}\n{_KEY}", "times as fast as the original", columns=6)
+        style.name_axes(ax, title, f"{data.title}\n{_KEY}", "times as fast as the original", columns=6)
     return ax
 
 
-def _draw(ax: Axes, at: float, width: float, one: LatencySeries, style: Mapping[str, Any]) -> None:
-    """Draw a series, with its runs side by side and their mean next to them.
-
-    Args:
-        ax: The axes.
-        at: The horizontal distance of the series from the position of a network.
-        width: The width for the runs of one network.
-        one: The series.
-        style: Arguments of ``errorbar`` for colour and marker.
-    """
-    xs, ys, lows, highs = [], [], [], []
-    for i, runs in enumerate(one.runs):
-        for j, run in enumerate(runs):
-            xs.append(i + at + 0.6 * width * ((j + 0.5) / len(runs) - 0.5))
-            ys.append(run.speedup)
-            lows.append(max(0.0, run.speedup - run.low))
-            highs.append(max(0.0, run.high - run.speedup))
-    ax.errorbar(xs, ys, yerr=(lows, highs), linestyle="none", elinewidth=0.9, label=one.label, **style)
+def _draw(ax: Axes, at: float, width: float, one: LatencySeries, look: Mapping[str, Any]) -> None:
+    """Draw a series ``at`` a distance from its networks, the runs of one network side by side within ``width``."""
+    points = [
+        (i + at + 0.6 * width * ((j + 0.5) / len(runs) - 0.5), run)
+        for i, runs in enumerate(one.runs)
+        for j, run in enumerate(runs)
+    ]
+    ends = [[max(0.0, r.speedup - r.low), max(0.0, r.high - r.speedup)] for _, r in points]
+    xs, ys = [x for x, _ in points], [r.speedup for _, r in points]
+    yerr = np.reshape(ends, (-1, 2)).T
+    ax.errorbar(xs, ys, yerr=yerr, linestyle="none", elinewidth=0.9, label=one.label, **look)
     for i, v in enumerate(one.speedups):
         if not abs(v - 1) >= _SAID:
             continue
         end, offset, side = (one.highs[i], 4, "bottom") if v >= 1 else (one.lows[i], -4, "top")
-        look = {"ha": "center", "va": side, "fontsize": 7.5, "rotation": 90, "color": INK}
-        note(ax, f"{v:.2f}", (i + at, end), (0, offset), **look)
+        text: Any = {"ha": "center", "va": side, "fontsize": 7.5, "rotation": 90, "color": style.INK}
+        style.note(ax, f"{v:.2f}", (i + at, end), (0, offset), **text)
 
 
 def _styles(series: Sequence[LatencySeries]) -> list[dict[str, Any]]:
+    rivals, ours = cycle(_RIVALS), cycle(_OURS)
     styles: list[dict[str, Any]] = []
-    rivals = ours = 0
     for one in series:
-        if one.form == BY_HAND:
-            styles.append({"color": ORANGE, "marker": "s", "markersize": 4.0})
-        elif one.form == OURS:
-            colour, marker = _OURS[ours % len(_OURS)]
-            ours += 1
+        if one.form in (BY_HAND, OURS):
+            colour, marker = (style.ORANGE, "s") if one.form == BY_HAND else next(ours)
             styles.append({"color": colour, "marker": marker, "markersize": 4.0})
         else:
-            marker = _RIVALS[rivals % len(_RIVALS)]
-            styles.append({"color": GREY, "marker": marker, "markersize": 3.6, "markerfacecolor": "white"})
-            rivals += 1
+            hollow = {"markersize": 3.6, "markerfacecolor": "white"}
+            styles.append({"color": style.GREY, "marker": next(rivals), **hollow})
     return styles
 
 

@@ -5,19 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.faces.plots.style import (
-    BLUE,
-    FAINT,
-    GREY,
-    ORANGE,
-    SKY,
-    VERMILION,
-    drawing,
-    name_axes,
-    note,
-    say,
-    whole_ticks,
-)
+from workbench.faces.plots import style
 from workbench.run.trace import StepKind, Trace
 from workbench.support.formatting import thousands
 
@@ -28,11 +16,11 @@ if TYPE_CHECKING:
 
 #: The stages of the funnel: name, colour.
 STAGES: Final = (
-    ("terms", GREY),
-    ("classes", SKY),
-    ("candidates", BLUE),
-    ("judged", ORANGE),
-    ("laws", VERMILION),
+    ("terms", style.GREY),
+    ("classes", style.SKY),
+    ("candidates", style.BLUE),
+    ("judged", style.ORANGE),
+    ("laws", style.VERMILION),
 )
 _LABEL: Final[Mapping[str, Any]] = {"ha": "center", "va": "bottom", "fontsize": 6, "rotation": 90}
 
@@ -59,15 +47,15 @@ def funnel_data(trace: Trace) -> pd.DataFrame:
 def plot_funnel(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw terms, classes, candidates and laws for each size of terms, on a logarithmic axis."""
     data = funnel_data(trace)
-    with drawing(ax, (6.0, 3.4)) as ax:
+    with style.drawing(ax, (6.0, 3.4)) as ax:
         if data.empty:
-            return say(ax, "no terms enumerated yet")
+            return style.say(ax, "no terms enumerated yet")
         width = 0.8 / len(STAGES)
         for place, (name, colour) in enumerate(STAGES):
             at = data["size"] + (place - (len(STAGES) - 1) / 2) * width
             ax.bar(at, data[name].clip(lower=0.5), width * 0.95, color=colour, label=name)
             for x, number in zip(at, data[name], strict=True):
-                note(ax, thousands(number), (x, max(number, 0.5)), (0, 2), **_LABEL)
+                style.note(ax, thousands(number), (x, max(number, 0.5)), (0, 2), **_LABEL)
         ax.set_yscale("log")
         ax.set_ylim(0.5, 30 * data["terms"].max())
         ax.set_xticks(data["size"])
@@ -83,10 +71,10 @@ def plot_funnel(trace: Trace, ax: Axes | None = None) -> Axes:
 
 #: The phases of a verification: kinds of steps, colour, name. The rounds end with a step of their own.
 PHASES: Final = (
-    ((StepKind.SCREENING,), GREY, "search for counterexamples"),
-    ((StepKind.PASS,), SKY, "making the cases"),
-    ((StepKind.ROUND, StepKind.UNPROVED), BLUE, "a round of axioms"),
-    ((StepKind.DECISION,), ORANGE, "more instances, chains, regions"),
+    ((StepKind.SCREENING,), style.GREY, "search for counterexamples"),
+    ((StepKind.PASS,), style.SKY, "making the cases"),
+    ((StepKind.ROUND, StepKind.UNPROVED), style.BLUE, "a round of axioms"),
+    ((StepKind.DECISION,), style.ORANGE, "more instances, chains, regions"),
 )
 _OPEN: Final = "#F3CF80"
 
@@ -109,15 +97,15 @@ def rounds_data(trace: Trace) -> pd.DataFrame:
 def plot_verification_seconds(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw the seconds of each step, with the phase as colour."""
     steps = list(trace)
-    with drawing(ax, (6.0, 3.8)) as ax:
+    with style.drawing(ax, (6.0, 3.8)) as ax:
         if not steps:
-            return say(ax, "no steps recorded")
+            return style.say(ax, "no steps recorded")
         for kinds, colour, label in PHASES:
             of_phase = [step for step in steps if step.kind in kinds]
             ax.bar([s.index for s in of_phase], [s.seconds for s in of_phase], color=colour, label=label)
         total = sum(s.seconds for s in steps)
-        name_axes(ax, f"Seconds by step: {total:.1f} in all", "step", "seconds", columns=0)
-        whole_ticks(ax)
+        style.name_axes(ax, f"Seconds by step: {total:.1f} in all", "step", "seconds", columns=0)
+        style.whole_ticks(ax)
         ax.set_ylim(0, 1.45 * max(s.seconds for s in steps) or 1.0)
         ax.legend(ncols=2, loc="upper left", fontsize=9)
     return ax
@@ -126,20 +114,20 @@ def plot_verification_seconds(trace: Trace, ax: Axes | None = None) -> Axes:
 def plot_verification_rounds(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw the cases that each round of axioms proves; below each round are the e-nodes after it."""
     rounds = rounds_data(trace)
-    with drawing(ax, (6.0, 3.8)) as ax:
+    with style.drawing(ax, (6.0, 3.8)) as ax:
         if rounds.empty:
-            return say(ax, "no cases recorded")
+            return style.say(ax, "no cases recorded")
         total = rounds["open"].iloc[0]
         names = []
         for n, (before, now, still, made) in enumerate(rounds.to_numpy().tolist()):
-            ax.bar(n, before, color=FAINT, label="" if n else "proved before")
-            ax.bar(n, now, bottom=before, color=BLUE, label="" if n else "proved in this round")
+            ax.bar(n, before, color=style.FAINT, label="" if n else "proved before")
+            ax.bar(n, now, bottom=before, color=style.BLUE, label="" if n else "proved in this round")
             ax.bar(n, still, bottom=before + now, color=_OPEN, label="" if n else "open")
             ax.text(n, 1.02 * total, str(before + now), ha="center", fontsize=9)
             names.append(f"{n or 'start'}\n{thousands(made)}")
         ax.set_xticks(range(len(rounds)), names)
         below = "round of axioms, and e-nodes after it"
-        name_axes(ax, f"Cases proved by round, of {total}", below, "cases", columns=0)
+        style.name_axes(ax, f"Cases proved by round, of {total}", below, "cases", columns=0)
         ax.set_ylim(0, 1.3 * total)
         ax.grid(visible=False)
         ax.legend(ncols=3, loc="upper left", fontsize=9)

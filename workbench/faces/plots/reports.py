@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces import plots
+from workbench.run.trace import Trace
 from workbench.studies.experiments.store import RECORD, load_record
 from workbench.studies.experiments.tables import machines
 from workbench.support.files import write_atomic
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from workbench.run.trace import Trace
 
 #: The name of a report, in the folder of its run or study.
 REPORT: Final = "report.ipynb"
@@ -72,8 +71,6 @@ class RunReport:
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> RunReport:
         """Read a run; raise FileNotFoundError if none is stored, and ValueError if it cannot be read."""
-        from workbench.run.trace import Trace
-
         home = Path(folder)
         record = load_record(home)
         if record is None:
@@ -86,13 +83,11 @@ class RunReport:
         """Return the run's name, the reason for its end, and the machine that made it."""
         record = self.record
         ended = f"**{record['row'].get('status', '')}**, ended by: {record.get('stop_reason') or 'nothing'}"
-        command = record["provenance"].get("command")
-        said = [
-            f"## {record['name']}",
-            f"{ended}; {record['wall_seconds']:.1f} s in total.",
-            *machines([record]),
-        ]
-        return Text("\n\n".join([*said, *([f"Command: `{command}`"] if command else [])]))
+        said = [f"## {record['name']}", f"{ended}; {record['wall_seconds']:.1f} s in total."]
+        said += machines([record])
+        if command := record["provenance"].get("command"):
+            said.append(f"Command: `{command}`")
+        return Text("\n\n".join(said))
 
     @property
     def row(self) -> pd.DataFrame:
@@ -118,8 +113,8 @@ class RunReport:
         if study == "ablation":
             return pd.DataFrame(result["without"])
         if study == "verification":
-            verdicts = pd.DataFrame(result["verdicts"].items(), columns=["rule", "verdict"])
-            return verdicts.sort_values("verdict", kind="stable").reset_index(drop=True)
+            verdicts = sorted(result["verdicts"].items(), key=lambda item: item[1])
+            return pd.DataFrame(verdicts, columns=["rule", "verdict"])
         if study == "synthesis":
             rows = [(name, law, verdict) for name, (verdict, law) in result["laws"].items()]
             return pd.DataFrame(rows, columns=["law", "equation", "verdict"])
@@ -176,21 +171,16 @@ class StudyReport:
         frame = load(self.folder)
         if (frame["study"] == "branches").all():
             return self._branches(frame)
-        if frame["study"].isin(["deployment", "kernels"]).all():
-            return Text("*Such a study has no figure; the tables have its results.*")
         runs = frame[frame["speedup"].notna() & frame["by"].isin(["saturation", "search"])]
-        if runs.empty:
+        if frame["study"].isin(["deployment", "kernels"]).all() or runs.empty:
             return Text("*Such a study has no figure; the tables have its results.*")
         if runs["k_multi"].nunique() > 2:
             from matplotlib.figure import Figure
 
             return Picture(plots.plot_k_multi_trends(runs, Figure(figsize=(10.0, 3.6), layout="constrained")))
         bars = runs["network"].nunique() * runs["method"].nunique()
-        return _drawn(
-            lambda ax: plots.plot_speedup(runs, ax),
-            lambda ax: plots.plot_optimiser_time(runs, ax),
-            stacked=bars > 12,
-        )
+        draws = partial(plots.plot_speedup, runs), partial(plots.plot_optimiser_time, runs)
+        return _drawn(*draws, stacked=bars > 12)
 
     def _branches(self, frame: pd.DataFrame) -> Picture | Text:
         from workbench.studies.experiments.results import latency
@@ -207,17 +197,8 @@ class StudyReport:
         return _drawn(*draws, stacked=True) if draws else Text("*Nothing was timed.*")
 
 
-def render_run(folder: Path) -> Path:
-    """Write the report of a stored run into its folder and return it; raise :class:`ReportError`."""
-    return _render("run", folder)
-
-
-def render_study(folder: Path) -> Path:
-    """Write the report of a study into its folder and return it; raise :class:`ReportError`."""
-    return _render("study", folder)
-
-
-def _render(template: str, folder: Path) -> Path:
+def render(kind: str, folder: Path) -> Path:
+    """Write the report of a stored ``run`` or a ``study`` into its folder and return it; raise ReportError."""
     try:
         import papermill
     except ImportError as error:
@@ -228,7 +209,7 @@ def _render(template: str, folder: Path) -> Path:
         output = Path(scratch) / REPORT
         try:
             papermill.execute_notebook(
-                str(_TEMPLATES / f"{template}.ipynb"),
+                str(_TEMPLATES / f"{kind}.ipynb"),
                 str(output),
                 # The path is relative, so that the report can be moved and contains no machine's paths.
                 {"folder": "."},

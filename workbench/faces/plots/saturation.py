@@ -9,19 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.faces.plots.style import (
-    BLUE,
-    DARK_ORANGE,
-    INK_ON_COLOUR,
-    ORANGE,
-    VERMILION,
-    drawing,
-    name_axes,
-    note,
-    say,
-    set_title,
-    whole_ticks,
-)
+from workbench.faces.plots import style
 from workbench.run.trace import StepKind, Trace, by_rule, sizes
 from workbench.support.formatting import thousands
 
@@ -43,28 +31,27 @@ def plot_growth(trace: Trace, ax: Axes | None = None, title: str = "") -> Axes:
     Without a ``title`` the graph, the stop reason and the seconds are the title.
     """
     data, names = trace.frame(), sizes(trace)
-    with drawing(ax, (6.0, 3.6)) as ax:
+    with style.drawing(ax, (6.0, 3.6)) as ax:
         if data.empty:
-            return say(ax, "no steps recorded")
+            return style.say(ax, "no steps recorded")
         made = f"{names[0]} ({thousands(data['e_nodes'].iloc[0])} at the start)"
-        ax.plot(data["step"], data["e_nodes"], color=BLUE, marker="o", label=made)
-        ax.plot(data["step"], data["e_classes"], "--s", color=ORANGE, label=names[1])
+        ax.plot(data["step"], data["e_nodes"], color=style.BLUE, marker="o", label=made)
+        ax.plot(data["step"], data["e_classes"], "--s", color=style.ORANGE, label=names[1])
         _draw_limits(data, trace.meta, ax)
         _label_ends(data, ax)
         cut = data[data["kind"] == StepKind.CUT.value]
         if len(cut):
-            ax.plot(cut["step"], cut["e_nodes"], "x", color=VERMILION, markersize=9, label="iteration cut")
+            ax.plot(
+                cut["step"], cut["e_nodes"], "x", color=style.VERMILION, markersize=9, label="iteration cut"
+            )
         most = trace.meta.get("iteration_limit")
         limit = "" if most is None else f" (limit {most})"
-        whole_ticks(ax)
-        name_axes(ax, title or _title(trace, data), "iteration" + limit, "count", columns=3)
+        style.whole_ticks(ax)
+        graph, reason, last = trace.meta.get("graph", "e-graph"), trace.meta.get("stop_reason"), data.iloc[-1]
+        stop = f": {reason}" if reason else ""
+        said = f"Growth, {graph}{stop} after {last['step']} iterations, {last['elapsed']:.2f} s"
+        style.name_axes(ax, title or said, "iteration" + limit, "count", columns=3)
     return ax
-
-
-def _title(trace: Trace, data: pd.DataFrame) -> str:
-    graph, reason = trace.meta.get("graph", "e-graph"), trace.meta.get("stop_reason")
-    stop, last = f": {reason}" if reason else "", data.iloc[-1]
-    return f"Growth, {graph}{stop} after {last['step']} iterations, {last['elapsed']:.2f} s"
 
 
 def _draw_limits(data: pd.DataFrame, meta: Mapping[str, Any], ax: Axes) -> None:
@@ -75,31 +62,34 @@ def _draw_limits(data: pd.DataFrame, meta: Mapping[str, Any], ax: Axes) -> None:
         low, high = max(1, data["e_classes"].min()) / 1.6, 2.2 * top
     else:
         low, high = 0.0, 1.14 * top
+    line: Any = {"color": style.VERMILION, "linestyle": ":", "linewidth": 1.4}
     near = limit is not None and limit <= _FAR * top
     if limit is not None and near:
         high = max(high, limit * (2.2 if ax.get_yscale() == "log" else 1.14))
-        ax.axhline(limit, color=VERMILION, linestyle=":", linewidth=1.4)
+        ax.axhline(limit, **line)
     if together:
         # Axes with a shared scale have shared ticks.
         high = max(high, ax.get_ylim()[1])
         low = min(low, ax.get_ylim()[0]) if ax.get_yscale() == "log" else 0.0
     ax.set_ylim(low, high)
     if limit is not None:
-        said, look = f"e-node limit {thousands(limit)}", {"color": VERMILION, "fontsize": 9}
+        said, look = f"e-node limit {thousands(limit)}", {"color": style.VERMILION, "fontsize": 9}
         if near:
-            note(ax, said, (0.01, limit), (0, 3), xycoords=("axes fraction", "data"), va="bottom", **look)
+            style.note(
+                ax, said, (0.01, limit), (0, 3), xycoords=("axes fraction", "data"), va="bottom", **look
+            )
         else:
             said += ", far above"
-            note(ax, said, (0.01, 0.985), (0, 0), xycoords="axes fraction", va="top", **look)
+            style.note(ax, said, (0.01, 0.985), (0, 0), xycoords="axes fraction", va="top", **look)
     most = meta.get("iteration_limit")
     if most is not None and data["step"].iloc[-1] >= most:
-        ax.axvline(most, color=VERMILION, linestyle=":", linewidth=1.4)
+        ax.axvline(most, **line)
 
 
 def _label_ends(data: pd.DataFrame, ax: Axes) -> None:
     last = data.iloc[-1]
-    for value, colour in ((last["e_nodes"], BLUE), (last["e_classes"], DARK_ORANGE)):
-        note(ax, thousands(value), (last["step"], value), (7, 0), color=colour, fontsize=9, va="center")
+    for value, colour in ((last["e_nodes"], style.BLUE), (last["e_classes"], style.DARK_ORANGE)):
+        style.note(ax, thousands(value), (last["step"], value), (7, 0), color=colour, fontsize=9, va="center")
     span = max(1, last["step"])
     ax.set_xlim(-0.05 * span, 1.16 * span)
 
@@ -147,18 +137,18 @@ def firing_size(data: Firing) -> tuple[float, float]:
 def plot_firing(trace: Trace, ax: Axes | None = None) -> Axes:
     """Draw a heat map of e-nodes by rules and iterations with numbers; darker is more, on a logarithmic scale."""
     data = firing_data(trace)
-    with drawing(ax, firing_size(data)) as ax:
+    with style.drawing(ax, firing_size(data)) as ax:
         ax.grid(visible=False)
         made = sizes(trace)[0]
-        set_title(ax, f"Rule firing: {f'{made} made' if made == 'e-nodes' else made} by iteration")
+        style.set_title(ax, f"Rule firing: {f'{made} made' if made == 'e-nodes' else made} by iteration")
         if not data.rules:
-            return say(ax, "no rule fired")
+            return style.say(ax, "no rule fired")
         shade = np.log1p(data.counts.astype(float))
         shade = np.ma.masked_equal(shade, 0) / max(float(shade.max()), 1e-9)
         ax.imshow(shade, cmap="Blues", vmin=-0.12, vmax=1.15, aspect="auto", interpolation="nearest")
         for (i, j), count in np.ndenumerate(data.counts):
             if count:
-                colour = "white" if shade[i, j] > 0.62 else INK_ON_COLOUR
+                colour = "white" if shade[i, j] > 0.62 else style.INK_ON_COLOUR
                 ax.text(j, i, _short(int(count)), ha="center", va="center", fontsize=8, color=colour)
         ax.set_xticks(range(len(data.iterations)), [str(i) for i in data.iterations])
         ax.set_yticks(range(len(data.rules)), data.rules, fontsize=9)
@@ -169,11 +159,9 @@ def plot_firing(trace: Trace, ax: Axes | None = None) -> Axes:
         ax.set_yticks(np.arange(-0.5, len(data.rules)), minor=True)
         ax.grid(which="minor", axis="both", color="white", linewidth=2)
         ax.tick_params(which="minor", length=0)
-        left_out = ""
-        if data.left_out:
-            left_out = f"  ({data.left_out} more rules: {thousands(data.left_out_count)})"
+        more = f"  ({data.left_out} more rules: {thousands(data.left_out_count)})" if data.left_out else ""
         blocks = f", {data.block} at a time" if data.block > 1 else ""
-        ax.set_xlabel("iteration" + blocks + left_out)
+        ax.set_xlabel("iteration" + blocks + more)
     return ax
 
 

@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from workbench.faces.plots.style import (
-    DASHES,
-    GREY,
-    drawing,
-    name_axes,
-    note,
-    paper_style,
-    say,
-    series,
-    set_title,
-    whole_ticks,
-    wrapped,
-)
+from workbench.faces.plots import style
 from workbench.studies.experiments.records import Estimate, Records, estimate, records_frame, refuse_mixed
 from workbench.support.formatting import thousands
 
@@ -46,14 +34,11 @@ def scaling_data(records: Records) -> dict[str, pd.DataFrame]:
     frame = frame[frame["blocks"].notna() & frame["seconds"].notna()]
     if "call_seconds" not in frame:
         frame = frame.assign(call_seconds=math.nan)
-    several = frame["method"].nunique() > 1
+    several, measured = frame["method"].nunique() > 1, ["seconds", "call_seconds", "nodes"]
     return {
-        f"{family}, {method}" if several else str(family): rows.groupby("blocks")[
-            ["seconds", "call_seconds", "nodes"]
-        ]
+        f"{family}, {method}" if several else str(family): rows.groupby("blocks", as_index=False)[measured]
         .mean()
-        .astype(float)
-        .reset_index()
+        .astype(dict.fromkeys(measured, float))
         for (family, method), rows in frame.groupby(["family", "method"], sort=False)
     }
 
@@ -77,26 +62,26 @@ def plot_scaling(records: Records, ax: Axes | None = None) -> Axes:
     cover the whole call.
     """
     data = scaling_data(records)
-    with drawing(ax, (6.4, 4.0)) as ax:
+    with style.drawing(ax, (6.4, 4.0)) as ax:
         if not data:
-            return say(ax, "no records")
+            return style.say(ax, "no records")
         ax.set_xscale("log")
         ax.set_yscale("log")
         for k, (name, one) in enumerate(data.items()):
             label = f"{name} (slope {slope(one):.2f})" if len(one) > 1 else name
-            colour, marker = series(k)
+            colour, marker = style.series(k)
             ax.plot(one["blocks"], one["seconds"], marker=marker, color=colour, label=label)
             if one["call_seconds"].notna().any():
                 ax.plot(one["blocks"], one["call_seconds"], ":", linewidth=1.2, color=colour)
         sizes = sorted({int(b) for one in data.values() for b in one["blocks"]})
         low = min(one["seconds"].iloc[0] / one["blocks"].iloc[0] for one in data.values())
         line = [low * b for b in sizes]
-        ax.plot(sizes, line, "--", color=GREY, linewidth=1.2, label="in proportion", zorder=1)
+        ax.plot(sizes, line, "--", color=style.GREY, linewidth=1.2, label="in proportion", zorder=1)
         ax.set_xticks(sizes, [str(b) for b in sizes])
         ax.minorticks_off()
         ax.xaxis.label.set_fontsize(8.5)
         blocks = "\n".join(["blocks", *_notes(list(data.values()), sizes, records)])
-        name_axes(ax, "Optimiser time by blocks", blocks, "optimiser time in s", columns=3)
+        style.name_axes(ax, "Optimiser time by blocks", blocks, "optimiser time in s", columns=3)
     return ax
 
 
@@ -106,11 +91,9 @@ def _notes(data: Sequence[pd.DataFrame], sizes: Sequence[int], records: Records)
     if any(one["call_seconds"].notna().any() for one in data):
         told += "; dotted: the whole call, including the engine's start and the certificate"
     if len(sizes) > 1:
-        told += (
-            f"\nslopes: from {sizes[-2]} to {sizes[-1]} blocks"
-            if len({tuple(one["blocks"].tail(2)) for one in data}) == 1
-            else "\nslopes: between the two largest sizes"
-        )
+        same = len({tuple(one["blocks"].tail(2)) for one in data}) == 1
+        ends = f"from {sizes[-2]} to {sizes[-1]} blocks" if same else "between the two largest sizes"
+        told += f"\nslopes: {ends}"
     frame = records_frame(records, "network", "seconds")
     made = [
         "; ".join(dict.fromkeys(str(v).partition(";")[0] for v in frame[column] if isinstance(v, str) and v))
@@ -165,16 +148,10 @@ def k_multi_data(records: Records, measure: Measure = "speedup") -> tuple[Line, 
         raise ValueError(f"measure must be one of {', '.join(MEASURES)}, got {measure!r}")
     frame = records_frame(records, "network", "k_multi", measure)
     frame = frame[frame["k_multi"].notna() & frame[measure].notna()].astype({"k_multi": int})
-    frame = frame.assign(
-        method=[_family(m, k) for m, k in zip(frame["method"], frame["k_multi"], strict=True)]
-    )
+    named = zip(frame["method"], frame["k_multi"], strict=True)
+    frame = frame.assign(method=[str(m).removesuffix(f"k{k}").rstrip("-_ ") for m, k in named])
     found = _lines(frame, "k_multi", measure)
     return tuple(replace(line, points=tuple(sorted(line.points))) for line in found)
-
-
-def _family(method: str, k: int) -> str:
-    """Return a method's name without its k_multi."""
-    return str(method).removesuffix(f"k{k}").rstrip("-_ ")
 
 
 def plot_k_multi_trends(records: Records, figure: Figure | None = None) -> Figure:
@@ -183,7 +160,7 @@ def plot_k_multi_trends(records: Records, figure: Figure | None = None) -> Figur
     There is one line per network; e-nodes and time are on a logarithmic scale. If one network's speed-up lies
     far above the others', the axis is compressed above the others, and its label notes this.
     """
-    with paper_style():
+    with style.paper_style():
         if figure is None:
             import matplotlib.pyplot as plt
 
@@ -194,8 +171,8 @@ def plot_k_multi_trends(records: Records, figure: Figure | None = None) -> Figur
             if trends:
                 _draw(ax, trends, measure)
             else:
-                say(ax, "no records with k_multi")
-            set_title(ax, MEASURES[measure].partition(" in ")[0].capitalize())
+                style.say(ax, "no records with k_multi")
+            style.set_title(ax, MEASURES[measure].partition(" in ")[0].capitalize())
         if trends:
             handles, labels = ax.get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside lower center", ncols=min(7, len(labels)), fontsize=9)
@@ -207,7 +184,7 @@ def _draw(ax: Axes, trends: Sequence[Line], measure: str) -> None:
     methods = list(dict.fromkeys((t.method, t.published) for t in trends))
     for t in trends:
         i, m = networks.index(t.network), methods.index((t.method, t.published))
-        colour, marker = series(i)
+        colour, marker = style.series(i)
         name = t.network if len(methods) == 1 or not t.method else f"{t.network}, {t.method}"
         values = t.estimates()
         ax.errorbar(
@@ -217,13 +194,13 @@ def _draw(ax: Axes, trends: Sequence[Line], measure: str) -> None:
             color=colour,
             marker=marker,
             markerfacecolor="white" if t.published else None,
-            linestyle=DASHES[m % len(DASHES)],
+            linestyle=style.DASHES[m % len(style.DASHES)],
             capsize=2.5,
             elinewidth=1.0,
             label=name + (" (published)" if t.published else ""),
         )
     ax.set_xlabel("k_multi")
-    whole_ticks(ax)
+    style.whole_ticks(ax)
     ax.set_ylabel(MEASURES[measure])
     if measure != "speedup":
         ax.set_yscale("log")
@@ -232,9 +209,8 @@ def _draw(ax: Axes, trends: Sequence[Line], measure: str) -> None:
 
             ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: thousands(v)))
         return
-    tops = sorted(
-        (max(v.mean for t in trends if t.network == n for v in t.estimates()) for n in networks), reverse=True
-    )
+    highest = {n: max(v.mean for t in trends if t.network == n for v in t.estimates()) for n in networks}
+    tops = sorted(highest.values(), reverse=True)
     if len(tops) > 1 and tops[1] > 0 and tops[0] > _FAR * tops[1]:
         lowest = min(0.0, *(v.mean - v.error for t in trends for v in t.estimates()))
         _compress(ax, lowest, tops[1], tops[0])
@@ -258,7 +234,7 @@ def _compress(ax: Axes, lowest: float, knee: float, top: float) -> None:
     below = [t for t in MaxNLocator(5).tick_values(lowest, knee) if lowest <= t <= knee]
     above = [t for t in MaxNLocator(3).tick_values(knee, top) if knee + 0.1 * (top - knee) < t <= 1.08 * top]
     ax.set_yticks([*below, *above])
-    ax.axhline(knee, color=GREY, linewidth=0.9, linestyle=(0, (6, 4)))
+    ax.axhline(knee, color=style.GREY, linewidth=0.9, linestyle=(0, (6, 4)))
     ax.set_ylabel(f"{MEASURES['speedup']} (compressed above {knee:g})")
 
 
@@ -297,24 +273,26 @@ def plot_trajectory(records: Records, ax: Axes | None = None) -> Axes:
     Published points are hollow.
     """
     paths = trajectory_data(records)
-    with drawing(ax, (6.0, 4.0)) as ax:
+    with style.drawing(ax, (6.0, 4.0)) as ax:
         if not paths:
-            return say(ax, "no records")
+            return style.say(ax, "no records")
         networks = list(dict.fromkeys(p.network for p in paths))
         methods = list(dict.fromkeys((p.method, p.published) for p in paths))
         ax.grid(axis="x")
         for path in paths:
             i, m = networks.index(path.network), methods.index((path.method, path.published))
-            colour, marker = series(i)
-            _draw_path(ax, path, colour, marker, DASHES[m % len(DASHES)])
+            colour, marker = style.series(i)
+            _draw_path(ax, path, colour, marker, style.DASHES[m % len(style.DASHES)])
         ax.set_xscale("log")
         ax.margins(x=0.08, y=0.1)
         # The limits of the axes must be final before labels are placed.
         ax.autoscale_view()
         for path in paths:
-            _draw_labels(ax, path, series(networks.index(path.network))[0])
-        time = "optimiser time in s\n" + wrapped(_sources(records), 80)
-        name_axes(ax, "Speed-up reached, by time", time, "speed-up in %", columns=0)
+            _draw_labels(ax, path, style.series(networks.index(path.network))[0])
+        frame = records_frame(records)
+        costs = dict.fromkeys(f"costs: {s}" for s in frame[~frame["published"]]["cost_source"] if s)
+        time = "optimiser time in s\n" + style.wrapped("; ".join(costs), 80)
+        style.name_axes(ax, "Speed-up reached, by time", time, "speed-up in %", columns=0)
         _legends(ax, networks, methods, {p.method for p in paths if len(p.points) > 1})
     return ax
 
@@ -342,51 +320,35 @@ def _draw_labels(ax: Axes, path: Line, colour: str) -> None:
     """Label the points; points that are near to each other share a label."""
     if len(path.points) < 2:
         return
-    groups: list[list[tuple[str, float, float]]] = []
-    places: list[np.ndarray] = []
+    groups: list[tuple[np.ndarray, list[tuple[str, float, float]]]] = []
     for name, (seconds, speedup) in path.points:
-        if not name:
-            continue
-        place = ax.transData.transform((seconds.mean, speedup.mean))
-        near = next((k for k, p in enumerate(places) if np.abs(p - place).max() < _NEAR), None)
-        if near is None:
-            near = len(groups)
-            groups.append([])
-            places.append(place)
-        groups[near].append((name, seconds.mean, speedup.mean))
-    for group in groups:
+        if name:
+            place = ax.transData.transform((seconds.mean, speedup.mean))
+            near = next((group for at, group in groups if np.abs(at - place).max() < _NEAR), [])
+            if not near:
+                groups.append((place, near))
+            near.append((name, seconds.mean, speedup.mean))
+    for _, group in groups:
         names = sorted(name for name, _, _ in group)
         first = names[0].partition("=")
         same = all(n.startswith(first[0] + "=") for n in names) and first[1]
         text = ", ".join([names[0], *(n.partition("=")[2] for n in names[1:])] if same else names)
         at = group[0][1], max(y for _, _, y in group)
-        note(ax, text, at, (4, 5), fontsize=7.5, color=colour)
+        style.note(ax, text, at, (4, 5), fontsize=7.5, color=colour)
 
 
 def _legends(ax: Axes, networks: list[str], methods: list[tuple[str, bool]], connected: set[str]) -> None:
     """Add a legend for the networks' colours and markers, and for the methods' lines and fillings."""
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D([], [], color=colour, marker=marker, linestyle="none", label=name)
-        for name, (colour, marker) in zip(networks, map(series, range(len(networks))), strict=True)
-    ]
-    handles += [
-        Line2D(
-            [],
-            [],
-            color="#222222",
-            marker="o",
-            markerfacecolor="white" if published else "#222222",
-            linestyle=DASHES[m % len(DASHES)] if method in connected else "none",
-            label=method + (", published" if published else ""),
+    handles = []
+    for i, name in enumerate(networks):
+        colour, marker = style.series(i)
+        handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=name))
+    for m, (method, published) in enumerate(methods):
+        dash = style.DASHES[m % len(style.DASHES)] if method in connected else "none"
+        label, face = (f"{method}, published", "white") if published else (method, style.INK)
+        handles.append(
+            Line2D([], [], color=style.INK, marker="o", markerfacecolor=face, linestyle=dash, label=label)
         )
-        for m, (method, published) in enumerate(methods)
-    ]
     ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), handles=handles)
-
-
-def _sources(records: Records) -> str:
-    frame = records_frame(records)
-    own = frame[~frame["published"]]
-    return "; ".join(dict.fromkeys(f"costs: {s}" for s in own["cost_source"] if s))

@@ -1,4 +1,4 @@
-"""The style of all figures: sizes, colours, legends, and the conversion of a figure to PNG."""
+"""The style of all figures: sizes, colours, legends, and the conversion of a figure to SVG."""
 
 from __future__ import annotations
 
@@ -99,27 +99,20 @@ def drawing(ax: Axes | None, size: tuple[float, float]) -> Iterator[Axes]:
         yield ax
 
 
-def figure_png(draw: Callable[[Axes], object], size: tuple[float, float]) -> bytes:
-    """Return a figure as PNG, drawn by ``draw`` on axes of ``size`` inches, without a window or pyplot."""
-    return _saved(draw, size, format="png", dpi=_STYLE["savefig.dpi"])
+def figure_svg(draw: Callable[[Axes], object], size: tuple[float, float]) -> bytes:
+    """Return a figure as SVG that follows the colours of its page, light or dark.
 
-
-def _saved(draw: Callable[[Axes], object], size: tuple[float, float], **options: Any) -> bytes:
+    ``draw`` draws it on axes of ``size`` inches, without a window or pyplot.
+    """
+    nothing: Any = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with paper_style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=size, layout="constrained")
         draw(figure.subplots())
-        buffer = io.BytesIO()
-        figure.savefig(buffer, **options)
-    return buffer.getvalue()
-
-
-def figure_svg(draw: Callable[[Axes], object], size: tuple[float, float]) -> bytes:
-    """Return a figure as SVG that follows the colours of its page, light or dark."""
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    found = _saved(draw, size, format="svg", metadata=nothing)
-    text = _NUMBER.sub(lambda m: f"{float(m[0]):.2f}", found.decode())
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata=nothing)
+    text = _NUMBER.sub(lambda m: f"{float(m[0]):.2f}", buffer.getvalue())
     text = text[text.index("<svg") :]  # the prologue names an address
     return text.replace("<defs>", f"<style>{_dark_rules()}</style><defs>", 1).encode()
 
@@ -214,7 +207,7 @@ def note(ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, floa
         text: The text.
         at: The point, in data coordinates.
         offset: The distance of the text from it, in points.
-        **style: The style of the text.
+        **style: The style of the text, and other coordinates of the point.
     """
     ax.annotate(text, at, xytext=offset, textcoords="offset points", **style)
 
@@ -237,15 +230,8 @@ def legend_above(ax: Axes, columns: int = 4) -> None:
     room = _room(ax)
     columns = next((c for c in range(min(columns, len(labels)), 0, -1) if _width(labels, c) <= room), 1)
     rows = -(-len(labels) // columns)
-    ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.01, 1.0),
-        ncols=columns,
-        fontsize=8.5,
-        borderaxespad=0.2,
-        handlelength=1.6,
-        columnspacing=1.4,
-    )
+    spaces: Any = {"borderaxespad": 0.2, "handlelength": 1.6, "columnspacing": 1.4}
+    ax.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=columns, fontsize=8.5, **spaces)
     ax.set_title(ax.get_title(loc="left"), pad=8 + 14 * rows)
 
 

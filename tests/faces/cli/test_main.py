@@ -11,7 +11,7 @@ from tests.faces.cli.models import two_matmuls
 
 def test_help_names_the_commands_and_imports_nothing_heavy():
     code = (
-        "import sys\nfrom workbench import cli\n"
+        "import sys\nfrom workbench.faces import cli\n"
         "try:\n    cli.app(['--help'], prog_name='workbench')\nexcept SystemExit as e:\n"
         "    assert e.code == 0\n"
         "heavy = {'onnx', 'onnxruntime', 'numpy', 'pandas', 'matplotlib', 'egglog', 'highspy', 'torch'}\n"

@@ -14,8 +14,7 @@ from workbench.faces.plots import reports
 def reported(monkeypatch):
     """Return what reports are asked for; none is rendered, which takes seconds each."""
     asked = []
-    monkeypatch.setattr(reports, "render_run", asked.append)
-    monkeypatch.setattr(reports, "render_study", asked.append)
+    monkeypatch.setattr(reports, "render", lambda _kind, folder: asked.append(folder))
     return asked
 
 
@@ -123,10 +122,11 @@ def test_reports_are_rendered_of_what_was_done_now(run, reported, tmp_path):
 
 @pytest.mark.usefixtures("jobs_here")
 def test_a_report_that_fails_costs_no_run(run, monkeypatch, tmp_path):
-    def fail(folder):
-        raise reports.ReportError("the kernel died")
+    def fail(kind, folder):
+        if kind == "run":
+            raise reports.ReportError("the kernel died")
 
-    monkeypatch.setattr(reports, "render_run", fail)
+    monkeypatch.setattr(reports, "render", fail)
     study, results = write_study(tmp_path, methods="tree"), tmp_path / "results"
     code, out, err = run("run", study, "--results", results, "-q")
     assert code == 0
@@ -137,10 +137,10 @@ def test_a_report_that_fails_costs_no_run(run, monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("jobs_here")
 def test_an_interrupt_while_reports_are_made_keeps_the_runs(run, monkeypatch, tmp_path):
-    def interrupt(folder):
+    def interrupt(kind, folder):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reports, "render_run", interrupt)
+    monkeypatch.setattr(reports, "render", interrupt)
     study, results = write_study(tmp_path, methods="tree"), tmp_path / "results"
     code, _, err = run("run", study, "--results", results, "-q")
     assert code == 130

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from workbench.faces.cli import device, extract, kernels, laws, models, optimize, show, studies
-from workbench.faces.cli.console import OK
-from workbench.faces.cli.options import APPLICATION, GroupedCommand
+from workbench.faces.cli import console, device, extract, kernels, laws, models, optimize, studies
+from workbench.faces.cli.options import APPLICATION
 
 #: The commands; those of ``device`` and ``results`` are groups of their own.
 _COMMANDS = {
@@ -24,8 +23,8 @@ _COMMANDS = {
         extract.extract,
         models.why_not,
         models.cost,
-        show.show,
-        show.diff,
+        models.show,
+        models.diff,
         studies.bench,
         studies.run,
         kernels.accelerators,
@@ -40,7 +39,7 @@ def _version(asked: bool) -> None:
         from workbench._version import __version__
 
         typer.echo(f"workbench {__version__}")
-        raise typer.Exit(OK)
+        raise typer.Exit(console.OK)
 
 
 def _main(
@@ -66,11 +65,11 @@ def application(verb: str | None = None) -> typer.Typer:
     )
     made.callback()(_main)
     if verb in _COMMANDS:
-        made.command(verb, cls=GroupedCommand)(_COMMANDS[verb])
+        console.command(made, verb)(_COMMANDS[verb])
         return made
     for name, command in _COMMANDS.items():
-        made.command(name, cls=GroupedCommand)(command)
-    made.command("optimise", cls=GroupedCommand, hidden=True)(optimize.optimize)
+        console.command(made, name)(command)
+    console.command(made, "optimise", hidden=True)(optimize.optimize)
     for group in (device.app, studies.app):
         made.add_typer(group, short_help=group.info.help)
     return made

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
-from workbench.faces.cli.options import OUTPUT, RESULT, write_json, writing
+from workbench.faces.cli.options import OUTPUT, RESULT, F, GroupedCommand, write_json, write_text, writing
 from workbench.faces.cli.process import FULL, UNWRITABLE, begun, discard_output
 from workbench.run.progress import progress_line
 from workbench.run.trace import StopReason
-from workbench.support.files import UnwritableOutput, write_atomic
+from workbench.support.files import UnwritableOutput
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -70,7 +70,17 @@ def _results_alone(arguments: Mapping[str, Any]) -> Iterator[None]:
         RESULT.reset(token)
 
 
-def reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
+def command(app: typer.Typer, name: str | None = None, **more: Any) -> Callable[[F], F]:
+    """Return a decorator that adds a command to an application; its errors become a message and an exit code."""
+
+    def add(given: F) -> F:
+        app.command(name, cls=GroupedCommand, **more)(_reporting_errors(given))
+        return given
+
+    return add
+
+
+def _reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
     """Wrap a command so that its exceptions become a message and an exit code.
 
     With ``WORKBENCH_DEBUG=1`` in the environment the traceback is shown instead.
@@ -207,13 +217,12 @@ class Files:
 
     def model(self, path: Path | None) -> None:
         """Write the optimised model."""
-        if path is None:
-            return
-        from workbench.frontends.model_file import is_taso_model
+        if path is not None:
+            from workbench.frontends.model_file import is_taso_model
 
-        writing(lambda: self.result.save(path))
-        lacking = ", without weights: the format has none" if is_taso_model(path) else ""
-        self.written.append(f"{path} ({path.stat().st_size / 2**20:.1f} MiB{lacking})")
+            writing(lambda: self.result.save(path))
+            lacking = ", without weights: the format has none" if is_taso_model(path) else ""
+            self.written.append(f"{path} ({path.stat().st_size / 2**20:.1f} MiB{lacking})")
 
     def json(self, path: Path | None, figures: Callable[[], Mapping[str, Any]]) -> None:
         """Write figures as JSON."""
@@ -223,13 +232,11 @@ class Files:
 
     def report(self, path: Path | None, title: str, floors: Floors | None = None) -> None:
         """Write the report as a page, with floors that are known already."""
-        if path is None:
-            return
-        from workbench.faces.views.report import report_html
+        if path is not None:
+            from workbench.faces.views.report import report_html
 
-        page = report_html(self.result, title=title, floors=floors)
-        writing(lambda: write_atomic(path, page))
-        self.written.append(str(path))
+            write_text(path, report_html(self.result, title=title, floors=floors))
+            self.written.append(str(path))
 
 
 def finish(result: Result, title: str, rows: Sequence[Row], *, interrupted: str, kept: bool) -> None:

@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from workbench.faces.cli.console import Progress, reporting_errors, show_table
+from workbench.faces.cli import options
+from workbench.faces.cli.console import Progress, command, show_table
 from workbench.faces.cli.options import (
-    APPLICATION,
-    COST,
-    JSON,
-    QUIET,
     GroupedCommand,
     argument,
     check_files,
@@ -23,7 +20,8 @@ from workbench.faces.cli.options import (
 )
 from workbench.optimizer.settings import Settings
 from workbench.saturation.limits import Limits
-from workbench.support.files import check_writable
+from workbench.support.files import check_writable, write_atomic
+from workbench.support.messages import UnknownName
 
 if TYPE_CHECKING:
     from workbench.graph import Graph
@@ -31,18 +29,17 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="device",
     help="Measure operators and graphs on a device; the device needs only torch and numpy.",
-    **APPLICATION,
+    **options.APPLICATION,
 )
 
 
-@app.command(cls=GroupedCommand)
-@reporting_errors
+@command(app)
 @with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def instances(
     output: Path = option(..., "FILE", "Write here.", "--output", "-o"),
     network: list[str] | None = argument(None, "NETWORK", "Networks or ONNX files (all networks)."),
     rules: str = option("default", "NAME", "Rule set, or a file.rules."),
-    quiet: bool = QUIET,
+    quiet: bool = options.QUIET,
     **settings: Any,
 ) -> None:
     """List the distinct operator instances of saturated networks as a spec to measure."""
@@ -52,15 +49,9 @@ def instances(
     from workbench.studies.devices.instances import saturated_instances
     from workbench.studies.devices.spec_io import Spec, write_spec
 
-    names = network or benchmarks()
-    limits = Limits(**settings)
+    limits, named = Limits(**settings), {name: _graph(name) for name in network or benchmarks()}
     with Progress(quiet=quiet) as progress:
-        found = saturated_instances(
-            {name: _graph(name) for name in names},
-            rules=rule_set(rules),
-            limits=limits,
-            progress=progress,
-        )
+        found = saturated_instances(named, rules=rule_set(rules), limits=limits, progress=progress)
     about = {"networks": dict(found.counts), "rules": rules, **settings}
     write_spec(output, Spec(found.instances, about=about))
     show_table(("network", "instances"), list(found.counts.items()), right=[1])
@@ -69,17 +60,16 @@ def instances(
     typer.echo(f"\n{len(found)} distinct instances in {output}")
 
 
-@app.command(cls=GroupedCommand)
-@reporting_errors
+@command(app)
 @with_settings(Settings, "seconds", "k_multi")
 def graphs(
     output: Path = option(..., "FILE", "Write here.", "--output", "-o"),
     network: list[str] = argument(..., "NETWORK", "Networks or ONNX files."),
     also: list[str] = option([], "LABEL=FILE", "Another graph of the same function; repeatable."),
     rules: str = option("default", "NAME", "Rule set, or a file.rules."),
-    cost: str = COST,
+    cost: str = options.COST,
     search: bool = flag("--search", "Add the result of TASO's search."),
-    quiet: bool = QUIET,
+    quiet: bool = options.QUIET,
     **settings: Any,
 ) -> None:
     """Write networks and their optimised graphs as a spec of graphs to time."""
@@ -104,9 +94,8 @@ def graphs(
             entries.append(GraphEntry(name, "optimised", result.graph))
         if search:
             with Progress(name, quiet=quiet) as progress:
-                rival = search_optimize(
-                    graph, rules=rules, cost=cost, seconds=settings["seconds"], progress=progress
-                )
+                limit = settings["seconds"]
+                rival = search_optimize(graph, rules=rules, cost=cost, seconds=limit, progress=progress)
             if rival.graph is graph:
                 typer.echo(f"{name}: TASO's search found nothing cheaper")
             else:
@@ -116,10 +105,8 @@ def graphs(
         if not (label and equals and file):
             raise ValueError(f"--also must be LABEL=FILE, got {text}")
         entries.append(GraphEntry(network[0], label, _graph(file)))
-    write_spec(
-        output,
-        Spec(graphs=tuple(entries), about={"rules": rules, "cost": cost, "k_multi": settings["k_multi"]}),
-    )
+    about = {"rules": rules, "cost": cost, "k_multi": settings["k_multi"]}
+    write_spec(output, Spec(graphs=tuple(entries), about=about))
     typer.echo(f"{len(entries)} graphs in {output}")
 
 
@@ -134,8 +121,7 @@ def measure(context: typer.Context) -> None:
     raise typer.Exit(main(context.args))
 
 
-@app.command(cls=GroupedCommand)
-@reporting_errors
+@command(app)
 def record(
     results: list[Path] = argument(..., "RESULTS.json", "Files of `measure`."),
     output: Path | None = option(None, "FILE|FOLDER", "Default: results/costs/.", "--output", "-o"),
@@ -152,8 +138,7 @@ def record(
         typer.echo(f"… {len(merged.failures)} not measured in total")
 
 
-@app.command(cls=GroupedCommand)
-@reporting_errors
+@command(app)
 def show(
     results: list[Path] = argument(..., "RESULTS.json", "Files of `measure`."),
     output: Path | None = option(None, "FILE.md", "Write the tables here, too.", "--output", "-o"),
@@ -161,36 +146,43 @@ def show(
     """Show the measured latency of graphs, next to the sum of their operators."""
     from workbench.studies.devices.spec_io import read_results
     from workbench.studies.experiments.tables import lines
-    from workbench.support.files import write_atomic
 
     check_files(results)
-    written = ["# Latency of graphs", "\n".join(_LATENCY_NOTES)]
+    headings = (
+        "group",
+        "graph",
+        "run by",
+        "median µs",
+        "quartiles",
+        "speed-up",
+        "operators µs",
+        "ratio",
+        "note",
+    )
+    written = ["# Latency of graphs", _LATENCY_NOTES]
     for path in results:
         found = read_results(path)
         rows = [_latency_row(row) for row in found.latency]
         title = f"{found.device.get('device')}, {found.protocol.get('caches')} caches"
-        show_table(_LATENCY, rows, title=title, right=[3, 4, 5, 6, 7])
+        show_table(headings, rows, title=title, right=[3, 4, 5, 6, 7])
         made = ", ".join(f"{k} {v}" for k, v in sorted(found.device.items()) if k != "device")
-        written += [f"## {title}", made, lines(_LATENCY, rows)]
+        written += [f"## {title}", made, lines(headings, rows)]
     if output is not None:
         write_atomic(output, "\n\n".join(written) + "\n")
 
 
-@app.command(cls=GroupedCommand)
-@reporting_errors
+@command(app)
 def report(
     targets: list[str] | None = argument(None, "TARGET", "Targets (onnxruntime, torch and c)."),
     op: list[str] | None = option(None, "NAME", "An operator; repeatable."),
     dtype: list[str] | None = option(None, "TYPE", "An element type; repeatable."),
     output: Path | None = option(None, "FILE.md", "Write the table here, too.", "--output", "-o"),
-    quiet: bool = QUIET,
+    quiet: bool = options.QUIET,
 ) -> None:
     """Run every operator and element type on every target: supported, wrong, missing, time."""
     from workbench.ops import operators
     from workbench.studies.devices.report import DTYPES, markdown
     from workbench.studies.devices.report import report as reported
-    from workbench.support.files import write_atomic
-    from workbench.support.messages import UnknownName
 
     known = [spec.name for spec in operators()]
     for noun, names, valid in (("operator", op, known), ("element type", dtype, DTYPES)):
@@ -217,11 +209,10 @@ def report(
             typer.echo(f"wrong: {cell.op} {cell.dtype} on {cell.target}: {cell.reason}")
 
 
-@app.command(cls=GroupedCommand)
-@reporting_errors
+@command(app)
 def peak(
     threads: int = option(1, "N", "Threads of a run."),
-    json: Path | None = JSON,
+    json: Path | None = options.JSON,
 ) -> None:
     """Measure the limits of this machine: products, and bandwidths of the caches and of memory; kept once measured."""
     from workbench.studies.devices.floors import peak as limits
@@ -231,24 +222,11 @@ def peak(
     typer.echo(str(found))
 
 
-_LATENCY: Final = (
-    "group",
-    "graph",
-    "run by",
-    "median µs",
-    "quartiles",
-    "speed-up",
-    "operators µs",
-    "ratio",
-    "note",
-)
-
-_LATENCY_NOTES: Final = (
-    "Made by `workbench device show -o`. All graphs of a group run in alternation on the same inputs.",
-    "*Speed-up* is relative to the group's first graph, run in the same way: the median of the rounds'",
-    "ratios, and its 95 % interval. *Operators µs* is the sum of a graph's operators, each measured alone;",
-    "*ratio* is the graph's median time divided by that sum.",
-)
+_LATENCY_NOTES: Final = """\
+Made by `workbench device show -o`. All graphs of a group run in alternation on the same inputs.
+*Speed-up* is relative to the group's first graph, run in the same way: the median of the rounds'
+ratios, and its 95 % interval. *Operators µs* is the sum of a graph's operators, each measured alone;
+*ratio* is the graph's median time divided by that sum."""
 
 
 def _latency_row(row: dict[str, Any]) -> tuple[str, ...]:

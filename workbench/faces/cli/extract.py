@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from workbench.faces.cli.console import INTERRUPTED, Progress, reporting_errors, show_table, stop
-from workbench.faces.cli.options import (
-    JSON,
-    LEAST,
-    QUIET,
-    argument,
-    check_files,
-    flag,
-    known_extractor,
-    option,
-    write_json,
-)
+from workbench.faces.cli import console, options
+from workbench.faces.cli.console import Progress, show_table, stop
+from workbench.faces.cli.options import argument, check_files, flag, known_extractor, option, write_json
 
 if TYPE_CHECKING:
     from workbench.egraph import EGraph
     from workbench.extraction import Extraction, Solution
+    from workbench.run.trace import Step
 
 
-@reporting_errors
 def extract(
     file: Path = argument(..., "EGRAPH", "E-graph as egraph-serialize JSON."),
     method: str = option(
@@ -38,13 +28,13 @@ def extract(
         "--extractor",
         "--method",
     ),
-    seconds: float = option(60.0, "S", "Limit on all work.", min=LEAST),
+    seconds: float = option(60.0, "S", "Limit on all work.", min=options.LEAST),
     memory: float = option(6.0, "GIB", "GiB that each solver's process may use.", min=0.1, max=65_536),
     k: int = option(1, "N", "Number of cheapest terms.", "--k", min=1),
     distance: int = option(1, "N", "With --k, e-classes in which two terms must differ at least.", min=1),
-    json: Path | None = JSON,
+    json: Path | None = options.JSON,
     trace: bool = flag("--trace", "Show the steps."),
-    quiet: bool = QUIET,
+    quiet: bool = options.QUIET,
 ) -> None:
     """Extract the cheapest term of an e-graph, with bound, gap and status."""
     check_files([file], [json])
@@ -56,11 +46,12 @@ def extract(
     left = max(0.05 * seconds, seconds - (time.perf_counter() - began))
     run = Extraction(egraph, costs, known_extractor(method), seconds=left, memory=int(memory * 2**30))
     with Progress(file.name, quiet=quiet) as progress:
-        solution = run.run(
-            lambda step: progress(
-                "extraction", f"{step.note}: cost {_figure(step.cost, 'g')}, bound {_figure(step.bound, 'g')}"
-            )
-        )
+
+        def tell(step: Step) -> None:
+            cost, bound = _figure(step.cost, "g"), _figure(step.bound, "g")
+            progress("extraction", f"{step.note}: cost {cost}, bound {bound}")
+
+        solution = run.run(tell)
     best = [solution]
     if k > 1 and Limit.INTERRUPTED not in solution.limits:
         from workbench.extraction.alternatives import k_best
@@ -71,33 +62,18 @@ def extract(
     more = {"best": [chosen(egraph, found) for found in best]} if k > 1 else {}
     write_json(json, lambda: figures(egraph, run, solution) | more)
     if trace:
-        rows = [(f"{s.seconds:.3f}", _figure(s.cost), _figure(s.bound), s.note) for s in run.trace]
-        show_table(("seconds", "cost", "bound", "step"), rows, right=[0, 1, 2])
-    _show(run, best)
+        steps = [(f"{s.seconds:.3f}", _figure(s.cost), _figure(s.bound), s.note) for s in run.trace]
+        show_table(("seconds", "cost", "bound", "step"), steps, right=[0, 1, 2])
+    rows = []
+    for s in best:
+        figured = _figure(s.cost), _figure(s.bound), f"{s.gap:.4%}", s.status.value, s.scope
+        rows.append((*figured, f"{s.seconds:.2f}", run.method, s.method))
+    headings = ("cost", "bound", "gap", "status", "scope", "seconds", "method", "found by")
+    show_table(headings, rows, right=[0, 1, 2, 5])
     for note in solution.notes:
         typer.echo(f"note: {note}")
     if Limit.INTERRUPTED in solution.limits:
-        stop(INTERRUPTED, "interrupted: the result above is the best one found so far")
-
-
-def _show(run: Extraction, best: Sequence[Solution]) -> None:
-    show_table(
-        ("cost", "bound", "gap", "status", "scope", "seconds", "method", "found by"),
-        [
-            (
-                _figure(found.cost),
-                _figure(found.bound),
-                f"{found.gap:.4%}",
-                found.status.value,
-                found.scope,
-                f"{found.seconds:.2f}",
-                run.method,
-                found.method,
-            )
-            for found in best
-        ],
-        right=[0, 1, 2, 5],
-    )
+        stop(console.INTERRUPTED, "interrupted: the result above is the best one found so far")
 
 
 def _figure(value: float | None, kind: str = "f") -> str:
@@ -110,15 +86,12 @@ def _figure(value: float | None, kind: str = "f") -> str:
 
 def chosen(egraph: EGraph, solution: Solution) -> dict[str, Any]:
     """Return the cost of a term and the chosen e-node of every selected e-class, by their names."""
+    picked = enumerate(solution.choice.tolist())
     return {
         "cost": solution.cost,
         "bound": solution.bound,
         "status": solution.status.value,
-        "choice": {
-            egraph.class_name(c): egraph.node_name(i)
-            for c, i in enumerate(solution.choice.tolist())
-            if i >= 0
-        },
+        "choice": {egraph.class_name(c): egraph.node_name(i) for c, i in picked if i >= 0},
     }
 
 

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from workbench.faces.cli.console import FAILED, reporting_errors, show_table, stop
-from workbench.faces.cli.options import JSON, argument, check_files, flag, option, write_json, writing
-from workbench.support.files import write_atomic
+from workbench.faces.cli import console, options
+from workbench.faces.cli.console import show_table, stop
+from workbench.faces.cli.options import argument, check_files, flag, option, write_json, write_text
 from workbench.support.messages import UnknownName
 
 if TYPE_CHECKING:
-    from workbench.kernels.accelerators import Unit
     from workbench.kernels.composites import Composite
 
 
 # -- accelerators --------------------------------------------------------------------------------------
-@reporting_errors
 def accelerators(
     unit: str | None = argument(None, "UNIT", "A unit, or a file.toml: show it."),
     rules: bool = flag("--rules", "Write the rules of the unit as a file of rules."),
@@ -44,23 +42,18 @@ def accelerators(
         typer.echo(rules_text(chosen), nl=False)
         return
     typer.echo(repr(chosen))
-    if verify:
-        _verify(chosen)
-
-
-def _verify(unit: Unit) -> None:
+    if not verify:
+        return
     from workbench.kernels.accelerators.verify import verify_unit
     from workbench.rules.verdicts import TRUSTED
 
-    verdicts = verify_unit(unit)
+    verdicts = verify_unit(chosen)
     show_table(("rule", "verdict", "evidence"), [(v.name, v.verdict, v.reason()) for v in verdicts])
-    wrong = [v.name for v in verdicts if v.verdict not in TRUSTED]
-    if wrong:
-        stop(FAILED, f"rules that are neither theorems nor tested: {', '.join(wrong)}")
+    if wrong := [v.name for v in verdicts if v.verdict not in TRUSTED]:
+        stop(console.FAILED, f"rules that are neither theorems nor tested: {', '.join(wrong)}")
 
 
 # -- composite -----------------------------------------------------------------------------------------
-@reporting_errors
 def composite(
     file: Path = argument(..., "FILE", "A .composite or YAML file, or `library`."),
     sizes: list[str] | None = argument(
@@ -74,7 +67,7 @@ def composite(
     debug: int = option(
         0, None, "Print 1 the lowered equations, 2 simplified ones, 3 laws and ONNX, 4 C.", min=0, max=4
     ),
-    json: Path | None = JSON,
+    json: Path | None = options.JSON,
 ) -> None:
     """List the composites of a file, test one, or write its C or its ONNX function."""
     check_files([], [json])
@@ -89,7 +82,11 @@ def composite(
     given = {name: value for text in sizes or [] for name, value in _pairs(text)}
     if chosen is None:
         if not debug and graph is None:
-            _list(found)
+            rows = []
+            for c in found.values():
+                defaults = ", ".join(f"{a.name}={a.default:g}" for a in c.attributes)
+                rows.append((c.name, " ".join(c.signature.split()), defaults, c.doc))
+            show_table(("composite", "declaration", "attributes", "meaning"), rows)
             return
         if len(found) != 1:
             raise ValueError("--debug and --graph need a composite (try --test NAME)")
@@ -99,7 +96,7 @@ def composite(
     one = found[chosen]
     last = _show(one, debug, given)
     if graph is not None:
-        writing(lambda: write_atomic(graph, drawing(last)))
+        write_text(graph, drawing(last))
     if emit_c is not None:
         typer.echo(drawn_text(one, given), nl=False)
     if emit_onnx is not None:
@@ -114,14 +111,6 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     if not names or not all(names) or not value:
         raise ValueError(f"an extent or an attribute must be NAME=NUMBER, got {text!r}")
     return [(name, value) for name in names]
-
-
-def _list(found: Mapping[str, Composite]) -> None:
-    rows = []
-    for c in found.values():
-        given = ", ".join(f"{a.name}={a.default:g}" for a in c.attributes)
-        rows.append((c.name, " ".join(c.signature.split()), given, c.doc))
-    show_table(("composite", "declaration", "attributes", "meaning"), rows)
 
 
 # -- forms ----------------------------------------------------------------------------------------------
@@ -158,18 +147,10 @@ def _test(one: Composite, given: Mapping[str, str], json: Path | None) -> None:
     found = trial(one, given)
     ways = [asdict(way) for way in found.ways]
     write_json(json, lambda: {"composite": one.name, "operands": found.operands, "ways": ways})
-    show_table(
-        ("way", "relative error to float64", "seconds", "speed or reason"),
-        [
-            (
-                w.way,
-                "-" if w.error is None else f"{w.error:.2g}",
-                "-" if w.seconds is None else f"{w.seconds:.3g}",
-                w.note,
-            )
-            for w in found.ways
-        ],
-    )
-    wrong = [w.way for w in found.ways if w.wrong]
-    if wrong:
-        stop(FAILED, f"{one.name} is wrong in {', '.join(wrong)}")
+    rows = []
+    for w in found.ways:
+        error = "-" if w.error is None else f"{w.error:.2g}"
+        rows.append((w.way, error, "-" if w.seconds is None else f"{w.seconds:.3g}", w.note))
+    show_table(("way", "relative error to float64", "seconds", "speed or reason"), rows)
+    if wrong := [w.way for w in found.ways if w.wrong]:
+        stop(console.FAILED, f"{one.name} is wrong in {', '.join(wrong)}")

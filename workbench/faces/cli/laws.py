@@ -5,37 +5,20 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from workbench.faces.cli.console import (
-    BAD_INPUT,
-    FAILED,
-    INTERRUPTED,
-    Progress,
-    reporting_errors,
-    show_table,
-    stop,
-)
-from workbench.faces.cli.options import (
-    JSON,
-    LEAST,
-    QUIET,
-    argument,
-    check_files,
-    flag,
-    option,
-    write_json,
-    writing,
-)
+from workbench.faces.cli import console, options
+from workbench.faces.cli.console import Progress, show_table, stop
+from workbench.faces.cli.options import argument, check_files, flag, option, write_json, write_text, writing
 from workbench.run.trace import StopReason
 from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
-    from workbench.laws.synthesis.grammar import Grammar
     from workbench.laws.synthesis.synthesis import Synthesis
     from workbench.laws.verification.verify import Verification
     from workbench.rules.ruleset import Contents
@@ -46,12 +29,11 @@ KERNEL: Final = 1.0
 
 
 # -- rules ---------------------------------------------------------------------------------------------
-@reporting_errors
 def rules(
     name: str | None = argument(None, "RULE", "A rule, or a pattern such as 'conv-*'."),
     set_: str = option("default", "NAME", "Rule set, or a file.rules.", "--set"),
     sets: bool = flag("--sets", "List the rule sets."),
-    json: Path | None = JSON,
+    json: Path | None = options.JSON,
 ) -> None:
     """List rules with law, provenance and status."""
     check_files([], [json])
@@ -79,37 +61,26 @@ def rules(
 def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
     """Check all stored proofs; exit with 1 if one is rejected, or if rules and records do not match.
 
-    Args:
-        smt: The folder for the obligations that the solver met, as SMT-LIB, or None.
-        jobs: The number of processes.
-        quiet: Whether nothing is shown while it works.
+    The obligations that the solver met are written to the folder ``smt``, if one is given, as SMT-LIB.
     """
+    from workbench.laws.theorems import store
     from workbench.laws.theorems.entailment import solver
-    from workbench.laws.theorems.store import (
-        check_library,
-        every_rule,
-        is_typed,
-        obligations,
-        unmatched,
-        why_no_theorem,
-    )
     from workbench.rules.ruleset import rule_set
 
     if solver() is None:
-        stop(BAD_INPUT, "proofs are checked with z3, which is not installed (try workbench[proofs])")
-    rules = every_rule()
+        stop(console.BAD_INPUT, "proofs are checked with z3, which is not installed (try workbench[proofs])")
+    rules = store.every_rule()
     started = time.perf_counter()
     with Progress("proofs", quiet=quiet) as progress:
-        found = check_library(rules, lambda r: progress("checked", r.rule), jobs=jobs)
+        found = store.check_library(rules, lambda r: progress("checked", r.rule), jobs=jobs)
     seconds = time.perf_counter() - started
     if smt is not None:
         smt.mkdir(parents=True, exist_ok=True)
         for result in found:
-            if result.checked is not None:
-                for name, text in obligations(result.checked):
-                    write_atomic(smt / name, text)
-    rejected = [r for r in found if r.checked is None]
-    without = [(r.name, why_no_theorem(r)) for r in rules if r.name not in {f.rule for f in found}]
+            for name, text in store.obligations(result.checked) if result.checked is not None else ():
+                write_atomic(smt / name, text)
+    stored = {f.rule for f in found}
+    without = [(r.name, store.why_no_theorem(r)) for r in rules if r.name not in stored]
     if not quiet:
         show_table(("rule", "no theorem because"), without)
     default = {r.name for r in rule_set("default")}
@@ -119,27 +90,26 @@ def check_theorems(smt: Path | None, *, jobs: int, quiet: bool) -> None:
         f"{len(theorems)} of {len(rules)} rules are theorems, "
         f"{len(theorems & default)} of the {len(default)} default ones; "
         f"{sum(bool(r.checked.theorems) for r in found if r.checked)} by a chain of others; "
-        f"{sum(is_typed(r) for r in rules if r.name in theorems)} right sides are typed if left ones are, "
+        f"{sum(store.is_typed(r) for r in rules if r.name in theorems)} right sides are typed if left ones are, "
         "the engine guards the others; "
         f"{sum(len(r.checked.obligations) for r in found if r.checked)} obligations, {seconds:.1f} s"
     )
-    wrong = [f"{r.rule}: {r.reason}" for r in rejected] + unmatched(rules)
+    wrong = [f"{r.rule}: {r.reason}" for r in found if r.checked is None] + store.unmatched(rules)
     if wrong:
-        stop(FAILED, "rejected: " + "; ".join(wrong))
+        stop(console.FAILED, "rejected: " + "; ".join(wrong))
 
 
-@reporting_errors
 def verify(
     file: Path | None = argument(None, "FILE", "A file.rules, or a TASO or Tensat file."),
-    json: Path | None = JSON,
+    json: Path | None = options.JSON,
     show: str | None = option(None, "RULE", "Show one rule: law, proof or counterexample."),
     one_by_one: bool = flag("--one-by-one", "Also prove each rule by itself, and print the ratio."),
-    seconds: float = option(300.0, "S", "Limit on all work.", min=LEAST),
+    seconds: float = option(300.0, "S", "Limit on all work.", min=options.LEAST),
     seed: int = option(0, "N", "Seed of the search.", min=0),
     jobs: int = option(2, "N", "Processes.", "--jobs", "-j", min=1),
     check: bool = flag("--check", "Check the library's stored proofs for all types again."),
     smt: Path | None = option(None, "DIR", "With --check: write the solver's results as SMT-LIB."),
-    quiet: bool = QUIET,
+    quiet: bool = options.QUIET,
 ) -> None:
     """Prove or refute rules; exit with 1 if one is refuted, with 2 if one cannot be read."""
     if check:
@@ -147,7 +117,8 @@ def verify(
         return
     if file is None:
         stop(
-            BAD_INPUT, "a file of rules must be given, got none (try --check for the library's stored proofs)"
+            console.BAD_INPUT,
+            "a file of rules must be given, got none (try --check for the library's stored proofs)",
         )
     check_files([file], [json])
     from workbench.laws.verification.evidence import Effort
@@ -156,11 +127,11 @@ def verify(
     from workbench.rules.verdicts import is_theorem
 
     # A signal to end must end the processes too: they have work that may take minutes.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(console.INTERRUPTED))
     contents = read_rules(file)
     known = {r.name for r in contents.rules} | {r.name for r in contents.rejected}
     if show is not None and show not in known:
-        stop(BAD_INPUT, f"{file}: unknown rule {show!r}; without --show all rules are listed")
+        stop(console.BAD_INPUT, f"{file}: unknown rule {show!r}; without --show all rules are listed")
     # A proof for all types has no chain of axioms to show, and is sought for each rule by itself.
     effort = Effort(seconds=seconds, kernel=0.0 if show or one_by_one else KERNEL)
     with Progress(file.name, quiet=quiet) as progress:
@@ -209,34 +180,31 @@ def _end(verification: Verification, contents: Contents, file: Path) -> None:
     if verification.contradictions:
         names = ", ".join(v.name for v in verification.contradictions)
         stop(
-            FAILED,
+            console.FAILED,
             f"derived from axioms in some cases and refuted in another, so these or an axiom are wrong: {names}",
         )
     if verification.stop_reason is StopReason.INTERRUPTED:
-        stop(INTERRUPTED, "interrupted: rules without a decision are listed as unknown")
+        stop(console.INTERRUPTED, "interrupted: rules without a decision are listed as unknown")
     if contents.rejected and not contents.rules:
-        stop(BAD_INPUT, f"{file.name}: none of its {len(contents.rejected)} laws can be read as a rule")
+        stop(
+            console.BAD_INPUT, f"{file.name}: none of its {len(contents.rejected)} laws can be read as a rule"
+        )
     if verification.counts.get("refuted"):
-        raise typer.Exit(FAILED)
+        raise typer.Exit(console.FAILED)
     if contents.rejected and file.suffix == ".rules":
         # Other systems' files have laws that cannot be read here; in a file of our own it is a mistake.
         laws = "1 law" if len(contents.rejected) == 1 else f"{len(contents.rejected)} laws"
-        stop(BAD_INPUT, f"{file.name}: {laws} cannot be read as a rule")
+        stop(console.BAD_INPUT, f"{file.name}: {laws} cannot be read as a rule")
 
 
 # -- synthesise ----------------------------------------------------------------------------------------
-@reporting_errors
 def synthesise(
     grammar: Path = argument(..., "GRAMMAR", "A YAML file: operators, operands, size."),
     output: Path | None = option(None, "OUT", "Write the laws as a file of rules.", "--output", "-o"),
-    known: list[str] | None = option(
-        None, "SET", "Leave out laws that this rule set or file implies; repeatable."
-    ),
-    against: list[Path] | None = option(
-        None, "FILE", "Report which rules of this file the laws imply; repeatable."
-    ),
+    known: list[str] = option([], "SET", "Leave out laws that this rule set or file implies; repeatable."),
+    against: list[Path] = option([], "FILE", "Report which rules of this file the laws imply; repeatable."),
     size: int | None = option(None, "N", "Operators in a term; by default the grammar's.", min=1),
-    seconds: float = option(600.0, "S", "Limit on all work.", min=LEAST),
+    seconds: float = option(600.0, "S", "Limit on all work.", min=options.LEAST),
     seed: int = option(0, "N", "Seed of the values.", min=0),
     jobs: int = option(1, "N", "Processes.", "--jobs", "-j", min=1),
     scheduler: str | None = option(
@@ -246,23 +214,30 @@ def synthesise(
         None, "FILE", "Keep verdicts here; a run that was ended continues from there."
     ),
     trace: Path | None = option(None, "OUT", "Write the steps as JSON, for plots and the stepper."),
-    json: Path | None = JSON,
-    quiet: bool = QUIET,
+    json: Path | None = options.JSON,
+    quiet: bool = options.QUIET,
 ) -> None:
     """Find the laws of the operators of a grammar, verified and without those that the others imply."""
-    check_files([grammar, *(against or ())], [output, trace, json, journal])
+    check_files([grammar, *against], [output, trace, json, journal])
     from workbench.laws.synthesis.grammar import read_grammar
-    from workbench.laws.synthesis.synthesis import rules_text
-    from workbench.rules.ruleset import read_rules
+    from workbench.laws.synthesis.shards import processes
+    from workbench.laws.synthesis.synthesis import Synthesis, rules_text
+    from workbench.rules.ruleset import read_rules, rule_set
+    from workbench.studies.experiments.pool import cluster_mapper
 
     whole = read_grammar(grammar)
     terms = whole if size is None else whole.with_operators(size)
-    targets = [(file, read_rules(file)) for file in against or ()]
-    limits = {"seconds": seconds, "seed": seed, "jobs": jobs, "journal": journal}
-    with Progress(grammar.name, quiet=quiet) as progress:
-        synthesis = _synthesised(terms, known or (), scheduler, progress, limits)
+    targets = [(file, read_rules(file)) for file in against]
+    given = [rule for name in known for rule in rule_set(name)]
+    limits: Any = {"seconds": seconds, "seed": seed, "jobs": jobs, "journal": journal}
+    with (
+        Progress(grammar.name, quiet=quiet) as progress,
+        processes(jobs) if scheduler is None else cluster_mapper(scheduler) as mapper,
+    ):
+        synthesis = Synthesis(terms, given, mapper=mapper, **limits)
+        synthesis.run(lambda step: progress("synthesis", step.note))
     if output is not None:
-        writing(lambda: write_atomic(output, rules_text(synthesis)))
+        write_text(output, rules_text(synthesis))
     if trace is not None:
         writing(lambda: synthesis.trace.save(trace))
     laws = {law.rule: law.verdict for law in (*synthesis.laws, *synthesis.joint)}
@@ -283,27 +258,7 @@ def synthesise(
         },
     )
     if synthesis.stop_reason is StopReason.INTERRUPTED:
-        stop(INTERRUPTED, "interrupted: the laws found so far were kept")
-
-
-def _synthesised(
-    terms: Grammar,
-    known: Sequence[str],
-    scheduler: str | None,
-    progress: Progress,
-    settings: Mapping[str, Any],
-) -> Synthesis:
-    """Return a synthesis that has run, here or on a cluster."""
-    from workbench.laws.synthesis.shards import processes
-    from workbench.laws.synthesis.synthesis import Synthesis
-    from workbench.rules import rule_set
-    from workbench.studies.experiments.pool import cluster_mapper
-
-    given = [rule for name in known for rule in rule_set(name)]
-    with processes(settings["jobs"]) if scheduler is None else cluster_mapper(scheduler) as mapper:
-        synthesis = Synthesis(terms, given, mapper=mapper, **settings)
-        synthesis.run(lambda step: progress("synthesis", step.note))
-    return synthesis
+        stop(console.INTERRUPTED, "interrupted: the laws found so far were kept")
 
 
 def _covered(
@@ -313,13 +268,11 @@ def _covered(
     covered = {}
     for file, contents in targets:
         with Progress(file.name, quiet=quiet) as progress:
-            found = synthesis.covers(
-                contents.rules, seed=seed, progress=lambda name: progress("derivation", name)
-            )
+            tell = partial(progress, "derivation")
+            found = synthesis.covers(contents.rules, seed=seed, progress=tell)
         covered[str(file)] = found.frame().to_dict("records")
         typer.echo(f"\n{file}: {found!r}")
         for outcome in ("not derived", "refuted"):
-            names = found.named(outcome)
-            if names:
+            if names := found.named(outcome):
                 typer.echo(f"{outcome}: {', '.join(names)}")
     return covered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -10,37 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from workbench.faces.cli.console import (
-    FAILED,
-    INTERRUPTED,
-    Files,
-    Progress,
-    finish,
-    reporting_errors,
-    show_table,
-    stop,
-)
-from workbench.faces.cli.options import (
-    DIM,
-    JSON,
-    KEEP_REFUTED,
-    MODEL,
-    OWN_COST,
-    QUIET,
-    RULES,
-    SIZE,
-    check_files,
-    chosen_rules,
-    dimensions,
-    flag,
-    known_extractor,
-    option,
-    with_composites,
-    with_settings,
-    writing,
-)
+from workbench.faces.cli import console, options
+from workbench.faces.cli.console import Files, Progress, finish, show_table, stop
+from workbench.faces.cli.options import check_files, dimensions, flag, option, write_text, writing
 from workbench.optimizer.settings import Settings
-from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.kernels.codegen.deployment import Deployed
@@ -49,27 +23,17 @@ if TYPE_CHECKING:
     from workbench.studies.devices.runtime_options import RuntimeOptions
 
 
-_LIMITS = "Limits and measuring"
+#: Panels of the help.
+_LIMITS, _KERNELS = "Limits and measuring", "Kernels"
+_SETTINGS = (
+    "e_nodes seconds iterations k_multi settle extraction_seconds seed measure measure_on measure_seconds"
+)
 
 
 # -- optimize ------------------------------------------------------------------------------------------
-@reporting_errors
-@with_settings(
-    Settings,
-    "e_nodes",
-    "seconds",
-    "iterations",
-    "k_multi",
-    "settle",
-    "extraction_seconds",
-    "seed",
-    "measure",
-    "measure_on",
-    "measure_seconds",
-    panel=_LIMITS,
-)
+@options.with_settings(Settings, *_SETTINGS.split(), panel=_LIMITS)
 def optimize(
-    model: Path = MODEL,
+    model: Path = options.MODEL,
     output: Path | None = option(
         None,
         "FILE",
@@ -79,16 +43,15 @@ def optimize(
         panel="Files",
     ),
     force: bool = flag("--force", "Let FILE replace the model itself.", panel="Files"),
-    rules: list[str] = RULES,
+    rules: list[str] = options.RULES,
     as_published: bool = flag(
         "--as-published", "Use all rules of another system, including unsound ones.", panel="Rules"
     ),
-    keep_refuted: bool = KEEP_REFUTED,
+    keep_refuted: bool = options.KEEP_REFUTED,
     composites: list[Path] = option(
         [],
         "FILE",
         "Composites whose laws and kernels take part; repeatable.",
-        "--composites",
         panel="Rules",
         exists=True,
         dir_okay=False,
@@ -96,35 +59,35 @@ def optimize(
     kernels: bool = flag(
         "--kernels",
         "Write a program with kernels in C, if one is faster; the library lies beside FILE.",
-        panel="Kernels",
+        panel=_KERNELS,
     ),
     error: float = option(
         10.0,
         "X",
         "With --kernels: the result's error is at most X times the original's own.",
         min=0.001,
-        panel="Kernels",
+        panel=_KERNELS,
     ),
     kernel_memory: float | None = option(
         None,
         "MB",
         "With --kernels: the most memory that transformed weights may take.",
         min=0.0,
-        panel="Kernels",
+        panel=_KERNELS,
     ),
     extractor: str = option("exact", "tree|dag|exact|NAME", "How to extract; NAME is one of a package."),
-    cost: str = OWN_COST,
+    cost: str = options.OWN_COST,
     accelerator: str | None = option(
         None, "UNIT|FILE.toml", "Cut products into the tiles of a hardware unit; its formulas are the costs."
     ),
-    dim: list[str] = DIM,
+    dim: list[str] = options.DIM,
     keep_overridable: bool = flag(
         "--keep-inputs",
         "Keep inputs that have initial values as inputs.",
         "--keep-overridable",
         panel="Sizes",
     ),
-    size: list[str] = SIZE,
+    size: list[str] = options.SIZE,
     time: float | None = option(
         None, "S", "Seconds of timing result and original; default 3.", min=0.001, panel=_LIMITS
     ),
@@ -139,12 +102,12 @@ def optimize(
     profile: bool = flag(
         "--profile", "Time every rule, and show what each made and what the result uses of it."
     ),
-    json: Path | None = JSON,
+    json: Path | None = options.JSON,
     report: Path | None = option(None, "FILE.html", "Write a self-contained report.", panel="Files"),
     proof: Path | None = option(
         None, "FILE", "Write the proof, for check; its search ends after --seconds, too.", panel="Files"
     ),
-    quiet: bool = QUIET,
+    quiet: bool = options.QUIET,
     **settings: Any,
 ) -> None:
     """Optimise a model: import, saturate, extract, time, certify, write.
@@ -158,9 +121,9 @@ def optimize(
         raise ValueError("--time and --no-time contradict each other; leave one out")
     chosen = {
         **settings,
-        "rules": with_composites(chosen_rules(rules, as_published=as_published), composites),
+        "rules": options.with_composites(options.chosen_rules(rules, as_published=as_published), composites),
         "keep_refuted": keep_refuted,
-        "extractor": known_extractor(extractor),
+        "extractor": options.known_extractor(extractor),
         **({"cost": cost} if accelerator is None else {"accelerator": accelerator}),
         "dims": dimensions(dim),
         "keep_inputs": keep_overridable,
@@ -176,16 +139,9 @@ def optimize(
     if not force:
         check_files([model], [output], hint=" (try another name, or --force)")
     bounds = {"error": error, "memory": None if kernel_memory is None else int(kernel_memory * 1e6)}
+    results: dict[str, Any] = {"output": output, "json": json, "report": report, "proof": proof}
     run_optimize(
-        model,
-        chosen,
-        output=output,
-        json=json,
-        report=report,
-        proof=proof,
-        quiet=quiet,
-        kernels=bounds if kernels else None,
-        options=runtime_options,
+        model, chosen, **results, quiet=quiet, kernels=bounds if kernels else None, tune=runtime_options
     )
 
 
@@ -216,7 +172,7 @@ def run_optimize(
     quiet: bool,
     kernels: dict[str, Any] | None = None,
     proof: Path | None = None,
-    options: bool = False,
+    tune: bool = False,
 ) -> None:
     """Optimise a model, write the requested files and print the figures of each stage.
 
@@ -229,7 +185,7 @@ def run_optimize(
         quiet: Whether to show no progress on stderr.
         kernels: The bounds on a program with kernels in C, which is written if it is faster; None for none.
         proof: The file for the proof of the result, or None.
-        options: Whether to measure the options of the runtime for the file that is written, or for the model.
+        tune: Whether to measure the options of the runtime for the file that is written, or for the model.
 
     Raises:
         ValueError: Two results name the same file, or the figures or the report would replace the model.
@@ -266,35 +222,41 @@ def run_optimize(
                 if program.plan is None and settings.get("measure") and settings.get("measure_on") == "c":
                     # It was the fastest with kernels, which says nothing of it without them.
                     result = files.result = replace(result, graph=result.original)
-            if program is None or program.plan is None:
-                limits = _limits(result, progress)
+            faster = program is not None and program.plan is not None
+            ranking = result.measured
+            if not faster and ranking is not None and ranking.decided and not ranking.failure:
+                progress("limits")
+                limits = result.floors()
             if output is not None:
                 progress("export")
-            if output is not None and program is not None and program.plan is not None:
-                files.written.append(_saved(program, output))
+            if output is not None and program is not None and faster:
+                from workbench.kernels.codegen.partitioned import library_beside
+
+                writing(lambda: program.save(output))
+                files.written.append(f"{output} and {library_beside(output).name}")
             else:
                 files.model(output)
             if proof is not None:
                 unproved = _proved(result, model, output, proof, files)
-            if options:
+            if tune:
                 progress("runtime options")
                 shapes = {name: t.shape for name, t in result.original.input_types.items()}
                 found = runtime_options(output or model, shapes=shapes)
-            files.json(json, lambda: _figures(result, model, output, program, limits, found))
+            more = {"kernels": program, "limits": limits, "runtime_options": found}
+            files.json(json, lambda: _figures(result, model, output, more))
             if report is not None:
                 progress("report")
             files.report(report, model.name, limits)
         except KeyboardInterrupt:
-            stop(INTERRUPTED, f"interrupted; written so far: {', '.join(files.written) or 'nothing'}")
+            stop(console.INTERRUPTED, f"interrupted; written so far: {', '.join(files.written) or 'nothing'}")
 
     rows = list(summary_rows(result, written=files.written or ["nothing: no -o FILE was given"]))
     if program is not None:
         first = [r.what for r in rows].index("written")
         rows.insert(first, Row("kernels", spent, str(program)))
-    if limits is not None:
-        rows.append(Row("limits", None, str(limits)))
-    if found is not None:
-        rows.append(Row("options", None, str(found)))
+    rows += [
+        Row(n, None, str(thing)) for n, thing in (("limits", limits), ("options", found)) if thing is not None
+    ]
     interrupted = "interrupted: the result above comes from the e-graph as it was at the interrupt"
     if settings.get("profile"):
         _show_profile(result)
@@ -302,7 +264,7 @@ def run_optimize(
     if found is not None and found.best.lines:
         typer.echo(f"\n{found.code()}")
     if unproved:
-        stop(FAILED, f"no proof was found: {unproved}")
+        stop(console.FAILED, f"no proof was found: {unproved}")
 
 
 def _proved(result: Optimized, model: Path, output: Path | None, proof: Path, files: Files) -> str:
@@ -314,17 +276,9 @@ def _proved(result: Optimized, model: Path, output: Path | None, proof: Path, fi
         found = prove(result, model, output)
     except NotProved as error:
         return str(error)
-    writing(lambda: write_atomic(proof, found.text().encode()))
+    write_text(proof, found.text())
     files.written.append(f"{proof} ({len(found.steps)} steps)")
     return ""
-
-
-def _limits(result: Optimized, progress: Progress) -> Floors | None:
-    """Return how far a result is from its limits if this machine decided about it, otherwise None."""
-    if result.measured is None or not result.measured.decided or result.measured.failure:
-        return None
-    progress("limits")
-    return result.floors()
 
 
 def _show_profile(result: Optimized) -> None:
@@ -339,22 +293,8 @@ def _show_profile(result: Optimized) -> None:
     show_table(headings, table, title="Rules, the most productive first", right=[0, 1, 2, 3])
 
 
-def _saved(program: Deployed, output: Path) -> str:
-    """Write a mixed program with its library, and return the names of both."""
-    from workbench.kernels.codegen.partitioned import library_beside
-
-    writing(lambda: program.save(output))
-    return f"{output} and {library_beside(output).name}"
-
-
-def _figures(
-    result: Optimized,
-    model: Path,
-    output: Path | None,
-    program: Deployed | None,
-    limits: Floors | None,
-    options: RuntimeOptions | None,
-) -> dict[str, Any]:
+def _figures(result: Optimized, model: Path, output: Path | None, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a result, and the summaries of what else was made."""
     found = result.coverage
     timing = None if result.measured is None else result.measured.timing()
     return result.summary() | {
@@ -362,9 +302,7 @@ def _figures(
         "output": None if output is None else str(output),
         "timing": None if timing is None else timing.summary(),
         "coverage": {"modelled": found.modelled, "opaque": found.opaque, "constant": found.constant},
-        **({} if program is None else {"kernels": program.summary()}),
-        **({} if limits is None else {"limits": limits.summary()}),
-        **({} if options is None else {"runtime_options": options.summary()}),
+        **{name: thing.summary() for name, thing in more.items() if thing is not None},
     }
 
 
@@ -377,9 +315,8 @@ class SearchMode(enum.StrEnum):
     tensat_fork = "tensat-fork"
 
 
-@reporting_errors
 def search(
-    model: Path = MODEL,
+    model: Path = options.MODEL,
     output: Path | None = option(None, "FILE", "Write the optimised model here.", "--output", "-o"),
     mode: SearchMode = option(SearchMode.sound, "sound|taso-release|tensat-fork", "How to search."),
     rules: list[str] | None = option(
@@ -387,16 +324,16 @@ def search(
         "NAME",
         "Rule set or file; modes other than sound need TASO's graph_subst.pb; repeatable, all are used.",
     ),
-    keep_refuted: bool = KEEP_REFUTED,
+    keep_refuted: bool = options.KEEP_REFUTED,
     alpha: float = option(1.05, "A", "Drop graphs costing over A times the best.", min=1.0),
     budget: int = option(100, "N", "Number of graphs to expand.", min=0),
-    cost: str = OWN_COST,
+    cost: str = options.OWN_COST,
     seconds: float = option(600.0, "S", "Limit on the search.", min=0.001),
     seed: int = option(0, "N", "Seed of the certificate's inputs.", min=0),
-    dim: list[str] = DIM,
-    json: Path | None = JSON,
+    dim: list[str] = options.DIM,
+    json: Path | None = options.JSON,
     report: Path | None = option(None, "FILE.html", "Write a self-contained page."),
-    quiet: bool = QUIET,
+    quiet: bool = options.QUIET,
 ) -> None:
     """Optimise a model with TASO's backtracking search, as a baseline."""
     check_files([model], [output, json, report])
@@ -407,7 +344,7 @@ def search(
     with Progress(model.name, quiet=quiet) as progress:
         result = search_optimize(
             model,
-            rules=chosen_rules(rules) if rules else None,
+            rules=options.chosen_rules(rules) if rules else None,
             cost=cost,
             alpha=alpha,
             budget=budget,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from pathlib import Path
@@ -65,6 +66,7 @@ OWN_COST: Final = option(
     "cpu|analytic|PATH",
     "Cost model: this machine, another device's roofline (analytic is a T4's), a recorded table.",
 )
+PAGE: Final = option(None, "PAGE.html", "Write the page here instead of opening it.", "--output", "-o")
 DIM: Final = option([], "NAME=VALUE", "Fix a symbolic dimension; repeatable.", "--dim", panel="Sizes")
 SIZE: Final = option(
     [],
@@ -99,20 +101,16 @@ class GroupedCommand(TyperCommand):
 
     def panels(self, ctx: typer.Context) -> dict[str, list[tuple[str, str]]]:
         """Return the arguments, then the options, each with its help, by panel; `Options` is the last."""
-        panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
-        others = []
+        panels: defaultdict[str, list[tuple[str, str]]] = defaultdict(list, {"Arguments": []})
         for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is None:
+            if (record := parameter.get_help_record(ctx)) is None:
                 continue
-            panel = getattr(parameter, "rich_help_panel", None)
             if isinstance(parameter, TyperArgument):
                 panels["Arguments"].append((_typed(parameter), record[1]))
-            elif panel:
-                panels.setdefault(panel, []).append(record)
             else:
-                others.append(record)
-        return {panel: rows for panel, rows in {**panels, "Options": others}.items() if rows}
+                panels[getattr(parameter, "rich_help_panel", None) or "Options"].append(record)
+        panels["Options"] = panels.pop("Options", [])  # the last
+        return {panel: rows for panel, rows in panels.items() if rows}
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each panel."""
@@ -241,8 +239,12 @@ def write_json(path: Path | None, data: Callable[[], object]) -> None:
     if path == OUTPUT:
         print(to_json(data()), end="", file=RESULT.get())
     elif path is not None:
-        text = to_json(data())
-        writing(lambda: write_atomic(path, text))
+        write_text(path, to_json(data()))
+
+
+def write_text(path: Path, text: str | bytes) -> None:
+    """Write a text to a file; raise UnwritableOutput if it cannot be written."""
+    writing(lambda: write_atomic(path, text))
 
 
 def writing(action: Callable[[], object]) -> None:
@@ -260,21 +262,15 @@ def chosen_rules(texts: list[str], *, as_published: bool = False) -> str | list[
     FileNotFoundError if a file is missing, and ValueError if two sets then give one name to different laws.
     """
     for text in texts:
-        _check(text)
+        if (text.endswith(".rules") or os.sep in text) and not Path(text).is_file():
+            several = " ".join(f"--rules {part.strip()}" for part in text.split(","))
+            hint = f" (repeat the option: {several})" if "," in text else ""
+            raise FileNotFoundError(f"no such rules file: {text}{hint}")
     if as_published:
         from workbench.rules.ruleset import published, union
 
         return union([published(text) for text in texts])
     return texts[0] if len(texts) == 1 else texts
-
-
-def _check(text: str) -> None:
-    """Raise FileNotFoundError if a text is the path of a missing file."""
-    if Path(text).is_file() or not (text.endswith(".rules") or os.sep in text):
-        return
-    several = [part.strip() for part in text.split(",")]
-    hint = f" (repeat the option: {' '.join(f'--rules {part}' for part in several)})" if several[1:] else ""
-    raise FileNotFoundError(f"no such rules file: {text}{hint}")
 
 
 def with_composites(rules: str | list[str] | RuleSet, files: Sequence[Path]) -> Rules:

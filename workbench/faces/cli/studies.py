@@ -14,24 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from workbench.faces.cli.console import (
-    FAILED,
-    INTERRUPTED,
-    Progress,
-    complain,
-    reporting_errors,
-    show_table,
-    stop,
-)
+from workbench.faces.cli import console, options
+from workbench.faces.cli.console import Progress, command, complain, show_table, stop
 from workbench.faces.cli.optimize import run_optimize
 from workbench.faces.cli.options import (
-    APPLICATION,
-    COST,
-    JSON,
-    OWN_COST,
-    QUIET,
-    RULES,
-    GroupedCommand,
     argument,
     check_files,
     flag,
@@ -51,15 +37,14 @@ if TYPE_CHECKING:
 
 
 # -- bench and demo ------------------------------------------------------------------------------------
-@reporting_errors
 @with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def bench(
     network: list[str] | None = argument(None, "NETWORK", "Published networks."),
     all_: bool = flag("--all", "All published networks."),
-    rules: list[str] = RULES,
-    cost: str = COST,
-    json: Path | None = JSON,
-    quiet: bool = QUIET,
+    rules: list[str] = options.RULES,
+    cost: str = options.COST,
+    json: Path | None = options.JSON,
+    quiet: bool = options.QUIET,
     **settings: Any,
 ) -> None:
     """Run published networks and show the measured figures next to those of the papers."""
@@ -111,13 +96,12 @@ def bench(
     )
 
 
-@reporting_errors
 def demo(
     name: str = argument("repvgg", "NAME", "repvgg, mobileone, squeezenet or another real architecture."),
     folder: Path = option(Path("out"), "FOLDER", "Folder of the results."),
-    cost: str = OWN_COST,
+    cost: str = options.OWN_COST,
     time: float = option(10.0, "S", "How long to time.", min=0.001),
-    quiet: bool = QUIET,
+    quiet: bool = options.QUIET,
 ) -> None:
     """Optimise a real architecture with generated weights end to end: RepVGG-A0 in its training form, or another."""
     import onnx
@@ -127,18 +111,12 @@ def demo(
     model = demonstration(name)
     source = _checked(folder / f"{name}.onnx")
     writing(lambda: onnx.save_model(model, str(source)))
-    run_optimize(
-        source,
-        {"cost": cost, "time": True, "time_seconds": time},
-        output=folder / f"{name}-optimised.onnx",
-        json=folder / f"{name}.json",
-        report=folder / f"{name}.html",
-        quiet=quiet,
-    )
+    results = {"output": f"{name}-optimised.onnx", "json": f"{name}.json", "report": f"{name}.html"}
+    places: dict[str, Any] = {kind: folder / file for kind, file in results.items()}
+    run_optimize(source, {"cost": cost, "time": True, "time_seconds": time}, **places, quiet=quiet)
 
 
 # -- run -----------------------------------------------------------------------------------------------
-@reporting_errors
 def run(
     file: Path = argument(..., "STUDY", "The study: a file, or its name in experiments."),
     only: str | None = option(
@@ -150,7 +128,7 @@ def run(
     results: Path = option(Path("results"), "FOLDER", "Folder of the records."),
     force: bool = flag("--force", "Also do runs that have a record."),
     reports: bool = option(True, None, "Render a notebook for each run done now and one for the study."),
-    quiet: bool = QUIET,
+    quiet: bool = options.QUIET,
 ) -> None:
     """Do the runs of a study that have no record yet, and make its tables; exit with 1 if one failed."""
     file = _study(file)
@@ -166,11 +144,19 @@ def run(
     chosen = plan.only(only)
     missing = {r.name for r in plan.missing()}
     if dry_run:
-        _list(plan, chosen, missing)
+        rows = [
+            (r.name, f"{r.seconds:g}", "to do" if r.name in missing else "done", plan.place(r).name)
+            for r in chosen
+        ]
+        show_table(("run", "seconds", "state", "folder"), rows, right=[1])
         return
     todo = len(chosen) if force else sum(r.name in missing for r in chosen)
     _checked(plan.folder / "table.md")
-    command = _command(file, only, jobs, scheduler, force)
+    # The command for the report, without this machine's folders and addresses.
+    words = ["workbench", "run", file.name if file.is_absolute() else file.as_posix()]
+    words += ["--only", only] if only is not None else []
+    words += ["-j", str(jobs)] if scheduler is None else ["--scheduler", "tcp://…"]
+    said = shlex.join([*words, *(["--force"] if force else [])])
     done = 0
     kept: list[str] = []
 
@@ -183,7 +169,7 @@ def run(
             pool = local_pool(jobs)
             if scheduler is not None and todo:
                 pool = stack.enter_context(cluster_pool(scheduler))
-            records = sweep(plan, chosen, pool=pool, force=force, command=command, tell=tell)
+            records = sweep(plan, chosen, pool=pool, force=force, command=said, tell=tell)
             for record in stack.enter_context(contextlib.closing(records)):
                 done += 1
                 kept.append(record["name"])
@@ -191,10 +177,8 @@ def run(
     except KeyboardInterrupt:
         if done:
             write_tables(plan)
-        stop(
-            INTERRUPTED,
-            f"interrupted: {done} runs are kept, {todo - done} are left; run the command again to continue",
-        )
+        kept_now = f"{done} runs are kept, {todo - done} are left"
+        stop(console.INTERRUPTED, f"interrupted: {kept_now}; run the command again to continue")
     write_tables(plan)
     if reports and kept:
         _report(plan, [run for run in chosen if run.name in set(kept)], quiet)
@@ -205,7 +189,7 @@ def run(
     again = "" if todo else " (--results FOLDER makes them again elsewhere, --force here)"
     typer.echo(f"{what}; {plan.folder / 'table.md'}{again}")
     if failed:
-        stop(FAILED, f"{len(failed)} failed: {', '.join(failed)}; --force does them again")
+        stop(console.FAILED, f"{len(failed)} failed: {', '.join(failed)}; --force does them again")
 
 
 def _study(given: Path) -> Path:
@@ -226,36 +210,25 @@ def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:
 
     A report that fails is reported on stderr with its reason; the others are still rendered.
     """
-    from workbench.faces.plots.reports import ReportError, render_run, render_study
+    from workbench.faces.plots.reports import ReportError, render
 
     failures: dict[str, list[str]] = {}
-    wanted = [(run.name, partial(render_run, plan.place(run))) for run in runs]
-    wanted.append(("the study", partial(render_study, plan.folder)))
-    for number, (name, render) in enumerate(wanted, 1):
+    wanted = [(run.name, "run", plan.place(run)) for run in runs] + [("the study", "study", plan.folder)]
+    for number, (name, kind, folder) in enumerate(wanted, 1):
         if not quiet:
             print(f"[report {number}/{len(wanted)}] {name}", file=sys.stderr, flush=True)
         try:
-            render()
+            render(kind, folder)
         except ReportError as error:
             failures.setdefault(str(error), []).append(name)
             if isinstance(error.__cause__, ImportError):
                 break
         except KeyboardInterrupt:
-            stop(
-                INTERRUPTED,
-                f"interrupted: all runs are kept, {len(wanted) - number + 1} reports are not made",
-            )
+            left = len(wanted) - number + 1
+            stop(console.INTERRUPTED, f"interrupted: all runs are kept, {left} reports are not made")
     for reason, names in failures.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         complain(f"no report of {names[0]}{more}: {reason}")
-
-
-def _command(file: Path, only: str | None, jobs: int, scheduler: str | None, force: bool) -> str:
-    """Return the command for the report, without this machine's folders and addresses."""
-    words = ["workbench", "run", file.name if file.is_absolute() else file.as_posix()]
-    words += ["--only", only] if only is not None else []
-    words += ["-j", str(jobs)] if scheduler is None else ["--scheduler", "tcp://…"]
-    return shlex.join([*words, *(["--force"] if force else [])])
 
 
 def _checked(file: Path) -> Path:
@@ -267,23 +240,15 @@ def _checked(file: Path) -> Path:
     return check_writable(file)
 
 
-def _list(plan: Plan, runs: list[Run], missing: set[str]) -> None:
-    rows = [
-        (r.name, f"{r.seconds:g}", "to do" if r.name in missing else "done", plan.place(r).name) for r in runs
-    ]
-    show_table(("run", "seconds", "state", "folder"), rows, right=[1])
-
-
 # -- results -------------------------------------------------------------------------------------------
 app = typer.Typer(
     name="results",
     help="Look at stored runs: pick studies, compare, plot, step through a trace.",
-    **APPLICATION,
+    **options.APPLICATION,
 )
 
 
-@app.command(cls=GroupedCommand)
-@reporting_errors
+@command(app)
 def page(
     folder: Path | None = argument(None, "FOLDER", "Folder of a study or of several; by default results/."),
     output: Path = option(Path("runs.html"), "FILE.html", "The page to write.", "--output", "-o"),
@@ -295,8 +260,7 @@ def page(
     typer.echo(f"{len(stored)} runs of {len(stored.studies)} studies; {output}")
 
 
-@app.command(cls=GroupedCommand)
-@reporting_errors
+@command(app)
 def serve(
     folder: Path | None = argument(None, "FOLDER", "Folder of a study or of several; by default results/."),
     port: int = option(8913, "N", "Port on this machine; 0 takes a free one.", min=0, max=65535),
@@ -332,12 +296,8 @@ def server(folder: Path, port: int) -> ThreadingHTTPServer:
 
     Raise OSError, which names another port to try, if the port is taken.
     """
-
-    class Handler(_Handler):
-        runs = folder
-
     try:
-        return ThreadingHTTPServer((HOST, port), Handler)
+        return ThreadingHTTPServer((HOST, port), partial(_Handler, folder))
     except OSError as error:
         raise OSError(f"port {port} must be free, got: {error.strerror} (try --port 0)") from None
 
@@ -345,9 +305,12 @@ def server(folder: Path, port: int) -> ThreadingHTTPServer:
 class _Handler(BaseHTTPRequestHandler):
     """Requests for the only page, which cannot be changed."""
 
-    runs: Path
     server_version = "workbench"
     sys_version = ""
+
+    def __init__(self, runs: Path, *request: Any) -> None:
+        self.runs = runs
+        super().__init__(*request)  # it answers the request
 
     def do_GET(self) -> None:
         """Answer with the page, made from the files as they are now."""
@@ -358,7 +321,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(False)
 
     def _answer(self, body: bool) -> None:
-        name = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
+        host = self.headers.get("Host", "")
+        name = host.rpartition(":")[0] or host
         if name not in NAMES:
             self.send_error(HTTPStatus.FORBIDDEN, f"this server answers to {' and '.join(NAMES)} only")
             return
@@ -373,16 +337,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, one_line(error))
             return
         self.send_response(HTTPStatus.OK)
-        headers = {
-            "Content-Type": "text/html; charset=utf-8",
-            "Content-Length": str(len(content)),
-            "Cache-Control": "no-store",
-            "X-Content-Type-Options": "nosniff",
-            "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; "
-            "style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
-        }
-        for key, value in headers.items():
-            self.send_header(key, value)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+        self.send_header("Content-Security-Policy", f"{policy}; frame-ancestors 'none'")
         self.end_headers()
         if body:
             self.wfile.write(content)

@@ -26,10 +26,8 @@ def progress_line(stage: str, detail: object = None) -> str:
     if isinstance(detail, Step) and stage == "search":
         return f"{text}: {thousands(detail.e_nodes)} graphs found, {detail.note}"
     if isinstance(detail, Step):
-        return (
-            f"{text}: iteration {detail.index}, {thousands(detail.e_nodes)} e-nodes, "
-            f"{thousands(detail.e_classes)} e-classes"
-        )
+        sizes = f"{thousands(detail.e_nodes)} e-nodes, {thousands(detail.e_classes)} e-classes"
+        return f"{text}: iteration {detail.index}, {sizes}"
     return text if detail is None else f"{text}: {detail}"
 
 
@@ -69,8 +67,7 @@ class NotebookLine:
 def in_notebook() -> bool:
     """Return whether this code runs in a Jupyter kernel, without importing IPython."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return getattr(shell, "kernel", None) is not None
+    return ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None
 
 
 def seen_in_notebooks(function: Callable[P, R]) -> Callable[P, R]:

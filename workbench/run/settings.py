@@ -38,7 +38,6 @@ _MEANT: Final = {
     "method": ("extractor",),
     "target": ("measure_on",),
 }
-_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,24 +67,9 @@ class Setting:
         return None
 
 
-def setting(
-    default: T,
-    help: str,
-    *,
-    metavar: str = "N",
-    least: float | None = None,
-    above: float | None = None,
-) -> T:
-    """Return a dataclass field with a default and the facts of a :class:`Setting`.
-
-    Args:
-        default: The default.
-        help: The sentence of the help.
-        metavar: The name of the value in the help.
-        least: The least value, if there is one.
-        above: A bound that the value must exceed, if there is one.
-    """
-    return dataclasses.field(default=default, metadata={_KEY: Setting(help, metavar, least, above)})
+def setting(default: T, help: str, **facts: Any) -> T:
+    """Return a dataclass field with a default, the sentence of its help and other facts of a :class:`Setting`."""
+    return dataclasses.field(default=default, metadata={_KEY: Setting(help, **facts)})
 
 
 def same(cls: type[DataclassInstance], name: str, default: T | None = None) -> T:
@@ -157,20 +141,27 @@ def takes_settings(cls: type[DataclassInstance], *omitted: str) -> Callable[[F],
     """
 
     def decorate(function: F) -> F:
-        given = inspect.signature(function)
-        named = [p for p in given.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        hints = {f.name: str(f.type) for f in dataclasses.fields(cls)}
         own = {name: facts for name, facts in settings_of(cls).items() if name not in omitted}
-        defaults = defaults_of(cls)
-        more = [
-            inspect.Parameter(name, _KEYWORD, default=defaults[name], annotation=hints[name]) for name in own
-        ]
-        function.__signature__ = given.replace(parameters=[*named, *more])  # type: ignore[attr-defined]
+        fields = {f.name: (f.default, str(f.type)) for f in dataclasses.fields(cls) if f.name in own}
+        extend_signature(function, fields)
         if function.__doc__:
             function.__doc__ = inspect.cleandoc(function.__doc__) + "\n\nSettings:\n" + explained(own)
         return function
 
     return decorate
+
+
+def extend_signature(
+    function: Callable[..., Any], more: Mapping[str, tuple[Any, Any]], *, eval_str: bool = False
+) -> None:
+    """Replace ``**kwargs`` in the signature that a function shows by keywords, each with default and annotation."""
+    given = inspect.signature(function, eval_str=eval_str)
+    own = [p for p in given.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    own += [
+        inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=a)
+        for n, (d, a) in more.items()
+    ]
+    function.__signature__ = given.replace(parameters=own)  # type: ignore[attr-defined]
 
 
 def explained(settings: Mapping[str, Setting]) -> str:

@@ -42,8 +42,7 @@ class Stepwise(Face, ABC):
 
     def _tell(self) -> None:
         for watcher in self._watchers:
-            told = watcher()
-            if told is not None:
+            if (told := watcher()) is not None:
                 told()
 
     def __iter__(self) -> Iterator[Step]:
@@ -70,16 +69,14 @@ class Stepwise(Face, ABC):
         self._tell()
         return self.stop_reason
 
-    def start(
-        self, progress: Callable[[Step], None] | None = None, done: Callable[[], None] | None = None
-    ) -> None:
-        """Run in a new thread unless one is running already; :meth:`stop` ends it."""
+    def start(self, done: Callable[[], None] | None = None) -> None:
+        """Run in a new thread unless one is running already, and call ``done``; :meth:`stop` ends it."""
         if self._thread is not None and self._thread.is_alive():
             return
 
         def run() -> None:
             try:
-                self.drive(progress)
+                self.drive()
             finally:
                 if done is not None:
                     done()

@@ -181,8 +181,9 @@ class Trace(Face):
         import pandas as pd
 
         columns = ["step", "seconds", "e_nodes", "e_classes", "matches", "cost", "bound", "kind", "note"]
-        more = ({"step": s.index, "matches": sum(r.matches for r in s.rules)} for s in self.steps)
-        rows = [_record(s) | own for s, own in zip(self.steps, more, strict=True)]
+        rows = [
+            _record(s) | {"step": s.index, "matches": sum(r.matches for r in s.rules)} for s in self.steps
+        ]
         frame = pd.DataFrame(rows, columns=columns)
         frame.insert(2, "elapsed", frame["seconds"].cumsum())
         return frame

@@ -75,11 +75,9 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def data_folder(name: str, what: str) -> Path:
-    """Return a folder of data files: inside an installed package, or in the repository.
+    """Return a folder of data files by its name: inside an installed package, or in the repository.
 
-    Args:
-        name: The name of the folder in the repository.
-        what: The subject and verb of the FileNotFoundError that is raised if it is missing.
+    Raise FileNotFoundError, whose subject and verb are ``what``, if it is missing.
     """
     package = Path(__file__).resolve().parents[1]
     for place in (package / f"_{name}", package.parent / name):
@@ -90,8 +88,7 @@ def data_folder(name: str, what: str) -> Path:
 
 def cache_folder() -> Path:
     """Return the folder of measured costs and compiled rules: WORKBENCH_CACHE, or the user's cache."""
-    given = os.environ.get("WORKBENCH_CACHE")
-    if given:
+    if given := os.environ.get("WORKBENCH_CACHE"):
         return Path(given)
     from platformdirs import user_cache_path
 

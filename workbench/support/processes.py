@@ -112,10 +112,8 @@ class Child:
     ) -> None:
         """Start ``module`` with ``arguments``; ``variables`` are added to the environment.
 
-        The standard error goes to ``errors`` if that is given.
-
-        Raises:
-            NotImplementedError: The system is Windows, whose pipes cannot be waited for.
+        The standard error goes to ``errors`` if that is given. Raise NotImplementedError on Windows, whose pipes
+        cannot be waited for.
         """
         if os.name == "nt":
             raise NotImplementedError("the operating system must be Linux or macOS, got Windows (try WSL)")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 import typer
 from typer.core import TyperArgument, TyperCommand
 
-from workbench.run.settings import defaults_of, settings_of
+from workbench.run.settings import defaults_of, extend_signature, settings_of
 from workbench.support.files import UnwritableOutput, check_writable, write_atomic
 
 if TYPE_CHECKING:
@@ -31,18 +31,14 @@ OUTPUT: Final = Path("-")
 RESULT: Final[ContextVar[TextIO | None]] = ContextVar("RESULT", default=None)
 #: The least seconds that an option takes.
 LEAST: Final = 0.001
-_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 
 
 def option(default: Any, metavar: str | None, about: str, *names: str, **more: Any) -> Any:
     """Return an option with a value, as the default of a command's parameter.
 
-    Args:
-        default: The value without the option; ``...`` if the option must be given.
-        metavar: The value in the help text.
-        about: The help text.
-        *names: The names; by default that of the parameter.
-        **more: Bounds, ``panel`` of the help, and what else :class:`typer.Option` takes.
+    ``default`` is the value without the option, ``...`` if it must be given; ``metavar`` is the value in the help,
+    ``about`` its text. ``names`` are by default that of the parameter; ``more`` has bounds, the ``panel`` of the
+    help, and what else :class:`typer.Option` takes.
     """
     panel = more.pop("panel", None)
     return typer.Option(default, *names, metavar=metavar, help=about, rich_help_panel=panel, **more)
@@ -145,16 +141,13 @@ def with_settings(cls: type[DataclassInstance], *names: str, panel: str | None =
 
     def decorate(command: F) -> F:
         known, defaults = settings_of(cls), defaults_of(cls)
-        given = inspect.signature(command, eval_str=True)
-        own = [p for p in given.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        more = []
+        more = {}
         for name in names:
             facts, default = known[name], defaults[name]
             least = LEAST if facts.above == 0 else facts.least
             given_by = option(default, facts.metavar, facts.help, min=least, panel=panel)
-            kind = type(default) if default is not None else float | None
-            more.append(inspect.Parameter(name, _KEYWORD, default=given_by, annotation=kind))
-        command.__signature__ = given.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+            more[name] = given_by, type(default) if default is not None else float | None
+        extend_signature(command, more, eval_str=True)
         return command
 
     return decorate
@@ -163,10 +156,8 @@ def with_settings(cls: type[DataclassInstance], *names: str, panel: str | None =
 def check_files(read: Iterable[Path], results: Iterable[Path | None] = (), *, hint: str = "") -> None:
     """Check before long work that files are there, and that all results can be written, each to a file of its own.
 
-    Args:
-        read: The files that the command reads and must not replace.
-        results: The files of the results; None stands for one that was not asked for.
-        hint: What to try if a result would replace a file that is read.
+    None stands for a result that was not asked for; ``hint`` says what to try if a result would replace a file
+    that is read.
 
     Raises:
         FileNotFoundError: A file to read is missing.

@@ -16,7 +16,6 @@ from workbench.faces.plots.cost import plot_cost_bars as plot_cost_bars
 from workbench.faces.plots.cost import plot_cost_curve as plot_cost_curve
 from workbench.faces.plots.cost import plot_gap as plot_gap
 from workbench.faces.plots.cost import plot_roofline as plot_roofline
-from workbench.faces.plots.latency import Latencies as Latencies
 from workbench.faces.plots.latency import latency_data as latency_data
 from workbench.faces.plots.latency import plot_latency as plot_latency
 from workbench.faces.plots.laws import funnel_data as funnel_data
@@ -24,7 +23,6 @@ from workbench.faces.plots.laws import plot_funnel as plot_funnel
 from workbench.faces.plots.laws import plot_verification_rounds as plot_verification_rounds
 from workbench.faces.plots.laws import plot_verification_seconds as plot_verification_seconds
 from workbench.faces.plots.laws import rounds_data as rounds_data
-from workbench.faces.plots.saturation import Firing as Firing
 from workbench.faces.plots.saturation import firing_data as firing_data
 from workbench.faces.plots.saturation import plot_firing as plot_firing
 from workbench.faces.plots.saturation import plot_growth as plot_growth

@@ -346,7 +346,7 @@ def _legends(ax: Axes, networks: list[str], methods: list[tuple[str, bool]], con
         colour, marker = style.series(i)
         handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=name))
     for m, (method, published) in enumerate(methods):
-        dash = style.DASHES[m % len(style.DASHES)] if method in connected else "none"
+        dash: Any = style.DASHES[m % len(style.DASHES)] if method in connected else "none"
         label, face = (f"{method}, published", "white") if published else (method, style.INK)
         handles.append(
             Line2D([], [], color=style.INK, marker="o", markerfacecolor=face, linestyle=dash, label=label)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from workbench.faces.views.static_html import page, static_html
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["lab", "page", "static_html", "stepper_data", "view", "whole_page"]
 
 
-_INSTALL = "for widgets, pip install 'tamago-workbench[notebook]'"
+def _with_widgets(module: str) -> Any:
+    try:
+        return import_module(f"workbench.faces.views.{module}")
+    except ImportError as error:
+        install = "for widgets, pip install 'tamago-workbench[notebook]'"
+        raise ImportError(f"{error}; {install}") from None
 
 
 def view(thing: object, **options: Any) -> View | Controls:
@@ -24,11 +30,8 @@ def view(thing: object, **options: Any) -> View | Controls:
 
     Raise ImportError, with the packages to install, if widgets are not installed.
     """
-    try:
-        from workbench.faces.views.live import live
-    except ImportError as error:
-        raise ImportError(f"{error}; {_INSTALL}") from None
-    return live(thing, **options)
+    made: View | Controls = _with_widgets("live").live(thing, **options)
+    return made
 
 
 def lab(model: ModelLike, *, rules: str = "default", cost: str = "analytic") -> Lab:
@@ -37,11 +40,8 @@ def lab(model: ModelLike, *, rules: str = "default", cost: str = "analytic") -> 
     Raise ValueError if the model cannot be read, and ImportError, with the packages to install, if widgets are
     not installed.
     """
-    try:
-        from workbench.faces.views.bench import Lab
-    except ImportError as error:
-        raise ImportError(f"{error}; {_INSTALL}") from None
-    return Lab(model, rules=rules, cost=cost)
+    made: Lab = _with_widgets("bench").Lab(model, rules=rules, cost=cost)
+    return made
 
 
 def whole_page(thing: object, **options: Any) -> str:

@@ -21,6 +21,7 @@ from workbench.faces.views.controls import WRAPPED, Controls, button, dropdown
 from workbench.faces.views.live import live
 from workbench.faces.views.markup import paragraph
 from workbench.faces.views.static_html import static_html
+from workbench.faces.views.widgets import Faced
 from workbench.frontends.model import ModelLike
 from workbench.frontends.model_file import open_model
 from workbench.graph import Graph
@@ -48,7 +49,7 @@ class Outcome:
     certificate: Certificate
 
 
-class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+class Lab(Faced, widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """A bench of ipywidgets for one model; every control and view can be linked, observed and put elsewhere.
 
     ``controls`` are those of the saturation: its rules, costs, limits and buttons. ``saturation``, ``extraction``
@@ -75,20 +76,14 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.tabs = widgets.Tab([widgets.VBox() for _ in TABS], titles=TABS)
         self.tabs.observe(self._looked, "selected_index")
         self.controls.start_button.on_click(lambda _: self._look("growth"))
-        self.controls.step_button.on_click(lambda _: self._stepped())
+        self.controls.step_button.on_click(lambda _: (self._look("growth"), self._grown()))
         self.stepper.observe(self._ran, "running")
         self.stepper.observe(self._told, "status")
         self.rules.observe(self._anew, "value")
         self.cost.observe(self._priced, "value")
         buttons, choices, stepper = self.controls.children
-        super().__init__(
-            [
-                choices,
-                widgets.HBox([*buttons.children, self.extract_button, self.method], layout=WRAPPED),
-                self.status,
-                self.tabs,
-            ]
-        )
+        row = widgets.HBox([*buttons.children, self.extract_button, self.method], layout=WRAPPED)
+        super().__init__([choices, row, self.status, self.tabs])
         self._tab("growth", stepper)
         self._priced()
         self._say("not started")
@@ -100,13 +95,10 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         assert isinstance(subject, Saturation)
         return subject
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Return the widget, with a static face of what there is for pages without widgets."""
-        bundle = super()._repr_mimebundle_(**options)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+    def face(self) -> str:
+        """Return the static faces of what there is."""
         shown = [self.graph, self.saturation, self.extraction, self.outcome and self.outcome.certificate]
-        faces = "".join(static_html(thing) for thing in shown if thing is not None)
-        return dict(data) | {"text/plain": repr(self), "text/html": self.status.value + faces}, metadata
+        return self.status.value + "".join(static_html(thing) for thing in shown if thing is not None)
 
     def __repr__(self) -> str:
         return f"Lab of {self.graph.name!r}: {len(self.graph)} nodes, rules {self.rules.value}, costs {self.cost.value}"
@@ -121,9 +113,8 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._say("extracting")
             egraph = self.saturation.egraph()
             costs = price_egraph(egraph, model)
-            self.extraction = Extraction(
-                egraph, costs, self.method.value, seconds=self.limits["seconds"].value
-            )
+            seconds = self.limits["seconds"].value
+            self.extraction = Extraction(egraph, costs, self.method.value, seconds=seconds)
             self.extraction.trace.meta["cost_source"] = model.source
             solution = self.extraction.run()
             graph = rebuild(self.graph, egraph, solution.choice)
@@ -132,12 +123,8 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         except (ValueError, RuntimeError, OSError) as error:
             self._say(str(error))
             return
-        verdicts = {
-            r.rule: ruleset.verdict(ruleset[r.rule])
-            for s in self.saturation.trace
-            for r in s.rules
-            if r.matches
-        }
+        matched = dict.fromkeys(r.rule for s in self.saturation.trace for r in s.rules if r.matches)
+        verdicts = {name: ruleset.verdict(ruleset[name]) for name in matched}
         certificate = replace(certificate, rules=verdicts)
         self.outcome = Outcome(self.graph, graph, egraph, ruleset, costs, model.source, solution, certificate)
         history = self.saturation.snapshots
@@ -165,10 +152,6 @@ class Lab(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._grown()
             if not self.saturation.unfinished:
                 self.extract()
-
-    def _stepped(self) -> None:
-        self._look("growth")
-        self._grown()
 
     def _grown(self) -> None:
         egraph, history = self.saturation.egraph(), self.saturation.snapshots

@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.faces.views.graphs import Notes, graph_pane, graph_svg, viewer_data
+from workbench.faces.views.graphs import Notes, counted_operators, graph_pane, graph_svg, viewer_data
 from workbench.faces.views.markup import details, heading, paragraph, picture, side_by_side, table
 from workbench.faces.views.svg import beside, width_of
 from workbench.studies.analysis.comparison import MARKS, Comparison, Side
@@ -28,7 +28,6 @@ MOST_LINKS: Final = 12
 
 def side_notes(comparison: Comparison, side: Side) -> Notes:
     """Return the comparison's notes on the nodes of a side; kept nodes have no mark."""
-    source = comparison.cost_source
     facts = {}
     for i, (c, mark, birth) in enumerate(zip(side.classes, side.marks, side.births, strict=True)):
         told = [("", f"{mark}: {MARKS[mark]}")]
@@ -42,7 +41,7 @@ def side_notes(comparison: Comparison, side: Side) -> Notes:
         groups={i: f"{comparison.by} {c}" for i, c in enumerate(side.classes) if c >= 0},
         facts=facts,
         costs={i: cost for i, cost in enumerate(side.costs) if cost > 0},
-        source=source,
+        source=comparison.cost_source,
     )
 
 
@@ -53,8 +52,7 @@ def _chain(comparison: Comparison, e_node: int) -> list[tuple[str, str]]:
     links = comparison.derivations.chain(e_node)
     told = []
     for k, link in enumerate(links[-MOST_LINKS:]):
-        ops = Counter(egraph.ops[i] for i in link.sources)
-        of = ", ".join(f"{n} {op}" if n > 1 else op for op, n in ops.items())
+        of = counted_operators(Counter(egraph.ops[i] for i in link.sources).items())
         made = f"{link.rule}{f': {of}' if of else ''} → {egraph.ops[link.node]}"
         told.append(("" if k else "made by", f"step {link.step}: {made}"))
     if len(links) > MOST_LINKS:
@@ -92,11 +90,8 @@ def caption(what: str, side: Side) -> str:
 def rules_of(comparison: Comparison) -> list[tuple[str, int, int]]:
     """Return, by rule, the number of operators it made: those that run, and those of weights alone."""
     constant = comparison.after.graph.constant()
-    rows = []
-    for rule, made in comparison.rules().items():
-        folded = sum(bool(constant[i]) for i in made)
-        rows.append((rule, len(made) - folded, folded))
-    return rows
+    counts = {rule: Counter(bool(constant[i]) for i in made) for rule, made in comparison.rules().items()}
+    return [(rule, count[False], count[True]) for rule, count in counts.items()]
 
 
 def comparison_html(comparison: Comparison) -> str:
@@ -133,11 +128,10 @@ def changes_html(result: Result) -> str:
 
     if not isinstance(result, Optimized):
         # A search has no e-graph that relates the operators of the two graphs.
-        pictures = [
-            (name, _drawn(graph_svg(graph), f"{name}: {len(graph.nodes)} nodes"))
-            for name, graph in (("original", result.original), ("optimised", result.graph))
-        ]
-        return side_by_side(*pictures)
+        graphs = {"original": result.original, "optimised": result.graph}
+        return side_by_side(
+            *((n, _drawn(graph_svg(g), f"{n}: {len(g.nodes)} nodes")) for n, g in graphs.items())
+        )
     comparison = result.compare()
     shown = [(said, _drawn(graph_svg(side.graph, notes), said)) for said, side, notes in _sides(comparison)]
     return paragraph(f"{SIGNS}.") + side_by_side(*shown) + _changes(comparison)

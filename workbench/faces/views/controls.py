@@ -14,7 +14,7 @@ from workbench.costs.registry import NAMES, cost_model
 from workbench.extraction.api import extractor
 from workbench.extraction.cost_history import add_costs
 from workbench.extraction.extract import Extraction
-from workbench.faces.views.widgets import Stepper
+from workbench.faces.views.widgets import Faced, Stepper
 from workbench.rules import rule_sets
 from workbench.run.stepper import Stepwise
 from workbench.saturation import Saturation
@@ -32,7 +32,7 @@ _META: Final = {
 }
 
 
-class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+class Controls(Faced, widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """A box of ipywidgets for an object that can take steps: start, pause, step, choices, limits, and its stepper.
 
     Every part can be linked, observed and put elsewhere. A limit that is changed before a run or at a pause holds
@@ -154,11 +154,9 @@ class Controls(widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         for control in (self.start_button, self.step_button):
             control.disabled = running or over
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        """Return the widget, with the static face of its object for pages without widgets."""
-        bundle = super()._repr_mimebundle_(**options)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        return dict(data) | {"text/plain": repr(self), "text/html": self.stepper.face()}, metadata
+    def face(self) -> str:
+        """Return the static face of the object."""
+        return self.stepper.face()
 
     def __repr__(self) -> str:
         return repr(self.stepper)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.egraph.rebuild import by_term
-from workbench.faces.views.graphs import level, placed_scene, viewer_data
+from workbench.faces.views.graphs import counted_operators, level, placed_scene, viewer_data
 from workbench.faces.views.markup import details, heading, picture, table
 from workbench.faces.views.scene import Box, Cluster, Edge, Scene, cut, family_of
 from workbench.faces.views.svg import svg
@@ -104,23 +104,13 @@ class Part:
         return f"at most {self.hops} hop{'' if self.hops == 1 else 's'} from e-class {self.focus}"
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The shown e-nodes by e-class, and the e-classes of weights that appear in their readers' labels."""
+def selection(
+    egraph: EGraph, part: Part, choice: np.ndarray | None = None
+) -> tuple[dict[int, list[int]], set[int]]:
+    """Return the shown e-nodes of a part by e-class, and the e-classes of weights that are in readers' labels.
 
-    shown: dict[int, list[int]]
-    labels: set[int]
-
-    @property
-    def count(self) -> int:
-        """Return the number of e-nodes in the picture, with those in labels."""
-        return sum(map(len, self.shown.values())) + len(self.labels)
-
-
-def selection(egraph: EGraph, part: Part, choice: np.ndarray | None = None) -> Selection:
-    """Return the e-nodes of a part of an e-graph; the extracted term (``choice``) comes first.
-
-    In an e-class the extracted e-node comes first, then those of the start graph, then the others by birth.
+    The extracted term (``choice``) comes first. In an e-class the extracted e-node comes first, then those of the
+    start graph, then the others by birth.
     """
     members = egraph.members()
 
@@ -128,49 +118,36 @@ def selection(egraph: EGraph, part: Part, choice: np.ndarray | None = None) -> S
         taken = int(choice[c]) if choice is not None else -1
         return sorted(members[c], key=lambda i: (i != taken, i))[:most]
 
-    found = Selection({}, set())
+    def in_label(c: int) -> bool:
+        """Return whether an e-class is a weight, which its readers' labels name."""
+        return len(members[c]) == 1 and egraph.ops[members[c][0]] == "weight"
+
+    shown: dict[int, list[int]] = {}
+    labels: set[int] = set()
     each = min(MOST_MEMBERS, max(3, part.most // 12))
     budget = part.most
-    ring = part.focus is not None and part.hops is not None
-    queue: deque[int] = deque(egraph.roots if part.focus is None else [part.focus])
-    if part.focus is not None and part.hops is not None:
-        queue = deque(_ring(egraph, part.focus, part.hops))
+    ring = [] if part.focus is None or part.hops is None else _ring(egraph, part.focus, part.hops)
+    queue = deque(ring or (egraph.roots if part.focus is None else [part.focus]))
     later: deque[int] = deque()
     while queue or later:
         c = queue.popleft() if queue else later.popleft()
-        if c in found.shown:
-            continue
-        if _in_label(egraph, members[c]) and c != part.focus:
-            found.labels.add(c)
-            continue
-        chosen = inside(c, each)
-        if len(chosen) > budget and found.shown:
-            continue
-        budget -= len(chosen)
-        found.shown[c] = chosen
-        if ring:
-            continue
-        taken = int(choice[c]) if choice is not None else -1
-        for i in chosen:
-            # Operands of the extracted term come before other operands.
-            (queue if i == taken or taken < 0 else later).extend(egraph.operands(i).tolist())
+        if c not in shown and in_label(c) and c != part.focus:
+            labels.add(c)
+        elif c not in shown and (len(chosen := inside(c, each)) <= budget or not shown):
+            budget -= len(chosen)
+            shown[c] = chosen
+            taken = int(choice[c]) if choice is not None else -1
+            for i in () if ring else chosen:
+                # Operands of the extracted term come before other operands.
+                (queue if i == taken or taken < 0 else later).extend(egraph.operands(i).tolist())
     for c in part.opened:
-        found.shown[c] = inside(c, MOST_OPENED)
-        for d in _operands(egraph, found.shown[c]):
-            if _in_label(egraph, members[d]):
-                found.labels.add(d)
-            elif d not in found.shown:
-                found.shown[d] = inside(d, 3)
-    return found
-
-
-def _operands(egraph: EGraph, e_nodes: Iterable[int]) -> list[int]:
-    return list(dict.fromkeys(d for i in e_nodes for d in egraph.operands(i).tolist()))
-
-
-def _in_label(egraph: EGraph, members: list[int]) -> bool:
-    """Return whether an e-class is a weight, which its readers' labels name."""
-    return len(members) == 1 and egraph.ops[members[0]] == "weight"
+        shown[c] = inside(c, MOST_OPENED)
+        for d in dict.fromkeys(d for i in shown[c] for d in egraph.operands(i).tolist()):
+            if in_label(d):
+                labels.add(d)
+            elif d not in shown:
+                shown[d] = inside(d, 3)
+    return shown, labels
 
 
 def _ring(egraph: EGraph, focus: int, hops: int) -> list[int]:
@@ -234,6 +211,11 @@ class Known:
         """Return a cost as text with its unit."""
         return f"{value:.6g} {self.unit}".rstrip()
 
+    def type_of(self, c: int) -> str:
+        """Return the type of an e-class as text, empty if it has none."""
+        kind = self.egraph.types[c] if self.egraph.types else None
+        return "" if kind is None else str(kind)
+
     @property
     def last_step(self) -> int:
         """Return the step in which the youngest e-node was made."""
@@ -249,27 +231,25 @@ def egraph_scene(known: Known, part: Part | None = None) -> Scene:
     part = part or Part()
     egraph = known.egraph
     members = egraph.members()
-    found = selection(egraph, part, known.choice)
-    shown = found.shown
+    shown, labels = selection(egraph, part, known.choice)
     boxes: list[Box] = []
     edges: list[Edge] = []
-    for c in shown:
-        boxes += [_box(known, i, shown, found.labels) for i in shown[c]]
-        hidden = len(members[c]) - len(shown[c])
-        if hidden:
+    for c, inside in shown.items():
+        boxes += [_box(known, i, shown, labels) for i in inside]
+        if hidden := len(members[c]) - len(inside):
             text = f"+{hidden} e-node{'' if hidden == 1 else 's'}"
             boxes.append(Box(f"more{c}", (text,), mark="stub", cluster=f"e-class {c}", more=True))
-    for c, inside in shown.items():
         for i in inside:
             taken = known.choice is not None and int(known.choice[c]) == i
             read = dict.fromkeys(egraph.operands(i).tolist())
             edges += [Edge(str(shown[d][0]), str(i), "", f"e-class {d}", taken) for d in read if d in shown]
     loops = _loops(egraph, shown)
     clusters = tuple(_cluster(known, c, len(members[c]), c in loops) for c in shown)
-    note, drawn = "", len(shown) + len(found.labels)
-    if drawn < egraph.n_classes or found.count < len(egraph):
+    note, drawn = "", len(shown) + len(labels)
+    count = sum(map(len, shown.values())) + len(labels)
+    if drawn < egraph.n_classes or count < len(egraph):
         note = (
-            f"{thousands(found.count)} of {thousands(len(egraph))} e-nodes in "
+            f"{thousands(count)} of {thousands(len(egraph))} e-nodes in "
             f"{thousands(drawn)} of {thousands(egraph.n_classes)} e-classes, {part.centre()}"
         )
     return Scene("e-graph", tuple(boxes), tuple(edges), clusters, note)
@@ -316,10 +296,11 @@ def _box(known: Known, i: int, shown: dict[int, list[int]], labels: set[int]) ->
         lines[-1] = cut(lines[-1] + " …", ATTRIBUTE_WIDTH)
     operands = list(dict.fromkeys(egraph.operands(i).tolist()))
     weights = [d for d in operands if d in labels]
-    if weights:
-        lines.append(f"{len(weights)} weights" if len(weights) > 1 else _weight(egraph, weights[0]))
-    hidden = sum(d not in shown and d not in labels for d in operands)
-    if hidden:
+    if len(weights) == 1:
+        lines.append(cut(f"weight {known.type_of(weights[0])}".strip(), WEIGHT_WIDTH))
+    elif weights:
+        lines.append(f"{len(weights)} weights")
+    if hidden := sum(d not in shown and d not in labels for d in operands):
         lines.append(f"({hidden} operand{'' if hidden == 1 else 's'} not drawn)")
     taken = known.choice is not None and int(known.choice[c]) == i
     return Box(
@@ -336,22 +317,16 @@ def _box(known: Known, i: int, shown: dict[int, list[int]], labels: set[int]) ->
     )
 
 
-def _weight(egraph: EGraph, c: int) -> str:
-    kind = egraph.types[c] if egraph.types else None
-    return cut(f"weight {kind}" if kind is not None else "weight", WEIGHT_WIDTH)
-
-
 def _e_node_facts(known: Known, i: int) -> Iterator[tuple[str, str]]:
     egraph = known.egraph
     c = int(egraph.eclass[i])
     name = f" {egraph.attrs[i][0]}" if egraph.ops[i] in NAMED and egraph.attrs[i] else ""
     yield "e-node", f"{egraph.node_name(i)}: {egraph.ops[i]}{name}"
-    texts = attribute_texts(egraph.ops[i], egraph.attrs[i])
-    if texts:
+    if texts := attribute_texts(egraph.ops[i], egraph.attrs[i]):
         yield "attributes", ", ".join(texts)
     yield "e-class", egraph.class_name(c)
-    if egraph.types and egraph.types[c] is not None:
-        yield "type", str(egraph.types[c])
+    if kind := known.type_of(c):
+        yield "type", kind
     read = egraph.operands(i).tolist()
     yield "operands", ", ".join(f"e-class {egraph.class_name(d)}" for d in read) or "none"
     if len(egraph.birth_rule):
@@ -373,14 +348,14 @@ def _finite(known: Known, value: float) -> str:
 def _cluster(known: Known, c: int, size: int, loops: bool) -> Cluster:
     egraph = known.egraph
     steps = tuple(s for s, made in enumerate(known.merged) if c in made)
-    kind = egraph.types[c] if egraph.types else None
-    facts = [("e-nodes", str(size)), *([("type", str(kind))] if kind is not None else [])]
+    kind = known.type_of(c)
+    facts = [("e-nodes", str(size)), *([("type", kind)] if kind else [])]
     if known.tree:
         facts.append(("least tree cost", _finite(known, known.tree[c])))
     facts += [("merged", f"{known.merged[s][c]} e-classes became this one in step {s}") for s in steps]
     if loops:
         facts.append(("cycle", "some term of this e-class contains one of the same e-class"))
-    label = cut(f"{egraph.class_name(c)}{f' {kind}' if kind is not None else ''}", 30)
+    label = cut(f"{egraph.class_name(c)} {kind}".rstrip(), 30)
     return Cluster(f"e-class {c}", label, "cycle" if loops else "", steps, tuple(facts))
 
 
@@ -392,8 +367,7 @@ def class_table(known: Known, most: int = MOST_ROWS) -> tuple[tuple[str, ...], l
     order = sorted(range(egraph.n_classes), key=lambda c: (-len(members[c]), c))[:most]
 
     def operators(c: int) -> str:
-        ops = Counter(egraph.ops[i] for i in members[c]).most_common()
-        return cut(", ".join(f"{n} {op}" if n > 1 else op for op, n in ops), 60)
+        return cut(counted_operators(Counter(egraph.ops[i] for i in members[c]).most_common()), 60)
 
     columns: dict[str, Callable[[int], Any]] = {
         "e-class": egraph.class_name,
@@ -421,6 +395,7 @@ def egraph_data(known: Known, part: Part | None = None) -> dict[str, Any]:
     pane = {"title": "e-graph", "start": "whole", "home": home, "levels": {"whole": level(scene, layout)}}
     headings, rows = class_table(known)
     more = egraph.n_classes - len(rows)
+    numbers = {egraph.class_name(c): c for c in range(egraph.n_classes)}
     legend = {"new": "made in this step"}
     if known.merged:
         legend["merged"] = "e-classes merged in this step"
@@ -436,15 +411,11 @@ def egraph_data(known: Known, part: Part | None = None) -> dict[str, Any]:
         table={
             "columns": list(headings),
             "rows": rows,
-            "keys": [f"e-class {_number(egraph, row[0])}" for row in rows],
+            "keys": [f"e-class {numbers[row[0]]}" for row in rows],
             "note": f"{thousands(more)} more e-classes, which are smaller" if more > 0 else "",
         },
         unit=known.unit,
     )
-
-
-def _number(egraph: EGraph, name: str) -> int:
-    return egraph.class_names.index(name) if egraph.class_names else int(name)
 
 
 def _steps(known: Known) -> list[str]:

@@ -49,12 +49,10 @@ def segments(
     belong to their readers. Nodes with different ``marks`` count as different. Of the allowed numbers of
     values that cross a cut, the one with the fewest segments is chosen.
     """
-    best: tuple[Segment, ...] = tuple(Segment((i,), k) for k, i in enumerate(nodes))
-    for width in WIDTHS:
-        found = _runs(_pieces(graph, nodes, width), graph, marks or {})
-        if len(found) < len(best):
-            best = found
-    return best
+    single = tuple(Segment((i,), k) for k, i in enumerate(nodes))
+    return min(
+        single, *(_runs(_pieces(graph, nodes, width), graph, marks or {}) for width in WIDTHS), key=len
+    )
 
 
 def _pieces(graph: Graph, nodes: Sequence[int], width: int) -> list[tuple[int, ...]]:
@@ -357,6 +355,11 @@ def _inside(graph: Graph, segment: Segment, notes: Notes) -> Scene:
                 edges.append(Edge(str(j), str(i)))
     title = f"layer {segment.repeat + 1} of {segment.repeats}"
     return Scene(title, (*outer.values(), *boxes), tuple(edges))
+
+
+def counted_operators(counts: Iterable[tuple[str, int]]) -> str:
+    """Return operators with their numbers, if there are several of one, as text."""
+    return ", ".join(f"{n} {op}" if n > 1 else op for op, n in counts)
 
 
 def _output(name: str, k: int) -> Box:

@@ -51,9 +51,8 @@ def lay_out(scene: Scene, *, seconds: float = BUDGET) -> Layout:
         "edges": [[keys[e.source], keys[e.target], frames.get(e.from_cluster, "")] for e in scene.edges],
         "clusters": [len(c.label) * LETTER for c in scene.clusters],
     }
-    placed = _by_graphviz(request, len(scene.boxes) + 2 * len(scene.clusters), seconds)
-    if placed is None:
-        placed = _by_layers(request)
+    size = len(scene.boxes) + 2 * len(scene.clusters)
+    placed = _by_graphviz(request, size, seconds) or _by_layers(request)
     return Layout(
         placed["width"],
         placed["height"],

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from workbench.extraction.result import Solution
     from workbench.graph import Graph
     from workbench.laws.run_proofs.checking import Accepted
-    from workbench.studies.analysis.comparison import Comparison
 
 
 def live(thing: object, **options: Any) -> View | Controls:
@@ -46,11 +45,6 @@ def graph_view(graph: Graph, *, cost: str | CostModel = "analytic") -> Viewer:
     """Return a graph as a widget; ``cost`` is the cost model of the figures, or its name."""
     notes = cost_notes(graph, cost)
     return Viewer(graph, viewer_data(f"Graph {graph.name}", [graph_pane(graph, notes)], unit="µs"))
-
-
-def comparison_view(comparison: Comparison) -> Viewer:
-    """Return the original and the optimised graph side by side as a widget."""
-    return Viewer(comparison, comparison_data(comparison))
 
 
 def egraph_view(
@@ -94,11 +88,8 @@ def proof_view(accepted: Accepted) -> Viewer:
     for (k, region, by), pairs in groupby(rows, lambda row: row[:3]):
         said = "; ".join(f"{left} = {right}" for *_, left, right in pairs)
         steps.append(f"step {k} of {len(shown.proof.steps)}, in region {region}, {by}: {said}")
-    table = {
-        "columns": list(shown.REGIONS),
-        "rows": [list(r) for r in rows],
-        "keys": [str(r[0]) for r in rows],
-    }
+    cells, keys = [list(row) for row in rows], [str(row[0]) for row in rows]
+    table = {"columns": list(shown.REGIONS), "rows": cells, "keys": keys}
     data = viewer_data("Proof", panes, steps=steps, focus=[[], *shown.focus()], table=table)
     viewer = Viewer(accepted, data)
     viewer.step = 0
@@ -108,7 +99,7 @@ def proof_view(accepted: Accepted) -> Viewer:
 _VIEWS: dict[str, Callable[..., View]] = {
     "Accepted": proof_view,
     "Graph": graph_view,
-    "Comparison": comparison_view,
+    "Comparison": lambda comparison: Viewer(comparison, comparison_data(comparison)),
     "EGraph": egraph_view,
     "StoredRuns": RunsBrowser,
 }

@@ -6,6 +6,8 @@ The parts need no script and no network access, and read well without a style sh
 from __future__ import annotations
 
 import base64
+import json
+import zlib
 from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
@@ -68,6 +70,11 @@ def live_page(title: str, style: str, face: str, script: str, model: str) -> str
         f'<script type="module">{script}\n'
         f'render({{ model: {model}, el: document.getElementById("view") }});</script>',
     )
+
+
+def packed(data: object) -> str:
+    """Return data as deflated JSON in base64, which a script unpacks when it is looked at."""
+    return base64.b64encode(zlib.compress(json.dumps(data).encode(), 9)).decode()
 
 
 def section(title: str, body: str) -> str:

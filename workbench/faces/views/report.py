@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
@@ -45,10 +45,15 @@ def report_html(result: Result, *, title: str | None = None, floors: Floors | No
     grown = "Saturation" if isinstance(way, SaturationFigures) else "Search"
     if floors is None and measured is not None and measured.decided and not measured.failure:
         floors = cast("Optimized", result).floors()
+    lead = [] if measured is None else [f"Timed: {measured}."]
+    lead.append(f"Predicted: {record.predicted()}.")
+    if record.certificate is not None:
+        lead.append(certificate_lead(record.certificate))
+    packages = [p for p in ("workbench", "egglog", "highspy", "python") if p in record.settings]
     parts = [
         f"<h1>{escape(name)}, optimised</h1>",
-        paragraph(_provenance(record.settings), "source"),
-        *(paragraph(line, "lead") for line in _lead(record, measured)),
+        paragraph(", ".join(f"{package} {record.settings[package]}" for package in packages), "source"),
+        *(paragraph(line, "lead") for line in lead),
         section("Before and after", changes_html(result)),
         section("Rules that made the result", _rules(result, record)),
         section("Timing", _measured(measured)),
@@ -62,21 +67,6 @@ def report_html(result: Result, *, title: str | None = None, floors: Floors | No
         section("Settings", _pairs(record.settings.items())),
     ]
     return page_of(name, "\n".join(parts))
-
-
-def _lead(record: RunRecord, measured: Ranking | None) -> list[str]:
-    """Return the gain, timed if it was, and the outcome of the certificate, in sentences."""
-    lines = [f"Predicted: {record.predicted()}."]
-    if measured is not None:
-        lines.insert(0, f"Timed: {measured}.")
-    if record.certificate is not None:
-        lines.append(certificate_lead(record.certificate))
-    return lines
-
-
-def _provenance(settings: Mapping[str, Any]) -> str:
-    known = ("workbench", "egglog", "highspy", "python")
-    return ", ".join(f"{package} {settings[package]}" for package in known if package in settings)
 
 
 def _pairs(pairs: Iterable[tuple[str, Any]]) -> str:
@@ -100,9 +90,8 @@ def _measured(measured: Ranking | None) -> str:
     rows: list[tuple[object, ...]] = []
     for name, one in named:
         (low, high), (least, most) = one.quartiles, one.interval
-        speedup = (f"{one.speedup:.3f}", f"{least:.3f} to {most:.3f}")
-        if one is measured.original:
-            speedup = ("1", "")
+        itself = one is measured.original
+        speedup = ("1", "") if itself else (f"{one.speedup:.3f}", f"{least:.3f} to {most:.3f}")
         rows.append((name, f"{one.cost:.1f}", f"{one.median:.1f}", f"{low:.1f} to {high:.1f}", *speedup))
     timed = table(headings, rows, ("", *("number",) * 5), most=len(rows))
     words = [str(measured)]
@@ -110,9 +99,8 @@ def _measured(measured: Ranking | None) -> str:
         words.append(f"Cleaning: {measured.cleaning_line()}.")
     elif measured.candidates:
         words.append("Speed-ups are relative to the original; there was nothing to clean in it.")
-    return "".join(paragraph(f"{line[:1].upper()}{line[1:]}") for line in words) + (
-        timed if measured.candidates else ""
-    )
+    said = "".join(paragraph(f"{line[:1].upper()}{line[1:]}") for line in words)
+    return said + timed if measured.candidates else said
 
 
 def _limits(found: Floors) -> str:
@@ -131,18 +119,11 @@ def _accelerator(placement: Placement) -> str:
     text = "".join(paragraph(line) for line in placement.lines())
     if not placement.layers:
         return text
-    rows = [
-        (
-            layer.name,
-            layer.stays,
-            thousands(layer.tiling.tiles),
-            thousands(layer.tiling.calls),
-            thousands(round(layer.tiling.cycles)),
-            f"{layer.tiling.utilisation:.1%}",
-            f"{layer.tiling.waste:.1%}",
-        )
-        for layer in placement.layers
-    ]
+    rows = []
+    for layer in placement.layers:
+        t = layer.tiling
+        counts = (thousands(n) for n in (t.tiles, t.calls, round(t.cycles)))
+        rows.append((layer.name, layer.stays, *counts, f"{t.utilisation:.1%}", f"{t.waste:.1%}"))
     headings = ("rows × inner × columns", "stays", "tiles", "calls", "cycles", "used", "zeros")
     layers = table(headings, rows, ("", "", *("number",) * 5), most=len(rows))
     size = accelerator_size(placement)
@@ -174,9 +155,8 @@ def _rules(result: Result, record: RunRecord) -> str:
     text = table(headings, rows, ("", "number", "", "", "law"), most=len(rows))
     if laws is not None:
         known = {rule.name: rule for rule in laws}
-        text += "".join(
-            details(f"{name}: both sides", rule_html(known[name])) for name in record.rules if name in known
-        )
+        for name in filter(known.__contains__, record.rules):
+            text += details(f"{name}: both sides", rule_html(known[name]))
     return text
 
 

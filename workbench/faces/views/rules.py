@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import textwrap
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from workbench.faces.views.layout import lay_out
-from workbench.faces.views.markup import aligned, details, heading, pairs, picture, preformatted, table
+from workbench.faces.views.markup import (
+    aligned,
+    details,
+    heading,
+    packed,
+    pairs,
+    picture,
+    preformatted,
+    table,
+)
 from workbench.faces.views.scene import Box, Cluster, Edge, Scene, family_of
 from workbench.faces.views.svg import svg
 from workbench.rules.pattern import App, Rule, Term, Var, format_expr, format_term, subterms
@@ -23,14 +29,14 @@ from workbench.support.formatting import change, microseconds, thousands
 CAPTIONS: Final = ("matched pattern", "replacement")
 
 
-def term_label(term: Term, width: int = 26) -> str:
+def term_label(term: Term) -> str:
     """Return the label of a node: a variable's name, or an operator with its attributes below."""
     if isinstance(term, Var):
         return term.name + ("*" if term.starred else "")
     inside = [f"{name}={format_expr(expr)}" for name, expr in term.attrs]
     if term.row is not None:
         inside.append(f"…{term.row}")
-    return "\n".join([term.op, *textwrap.wrap(", ".join(inside), width, break_long_words=False)])
+    return "\n".join([term.op, *textwrap.wrap(", ".join(inside), 26, break_long_words=False)])
 
 
 def rule_scene(rule: Rule) -> Scene:
@@ -88,11 +94,6 @@ def rule_html(rule: Rule) -> str:
     return heading(f"Rule {rule.name}") + _card(rule_table([rule]).rows[0], None)
 
 
-def rule_set_html(rules: RuleSet) -> str:
-    """Return the face of a set of rules."""
-    return rule_table_html(rule_table(rules))
-
-
 def rule_table_html(rules: RuleTable) -> str:
     """Return the face of a table: the rules that fired by matches, cards, and the other rules.
 
@@ -115,10 +116,8 @@ def rule_table_html(rules: RuleTable) -> str:
 def _columns(
     rules: RuleTable, rows: Iterable[RuleActivity]
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    columns: dict[str, Callable[[RuleActivity], object]] = {
-        "rule": lambda r: r.rule.name,
-        "verdict": lambda r: r.verdict,
-    }
+    columns: dict[str, Callable[[RuleActivity], object]]
+    columns = {"rule": lambda r: r.rule.name, "verdict": lambda r: r.verdict}
     if not rules.run:
         columns["tags"] = lambda r: ", ".join(r.tags)
         columns["provenance"] = lambda r: ", ".join(r.rule.provenance)
@@ -182,12 +181,13 @@ def _law(row: RuleActivity) -> str:
 
 
 def _card(row: RuleActivity, best: float | None) -> str:
-    known: list[tuple[str, object]] = [("verdict", row.verdict), ("evidence", row.evidence)]
-    known += [
+    known = [
+        ("verdict", row.verdict),
+        ("evidence", row.evidence),
         ("condition", ", ".join(row.conditions)),
         ("provenance", ", ".join(row.rule.provenance)),
         ("tags", ", ".join(row.tags)),
-        ("in the best graph", row.contribution or ""),
+        ("in the best graph", str(row.contribution or "")),
         ("best cost without it", _without(row, best)),
     ]
     parts = [
@@ -209,15 +209,13 @@ def rules_data(rules: RuleTable) -> dict[str, Any]:
     ``rules`` has the rows of the table. ``cards`` has the rest by the rule's name, with the drawing of both
     sides, as deflated JSON in base64: of many rules few cards are looked at, and they are similar.
     """
-    cards = {row.rule.name: _card_data(row, rules.best) for row in rules.rows}
-    packed = zlib.compress(json.dumps(cards).encode(), 9)
     return {
         "title": f"Rules {rules.name}",
         "summary": rules.summary(),
         "run": rules.run,
         "tried": any(r.without is not None for r in rules.rows),
         "rules": [_row_data(row, rules.best) for row in rules.rows],
-        "cards": base64.b64encode(packed).decode(),
+        "cards": packed({row.rule.name: _card_data(row, rules.best) for row in rules.rows}),
     }
 
 

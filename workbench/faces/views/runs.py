@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from workbench.faces.views.markup import EXPORT, details, heading, live_page, static_text, table
+from workbench.faces.views.markup import EXPORT, details, heading, live_page, packed, static_text, table
 from workbench.faces.views.steps import stepper_data
 from workbench.studies.experiments.stored_runs import StoredRun, StoredRuns, number
 from workbench.support.formatting import thousands
@@ -157,7 +155,7 @@ def _packed(run: StoredRun, skipped: list[str]) -> str:
     except (ValueError, LookupError, TypeError, OSError) as error:
         skipped.append(f"the trace of {run.study}/{run.name}: {' '.join(str(error).split())[:200]}")
         return ""
-    return base64.b64encode(zlib.compress(json.dumps(data).encode(), 9)).decode()
+    return packed(data)
 
 
 # -- without a kernel --------------------------------------------------------------------------------

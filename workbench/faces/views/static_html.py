@@ -20,7 +20,7 @@ from workbench.faces.views.markup import (
     preformatted,
     table,
 )
-from workbench.faces.views.rules import rule_html, rule_set_html, rule_table_html
+from workbench.faces.views.rules import rule_html, rule_table, rule_table_html
 from workbench.faces.views.svg import beside
 from workbench.graph.text import format_attr
 from workbench.rules.verdicts import WORST_FIRST
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from workbench.laws.verification import Verdict, Verification
     from workbench.optimizer.result import Optimized, Result
     from workbench.run.trace import Trace
-    from workbench.saturation import Saturation
     from workbench.studies.analysis.ablation import Ablation
     from workbench.studies.experiments.stored_runs import StoredRuns
     from workbench.studies.search import BacktrackingSearch
@@ -65,32 +64,31 @@ def certificate_lead(certificate: Certificate) -> str:
 
 def certificate_words(certificate: Certificate) -> list[tuple[str, str]]:
     """Return the compared values, the way of comparing and the outcome, as names and sentences."""
-    found = [("rewritten parts", _parts(certificate)), ("whole models", _whole(certificate))]
     names = ", ".join(certificate.outputs[:MOST_NAMES])
     more = len(certificate.outputs) - MOST_NAMES
-    found.append(("outputs", names + (f" and {more} more" if more > 0 else "")))
-    if certificate.evidence is not None:
-        found.append(("where they differ", str(certificate.evidence)))
-    found.append(("rounding", certificate.rounding_line()))
-    found.append(("rules", certificate.rules_line()))
     limits = "This is evidence on random inputs, not a proof for all inputs."
     if set(certificate.rules.values()) == {"theorem"}:
         limits += " Every rule behind this result is a theorem, for all extents and ranks."
-    found.append(("what it means", limits))
-    return found
+    differ = [] if certificate.evidence is None else [("where they differ", str(certificate.evidence))]
+    return [
+        ("rewritten parts", _parts(certificate)),
+        ("whole models", _whole(certificate)),
+        ("outputs", names + (f" and {more} more" if more > 0 else "")),
+        *differ,
+        ("rounding", certificate.rounding_line()),
+        ("rules", certificate.rules_line()),
+        ("what it means", limits),
+    ]
 
 
 def _parts(certificate: Certificate) -> str:
     if not certificate.regions:
         return "none: the two graphs are the same"
     count = _count(certificate.regions, "part")
-    alike = (
-        f" ({thousands(certificate.distinct)} of them compared, the others are like one of these)"
-        if certificate.distinct not in (0, certificate.regions)
-        else ""
-    )
+    if certificate.distinct not in (0, certificate.regions):
+        count += f" ({thousands(certificate.distinct)} of them compared, the others are like one of these)"
     return (
-        f"{count}{alike}, each on {_count(certificate.draws, 'random input')} in {certificate.arithmetic}, "
+        f"{count}, each on {_count(certificate.draws, 'random input')} in {certificate.arithmetic}, "
         f"seed {certificate.seed}: the largest relative error is {certificate.error:.1e}, "
         f"at most {certificate.tolerance:.0e} is allowed"
     )
@@ -170,14 +168,14 @@ def explanation_html(explanation: Explanation) -> str:
 def proof_html(accepted: Accepted) -> str:
     """Return an accepted proof as HTML: its sentence, both graphs, and its steps."""
     shown = accepted.replayed
-    count = len(shown.proof.steps)
-    drawn = beside(*map(graph_svg, shown.graphs))
-    title = heading("Proof", f"{count} step{'' if count == 1 else 's'}")
-    graphs = picture(drawn, "the original on the left, the result on the right")
-    regions = shown.regions()
-    parts = table(("region", "what was rewritten"), [(n, str(r)) for n, r in enumerate(regions, 1)])
-    parts += table(shown.REGIONS, shown.by_region(regions))
-    return title + paragraph(f"{accepted}.") + graphs + parts
+    drawn, regions = beside(*map(graph_svg, shown.graphs)), shown.regions()
+    return (
+        heading("Proof", _count(len(shown.proof.steps), "step"))
+        + paragraph(f"{accepted}.")
+        + picture(drawn, "the original on the left, the result on the right")
+        + table(("region", "what was rewritten"), [(n, str(r)) for n, r in enumerate(regions, 1)])
+        + table(shown.REGIONS, shown.by_region(regions))
+    )
 
 
 def _move(move: Move) -> tuple[str, str, str, str]:
@@ -221,8 +219,8 @@ def _guard(guard: Guard) -> str:
 
 
 def _outcome(tried: Tried) -> str:
-    more = [*map(_guard, tried.guards), *([tried.misfit] if tried.misfit else [])]
-    return tried.outcome.value + (f": {'; '.join(more)}" if more else "")
+    more = "; ".join(filter(None, [*map(_guard, tried.guards), tried.misfit]))
+    return tried.outcome.value + (f": {more}" if more else "")
 
 
 def static_html(thing: object) -> str:
@@ -250,10 +248,9 @@ def graph_html(graph: Graph) -> str:
     counts = sorted(graph.operators().items(), key=lambda item: (-item[1], item[0]))
     ends = [(graph.nodes[i].attr("name"), graph.nodes[i].type, "input") for i in graph.inputs]
     ends += [(name, graph.nodes[i].type, "output") for name, i in graph.outputs]
-    shown = picture(graph_svg(graph), f"{graph.name}: {len(graph.nodes)} nodes")
     return (
         heading(f"Graph {graph.name}", f"{len(graph.nodes)} nodes, {len(graph.weights)} weights")
-        + shown
+        + picture(graph_svg(graph), f"{graph.name}: {len(graph.nodes)} nodes")
         + details("operators", table(("operator", "count"), counts))
         + details("inputs and outputs", table(("name", "type", ""), ends))
     )
@@ -292,37 +289,26 @@ def _trace(trace: Trace) -> str:
     from workbench.faces.plots import plot_cost_curve, plot_gap
 
     kind = str(trace.meta.get("kind", "saturation"))
-    parts = [heading(f"Trace of {kind}", f"{len(trace)} steps")]
+    text = heading(f"Trace of {kind}", f"{len(trace)} steps")
     if kind == "extraction":
-        parts.append(figure(plot_gap, trace, (7.0, 3.4), "cost and bound over time"))
+        text += figure(plot_gap, trace, (7.0, 3.4), "cost and bound over time")
     else:
-        parts.append(growth_figures(trace, 3.4))
+        text += growth_figures(trace, 3.4)
         if any(step.cost is not None for step in trace):
-            parts.append(figure(plot_cost_curve, trace, (7.0, 3.2), "best cost by step"))
-    parts += [steps_html(trace), details("settings", pairs((k, v) for k, v in trace.meta.items()))]
-    return "".join(parts)
+            text += figure(plot_cost_curve, trace, (7.0, 3.2), "best cost by step")
+    return text + steps_html(trace) + details("settings", pairs(trace.meta.items()))
 
 
 def steps_html(trace: Trace) -> str:
     """Return the steps of a trace as a table that opens on a click."""
-    rows = [
-        (
-            s.index,
-            f"{s.seconds:.3f}",
-            thousands(s.e_nodes),
-            thousands(s.e_classes),
-            "" if s.cost is None else f"{s.cost:.6g}",
-            "" if s.bound is None else f"{s.bound:.6g}",
-            s.note,
+    rows = []
+    for s in trace:
+        costs = ("" if value is None else f"{value:.6g}" for value in (s.cost, s.bound))
+        rows.append(
+            (s.index, f"{s.seconds:.3f}", thousands(s.e_nodes), thousands(s.e_classes), *costs, s.note)
         )
-        for s in trace
-    ]
     headings = ("step", "seconds", *sizes(trace), "cost", "bound", "")
     return details("steps", table(headings, rows, most=100))
-
-
-def _saturation(saturation: Saturation) -> str:
-    return heading("Saturation", _state(saturation)) + _trace(saturation.trace)
 
 
 def _search(search: BacktrackingSearch) -> str:
@@ -336,10 +322,6 @@ def _state(stepwise: Any) -> str:
 
 
 # -- extraction -------------------------------------------------------------------------------------
-def _solution(solution: Solution) -> str:
-    return heading("Solution", solution.status.value) + pairs(_solution_pairs(solution))
-
-
 def _solution_pairs(solution: Solution) -> Iterable[tuple[str, object]]:
     yield "cost", f"{solution.cost:.6g}"
     yield "bound", f"{solution.bound:.6g}"
@@ -364,9 +346,8 @@ def _verification(verification: Verification) -> str:
     rows = [(v.index, v.name, v.verdict, f"{v.seconds:.2f}", v.reason()) for v in verification.verdicts]
     rows.sort(key=lambda row: (WORST_FIRST.index(row[2]), row[0]))
     note = f"{verdict_counts(verification.verdicts)}; {_state(verification)}, {verification.seconds:.1f} s"
-    return heading(f"Verification of {verification.name}", note) + table(
-        ("rule", "name", "verdict", "seconds", "evidence"), rows
-    )
+    headings = ("rule", "name", "verdict", "seconds", "evidence")
+    return heading(f"Verification of {verification.name}", note) + table(headings, rows)
 
 
 def _synthesis(synthesis: Synthesis) -> str:
@@ -384,26 +365,23 @@ def _synthesis(synthesis: Synthesis) -> str:
 
 def _coverage(coverage: Coverage) -> str:
     frame = coverage.frame()
-    return heading("Coverage", repr(coverage)) + table(
-        tuple(frame.columns), list(frame.itertuples(index=False))
-    )
+    return heading("Coverage", repr(coverage)) + table(list(frame), frame.itertuples(index=False))
 
 
 def _verdict(verdict: Verdict) -> str:
-    shown = preformatted(f"{verdict.law}\n\n{verdict.details()}")
-    return heading(f"{verdict.name}: {verdict.verdict}") + shown
+    law = preformatted(f"{verdict.law}\n\n{verdict.details()}")
+    return heading(f"{verdict.name}: {verdict.verdict}") + law
 
 
 def _certificate(certificate: Certificate) -> str:
     if certificate.files:
         return heading("Certificate", " and ".join(certificate.files)) + preformatted(str(certificate))
     rows = [(name, f"{error:.1e}") for name, error in certificate.errors.items()]
-    verdicts = list(certificate.rules.items())
     return (
         heading("Certificate", certificate.verdict())
         + details("in words", pairs(certificate_words(certificate)), open_=True)
         + details("relative error by output", table(("output", "error"), rows))
-        + details("rules that fired", table(("rule", "verdict"), verdicts))
+        + details("rules that fired", table(("rule", "verdict"), certificate.rules.items()))
     )
 
 
@@ -423,9 +401,8 @@ def summary_html(result: Result) -> str:
     """Return the summary of a result as a table, one row per stage."""
     from workbench.optimizer.summary import summary_rows
 
-    cells = [
-        (r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in summary_rows(result)
-    ]
+    rows = summary_rows(result)
+    cells = [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows]
     return table(("stage", "seconds", "figures"), cells, ("", "number", ""))
 
 
@@ -435,10 +412,9 @@ def _ablation(ablation: Ablation) -> str:
         return said
     from workbench.faces.plots import plot_ablation
 
-    frame = ablation.frame()
     rows = [
         (r.rule, f"{r.cost:.6g}", f"{r.loss:+.2f} %", r.instead, r.stop_reason, f"{r.seconds:.2f}")
-        for r in frame.itertuples()
+        for r in ablation.frame().itertuples()
     ]
     size = (7.0, 1.5 + 0.36 * max(2, min(20, len(rows))))
     drawn = figure(plot_ablation, ablation, size, "best cost without each rule") if rows else ""
@@ -468,12 +444,12 @@ _FACES: dict[str, Callable[[Any], str]] = {
     "EGraph": lambda egraph: egraph_html(Known(egraph)),
     "Comparison": comparison_html,
     "Rule": rule_html,
-    "RuleSet": rule_set_html,
+    "RuleSet": lambda rules: rule_table_html(rule_table(rules)),
     "RuleTable": rule_table_html,
     "Ablation": _ablation,
     "Trace": _trace,
-    "Saturation": _saturation,
-    "Solution": _solution,
+    "Saturation": lambda run: heading("Saturation", _state(run)) + _trace(run.trace),
+    "Solution": lambda found: heading("Solution", found.status.value) + pairs(_solution_pairs(found)),
     "Extraction": _extraction,
     "Verification": _verification,
     "Verdict": _verdict,

@@ -33,29 +33,22 @@ def stepper_data(
     kind = str(trace.meta.get("kind", "saturation"))
     unit = UNITS.get(kind, "step")
     steps = list(trace)
-    later = uncounted(trace)
-    when = "counted at the end" if going else "not counted"
-    money = cost_unit(trace)
-    charts = [_growth(trace, steps, unit)] if kind != "extraction" else [_closing(steps, money)]
+    later, when = uncounted(trace), "counted at the end" if going else "not counted"
+    money, names = cost_unit(trace), sizes(trace)
+    charts: list[dict[str, Any] | None] = [_closing(steps, money)]
     if kind != "extraction":
-        fired = _firing(steps, unit, sizes(trace)[0], later, when)
-        charts += [
-            c for c in (_cost(trace, steps, unit, money), fired, _phases(steps, unit)) if c is not None
-        ]
+        fired = _firing(steps, unit, names[0], later, when)
+        charts = [_growth(trace, steps, unit), _cost(trace, steps, unit, money), fired, _phases(steps, unit)]
+    more = [] if used is None else ["in the result"]
     return {
         "title": title or _title(trace, kind),
         "unit": unit,
-        "columns": [
-            *COUNTED.get(kind, ("rule", "matches")),
-            sizes(trace)[0],
-            "ms",
-            *(["in the result"] if used is not None else []),
-        ],
+        "columns": [*COUNTED.get(kind, ("rule", "matches")), names[0], "ms", *more],
         "steps": [
-            _step(step, kind, len(steps), sizes(trace), money, when if k in later else "", used)
+            _step(step, kind, len(steps), names, money, when if k in later else "", used)
             for k, step in enumerate(steps)
         ],
-        "charts": charts,
+        "charts": [chart for chart in charts if chart is not None],
     }
 
 
@@ -89,11 +82,8 @@ def _priced(cost: float, unit: str) -> str:
 
 
 def _title(trace: Trace, kind: str) -> str:
-    name = trace.meta.get("graph") or trace.meta.get("name") or ""
-    stop = trace.meta.get("stop_reason")
-    return " ".join(
-        str(p) for p in (kind.capitalize(), f"of {name}" if name else "", f"({stop})" if stop else "") if p
-    )
+    name, stop = trace.meta.get("graph") or trace.meta.get("name"), trace.meta.get("stop_reason")
+    return f"{kind.capitalize()}{f' of {name}' if name else ''}{f' ({stop})' if stop else ''}"
 
 
 def _step(
@@ -105,9 +95,8 @@ def _step(
     later: str,
     used: Mapping[tuple[int, str], int] | None,
 ) -> dict[str, Any]:
-    rules = sorted(
-        (r for r in step.rules if r.matches or r.e_nodes), key=lambda r: (-r.e_nodes, -r.matches, r.rule)
-    )
+    active = (r for r in step.rules if r.matches or r.e_nodes)
+    rules = sorted(active, key=lambda r: (-r.e_nodes, -r.matches, r.rule))
     parts = [
         f"{UNITS.get(kind, 'step')} {step.index} of {count - 1}",
         f"{thousands(step.e_nodes)} {names[0]}",
@@ -143,16 +132,13 @@ def _growth(trace: Trace, steps: Sequence[Step], unit: str) -> dict[str, Any]:
     made, kept = sizes(trace)
     limit = trace.meta.get("e_node_limit")
     near = limit is not None and nodes and limit <= 8 * max(nodes)
-    return _lines(
-        "Growth of the search" if trace.meta.get("kind") == "search" else "Growth of the e-graph",
-        unit,
-        [
-            {"name": made, "values": nodes},
-            {"name": kept, "values": [s.e_classes for s in steps], "dash": "dashed"},
-        ],
-        limits=[{"name": f"limit {thousands(int(limit))}", "value": limit}] if near and limit else [],
-        zero=True,
-    )
+    lines = [
+        {"name": made, "values": nodes},
+        {"name": kept, "values": [s.e_classes for s in steps], "dash": "dashed"},
+    ]
+    limits = [{"name": f"limit {thousands(int(limit))}", "value": limit}] if near and limit else []
+    what = "search" if trace.meta.get("kind") == "search" else "e-graph"
+    return _lines(f"Growth of the {what}", unit, lines, limits=limits, zero=True)
 
 
 def _cost(trace: Trace, steps: Sequence[Step], unit: str, money: str) -> dict[str, Any] | None:
@@ -161,15 +147,11 @@ def _cost(trace: Trace, steps: Sequence[Step], unit: str, money: str) -> dict[st
     if first is None:
         return None
     name = str(trace.meta.get("cost_curve", "best known"))
-    return _lines(
-        f"Cost: {name}{f' ({money})' if money else ''}",
-        unit,
-        [
-            {"name": name, "values": costs},
-            {"name": "first", "values": [first] * len(costs), "dash": "dotted"},
-        ],
-        steps=True,
-    )
+    lines = [
+        {"name": name, "values": costs},
+        {"name": "first", "values": [first] * len(costs), "dash": "dotted"},
+    ]
+    return _lines(f"Cost: {name}{f' ({money})' if money else ''}", unit, lines, steps=True)
 
 
 def _closing(steps: Sequence[Step], money: str) -> dict[str, Any]:

@@ -52,8 +52,8 @@ def _colours(roles: Iterable[str], at: int) -> str:
 
 def svg(scene: Scene, layout: Layout) -> bytes:
     """Return the picture as SVG, with the scene's note at its top."""
-    note = [scene.note] if scene.note else []
-    top = LINE * (len(note) + 0.5) if note else 0.0
+    note = f'<text class="l" x="4" y="{LINE}">{escape(scene.note)}</text>' if scene.note else ""
+    top = LINE * 1.5 if note else 0.0
     width, height = max(layout.width, 6.0 * len(scene.note)) + 8, layout.height + top + 8
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
@@ -61,7 +61,7 @@ def svg(scene: Scene, layout: Layout) -> bytes:
         'viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
         '<path d="M0 0L8 4L0 8z" class="a"/></marker></defs>'
         '<rect width="100%" height="100%" class="b"/>',
-        *(f'<text class="l" x="4" y="{LINE}">{escape(line)}</text>' for line in note),
+        note,
         f'<g transform="translate(4 {top + 4:.0f})">',
         *_clusters(scene, layout),
         *_edges(scene, layout),
@@ -77,9 +77,9 @@ def width_of(picture: bytes) -> float:
     return float(_SIZE.findall(picture[:400].decode(errors="ignore"))[0])
 
 
-def beside(*pictures: bytes, gap: float = 24.0) -> bytes:
+def beside(*pictures: bytes) -> bytes:
     """Return several pictures of :func:`svg` as one, side by side and aligned at the top."""
-    left, height, parts = 0.0, 0.0, []
+    left, height, parts, gap = 0.0, 0.0, [], 24.0
     for picture in pictures:
         text = picture.decode()
         wide, high = map(float, _SIZE.findall(text)[:2])
@@ -88,17 +88,14 @@ def beside(*pictures: bytes, gap: float = 24.0) -> bytes:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left - gap:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {left - gap:.0f} {height:.0f}"><rect width="100%" height="100%" class="b"/>'
-        + "".join(parts)
-        + "</svg>"
+        f"{''.join(parts)}</svg>"
     ).encode()
 
 
 def path_of(points: tuple[Point, ...]) -> str:
     """Return a spline, or a straight line of two points, as an SVG path."""
     start, *rest = (f"{x:g} {y:g}" for x, y in points)
-    if len(rest) < 3:
-        return f"M{start}L{' '.join(rest)}"
-    return f"M{start}C{' '.join(rest)}"
+    return f"M{start}{'L' if len(rest) < 3 else 'C'}{' '.join(rest)}"
 
 
 def _border(mark: str, bold: bool, kind: str) -> str:
@@ -142,8 +139,7 @@ def _boxes(scene: Scene, layout: Layout) -> Iterator[str]:
         yield f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" rx="4" {border}/>'
         for k, line in enumerate(box.lines):
             yield f'<text x="{x + w / 2:g}" y="{y + LINE * (k + 1):g}">{escape(line)}</text>'
-        _, sign = MARKS[box.mark]
-        if sign:
+        if sign := MARKS[box.mark][1]:
             yield f'<text class="s m-{box.mark}" x="{x + 7:g}" y="{y + 12:g}">{sign}</text>'
 
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import os
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anywidget
@@ -21,6 +21,7 @@ from workbench.faces.views.steps import stepper_data, uncounted
 from workbench.run.stepper import Stepwise
 from workbench.studies.analysis.rule_activity import RuleTable, used_by_step
 from workbench.studies.experiments.stored_runs import StoredRuns
+from workbench.support.files import write_atomic
 
 if TYPE_CHECKING:
     from workbench.extraction.result import Solution
@@ -39,7 +40,20 @@ def style(name: str) -> str:
     return static_text("theme.css", f"{name}.css")
 
 
-class View(anywidget.AnyWidget):  # type: ignore[misc]
+class Faced:
+    """A widget with a static face, which notebooks keep for pages without widgets."""
+
+    def face(self) -> str:
+        """Return the static face for pages without scripts."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**options)  # type: ignore[misc]  # a widget's
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return dict(data) | {"text/plain": repr(self), "text/html": self.face()}, metadata
+
+
+class View(Faced, anywidget.AnyWidget):  # type: ignore[misc]
     """A widget for a subject: live in a notebook, and its static face on pages without scripts.
 
     ``module`` is the stem of the files in :data:`~workbench.faces.views.markup.STATIC` that draw it.
@@ -55,20 +69,12 @@ class View(anywidget.AnyWidget):  # type: ignore[misc]
         self._subject = subject
         super().__init__(**state)
 
-    def _repr_mimebundle_(self, **options: Any) -> Any:
-        bundle = super()._repr_mimebundle_(**options)
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        face = {"text/plain": repr(self), "text/html": self.face()}
-        return dict(data) | face, metadata
-
     def __repr__(self) -> str:
         return repr(self._subject)
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
         """Write the view as one file that opens from disk, without a kernel or network access."""
-        from workbench.support.files import write_atomic
-
-        write_atomic(Path(path), self.page())
+        write_atomic(path, self.page())
 
     def page(self) -> str:
         """Return the view as a complete page, with its static face for browsers without scripts."""
@@ -195,8 +201,8 @@ class EGraphViewer(Viewer):
 
 def _eclass(key: Any) -> int | None:
     """Return the number in a key such as ``e-class 5``, or None."""
-    number = key.removeprefix("e-class ") if isinstance(key, str) and key.startswith("e-class ") else ""
-    return int(number) if number.isdigit() else None
+    found = re.fullmatch(r"e-class (\d+)", key) if isinstance(key, str) else None
+    return None if found is None else int(found[1])
 
 
 class RuleBrowser(View):
@@ -321,7 +327,7 @@ class Stepper(View):
         if self.unfinished and not self.running:
             self.running, self._pausing = True, False
             self._say()
-            self._subject.start(None, self._ended)
+            self._subject.start(self._ended)
 
     def pause(self, *, wait: bool = False) -> None:
         """Stop after the current step; with ``wait``, return only after it. The object keeps its results."""
@@ -338,20 +344,17 @@ class Stepper(View):
             self.refresh()
 
     def _ended(self) -> None:
-        self._attribute()
-        self.running = False
-        self.refresh()
-
-    def _attribute(self) -> None:
-        """Let a saturation count which rule made which e-nodes; steps of a large e-graph lack the counts."""
+        """Let a saturation count which rule made which e-nodes: steps of a large e-graph lack the counts."""
         read = getattr(self._subject, "egraph", None)
         if callable(read) and uncounted(self._trace):
             self.status = "counting the e-nodes of every rule"
             with contextlib.suppress(OSError, RuntimeError, MemoryError):  # the counts stay out
                 read()
+        self.running = False
+        self.refresh()
 
     def _say(self) -> None:
-        """Return in words whether the run continues, and the reason if it does not."""
+        """Say whether the run continues, and the reason if it does not."""
         if not isinstance(self._subject, Stepwise):
             return
         reason = self._subject.stop_reason
@@ -382,21 +385,19 @@ class Stepper(View):
         ``a == b`` asks why two terms are not equal. If they are, the chain of rules between them is shown.
         """
         self.answer = ""
-        if self.running:
-            self.answer = paragraph("a question can be asked when the run is paused or stopped")
-            return
+        target, compared, other = (part.strip() for part in question.partition("=="))
         try:
-            self.answer = self._answered(question)
+            if self.running:
+                raise ValueError("a question can be asked when the run is paused or stopped")
+            if compared and not (target and other):
+                raise ValueError(f"== must be between two terms, got {question.strip()!r}")
+            told = self._subject.why_not(target, equals=other or None)
+            explained = (
+                static_html(self._subject.explain(target, other)) if told.represented and other else ""
+            )
+            self.answer = static_html(told) + explained
         except (ValueError, LookupError) as error:
             self.answer = paragraph(str(error))
-
-    def _answered(self, question: str) -> str:
-        target, compared, other = (part.strip() for part in question.partition("=="))
-        if compared and not (target and other):
-            raise ValueError(f"== must be between two terms, got {question.strip()!r}")
-        told = self._subject.why_not(target, equals=other or None)
-        explained = static_html(self._subject.explain(target, other)) if told.represented and other else ""
-        return static_html(told) + explained
 
     def _told(self, _widget: Any, message: dict[str, Any], _buffers: Any) -> None:
         if message.get("command") == "ask" and self.answers:

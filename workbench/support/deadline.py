@@ -35,25 +35,16 @@ class _Alarm:
         with self.lock:
             self.sent = True
             if self.running:
-                _send(self.thread)
-
-
-class _Nested(threading.local):
-    """The alarms of the blocks that a thread is in, the outermost first."""
-
-    def __init__(self) -> None:
-        self.alarms: list[_Alarm] = []
+                thread = ctypes.c_ulong(self.thread)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TimeUp))
 
 
 #: Seconds after which the end of a block that was taken for the end of one inside it comes again.
 _AGAIN: Final = 0.01
-_nested: Final = _Nested()
+#: The alarms of the blocks that a thread is in, the outermost first.
+_nested: Final = threading.local()
 _begun: Final[queue.SimpleQueue[_Alarm]] = queue.SimpleQueue()
 _ringer: list[threading.Thread] = []
-
-
-def _send(thread: int) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeUp))
 
 
 def _ring() -> None:
@@ -84,7 +75,7 @@ def deadline(until: float) -> Iterator[None]:
     if not (_ringer and _ringer[-1].is_alive()):
         _ringer.append(threading.Thread(target=_ring, name="deadlines", daemon=True))
         _ringer[-1].start()
-    mine = _nested.alarms
+    mine: list[_Alarm] = vars(_nested).setdefault("alarms", [])
     alarm, depth = _Alarm(until), len(mine)
     try:
         mine.append(alarm)

@@ -46,12 +46,15 @@ class FileMap(mmap.mmap):
                 _OPEN[place, stamp] = found
         return found
 
+    def _now(self) -> tuple[int, ...]:
+        """Return the stamp of the file to which the path leads now; nothing if it leads to none."""
+        with contextlib.suppress(OSError):
+            return _stamp(self.path.stat())
+        return ()
+
     def check(self) -> None:
         """Raise :class:`ChangedFile` if the file was changed in place; it may be replaced or deleted."""
-        try:
-            now = _stamp(self.path.stat())
-        except OSError:
-            return  # the file was deleted: the mapping keeps its contents
+        now = self._now()  # nothing if the file was deleted: the mapping keeps its contents
         if now[:2] == self.stamp[:2] and now != self.stamp:
             raise ChangedFile(
                 f"{self.path} must stay unchanged while its weights are in use, but was changed "
@@ -60,11 +63,7 @@ class FileMap(mmap.mmap):
 
     def there(self) -> bool:
         """Return whether the path still leads to the file; it may have been replaced or deleted."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            return False
-        return (found.st_dev, found.st_ino) == self.stamp[:2]
+        return self._now()[:2] == self.stamp[:2]
 
     def array(self, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """Return a part of the file as a read-only array; ``offset`` (in bytes) need not be aligned.

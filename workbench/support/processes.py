@@ -126,21 +126,13 @@ class Child:
             env=environment() | dict(variables or {}),
             start_new_session=True,
         )
-
-    @property
-    def inlet(self) -> IO[bytes]:
-        """Return the pipe that the process reads."""
         assert self._popen.stdin is not None
-        return self._popen.stdin
-
-    @property
-    def outlet(self) -> IO[bytes]:
-        """Return the pipe that the process writes."""
         assert self._popen.stdout is not None
-        return self._popen.stdout
+        #: The pipes that the process reads and writes.
+        self.inlet, self.outlet = self._popen.stdin, self._popen.stdout
 
     def fileno(self) -> int:
-        """Return the descriptor of :attr:`outlet`."""
+        """Return the descriptor of the pipe that the process writes."""
         return self.outlet.fileno()
 
     @property

@@ -9,15 +9,7 @@ import typer
 
 from workbench.faces.cli import options
 from workbench.faces.cli.console import Progress, command, show_table
-from workbench.faces.cli.options import (
-    GroupedCommand,
-    argument,
-    check_files,
-    flag,
-    option,
-    with_settings,
-    write_json,
-)
+from workbench.faces.cli.options import argument, check_files, flag, option, write_json
 from workbench.optimizer.settings import Settings
 from workbench.saturation.limits import Limits
 from workbench.support.files import check_writable, write_atomic
@@ -34,7 +26,7 @@ app = typer.Typer(
 
 
 @command(app)
-@with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
+@options.with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def instances(
     output: Path = option(..., "FILE", "Write here.", "--output", "-o"),
     network: list[str] | None = argument(None, "NETWORK", "Networks or ONNX files (all networks)."),
@@ -61,7 +53,7 @@ def instances(
 
 
 @command(app)
-@with_settings(Settings, "seconds", "k_multi")
+@options.with_settings(Settings, "seconds", "k_multi")
 def graphs(
     output: Path = option(..., "FILE", "Write here.", "--output", "-o"),
     network: list[str] = argument(..., "NETWORK", "Networks or ONNX files."),
@@ -111,7 +103,7 @@ def graphs(
 
 
 @app.command(
-    cls=GroupedCommand,
+    cls=options.GroupedCommand,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def measure(context: typer.Context) -> None:

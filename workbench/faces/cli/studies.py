@@ -17,15 +17,7 @@ import typer
 from workbench.faces.cli import console, options
 from workbench.faces.cli.console import Progress, command, complain, show_table, stop
 from workbench.faces.cli.optimize import run_optimize
-from workbench.faces.cli.options import (
-    argument,
-    check_files,
-    flag,
-    option,
-    with_settings,
-    write_json,
-    writing,
-)
+from workbench.faces.cli.options import argument, check_files, flag, option, write_json, writing
 from workbench.saturation.limits import Limits
 from workbench.support.files import UnwritableOutput, check_writable
 from workbench.support.formatting import times
@@ -37,7 +29,7 @@ if TYPE_CHECKING:
 
 
 # -- bench and demo ------------------------------------------------------------------------------------
-@with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
+@options.with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def bench(
     network: list[str] | None = argument(None, "NETWORK", "Published networks."),
     all_: bool = flag("--all", "All published networks."),

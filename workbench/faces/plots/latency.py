@@ -125,8 +125,13 @@ def latency_data(frame: pd.DataFrame, target: str = "onnxruntime") -> Latencies:
         part = rows[rows["form"] == form]
         for method in methods if form == OURS and len(methods) > 1 else [None]:
             own = part if method is None else part[part["method"] == method]
-            label = _label(form, own) if method is None else f"{form}, {method}"
-            found.append(_series(label, form, own, networks))
+            versions = dict.fromkeys(str(v) for v in own["version"] if isinstance(v, str) and v)
+            label = " ".join([form, *versions]) if method is None else f"{form}, {method}"
+            runs: dict[str, list[Measured]] = {network: [] for network in networks}
+            columns = own[["network", "speedup", "speedup_low", "speedup_high"]]
+            for network, *speedups in columns.itertuples(index=False):
+                runs[str(network)].append(Measured(*map(float, speedups)))
+            found.append(LatencySeries(label, form, tuple(map(tuple, runs.values()))))
     return Latencies(networks, tuple(found), title)
 
 
@@ -138,18 +143,6 @@ def _titles(rows: pd.DataFrame) -> list[str]:
         if title:
             found[", ".join([str(title), *(known if len(known) > 1 else [])])] = None
     return list(found)
-
-
-def _label(form: str, rows: pd.DataFrame) -> str:
-    return " ".join([form, *dict.fromkeys(str(v) for v in rows["version"] if isinstance(v, str) and v)])
-
-
-def _series(label: str, form: str, rows: pd.DataFrame, networks: Sequence[str]) -> LatencySeries:
-    found: dict[str, list[Measured]] = {network: [] for network in networks}
-    named = zip(rows["network"], rows["speedup"], rows["speedup_low"], rows["speedup_high"], strict=True)
-    for network, speedup, low, high in named:
-        found[str(network)].append(Measured(float(speedup), float(low), float(high)))
-    return LatencySeries(label, form, tuple(map(tuple, found.values())))
 
 
 def plot_latency(frame: pd.DataFrame, ax: Axes | None = None, *, target: str = "onnxruntime") -> Axes:

@@ -220,7 +220,7 @@ def rules_data(rules: RuleTable) -> dict[str, Any]:
 
 
 def _row_data(row: RuleActivity, best: float | None) -> dict[str, Any]:
-    rule = row.rule
+    rule, (first, last) = row.rule, row.span or (None, None)
     return {
         "name": rule.name,
         "law": row.law,
@@ -230,8 +230,8 @@ def _row_data(row: RuleActivity, best: float | None) -> dict[str, Any]:
         "matches": row.matches,
         "made": row.e_nodes,
         "ms": round(1000 * row.seconds, 1),
-        "first": row.span[0] if row.span else None,
-        "last": row.span[1] if row.span else None,
+        "first": first,
+        "last": last,
         "given": 0 if row.contribution is None else row.contribution.e_nodes,
         "without": row.without,
         "change": "" if row.without is None or best is None else change(best, row.without),

@@ -12,6 +12,7 @@ from workbench.faces.views.markup import EXPORT, details, heading, live_page, pa
 from workbench.faces.views.steps import stepper_data
 from workbench.studies.experiments.stored_runs import StoredRun, StoredRuns, number
 from workbench.support.formatting import thousands
+from workbench.support.messages import one_line
 
 #: The form whose measured speed-up is plotted; those of rivals are among the facts of a run.
 OURS: Final = "ours"
@@ -101,10 +102,9 @@ def _run(run: StoredRun, root: Path, skipped: list[str]) -> dict[str, Any]:
 
 
 def _status(run: StoredRun) -> str:
-    if run.failed:
-        return str(run.row.get("status") or "failed")
-    refused = run.row.get("certified") is False
-    return "certificate failed" if refused else str(run.row.get("status") or "done")
+    if not run.failed and run.row.get("certified") is False:
+        return "certificate failed"
+    return str(run.row.get("status") or ("failed" if run.failed else "done"))
 
 
 def _value(run: StoredRun, key: str) -> float | None:
@@ -148,14 +148,11 @@ def _facts(run: StoredRun, root: Path) -> dict[str, str]:
 
 def _packed(run: StoredRun, skipped: list[str]) -> str:
     """Return the stepper's data of a run's trace, or "" if it is not stored or cannot be read."""
-    if run.trace_file is None:
-        return ""
     try:
-        data = stepper_data(run.trace(), run.name)
+        return packed(stepper_data(run.trace(), run.name)) if run.trace_file is not None else ""
     except (ValueError, LookupError, TypeError, OSError) as error:
-        skipped.append(f"the trace of {run.study}/{run.name}: {' '.join(str(error).split())[:200]}")
+        skipped.append(f"the trace of {run.study}/{run.name}: {one_line(error)}")
         return ""
-    return packed(data)
 
 
 # -- without a kernel --------------------------------------------------------------------------------
@@ -186,7 +183,7 @@ def runs_html(stored: StoredRuns) -> str:
     for study in stored.studies:
         own = [run for run in stored if run.study == study]
         methods = dict.fromkeys(str(run.row["method"]) for run in own)
-        networks = dict.fromkeys(str(run.row["network"]) for run in own)
+        networks = {str(run.row["network"]) for run in own}
         rows.append((study, len(own), sum(r.failed for r in own), len(networks), ", ".join(methods)))
         used = [m for m in MEASURES if any(_value(run, m.key) is not None for run in own)]
         lines = [

@@ -165,7 +165,7 @@ def test_what_goes_and_what_comes_is_marked():
 
 
 def test_without_graphviz_layers_are_simple_ones(monkeypatch):
-    monkeypatch.setattr("workbench.faces.views.layout.find_spec", lambda name: None)
+    monkeypatch.setattr("workbench.faces.views.scene.find_spec", lambda name: None)
     law = rule("r: relu(relu(x)) => relu(x)")
     assert ElementTree.fromstring(rule_svg(law)) is not None
 

@@ -10,7 +10,7 @@ from workbench.faces.views.steps import stepper_data
 
 if TYPE_CHECKING:
     from workbench.faces.views.bench import Lab
-    from workbench.faces.views.controls import Controls
+    from workbench.faces.views.live import Controls
     from workbench.faces.views.widgets import View
     from workbench.frontends.model import ModelLike
 

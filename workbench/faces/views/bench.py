@@ -17,8 +17,7 @@ from workbench.egraph.rebuild import rebuild
 from workbench.extraction.api import extractor
 from workbench.extraction.extract import Extraction
 from workbench.extraction.result import Solution
-from workbench.faces.views.controls import WRAPPED, Controls, button, dropdown
-from workbench.faces.views.live import live
+from workbench.faces.views.live import WRAPPED, Controls, button, dropdown, live
 from workbench.faces.views.markup import paragraph
 from workbench.faces.views.static_html import static_html
 from workbench.faces.views.widgets import Faced

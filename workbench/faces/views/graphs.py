@@ -7,8 +7,18 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.faces.views.layout import AT_ONCE, Layout, lay_out
-from workbench.faces.views.scene import COLOURS, MARKS, Box, Edge, Scene, cut, family_of
+from workbench.faces.views.scene import (
+    AT_ONCE,
+    COLOURS,
+    MARKS,
+    Box,
+    Edge,
+    Layout,
+    Scene,
+    cut,
+    family_of,
+    lay_out,
+)
 from workbench.faces.views.svg import path_of, svg
 from workbench.graph import Graph
 from workbench.ops import Trait, spec_of

@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from workbench.faces.views.layout import lay_out
 from workbench.faces.views.markup import (
     aligned,
     details,
@@ -17,7 +16,7 @@ from workbench.faces.views.markup import (
     preformatted,
     table,
 )
-from workbench.faces.views.scene import Box, Cluster, Edge, Scene, family_of
+from workbench.faces.views.scene import Box, Cluster, Edge, Scene, family_of, lay_out
 from workbench.faces.views.svg import svg
 from workbench.rules.pattern import App, Rule, Term, Var, format_expr, format_term, subterms
 from workbench.rules.ruleset import RuleSet

@@ -9,8 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces.views.dot import LINE
-from workbench.faces.views.layout import Layout, Point
-from workbench.faces.views.scene import COLOURS, MARKS, Scene
+from workbench.faces.views.scene import COLOURS, MARKS, Layout, Point, Scene
 from workbench.support.messages import require
 
 if TYPE_CHECKING:

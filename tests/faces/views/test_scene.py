@@ -5,9 +5,8 @@ from importlib.util import find_spec
 
 import pytest
 
-from workbench.faces.views import layout as module
-from workbench.faces.views.layout import AT_ONCE, lay_out
-from workbench.faces.views.scene import Box, Cluster, Edge, Scene
+from workbench.faces.views import scene as module
+from workbench.faces.views.scene import AT_ONCE, Box, Cluster, Edge, Scene, lay_out
 from workbench.support.deadline import OutOfTime
 
 

@@ -73,7 +73,7 @@ def test_all_cases_are_in_every_round(trace):
     ax = plot_verification_rounds(trace, Figure().subplots())
     rounds = rounds_data(trace)
     heights = [bar.get_height() for bar in ax.patches]
-    assert heights == rounds[["before", "now", "open"]].to_numpy().ravel().tolist()
+    assert heights == rounds[["before", "now", "open"]].to_numpy().ravel("F").tolist()
     last = rounds.iloc[-1]
     assert ax.texts[-1].get_text() == str(last["before"] + last["now"])
     assert ax.get_title(loc="left").endswith(f"of {last['before'] + last['now'] + last['open']}")

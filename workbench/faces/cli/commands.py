@@ -29,7 +29,7 @@ _COMMANDS = {
         studies.run,
         kernels.accelerators,
         kernels.composite,
-        studies.demo,
+        optimize.demo,
     )
 }
 

@@ -155,15 +155,14 @@ def _print(
     from workbench.rules.verdicts import THEOREM
 
     verdicts = verification.verdicts
-    shown = [THEOREM if v.name in theorems else v.verdict for v in verdicts]
     if show is not None:
         verdict = verification[show]
         typer.echo(f"{verdict.name}: {verdict.law}\n{verdict.details()}")
     else:
-        rows = [
-            (v.index, v.name, known, f"{v.seconds:.2f}", v.reason())
-            for v, known in zip(verdicts, shown, strict=True)
-        ]
+        rows = []
+        for v in verdicts:
+            known = THEOREM if v.name in theorems else v.verdict
+            rows.append((v.index, v.name, known, f"{v.seconds:.2f}", v.reason()))
         show_table(("rule", "name", "verdict", "seconds", "evidence"), rows, right=[0, 3])
     typer.echo(
         f"\n{len(verdicts)} rules: {verdict_counts(verdicts, theorems)}; {verification.seconds:.1f} s, "
@@ -179,16 +178,13 @@ def _end(verification: Verification, contents: Contents, file: Path) -> None:
     """End the command with the exit code that a run calls for."""
     if verification.contradictions:
         names = ", ".join(v.name for v in verification.contradictions)
-        stop(
-            console.FAILED,
-            f"derived from axioms in some cases and refuted in another, so these or an axiom are wrong: {names}",
-        )
+        both = "derived from axioms in some cases and refuted in another"
+        stop(console.FAILED, f"{both}, so these or an axiom are wrong: {names}")
     if verification.stop_reason is StopReason.INTERRUPTED:
         stop(console.INTERRUPTED, "interrupted: rules without a decision are listed as unknown")
     if contents.rejected and not contents.rules:
-        stop(
-            console.BAD_INPUT, f"{file.name}: none of its {len(contents.rejected)} laws can be read as a rule"
-        )
+        many = len(contents.rejected)
+        stop(console.BAD_INPUT, f"{file.name}: none of its {many} laws can be read as a rule")
     if verification.counts.get("refuted"):
         raise typer.Exit(console.FAILED)
     if contents.rejected and file.suffix == ".rules":
@@ -248,15 +244,13 @@ def synthesise(
     show_table(tuple(funnel.columns), map(tuple, funnel.to_numpy()), right=range(len(funnel.columns)))
     typer.echo(f"\n{synthesis!r}")
     covered = _covered(synthesis, targets, seed, quiet)
-    write_json(
-        json,
-        lambda: {
-            "meta": synthesis.trace.meta,
-            "laws": [verdict.record() for verdict in laws.values()],
-            "funnel": funnel.to_dict("records"),
-            "covers": covered,
-        },
-    )
+    figures = {
+        "meta": synthesis.trace.meta,
+        "laws": [verdict.record() for verdict in laws.values()],
+        "funnel": funnel.to_dict("records"),
+        "covers": covered,
+    }
+    write_json(json, lambda: figures)
     if synthesis.stop_reason is StopReason.INTERRUPTED:
         stop(console.INTERRUPTED, "interrupted: the laws found so far were kept")
 

@@ -1,4 +1,4 @@
-"""``workbench optimize`` and ``search``: optimise a model file end to end, by saturation or by TASO's search."""
+"""``workbench optimize``, ``demo`` and ``search``: optimise a model end to end, by saturation or TASO's search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from workbench.faces.cli import console, options
 from workbench.faces.cli.console import Files, Progress, finish, show_table, stop
-from workbench.faces.cli.options import check_files, dimensions, flag, option, write_text, writing
+from workbench.faces.cli.options import argument, check_files, flag, option, write_text, writing
 from workbench.optimizer.settings import Settings
 
 if TYPE_CHECKING:
@@ -125,9 +125,9 @@ def optimize(
         "keep_refuted": keep_refuted,
         "extractor": options.known_extractor(extractor),
         **({"cost": cost} if accelerator is None else {"accelerator": accelerator}),
-        "dims": dimensions(dim),
+        "dims": options.dimensions(dim),
         "keep_inputs": keep_overridable,
-        "sizes": dimensions(size, "--size"),
+        "sizes": options.dimensions(size, "--size"),
         "profile": profile,
     }
     if no_time:
@@ -135,23 +135,16 @@ def optimize(
     elif time is not None:
         chosen |= {"time": True, "time_seconds": time}
     if kernels:
-        checked_kernels(output, cost, accelerator)
+        _check_kernels(output, cost, accelerator)
     if not force:
         check_files([model], [output], hint=" (try another name, or --force)")
     bounds = {"error": error, "memory": None if kernel_memory is None else int(kernel_memory * 1e6)}
-    results: dict[str, Any] = {"output": output, "json": json, "report": report, "proof": proof}
-    run_optimize(
-        model, chosen, **results, quiet=quiet, kernels=bounds if kernels else None, tune=runtime_options
-    )
+    places = {"output": output, "json": json, "report": report, "proof": proof}
+    _optimise(model, chosen, places, quiet=quiet, kernels=bounds if kernels else None, tune=runtime_options)
 
 
-def checked_kernels(output: Path | None, cost: str, accelerator: str | None) -> None:
-    """Check the options that ``--kernels`` needs.
-
-    Raises:
-        ValueError: No ONNX file is named, or costs are not this machine's.
-        CompilerMissing: There is no C compiler.
-    """
+def _check_kernels(output: Path | None, cost: str, accelerator: str | None) -> None:
+    """Check what ``--kernels`` needs: an ONNX file to write, the costs of this machine, a C compiler."""
     from workbench.kernels.codegen.compiler import build_from, compiler
 
     if output is None or output.suffix != ".onnx":
@@ -162,35 +155,21 @@ def checked_kernels(output: Path | None, cost: str, accelerator: str | None) -> 
     compiler(build_from())
 
 
-def run_optimize(
+def _optimise(
     model: Path,
     settings: dict[str, Any],
+    places: Mapping[str, Path | None],
     *,
-    output: Path | None,
-    json: Path | None,
-    report: Path | None,
     quiet: bool,
     kernels: dict[str, Any] | None = None,
-    proof: Path | None = None,
     tune: bool = False,
 ) -> None:
-    """Optimise a model, write the requested files and print the figures of each stage.
+    """Optimise a model, write its results to ``places`` and print the figures of each stage.
 
-    Args:
-        model: The model file.
-        settings: Keyword arguments for :func:`workbench.optimize`.
-        output: The file for the optimised model, or None.
-        json: The file for the figures as JSON, or None.
-        report: The file for the HTML report, or None.
-        quiet: Whether to show no progress on stderr.
-        kernels: The bounds on a program with kernels in C, which is written if it is faster; None for none.
-        proof: The file for the proof of the result, or None.
-        tune: Whether to measure the options of the runtime for the file that is written, or for the model.
-
-    Raises:
-        ValueError: Two results name the same file, or the figures or the report would replace the model.
-        UnwritableOutput: A result cannot be written.
+    ``kernels`` are the bounds on a program with kernels in C, which is written if it is faster. With ``tune`` the
+    options of the runtime are measured for the file that is written, or for the model.
     """
+    output, json, report, proof = map(places.get, ("output", "json", "report", "proof"))
     check_files([model], [json, report, proof])
     check_files([], [output, json, report, proof])
     if proof is not None and (output is None or output.suffix != ".onnx" or kernels is not None):
@@ -306,6 +285,27 @@ def _figures(result: Optimized, model: Path, output: Path | None, more: Mapping[
     }
 
 
+# -- demo ------------------------------------------------------------------------------------------------
+def demo(
+    name: str = argument("repvgg", "NAME", "repvgg, mobileone, squeezenet or another real architecture."),
+    folder: Path = option(Path("out"), "FOLDER", "Folder of the results."),
+    cost: str = options.OWN_COST,
+    time: float = option(10.0, "S", "How long to time.", min=0.001),
+    quiet: bool = options.QUIET,
+) -> None:
+    """Optimise a real architecture with generated weights end to end: RepVGG-A0 in its training form, or another."""
+    import onnx
+
+    from workbench.studies.benchmarks.light import demonstration
+
+    model = demonstration(name)
+    source = options.place_of_result(folder / f"{name}.onnx")
+    writing(lambda: onnx.save_model(model, str(source)))
+    results = {"output": f"{name}-optimised.onnx", "json": f"{name}.json", "report": f"{name}.html"}
+    places = {kind: folder / file for kind, file in results.items()}
+    _optimise(source, {"cost": cost, "time": True, "time_seconds": time}, places, quiet=quiet)
+
+
 # -- search --------------------------------------------------------------------------------------------
 class SearchMode(enum.StrEnum):
     """The modes of the search."""
@@ -352,7 +352,7 @@ def search(
             seconds=seconds,
             seed=seed,
             keep_refuted=keep_refuted,
-            dims=dimensions(dim),
+            dims=options.dimensions(dim),
             progress=progress,
         )
         files = Files(result)

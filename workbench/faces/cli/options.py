@@ -181,6 +181,15 @@ def check_files(read: Iterable[Path], results: Iterable[Path | None] = (), *, hi
         check_writable(place)
 
 
+def place_of_result(file: Path) -> Path:
+    """Return the place of a result, in a folder that is made if it is missing."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnwritableOutput(f"{file.parent}: {error.strerror}") from None
+    return check_writable(file)
+
+
 def known_extractor(name: str) -> str:
     """Return the name of an extractor; raise UnknownName, with the nearest one, for any other name."""
     from workbench.extraction.api import extractor

@@ -1,4 +1,4 @@
-"""``workbench bench``, ``demo``, ``run`` and ``results``: published networks, studies and their stored runs."""
+"""``workbench bench``, ``run`` and ``results``: published networks, studies and their stored runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ import typer
 
 from workbench.faces.cli import console, options
 from workbench.faces.cli.console import Progress, command, complain, show_table, stop
-from workbench.faces.cli.optimize import run_optimize
 from workbench.faces.cli.options import argument, check_files, flag, option, write_json, writing
 from workbench.saturation.limits import Limits
-from workbench.support.files import UnwritableOutput, check_writable
+from workbench.support.files import check_writable
 from workbench.support.formatting import times
 from workbench.support.messages import UnknownName, one_line
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from workbench.studies.experiments.stored_runs import StoredRuns
 
 
-# -- bench and demo ------------------------------------------------------------------------------------
+# -- bench ---------------------------------------------------------------------------------------------
 @options.with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def bench(
     network: list[str] | None = argument(None, "NETWORK", "Published networks."),
@@ -88,26 +87,6 @@ def bench(
     )
 
 
-def demo(
-    name: str = argument("repvgg", "NAME", "repvgg, mobileone, squeezenet or another real architecture."),
-    folder: Path = option(Path("out"), "FOLDER", "Folder of the results."),
-    cost: str = options.OWN_COST,
-    time: float = option(10.0, "S", "How long to time.", min=0.001),
-    quiet: bool = options.QUIET,
-) -> None:
-    """Optimise a real architecture with generated weights end to end: RepVGG-A0 in its training form, or another."""
-    import onnx
-
-    from workbench.studies.benchmarks.light import demonstration
-
-    model = demonstration(name)
-    source = _checked(folder / f"{name}.onnx")
-    writing(lambda: onnx.save_model(model, str(source)))
-    results = {"output": f"{name}-optimised.onnx", "json": f"{name}.json", "report": f"{name}.html"}
-    places: dict[str, Any] = {kind: folder / file for kind, file in results.items()}
-    run_optimize(source, {"cost": cost, "time": True, "time_seconds": time}, **places, quiet=quiet)
-
-
 # -- run -----------------------------------------------------------------------------------------------
 def run(
     file: Path = argument(..., "STUDY", "The study: a file, or its name in experiments."),
@@ -143,7 +122,7 @@ def run(
         show_table(("run", "seconds", "state", "folder"), rows, right=[1])
         return
     todo = len(chosen) if force else sum(r.name in missing for r in chosen)
-    _checked(plan.folder / "table.md")
+    options.place_of_result(plan.folder / "table.md")
     # The command for the report, without this machine's folders and addresses.
     words = ["workbench", "run", file.name if file.is_absolute() else file.as_posix()]
     words += ["--only", only] if only is not None else []
@@ -221,15 +200,6 @@ def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:
     for reason, names in failures.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         complain(f"no report of {names[0]}{more}: {reason}")
-
-
-def _checked(file: Path) -> Path:
-    """Return the place of a result, in a folder that is made if it is missing."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UnwritableOutput(f"{file.parent}: {error.strerror}") from None
-    return check_writable(file)
 
 
 # -- results -------------------------------------------------------------------------------------------

@@ -118,14 +118,13 @@ def plot_verification_rounds(trace: Trace, ax: Axes | None = None) -> Axes:
         if rounds.empty:
             return style.say(ax, "no cases recorded")
         total = rounds["open"].iloc[0]
-        names = []
-        for n, (before, now, still, made) in enumerate(rounds.to_numpy().tolist()):
-            ax.bar(n, before, color=style.FAINT, label="" if n else "proved before")
-            ax.bar(n, now, bottom=before, color=style.BLUE, label="" if n else "proved in this round")
-            ax.bar(n, still, bottom=before + now, color=_OPEN, label="" if n else "open")
-            ax.text(n, 1.02 * total, str(before + now), ha="center", fontsize=9)
-            names.append(f"{n or 'start'}\n{thousands(made)}")
-        ax.set_xticks(range(len(rounds)), names)
+        before, proved, places = rounds["before"], rounds["before"] + rounds["now"], range(len(rounds))
+        ax.bar(places, before, color=style.FAINT, label="proved before")
+        ax.bar(places, rounds["now"], bottom=before, color=style.BLUE, label="proved in this round")
+        ax.bar(places, rounds["open"], bottom=proved, color=_OPEN, label="open")
+        for n, count in enumerate(proved):
+            ax.text(n, 1.02 * total, str(count), ha="center", fontsize=9)
+        ax.set_xticks(places, [f"{n or 'start'}\n{thousands(m)}" for n, m in enumerate(rounds["e_nodes"])])
         below = "round of axioms, and e-nodes after it"
         style.name_axes(ax, f"Cases proved by round, of {total}", below, "cases", columns=0)
         ax.set_ylim(0, 1.3 * total)

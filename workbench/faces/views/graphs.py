@@ -167,10 +167,10 @@ def shown_nodes(graph: Graph) -> list[int]:
     Weights, and values computed from weights alone, appear in their readers' labels.
     """
     folded, outputs = graph.constant(), set(graph.output_ids)
-    running = [
+    shown = [
         i for i, node in enumerate(graph.nodes) if node.op != "input" and (not folded[i] or i in outputs)
     ]
-    return [*graph.inputs, *running]
+    return [*graph.inputs, *shown]
 
 
 def node_lines(graph: Graph, i: int, folded: Sequence[bool]) -> tuple[str, ...]:
@@ -195,21 +195,24 @@ def node_lines(graph: Graph, i: int, folded: Sequence[bool]) -> tuple[str, ...]:
     return tuple(map(cut, lines))
 
 
-def whole_scene(graph: Graph, notes: Notes | None = None, *, most: int | None = None) -> Scene:
+#: No notes.
+PLAIN: Final = Notes()
+
+
+def whole_scene(graph: Graph, notes: Notes = PLAIN, *, most: int | None = None) -> Scene:
     """Return a scene of all operators, or of the first ``most`` with a note on their number."""
     nodes = shown_nodes(graph)
     kept = nodes if most is None else nodes[:most]
     note = "" if len(kept) == len(nodes) else f"{len(kept)} of {thousands(len(nodes))} operators shown"
-    boxes, edges = _parts(graph, kept, notes or Notes())
+    boxes, edges = _parts(graph, kept, notes)
     ends = [(name, i) for name, i in graph.outputs if i in set(kept)]
     boxes += [_output(name, k) for k, (name, _) in enumerate(ends)]
     edges += [Edge(str(i), f"out{k}") for k, (_, i) in enumerate(ends)]
     return Scene(graph.name, tuple(boxes), tuple(edges), note=note)
 
 
-def folded_scene(graph: Graph, notes: Notes | None = None) -> Scene:
+def folded_scene(graph: Graph, notes: Notes = PLAIN) -> Scene:
     """Return a scene in which every repetition of a layer is one box, which opens the layer's own scene."""
-    notes = notes or Notes()
     nodes = [i for i in shown_nodes(graph) if graph.nodes[i].op != "input"]
     found = segments(graph, nodes, notes.marks)
     folded = graph.constant()
@@ -238,7 +241,7 @@ def folded_scene(graph: Graph, notes: Notes | None = None) -> Scene:
     return Scene(graph.name, tuple(boxes), tuple(joined), note=note, levels=levels)
 
 
-def readable_scene(graph: Graph, notes: Notes | None = None, *, most: int = MOST_BOXES) -> Scene:
+def readable_scene(graph: Graph, notes: Notes = PLAIN, *, most: int = MOST_BOXES) -> Scene:
     """Return the whole graph if it is readable, otherwise with folded layers, otherwise its beginning."""
     size = len(shown_nodes(graph))
     if size <= min(most, EASY):
@@ -249,7 +252,7 @@ def readable_scene(graph: Graph, notes: Notes | None = None, *, most: int = MOST
     return whole_scene(graph, notes, most=most)
 
 
-def graph_svg(graph: Graph, notes: Notes | None = None) -> bytes:
+def graph_svg(graph: Graph, notes: Notes = PLAIN) -> bytes:
     """Return a drawing of a graph as SVG; a note in it counts the operators that are left out."""
     return svg(*placed_scene(lambda most: readable_scene(graph, notes, most=most)))
 
@@ -360,7 +363,7 @@ def _inside(graph: Graph, segment: Segment, notes: Notes) -> Scene:
     for i in segment.nodes:
         for j in dict.fromkeys(graph.nodes[i].inputs):
             if j not in inside and not folded[j]:
-                given = _box(graph, j, Notes(), folded)
+                given = _box(graph, j, PLAIN, folded)
                 outer[j] = replace(given, lines=("from outside", *given.lines[:2]), mark="stub")
                 edges.append(Edge(str(j), str(i)))
     title = f"layer {segment.repeat + 1} of {segment.repeats}"
@@ -391,7 +394,7 @@ def cost_notes(graph: Graph, cost: str | CostModel = "analytic") -> Notes:
 MOST_WHOLE: Final = 700
 
 
-def graph_pane(graph: Graph, notes: Notes | None = None, *, title: str = "") -> dict[str, Any]:
+def graph_pane(graph: Graph, notes: Notes = PLAIN, *, title: str = "") -> dict[str, Any]:
     """Return a graph as a pane with the level ``whole``, and with ``folded`` if it has repeated layers.
 
     The pane starts at the more readable level. Boxes of the folded level open the levels of single layers.

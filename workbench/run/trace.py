@@ -155,11 +155,8 @@ class Trace(Face):
         for i, step in enumerate(self.steps):
             known = {r.rule for r in step.rules}
             rules = [replace(r, e_nodes=births.get((step.index, r.rule), 0)) for r in step.rules]
-            rules += [
-                RuleStep(rule, 0, 0.0, count)
-                for (index, rule), count in births.items()
-                if index == step.index and rule not in known
-            ]
+            here = ((rule, count) for (index, rule), count in births.items() if index == step.index)
+            rules += [RuleStep(rule, 0, 0.0, count) for rule, count in here if rule not in known]
             self.steps[i] = replace(step, rules=tuple(rules))
 
     def set_costs(self, costs: Mapping[int, float] | Callable[[], Mapping[int, float]]) -> None:
@@ -192,12 +189,8 @@ class Trace(Face):
         """Return one row per step and rule that matched or made an e-node."""
         import pandas as pd
 
-        rows = [
-            (s.index, r.rule, r.matches, r.seconds, r.e_nodes)
-            for s in self.steps
-            for r in s.rules
-            if r.matches or r.e_nodes
-        ]
+        active = ((s.index, r) for s in self.steps for r in s.rules if r.matches or r.e_nodes)
+        rows = [(step, r.rule, r.matches, r.seconds, r.e_nodes) for step, r in active]
         return pd.DataFrame(rows, columns=["step", "rule", "matches", "seconds", "e_nodes"])
 
     def save(self, path: str | os.PathLike[str]) -> None:

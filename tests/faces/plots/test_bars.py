@@ -13,7 +13,7 @@ from workbench.faces.plots import (
     plot_speedup,
     speedup_data,
 )
-from workbench.faces.plots.bars import bar_size, bar_styles, draw_bars, time_ratios
+from workbench.faces.plots.bars import _draw_bars, bar_size, bar_styles, time_ratios
 from workbench.studies.experiments.records import geometric_mean, records_frame, series_of
 
 
@@ -27,7 +27,7 @@ def test_published_series_are_hatched_on_white_and_no_two_look_alike():
 def test_bars_are_next_to_each_other_with_errors_where_there_are_repeats():
     networks, series = speedup_data(with_k(1))
     ax = Figure().subplots()
-    draw_bars(ax, networks, series, places=1)
+    _draw_bars(ax, networks, series, places=1)
     ours, taso, tensat = (c for c in ax.containers if isinstance(c, BarContainer))
     assert [round(b.get_height(), 6) for b in ours] == [30, 0]
     assert [b.get_height() for b in taso] == [12]

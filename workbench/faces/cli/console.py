@@ -21,14 +21,12 @@ import typer
 from workbench.faces.cli.options import OUTPUT, RESULT, F, GroupedCommand, write_json, write_text, writing
 from workbench.faces.cli.process import FULL, UNWRITABLE, begun, discard_output
 from workbench.run.progress import progress_line
-from workbench.run.trace import StopReason
 from workbench.support.files import UnwritableOutput
 
 if TYPE_CHECKING:
     from rich.status import Status
 
     from workbench.optimizer.result import Result
-    from workbench.optimizer.summary import Row
     from workbench.studies.devices.floors import Floors
 
 
@@ -237,27 +235,3 @@ class Files:
 
             write_text(path, report_html(self.result, title=title, floors=floors))
             self.written.append(str(path))
-
-
-def finish(result: Result, title: str, rows: Sequence[Row], *, interrupted: str, kept: bool) -> None:
-    """Print the table of stages, then end the command with 1 if the certificate failed.
-
-    Args:
-        result: The result.
-        title: The title of the table.
-        rows: The stages.
-        interrupted: The message if the run was interrupted.
-        kept: Whether the original was written.
-    """
-    show_table(
-        ("stage", "seconds", "figures"),
-        [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows],
-        title=title,
-        right=[1],
-    )
-    if result.stop_reason is StopReason.INTERRUPTED:
-        complain(interrupted)
-    if result.certificate is not None and not result.certificate.passed:
-        blamed = ", ".join(result.offending) or "no single rule"
-        also = "; the original was written" if kept else ""
-        stop(FAILED, f"the certificate failed ({blamed}): the original stays{also}")

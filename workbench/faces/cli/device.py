@@ -140,7 +140,7 @@ def show(
     from workbench.studies.experiments.tables import lines
 
     check_files(results)
-    headings = (
+    headings = [
         "group",
         "graph",
         "run by",
@@ -150,7 +150,7 @@ def show(
         "operators µs",
         "ratio",
         "note",
-    )
+    ]
     written = ["# Latency of graphs", _LATENCY_NOTES]
     for path in results:
         found = read_results(path)

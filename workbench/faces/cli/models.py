@@ -107,23 +107,12 @@ def cost(
     graph = load_model(model, dims=dimensions(dim), sizes=dimensions(size, "--size"))
     table = cost_table(graph, cost)
     write_json(json, table.summary)
-    show_table(
-        ("operator", "nodes", "µs", "share"),
-        [
-            (op, count, f"{cost:.1f}", f"{share:.1%}")
-            for op, count, cost, share in table.operators.to_numpy().tolist()
-        ],
-        right=[1, 2, 3],
-    )
+    operators, nodes = table.operators.to_numpy().tolist(), table.nodes.head(top).to_numpy().tolist()
+    rows = [(op, count, f"{cost:.1f}", f"{share:.1%}") for op, count, cost, share in operators]
+    show_table(("operator", "nodes", "µs", "share"), rows, right=[1, 2, 3])
     typer.echo()
-    show_table(
-        ("node", "µs", "share", "operation"),
-        [
-            (node, f"{cost:.1f}", f"{share:.1%}", text)
-            for node, _, cost, share, text in table.nodes.head(top).to_numpy().tolist()
-        ],
-        right=[0, 1, 2],
-    )
+    rows = [(node, f"{cost:.1f}", f"{share:.1%}", text) for node, _, cost, share, text in nodes]
+    show_table(("node", "µs", "share", "operation"), rows, right=[0, 1, 2])
     typer.echo(f"\nsum {table.total:.1f} µs {described(table.source)}")
 
 

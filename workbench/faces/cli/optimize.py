@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from workbench.faces.cli import console, options
-from workbench.faces.cli.console import Files, Progress, finish, show_table, stop
+from workbench.faces.cli.console import Files, Progress, show_table, stop
 from workbench.faces.cli.options import argument, check_files, flag, option, write_text, writing
 from workbench.optimizer.settings import Settings
+from workbench.run.trace import StopReason
 
 if TYPE_CHECKING:
     from workbench.kernels.codegen.deployment import Deployed
-    from workbench.optimizer.result import Optimized
+    from workbench.optimizer.result import Optimized, Result
+    from workbench.optimizer.summary import Row
     from workbench.studies.devices.floors import Floors
     from workbench.studies.devices.runtime_options import RuntimeOptions
 
@@ -239,7 +241,7 @@ def _optimise(
     interrupted = "interrupted: the result above comes from the e-graph as it was at the interrupt"
     if settings.get("profile"):
         _show_profile(result)
-    finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
+    _finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
     if found is not None and found.best.lines:
         typer.echo(f"\n{found.code()}")
     if unproved:
@@ -361,4 +363,19 @@ def search(
         files.report(report, model.name)
     rows = summary_rows(result, written=files.written)
     interrupted = "interrupted: the result above is the best one found before the interrupt"
-    finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
+    _finish(result, model.name, rows, interrupted=interrupted, kept=output is not None)
+
+
+def _finish(result: Result, title: str, rows: Iterable[Row], *, interrupted: str, kept: bool) -> None:
+    """Print the table of stages, then end the command with 1 if the certificate failed.
+
+    ``interrupted`` is the message if the run was interrupted; ``kept`` is whether the original was written.
+    """
+    cells = [(r.what, "" if r.seconds is None else f"{r.seconds:.3f}", r.figures) for r in rows]
+    show_table(("stage", "seconds", "figures"), cells, title=title, right=[1])
+    if result.stop_reason is StopReason.INTERRUPTED:
+        console.complain(interrupted)
+    if result.certificate is not None and not result.certificate.passed:
+        blamed = ", ".join(result.offending) or "no single rule"
+        also = "; the original was written" if kept else ""
+        stop(console.FAILED, f"the certificate failed ({blamed}): the original stays{also}")

@@ -62,7 +62,7 @@ def turned(networks: Sequence[str], series: Sequence[Series]) -> bool:
     return len(series) > 2 and len(networks) > 4
 
 
-def draw_bars(
+def _draw_bars(
     ax: Axes,
     networks: Sequence[str],
     series: Sequence[Series],
@@ -72,15 +72,18 @@ def draw_bars(
 ) -> None:
     """Draw one group of bars per network, with standard errors and the values above the bars.
 
-    Args:
-        ax: The axes.
-        networks: The names of the networks.
-        series: The series; each has one value per network.
-        places: Decimal places of the values; by default three significant digits.
-        floor: The least height of a bar, for logarithmic axes; 0 for none.
+    Values have ``places`` decimal places, by default three significant digits. ``floor`` is the least height of a
+    bar, for logarithmic axes.
     """
     from matplotlib.patheffects import withStroke
 
+    text: Any = {
+        "ha": "center",
+        "fontsize": 7.5,
+        "rotation": 90 if turned(networks, series) else 0,
+        "zorder": 5,
+    }
+    text["path_effects"] = [withStroke(linewidth=2.5, foreground="white")]
     width = FILLED / max(1, len(series))
     for k, (one, look) in enumerate(zip(series, bar_styles(series), strict=True)):
         at = [i - FILLED / 2 + (k + 0.5) * width for i in range(len(networks))]
@@ -98,18 +101,8 @@ def draw_bars(
         )
         for x, v in there:
             sign, side = (1, "bottom") if v.mean >= 0 else (-1, "top")
-            style.note(
-                ax,
-                figure(v.mean) if places is None else f"{v.mean:.{places}f}",
-                (x, v.mean + sign * v.error),
-                (0, 3 * sign),
-                ha="center",
-                va=side,
-                fontsize=7.5,
-                rotation=90 if turned(networks, series) else 0,
-                path_effects=[withStroke(linewidth=2.5, foreground="white")],
-                zorder=5,
-            )
+            said = figure(v.mean) if places is None else f"{v.mean:.{places}f}"
+            style.note(ax, said, (x, v.mean + sign * v.error), (0, 3 * sign), va=side, **text)
     style.name_columns(ax, networks)
     ax.set_xlim(-0.6, len(networks) - 0.4)
 
@@ -129,7 +122,7 @@ def plot_speedup(records: Records, ax: Axes | None = None) -> Axes:
     with style.drawing(ax, bar_size(len(networks), len(series))) as ax:
         if not series:
             return style.say(ax, "no records")
-        draw_bars(ax, networks, series, places=1)
+        _draw_bars(ax, networks, series, places=1)
         ax.axhline(0, color=style.INK, linewidth=0.8)
         ax.margins(y=0.24 if turned(networks, series) else 0.16)
         source = sources(series)
@@ -162,7 +155,7 @@ def plot_optimiser_time(records: Records, ax: Axes | None = None, *, reference: 
             return style.say(ax, "no records")
         ax.set_yscale("log")
         low = 10 ** math.floor(math.log10(min(known)) - 0.3)
-        draw_bars(ax, networks, series, floor=low)
+        _draw_bars(ax, networks, series, floor=low)
         _draw_best(ax, series, best)
         top = max(known)
         ax.set_ylim(low, top * (top / low) ** (0.34 if turned(networks, series) else 0.2))

@@ -196,11 +196,8 @@ def plot_roofline(floors: Floors, ax: Axes | None = None) -> Axes:
     with style.drawing(ax, (6.4, 4.0)) as ax:
         if drawn.empty:
             return style.say(ax, "no operator has arithmetic")
-        drawn = drawn.assign(
-            intensity=drawn["flop"] / drawn["bytes"],
-            rate=drawn["flop"] / drawn["cost"] / 1e3,
-            lost=drawn["cost"] - drawn["least"],
-        )
+        intensity, rate = drawn["flop"] / drawn["bytes"], drawn["flop"] / drawn["cost"] / 1e3
+        drawn = drawn.assign(intensity=intensity, rate=rate, lost=drawn["cost"] - drawn["least"])
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.grid(visible=True, axis="both", color=style.FAINT, linewidth=0.6)

@@ -175,14 +175,13 @@ def plot_latency(frame: pd.DataFrame, ax: Axes | None = None, *, target: str = "
 def _draw(ax: Axes, at: float, width: float, one: LatencySeries, look: Mapping[str, Any]) -> None:
     """Draw a series ``at`` a distance from its networks, the runs of one network side by side within ``width``."""
     points = [
-        (i + at + 0.6 * width * ((j + 0.5) / len(runs) - 0.5), run)
+        (i + at + 0.6 * width * ((j + 0.5) / len(runs) - 0.5), run.speedup, run.low, run.high)
         for i, runs in enumerate(one.runs)
         for j, run in enumerate(runs)
     ]
-    ends = [[max(0.0, r.speedup - r.low), max(0.0, r.high - r.speedup)] for _, r in points]
-    xs, ys = [x for x, _ in points], [r.speedup for _, r in points]
-    yerr = np.reshape(ends, (-1, 2)).T
-    ax.errorbar(xs, ys, yerr=yerr, linestyle="none", elinewidth=0.9, label=one.label, **look)
+    x, y, low, high = np.reshape(points, (-1, 4)).T
+    ends = np.maximum(0.0, (y - low, high - y))
+    ax.errorbar(x, y, yerr=ends, linestyle="none", elinewidth=0.9, label=one.label, **look)
     for i, v in enumerate(one.speedups):
         if not abs(v - 1) >= _SAID:
             continue

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces import plots
 from workbench.run.trace import Trace
-from workbench.studies.experiments.store import RECORD, load_record
+from workbench.studies.experiments.store import RECORD, TRACE, load_record
 from workbench.studies.experiments.tables import machines
 from workbench.support.files import write_atomic
 from workbench.support.messages import one_line
@@ -30,8 +30,6 @@ REPORT: Final = "report.ipynb"
 LARGEST: Final = 1_000_000
 #: Limit in seconds on a cell of a report.
 LIMIT: Final = 120
-TRACES: Final = ("trace.parquet", "trace.jsonl")
-
 _TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
@@ -75,8 +73,8 @@ class RunReport:
         record = load_record(home)
         if record is None:
             raise FileNotFoundError(f"{home / RECORD}: no run is stored there")
-        traces = [home / name for name in TRACES if (home / name).is_file()]
-        return cls(home, record, Trace.load(traces[0]) if traces else None)
+        trace = home / TRACE
+        return cls(home, record, Trace.load(trace) if trace.is_file() else None)
 
     @property
     def heading(self) -> Text:

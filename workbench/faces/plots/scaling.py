@@ -252,10 +252,8 @@ def trajectory_data(records: Records) -> tuple[Line, ...]:
     frame = records_frame(records, "network", "seconds", "speedup")
     frame = frame[frame["seconds"].notna() & frame["speedup"].notna()]
     frame = frame.assign(bound=[_bound(row) for _, row in frame.iterrows()])
-    return tuple(
-        replace(line, points=tuple(sorted(line.points, key=lambda p: p[1][0].mean)))
-        for line in _lines(frame, "bound", "seconds", "speedup")
-    )
+    lines = _lines(frame, "bound", "seconds", "speedup")
+    return tuple(replace(y, points=tuple(sorted(y.points, key=lambda p: p[1][0].mean))) for y in lines)
 
 
 def _bound(row: pd.Series) -> str:

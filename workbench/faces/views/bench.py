@@ -74,8 +74,9 @@ class Lab(Faced, widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.status = widgets.HTML()
         self.tabs = widgets.Tab([widgets.VBox() for _ in TABS], titles=TABS)
         self.tabs.observe(self._looked, "selected_index")
-        self.controls.start_button.on_click(lambda _: self._look("growth"))
-        self.controls.step_button.on_click(lambda _: (self._look("growth"), self._grown()))
+        for control in (self.controls.start_button, self.controls.step_button):
+            control.on_click(lambda _: self._look("growth"))
+        self.controls.step_button.on_click(lambda _: self._grown())
         self.stepper.observe(self._ran, "running")
         self.stepper.observe(self._told, "status")
         self.rules.observe(self._anew, "value")

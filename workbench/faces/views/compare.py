@@ -160,11 +160,8 @@ def change_rows(comparison: Comparison) -> list[tuple[Any, ...]]:
         named = ", ".join(was) or "nothing of the same value"
         counts[named, f"{node.op}: {node.type}", _steps(comparison.chain(i))] += 1
     folded = before.graph.constant()
-    gone = Counter(
-        f"{node.op}: {node.type}"
-        for node, mark, weights in zip(before.graph.nodes, before.marks, folded, strict=True)
-        if mark == "removed" and not weights
-    )
+    marked = zip(before.graph.nodes, before.marks, folded, strict=True)
+    gone = Counter(f"{n.op}: {n.type}" for n, mark, weights in marked if mark == "removed" and not weights)
     rows: list[tuple[Any, ...]] = [(n, *change) for change, n in counts.items()]
     return rows + [(n, op, "not computed any more", "") for op, n in gone.items()]
 

@@ -184,11 +184,8 @@ def node_lines(graph: Graph, i: int, folded: Sequence[bool]) -> tuple[str, ...]:
         title = graph.opaques[str(node.attrs[0])].op_type
     elif node.named_attrs().get("act", "none") != "none":
         title += f" + {node.attr('act')}"
-    weights = [
-        f"{'weight' if graph.nodes[j].op == 'weight' else 'computed'} {graph.nodes[j].type}"
-        for j in node.inputs
-        if folded[j]
-    ]
+    read = [graph.nodes[j] for j in node.inputs if folded[j]]
+    weights = [f"{'weight' if w.op == 'weight' else 'computed'} {w.type}" for w in read]
     lines = [title, str(node.type), *(weights if len(weights) < 5 else weights[:3])]
     if len(weights) > 4:
         lines.append(f"{len(weights) - 3} more weights")
@@ -279,12 +276,8 @@ def placed_scene(make: Callable[[int], Scene], most: int = MOST_BOXES) -> tuple[
 # -- parts ------------------------------------------------------------------------------------------
 def _parts(graph: Graph, nodes: Sequence[int], notes: Notes) -> tuple[list[Box], list[Edge]]:
     inside = set(nodes)
-    edges = [
-        Edge(str(j), str(i), str(graph.nodes[j].type))
-        for i in nodes
-        for j in dict.fromkeys(graph.nodes[i].inputs)
-        if j in inside
-    ]
+    reads = dict.fromkeys((j, i) for i in nodes for j in graph.nodes[i].inputs if j in inside)
+    edges = [Edge(str(j), str(i), str(graph.nodes[j].type)) for j, i in reads]
     folded = graph.constant()
     return [_box(graph, i, notes, folded) for i in nodes], edges
 

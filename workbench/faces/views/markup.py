@@ -105,10 +105,8 @@ def table(
     """
     every, kinds = list(rows), kinds or [""] * len(headings)
     tags = [f'<td class="{kind}">' if kind else "<td>" for kind in kinds]
-    head = "".join(
-        f'<th class="number">{escape(h)}</th>' if kind == "number" else f"<th>{escape(h)}</th>"
-        for h, kind in zip(headings, kinds, strict=True)
-    )
+    starts = ['<th class="number">' if kind == "number" else "<th>" for kind in kinds]
+    head = "".join(f"{start}{escape(h)}</th>" for start, h in zip(starts, headings, strict=True))
     body = "".join(
         "<tr>" + "".join(f"{t}{escape(str(c))}</td>" for t, c in zip(tags, row, strict=True)) + "</tr>\n"
         for row in every[:most]

@@ -20,11 +20,12 @@ from workbench.faces.views.markup import (
     preformatted,
     table,
 )
-from workbench.faces.views.rules import rule_html, rule_table, rule_table_html
+from workbench.faces.views.rules import rule_html, rule_table_html
 from workbench.faces.views.svg import beside
 from workbench.graph.text import format_attr
 from workbench.rules.verdicts import WORST_FIRST
 from workbench.run.trace import sizes
+from workbench.studies.analysis.rule_activity import rule_table
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
@@ -365,7 +366,7 @@ def _synthesis(synthesis: Synthesis) -> str:
 
 def _coverage(coverage: Coverage) -> str:
     frame = coverage.frame()
-    return heading("Coverage", repr(coverage)) + table(list(frame), frame.itertuples(index=False))
+    return heading("Coverage", repr(coverage)) + table(list(frame.columns), frame.itertuples(index=False))
 
 
 def _verdict(verdict: Verdict) -> str:

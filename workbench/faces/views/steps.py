@@ -127,15 +127,16 @@ def _lines(title: str, x: str, series: Sequence[Mapping[str, Any]], **more: Any)
     return chart | more
 
 
+def _line(name: str, values: Sequence[float | None], dash: str = "") -> dict[str, Any]:
+    return {"name": name, "values": values, **({"dash": dash} if dash else {})}
+
+
 def _growth(trace: Trace, steps: Sequence[Step], unit: str) -> dict[str, Any]:
     nodes = [s.e_nodes for s in steps]
     made, kept = sizes(trace)
     limit = trace.meta.get("e_node_limit")
     near = limit is not None and nodes and limit <= 8 * max(nodes)
-    lines = [
-        {"name": made, "values": nodes},
-        {"name": kept, "values": [s.e_classes for s in steps], "dash": "dashed"},
-    ]
+    lines = [_line(made, nodes), _line(kept, [s.e_classes for s in steps], "dashed")]
     limits = [{"name": f"limit {thousands(int(limit))}", "value": limit}] if near and limit else []
     what = "search" if trace.meta.get("kind") == "search" else "e-graph"
     return _lines(f"Growth of the {what}", unit, lines, limits=limits, zero=True)
@@ -147,23 +148,17 @@ def _cost(trace: Trace, steps: Sequence[Step], unit: str, money: str) -> dict[st
     if first is None:
         return None
     name = str(trace.meta.get("cost_curve", "best known"))
-    lines = [
-        {"name": name, "values": costs},
-        {"name": "first", "values": [first] * len(costs), "dash": "dotted"},
-    ]
+    lines = [_line(name, costs), _line("first", [first] * len(costs), "dotted")]
     return _lines(f"Cost: {name}{f' ({money})' if money else ''}", unit, lines, steps=True)
 
 
 def _closing(steps: Sequence[Step], money: str) -> dict[str, Any]:
-    lines = [
-        {"name": "best cost", "values": [s.cost for s in steps]},
-        {"name": "bound", "values": [s.bound for s in steps], "dash": "dashed"},
-    ]
+    lines = [_line("best cost", [s.cost for s in steps]), _line("bound", [s.bound for s in steps], "dashed")]
     for name, kinds in (("original", (StepKind.ORIGINAL,)), ("greedy", (StepKind.TREE, StepKind.DAG))):
         # The cost of a step is the best so far: that of the last greedy step is the greedy methods' best.
         known = [s.cost for s in steps if s.kind in kinds]
         if known:
-            lines.append({"name": name, "values": [known[-1]] * len(steps), "dash": "dotted"})
+            lines.append(_line(name, [known[-1]] * len(steps), "dotted"))
     title = f"Cost and proven bound{f' ({money})' if money else ''}"
     return _lines(title, "step", lines, steps=True, zero=True)
 

@@ -34,11 +34,16 @@ def plot_growth(trace: Trace, ax: Axes | None = None, title: str = "") -> Axes:
     with style.drawing(ax, (6.0, 3.6)) as ax:
         if data.empty:
             return style.say(ax, "no steps recorded")
+        last = data.iloc[-1]
         made = f"{names[0]} ({thousands(data['e_nodes'].iloc[0])} at the start)"
         ax.plot(data["step"], data["e_nodes"], color=style.BLUE, marker="o", label=made)
         ax.plot(data["step"], data["e_classes"], "--s", color=style.ORANGE, label=names[1])
         _draw_limits(data, trace.meta, ax)
-        _label_ends(data, ax)
+        for value, colour in ((last["e_nodes"], style.BLUE), (last["e_classes"], style.DARK_ORANGE)):
+            at = (last["step"], value)
+            style.note(ax, thousands(value), at, (7, 0), color=colour, fontsize=9, va="center")
+        span = max(1, last["step"])
+        ax.set_xlim(-0.05 * span, 1.16 * span)
         cut = data[data["kind"] == StepKind.CUT.value]
         if len(cut):
             ax.plot(
@@ -47,7 +52,7 @@ def plot_growth(trace: Trace, ax: Axes | None = None, title: str = "") -> Axes:
         most = trace.meta.get("iteration_limit")
         limit = "" if most is None else f" (limit {most})"
         style.whole_ticks(ax)
-        graph, reason, last = trace.meta.get("graph", "e-graph"), trace.meta.get("stop_reason"), data.iloc[-1]
+        graph, reason = trace.meta.get("graph", "e-graph"), trace.meta.get("stop_reason")
         stop = f": {reason}" if reason else ""
         said = f"Growth, {graph}{stop} after {last['step']} iterations, {last['elapsed']:.2f} s"
         style.name_axes(ax, title or said, "iteration" + limit, "count", columns=3)
@@ -84,14 +89,6 @@ def _draw_limits(data: pd.DataFrame, meta: Mapping[str, Any], ax: Axes) -> None:
     most = meta.get("iteration_limit")
     if most is not None and data["step"].iloc[-1] >= most:
         ax.axvline(most, **line)
-
-
-def _label_ends(data: pd.DataFrame, ax: Axes) -> None:
-    last = data.iloc[-1]
-    for value, colour in ((last["e_nodes"], style.BLUE), (last["e_classes"], style.DARK_ORANGE)):
-        style.note(ax, thousands(value), (last["step"], value), (7, 0), color=colour, fontsize=9, va="center")
-    span = max(1, last["step"])
-    ax.set_xlim(-0.05 * span, 1.16 * span)
 
 
 #: Limits on rules and on columns: a longer run is drawn in blocks of iterations.

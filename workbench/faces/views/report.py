@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from workbench.optimizer.record import RunRecord
     from workbench.optimizer.result import Optimized, Result
     from workbench.rules import RuleSet
-    from workbench.run.trace import Trace
     from workbench.studies.devices.floors import Floors
 
 
@@ -37,6 +36,8 @@ def report_html(result: Result, *, title: str | None = None, floors: Floors | No
 
     ``floors`` are the result's, if they are known; a timed result without them has them computed.
     """
+    from workbench.faces.plots import plot_cost_bars, plot_cost_curve
+
     record, trace = result.record(), result.trace
     name = title or record.network
     way = record.way
@@ -45,6 +46,9 @@ def report_html(result: Result, *, title: str | None = None, floors: Floors | No
     grown = "Saturation" if isinstance(way, SaturationFigures) else "Search"
     if floors is None and measured is not None and measured.decided and not measured.failure:
         floors = cast("Optimized", result).floors()
+    costs = figure(plot_cost_bars, trace, (7.0, 4.2), "cost before and after by operator")
+    curve = "cost by iteration: greedy estimates, and the result"
+    costs += figure(plot_cost_curve, trace, (7.0, 3.6), curve)
     lead = [] if measured is None else [f"Timed: {measured}."]
     lead.append(f"Predicted: {record.predicted()}.")
     if record.certificate is not None:
@@ -60,7 +64,7 @@ def report_html(result: Result, *, title: str | None = None, floors: Floors | No
         *([section("Limits", _limits(floors))] if floors is not None else []),
         *([section("Accelerator", _accelerator(placed))] if placed is not None else []),
         section("Certificate", _certificate(record)),
-        section("Cost", _cost_figures(trace)),
+        section("Cost", costs),
         section(grown, growth_figures(trace, 3.6) + steps_html(trace)),
         section("Stages", summary_html(result)),
         section("Coverage", _coverage(record)),
@@ -129,14 +133,6 @@ def _accelerator(placement: Placement) -> str:
     size = accelerator_size(placement)
     cycles = figure(plot_accelerator_cycles, placement, size, "cycles by product")
     return text + cycles + figure(plot_accelerator_use, placement, size, "use and waste") + layers
-
-
-def _cost_figures(trace: Trace) -> str:
-    from workbench.faces.plots import plot_cost_bars, plot_cost_curve
-
-    bars = figure(plot_cost_bars, trace, (7.0, 4.2), "cost before and after by operator")
-    curve = "cost by iteration: greedy estimates, and the result"
-    return bars + figure(plot_cost_curve, trace, (7.0, 3.6), curve)
 
 
 def _rules(result: Result, record: RunRecord) -> str:

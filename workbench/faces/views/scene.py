@@ -205,14 +205,11 @@ def _by_graphviz(request: dict[str, Any], size: int, seconds: float) -> dict[str
 def _by_layers(request: dict[str, Any]) -> dict[str, Any]:
     """Place every box in the layer below its deepest operand, in the given order."""
     boxes, edges = request["boxes"], request["edges"]
-    depth = _depths(len(boxes), [(int(s), int(t)) for s, t, _ in edges])
-    rows: dict[int, list[int]] = {}
-    for i, d in enumerate(depth):
-        rows.setdefault(d, []).append(i)
+    rows = _layers(len(boxes), [(int(s), int(t)) for s, t, _ in edges])
     gap, places = 16.0, [[0.0] * 4 for _ in boxes]
-    wide = max((sum(boxes[i][0] + gap for i in row) for row in rows.values()), default=0.0)
+    wide = max((sum(boxes[i][0] + gap for i in row) for row in rows), default=0.0)
     top = 0.0
-    for _, row in sorted(rows.items()):
+    for row in rows:
         left = (wide - sum(boxes[i][0] + gap for i in row)) / 2
         for i in row:
             places[i] = rounded(left, top, boxes[i][0], boxes[i][1])
@@ -232,15 +229,12 @@ def _by_layers(request: dict[str, Any]) -> dict[str, Any]:
     return {"width": wide, "height": top, "boxes": places, "clusters": frames, "edges": lines}
 
 
-def _depths(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the length of the longest path to every box, not counting edges within cycles."""
+def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
+    """Return the boxes by the length of the longest path to them, not counting edges within cycles."""
     import networkx as nx
 
     graph: Any = nx.DiGraph(edges)
     graph.add_nodes_from(range(count))
     whole = nx.condensation(graph)
-    depth: dict[int, int] = {}
-    for layer, group in enumerate(nx.topological_generations(whole)):
-        for c in group:
-            depth |= dict.fromkeys(whole.nodes[c]["members"], layer)
-    return [depth[i] for i in range(count)]
+    layers = nx.topological_generations(whole)
+    return [sorted(i for c in layer for i in whole.nodes[c]["members"]) for layer in layers]

@@ -12,7 +12,7 @@ import pytest
 
 import workbench
 from workbench.graph import GraphBuilder
-from workbench.support.processes import Child, frame, limit_memory, out_of_memory, receive, send, served
+from workbench.support.processes import Child, limit_memory, out_of_memory, receive, send, served
 
 
 def test_what_is_sent_is_received():
@@ -27,8 +27,10 @@ def test_what_is_sent_is_received():
 
 
 def test_half_a_frame_is_an_end():
+    stream = io.BytesIO()
+    send(stream, [1, 2, 3])
     with pytest.raises(EOFError):
-        receive(io.BytesIO(frame([1, 2, 3])[:-1]))
+        receive(io.BytesIO(stream.getvalue()[:-1]))
 
 
 def test_files_of_the_working_folder_are_the_users(tmp_path, monkeypatch):

@@ -18,15 +18,10 @@ from typing import IO, Any, Final
 SOLVER_MEMORY: Final = 6 << 30
 
 
-def frame(message: object) -> bytes:
-    """Return a message as a frame: its length in bytes and its pickle."""
-    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    return struct.pack("<Q", len(data)) + data
-
-
 def send(stream: IO[bytes], message: object) -> None:
-    """Write one frame."""
-    stream.write(frame(message))
+    """Write a message as a frame: its length in bytes and its pickle."""
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.write(struct.pack("<Q", len(data)) + data)
     stream.flush()
 
 
@@ -36,16 +31,14 @@ def receive(stream: IO[bytes]) -> Any:
     return pickle.loads(_exactly(stream, size))
 
 
-def _exactly(stream: IO[bytes], size: int) -> bytes:
+def _exactly(stream: IO[bytes], size: int) -> bytearray:
     """Read exactly ``size`` bytes; an unbuffered pipe may return fewer at a time."""
-    chunks = []
-    while size:
-        chunk = stream.read(min(size, 1 << 20))
+    found = bytearray()
+    while len(found) < size:
+        found += (chunk := stream.read(min(size - len(found), 1 << 20)))
         if not chunk:
             raise EOFError
-        chunks.append(chunk)
-        size -= len(chunk)
-    return b"".join(chunks)
+    return found
 
 
 def limit_memory(limit: int | None) -> None:

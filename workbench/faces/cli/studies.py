@@ -275,14 +275,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*request)  # it answers the request
 
     def do_GET(self) -> None:
-        """Answer with the page, made from the files as they are now."""
-        self._answer(True)
-
-    def do_HEAD(self) -> None:
-        """Answer like a GET, without the page."""
-        self._answer(False)
-
-    def _answer(self, body: bool) -> None:
+        """Answer with the page, made from the files as they are now; a HEAD gets the same without the page."""
         host = self.headers.get("Host", "")
         name = host.rpartition(":")[0] or host
         if name not in NAMES:
@@ -306,8 +299,10 @@ class _Handler(BaseHTTPRequestHandler):
         policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
         self.send_header("Content-Security-Policy", f"{policy}; frame-ancestors 'none'")
         self.end_headers()
-        if body:
+        if self.command == "GET":
             self.wfile.write(content)
+
+    do_HEAD = do_GET
 
     def log_message(self, format: str, *args: Any) -> None:
         """Write nothing about a request that was answered."""

@@ -55,10 +55,10 @@ def merges(snapshots: Sequence[EGraph], final: EGraph) -> list[dict[int, int]]:
     for before, after in pairwise(snapshots):
         into, count = np.unique(class_map(before, after), return_counts=True)
         at_last = class_map(after, final)
-        made: dict[int, int] = {}
+        made: Counter[int] = Counter()
         for c, n in zip(into.tolist(), count.tolist(), strict=True):
             if c >= 0 and n > 1 and at_last[c] >= 0:
-                made[int(at_last[c])] = made.get(int(at_last[c]), 0) + n
+                made[int(at_last[c])] += n
         found.append(made)
     return found
 
@@ -419,16 +419,16 @@ def egraph_data(known: Known, part: Part | None = None) -> dict[str, Any]:
 
 
 def _steps(known: Known) -> list[str]:
-    births = known.egraph.birth_step
     if not known.egraph.rules:
         return []
-    made = np.bincount(births, minlength=known.last_step + 1).tolist()
+    made, last = np.bincount(known.egraph.birth_step, minlength=known.last_step + 1), known.last_step
     labels = []
-    for step, born in enumerate(made):
-        said = f"step {step} of {known.last_step} · {thousands(sum(made[: step + 1]))} e-nodes"
-        if step == known.last_step and step:
-            # A run continues until a step makes nothing: its trace may be longer.
-            said = f"step {step}, the last that made anything · {thousands(sum(made[: step + 1]))} e-nodes"
+    for step, (born, count) in enumerate(zip(made.tolist(), made.cumsum().tolist(), strict=True)):
+        # A run continues until a step makes nothing: its trace may be longer.
+        place = (
+            f"step {step}, the last that made anything" if step == last and step else f"step {step} of {last}"
+        )
+        said = f"{place} · {thousands(count)} e-nodes"
         if step:
             said += f" · {thousands(born)} new"
         if step < len(known.merged):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces.views.scene import (
@@ -113,12 +114,11 @@ def _runs(
         period, count = _best_run(kinds, pieces, k)
         if count < 2:
             found += [Segment((i,), -1) for i in pieces[k]]
-            k += 1
-            continue
-        kind = joined.setdefault(tuple(kinds[k : k + period]), len(joined))
-        for repeat in range(count):
-            inside = pieces[k + repeat * period : k + (repeat + 1) * period]
-            found.append(Segment(tuple(i for piece in inside for i in piece), kind, repeat, count))
+        else:
+            kind = joined.setdefault(tuple(kinds[k : k + period]), len(joined))
+            for repeat, at in enumerate(range(k, k + period * count, period)):
+                inside = tuple(chain.from_iterable(pieces[at : at + period]))
+                found.append(Segment(inside, kind, repeat, count))
         k += period * count
     return tuple(found)
 
@@ -186,10 +186,9 @@ def node_lines(graph: Graph, i: int, folded: Sequence[bool]) -> tuple[str, ...]:
         title += f" + {node.attr('act')}"
     read = [graph.nodes[j] for j in node.inputs if folded[j]]
     weights = [f"{'weight' if w.op == 'weight' else 'computed'} {w.type}" for w in read]
-    lines = [title, str(node.type), *(weights if len(weights) < 5 else weights[:3])]
     if len(weights) > 4:
-        lines.append(f"{len(weights) - 3} more weights")
-    return tuple(map(cut, lines))
+        weights[3:] = [f"{len(weights) - 3} more weights"]
+    return tuple(map(cut, (title, str(node.type), *weights)))
 
 
 #: No notes.

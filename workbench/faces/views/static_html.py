@@ -146,14 +146,16 @@ def why_not_html(answer: WhyNot) -> str:
     parts = [heading(f"Why not {answer.target}?", _answer_verdict(answer))]
     parts += [paragraph(line) for line in _reasons(answer)]
     if answer.chain:
-        rows_held = [(*_move(m), "yes" if m.held else "no") for m in answer.chain]
-        parts.append(table((*_MOVES, "in the e-graph"), rows_held))
+        moves = [(*_move(m), "yes" if m.held else "no") for m in answer.chain]
+        parts.append(table((*_MOVES, "in the e-graph"), moves))
     if answer.parts:
-        rows = [(p.term, p.operators, p.eclass) for p in answer.parts]
-        parts.append(details("the largest parts", table(("part", "operators", "e-class"), rows)))
+        largest = table(
+            ("part", "operators", "e-class"), [(p.term, p.operators, p.eclass) for p in answer.parts]
+        )
+        parts.append(details("the largest parts", largest))
     if answer.tried:
-        rows_tried = [(t.rule, _outcome(t)) for t in answer.tried]
-        parts.append(details("rules that match there", table(("rule", "outcome"), rows_tried)))
+        outcomes = table(("rule", "outcome"), [(t.rule, _outcome(t)) for t in answer.tried])
+        parts.append(details("rules that match there", outcomes))
     return "".join(parts)
 
 
@@ -281,9 +283,9 @@ def growth_figures(trace: Trace, height: float) -> str:
 
     made, kept = sizes(trace)
     grown = figure(plot_growth, trace, (7.0, height), f"{made} and {kept} by step")
-    if not any(step.rules for step in trace):
-        return grown
-    return grown + figure(plot_firing, trace, firing_size(firing_data(trace)), f"{made} by rule and step")
+    if any(step.rules for step in trace):
+        grown += figure(plot_firing, trace, firing_size(firing_data(trace)), f"{made} by rule and step")
+    return grown
 
 
 def _trace(trace: Trace) -> str:

@@ -1,3 +1,5 @@
+"""``workbench show`` and ``diff``: pages that stand alone."""
+
 import json
 
 import onnx

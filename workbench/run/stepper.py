@@ -69,14 +69,16 @@ class Stepwise(Face, ABC):
         self._tell()
         return self.stop_reason
 
-    def start(self, done: Callable[[], None] | None = None) -> None:
-        """Run in a new thread unless one is running already, and call ``done``; :meth:`stop` ends it."""
+    def start(
+        self, progress: Callable[[Step], None] | None = None, done: Callable[[], None] | None = None
+    ) -> None:
+        """Run in a new thread unless one is running already; :meth:`stop` ends it."""
         if self._thread is not None and self._thread.is_alive():
             return
 
         def run() -> None:
             try:
-                self.drive()
+                self.drive(progress)
             finally:
                 if done is not None:
                     done()

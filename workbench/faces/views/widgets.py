@@ -327,7 +327,7 @@ class Stepper(View):
         if self.unfinished and not self.running:
             self.running, self._pausing = True, False
             self._say()
-            self._subject.start(self._ended)
+            self._subject.start(None, self._ended)
 
     def pause(self, *, wait: bool = False) -> None:
         """Stop after the current step; with ``wait``, return only after it. The object keeps its results."""

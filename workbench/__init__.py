@@ -7,10 +7,11 @@
 Everything named here is imported when it is first used: ``import workbench`` itself loads nothing heavy.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from workbench._version import __version__ as __version__
-from workbench.support.lazy import door
+from workbench.support.lazy import MovedModules, door
 
 if TYPE_CHECKING:
     from workbench.certification import certify
@@ -69,16 +70,47 @@ _NAMES = {
     "studies.benchmarks": "benchmark",
     "torch.exported": "load_torch",
 }
+#: Names that are imported from their wing now.
+_IN_WINGS = {
+    "kernels": "composite load_program",
+    "laws": "Grammar Synthesis Verification sound_rules",
+    "studies": "Ablation BacktrackingSearch Searched ablation contributions rule_table search_optimize",
+}
+
+#: Packages by their former names, and the module that the README ran by its former name.
+_MOVED = {
+    "accelerators": "kernels.accelerators",
+    "analysis": "studies.analysis",
+    "benchmarks": "studies.benchmarks",
+    "certifying": "certification",
+    "cli": "faces.cli",
+    "codegen": "kernels.codegen",
+    "composites": "kernels.composites",
+    "devices.executor": "torch.executor",
+    "devices.kernels": "torch.kernels",
+    "devices.measure": "studies.devices.measure",
+    "experiments": "studies.experiments",
+    "frontends.taso": "studies.taso",
+    "plots": "faces.plots",
+    "rules.foreign": "laws.foreign",
+    "saturation.explain": "laws.explain",
+    "saturation.guided": "studies.guided",
+    "search": "studies.search",
+    "synthesis": "laws.synthesis",
+    "theorems": "laws.theorems",
+    "verification": "laws.verification",
+    "views": "faces.views",
+}
+if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+    sys.meta_path.insert(
+        0, MovedModules({f"workbench.{old}": f"workbench.{new}" for old, new in _MOVED.items()})
+    )
 
 __getattr__, _ = door(
     __name__,
     _NAMES,
-    modules=("kernels", "laws", "results", "studies", "taso"),
-    moved={
-        "workbench.kernels": "composite load_program",
-        "workbench.laws": "Grammar Synthesis Verification sound_rules",
-        "workbench.studies": "Ablation BacktrackingSearch Searched ablation contributions rule_table search_optimize",
-    },
+    modules=("kernels", "laws", "results", "studies", "taso", *_MOVED),
+    moved={f"workbench.{wing}": names for wing, names in _IN_WINGS.items()},
 )
 
 

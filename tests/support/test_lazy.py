@@ -1,4 +1,7 @@
-"""Names imported on first use, and names under their former names."""
+"""Names imported on first use, and modules and names under their former names."""
+
+from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
@@ -32,3 +35,23 @@ def test_a_moved_name_is_found_at_its_former_place():
     assert names == []
     with pytest.warns(DeprecationWarning, match=r"workbench.UnknownName is now workbench.support.messages"):
         assert attribute("UnknownName") is UnknownName
+
+
+@pytest.mark.parametrize(
+    "former",
+    ["certifying.runner", "plots.style", "views.widgets", "experiments.plan", "verification.verify"],
+)
+def test_a_module_is_found_by_its_former_name(former):
+    with pytest.warns(DeprecationWarning, match=f"workbench.{former} is now workbench."):
+        assert import_module(f"workbench.{former}").__name__ != f"workbench.{former}"
+
+
+def test_every_present_name_of_a_moved_module_is_one():
+    for former, home in workbench._MOVED.items():
+        assert find_spec(f"workbench.{home}"), former
+
+
+def test_a_module_that_is_run_by_its_former_name_has_a_file():
+    spec = find_spec("workbench.devices.measure")
+    assert spec.origin == find_spec("workbench.studies.devices.measure").origin
+    assert spec.loader.get_code(spec.name).co_filename == spec.origin

@@ -1,11 +1,15 @@
-"""Names that are imported when they are first used."""
+"""Names that are imported when they are first used, and modules that are found by former names, with a warning."""
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.abc import InspectLoader, Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, spec_from_loader
+from types import CodeType, ModuleType
 from typing import Any
 
 from workbench.support.messages import nearest
@@ -50,3 +54,55 @@ def door(
         return value
 
     return attribute, sorted([*places, *own])
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """A finder of modules by their former names; ``homes`` maps each former name to the present one.
+
+    A module below a renamed package is found there too, and is the same object under both names.
+    """
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = dict(homes)
+
+    def home(self, name: str) -> str | None:
+        """Return the present name of a module, or None if it was not renamed.
+
+        >>> MovedModules({"old": "new.place"}).home("old.leaf")
+        'new.place.leaf'
+        """
+        if name in self._homes:
+            return self._homes[name]
+        parent, _, leaf = name.rpartition(".")
+        above = self.home(parent) if parent else None
+        return None if above is None else f"{above}.{leaf}"
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how to import a module of a former name."""
+        home = self.home(fullname)
+        if home is None:
+            return None
+        found = find_spec(home)  # its file is the program's name if the module is run
+        return spec_from_loader(fullname, self, origin=None if found is None else found.origin)
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """Return the code of a module that is run by a former name, as by ``python -m``."""
+        home = self.home(fullname) or fullname
+        found = find_spec(home)
+        loader = None if found is None else found.loader
+        return loader.get_code(home) if isinstance(loader, InspectLoader) else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return None: the module exists, or is made, under its present name."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Import the module by its present name and warn."""
+        name = module.__name__
+        home = self.home(name)
+        assert home is not None
+        present = import_module(home)
+        warnings.warn(f"{name} is now {home}", DeprecationWarning, stacklevel=2)
+        sys.modules[name] = present

@@ -49,6 +49,12 @@ def bare_python(*arguments):
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+def test_the_former_command_still_measures():
+    command = [sys.executable, "-m", "workbench.devices.measure", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "SPEC.json" in done.stdout
+
+
 @pytest.mark.slow
 def test_it_runs_where_only_torch_and_numpy_are(tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")

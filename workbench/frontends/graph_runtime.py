@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import ModelProto
@@ -38,7 +38,7 @@ class OpaqueSessions:
     """
 
     def __init__(self) -> None:
-        self._sessions: dict[bytes, Any] = {}
+        self._sessions: dict[bytes, InferenceSession | ReferenceEvaluator] = {}
 
     def load(self, record: Opaque) -> InferenceSession | ReferenceEvaluator:
         """Load an operator and return its runner; raise :class:`RuntimeFailure` if nothing can run it."""

@@ -86,11 +86,9 @@ def any_extent() -> Iterator[None]:
 
 def check_elements(elements: int, what: str) -> None:
     """Raise :class:`ModelError` if the number of elements of a value (``what``) exceeds the limit."""
-    if _unlimited.get():
-        return
     text = os.environ.get(ELEMENTS_VARIABLE, "")
     limit = int(text) if text.isdecimal() else MAX_VALUE_ELEMENTS
-    if elements > limit:
+    if elements > limit and not _unlimited.get():
         raise ModelError(
             f"{what} must have at most {limit:.3g} elements, got {elements:.3g} "
             f"(try {ELEMENTS_VARIABLE}={elements} in the environment)"
@@ -139,9 +137,7 @@ class SymbolTable:
     @property
     def sources(self) -> dict[str, Source]:
         """Return for every symbol one input and axis that give it."""
-        first: dict[str, tuple[str, int]] = {}
-        for place, name in self.places.items():
-            first.setdefault(name, place)
+        first = {name: place for place, name in reversed([*self.places.items()])}
         return {
             symbol: Source(*first[name], factor, addend)
             for symbol, (name, factor, addend) in self.generic.own.items()
@@ -227,9 +223,7 @@ class Model:
     def graph_at(self, sizes: Mapping[str, int], term: Graph | None = None) -> Graph:
         """Return the model, or a term that was found for it, at sizes of its symbols.
 
-        Raises:
-            TypeMismatch: The operands of a node do not fit at these sizes.
-            GraphError: The graph is not valid at these sizes.
+        Raise TypeMismatch if the operands of a node do not fit at these sizes, GraphError if the graph is not valid.
         """
         graph = self.searched if term is None else term
         return graph_at(graph, self.generic.at(sizes)) if sizes else graph
@@ -366,8 +360,5 @@ def unknown_dimension(name: str, known: Iterable[str], where: str, what: str) ->
     names = sorted(known)
     near = difflib.get_close_matches(name, names, 1)
     others = f"; there are: {', '.join(names)}" if names else "; the model has none"
-    hint = f"; did you mean {near[0]!r}?" if near else others
-    option = {"dims": "--dim", "sizes": "--size"}[where]
-    return DimensionError(
-        f"{where} must name a {what}, got {name!r}{hint}", f"{option} must name a {what}, got {name!r}{hint}"
-    )
+    said = f"must name a {what}, got {name!r}" + (f"; did you mean {near[0]!r}?" if near else others)
+    return DimensionError(f"{where} {said}", f"{({'dims': '--dim', 'sizes': '--size'})[where]} {said}")

@@ -51,13 +51,11 @@ def open_model(
     from workbench.frontends.onnx.importer import import_symbolic
     from workbench.frontends.onnx.prepare import prepare
 
-    dims, sizes = dims or {}, sizes or {}
+    dims = dims or {}
     with names_as_text():
         file, given = read_tensors(model), as_given(model)
-        prepared = prepare(file, dims, keep_inputs=keep_inputs, open_dimensions=True)
-        opened = import_symbolic(prepared)
-    priced = opened.priced_at(sizes)
-    return replace(priced, source=given, dims=dims, keep_inputs=keep_inputs)
+        opened = import_symbolic(prepare(file, dims, keep_inputs=keep_inputs, open_dimensions=True))
+    return replace(opened.priced_at(sizes or {}), source=given, dims=dims, keep_inputs=keep_inputs)
 
 
 def fixed_model(model: ModelLike, dims: Mapping[str, int] | None = None) -> Model:
@@ -90,10 +88,9 @@ def load_model(source: object, *, dims: Dims | None = None, sizes: Mapping[str, 
 def import_model(source: object, *, dims: Dims | None = None, keep_inputs: bool = False) -> Imported:
     """Import a model from a path, or from any other source of :func:`~workbench.frontends.import_onnx`.
 
-    A path that ends in ``.model`` is read by
-    :func:`~workbench.studies.taso.model_reader.import_taso_model`. The dimensions of such a model are fixed, so
-    ``dims`` is rejected, and ``keep_inputs`` has no effect, because its inputs have no initial values. Errors are
-    those of the two functions.
+    A path that ends in ``.model`` is read by :func:`~workbench.studies.taso.model_reader.import_taso_model`. The
+    dimensions of such a model are fixed, so ``dims`` is rejected, and ``keep_inputs`` has no effect, because its
+    inputs have no initial values. Errors are those of the two functions.
     """
     if is_taso_model(source):
         return _import_taso(source, dims)

@@ -136,18 +136,6 @@ def read_with_data(source: Source) -> Apart:
     return Apart(model, arrays)
 
 
-def apart_of(source: Apart | ModelProto | str | os.PathLike[str]) -> Apart | None:
-    """Return a copy of a model with its large weights apart, or ``None`` for a file to be loaded unchanged."""
-    if isinstance(source, str | os.PathLike):
-        try:
-            apart = read_with_data(source)
-        except ModelError:
-            return None  # the runtime reports the fault, or accepts the file nevertheless
-        mapped = any(file_of(array) is not None for array in apart.arrays.values())
-        return apart if mapped else None  # all weights are small
-    return Apart(copied(source.model), source.arrays) if isinstance(source, Apart) else taken_apart(source)
-
-
 def _fix(value: ValueInfoProto, dims: Mapping[str, Any]) -> None:
     """Set the dimensions of a value from ``dims``; an entry under the value's name is its whole shape."""
     if not value.type.HasField("tensor_type"):
@@ -184,6 +172,20 @@ class RuntimeFailure(RuntimeError):
     def __init__(self, message: str, *, late: bool = False) -> None:
         super().__init__(message)
         self.late = late
+
+
+def apart_of(source: Apart | ModelProto | str | os.PathLike[str]) -> Apart | None:
+    """Return a copy of a model with its large weights apart, or ``None`` for a file to be loaded unchanged."""
+    if isinstance(source, Apart):
+        return Apart(copied(source.model), source.arrays)
+    if isinstance(source, ModelProto):
+        return taken_apart(source)
+    try:
+        apart = read_with_data(source)
+    except ModelError:
+        return None  # the runtime reports the fault, or accepts the file nevertheless
+    mapped = any(file_of(array) is not None for array in apart.arrays.values())
+    return apart if mapped else None  # all weights are small
 
 
 def session_options(
@@ -271,9 +273,8 @@ def session(
                 places = place_weights(apart, Path(scratch), read=optimise)
                 kept = _hand_over(places, options)
                 content = apart.model.SerializeToString()
-            loaded = ort.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"], enable_fallback=0
-            )
+            on = ["CPUExecutionProvider"]
+            loaded = ort.InferenceSession(content, options, providers=on, enable_fallback=0)
     except (OSError, ChangedFile):
         raise
     except Exception as error:
@@ -357,8 +358,8 @@ def _to_runtime(array: Any) -> Any:
 
 def may_not_end(model: ModelProto) -> bool:
     """Return whether a model contains a loop, at any depth; a loop might never end."""
-    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    return any(node.op_type == "Loop" for node in walk(nodes))
+    bodies = [model.graph.node, *(function.node for function in model.functions)]
+    return any(node.op_type == "Loop" for body in bodies for node in walk(body))
 
 
 def run_session(
@@ -369,11 +370,12 @@ def run_session(
     With ``seconds``, a run that takes longer is ended, and so is a run interrupted by Ctrl-C. Raise
     :class:`RuntimeFailure` if the runtime fails; it is ``late`` if the time limit is reached.
     """
-    if seconds is not None:
-        return _run_within(loaded, inputs, seconds)
-    feeds = {i.name: _to_runtime(inputs[i.name]) for i in loaded.get_inputs()}
     try:
-        return _run(loaded, feeds)
+        if seconds is not None:
+            return _run_within(loaded, inputs, seconds)
+        return _run(loaded, {i.name: _to_runtime(inputs[i.name]) for i in loaded.get_inputs()})
+    except RuntimeFailure:
+        raise
     except Exception as error:
         raise RuntimeFailure(f"ONNX Runtime failed: {error}") from None
 
@@ -407,9 +409,9 @@ def _run_within(
         thread.join()
     if late:
         raise RuntimeFailure(f"ONNX Runtime did not finish within {seconds:g} s", late=True)
+    if isinstance(outcome[0], RuntimeFailure):
+        raise outcome[0]
     if isinstance(outcome[0], BaseException):
-        if isinstance(outcome[0], RuntimeFailure):
-            raise outcome[0]
         raise RuntimeFailure(f"ONNX Runtime failed: {outcome[0]}") from None
     return outcome[0]
 
@@ -418,21 +420,15 @@ def _run(loaded: InferenceSession, feeds: Mapping[str, Any], options: Any = None
     import onnxruntime as ort
 
     names = [o.name for o in loaded.get_outputs()]
-    if _in_numpy(loaded, feeds):
+    # Whether numpy has the element types of all inputs and outputs.
+    lacking = any(kind in o.type for o in loaded.get_outputs() for kind in ("float8", "bfloat16", "int4"))
+    if not lacking and all(v is None or isinstance(v, np.ndarray | list) for v in feeds.values()):
         return dict(zip(names, loaded.run(None, feeds, options), strict=True))
     values = {
         k: v if isinstance(v, ort.OrtValue) else ort.OrtValue.ortvalue_from_numpy(v) for k, v in feeds.items()
     }
     results = loaded.run_with_ort_values(names, values, options)
     return {name: _from_runtime(value) for name, value in zip(names, results, strict=True)}
-
-
-def _in_numpy(loaded: InferenceSession, feeds: Mapping[str, Any]) -> bool:
-    """Return whether numpy has the element types of all inputs and outputs."""
-    if not all(v is None or isinstance(v, np.ndarray | list) for v in feeds.values()):
-        return False
-    lacking = ("float8", "bfloat16", "int4")
-    return not any(kind in o.type for o in loaded.get_outputs() for kind in lacking)
 
 
 def _from_runtime(value: Any) -> np.ndarray:
@@ -449,16 +445,33 @@ def run_model(
 ) -> dict[str, np.ndarray]:
     """Run a model once in ONNX Runtime and return its outputs by name.
 
-    Args:
-        model: The model.
-        inputs: The inputs by name.
-        threads: The number of threads; by default the runtime's own choice.
-        optimise: Whether the runtime's optimiser runs.
-
-    Raises:
-        RuntimeFailure: The runtime refuses the model or fails.
+    Further arguments are those of :func:`session`. Raise :class:`RuntimeFailure` if the runtime refuses the model or
+    fails.
     """
     return run_session(session(model, threads=threads, optimise=optimise), inputs)
+
+
+def one_node(
+    node: NodeProto,
+    inputs: Mapping[str, TypeProto],
+    outputs: Mapping[str, TypeProto],
+    imports: Sequence[Any],
+    ir_version: int,
+) -> ModelProto:
+    """Return a node as a model of its own.
+
+    Args:
+        node: The node.
+        inputs: The types of its operands, by name.
+        outputs: The types of its results.
+        imports: The operator sets of the model.
+        ir_version: The IR version of the model.
+    """
+    given, made = (
+        [onnx.helper.make_value_info(name, kind) for name, kind in side.items()] for side in (inputs, outputs)
+    )
+    graph = onnx.helper.make_graph([node], "one", given, made)
+    return onnx.helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
 
 
 def inferred_types(
@@ -466,22 +479,9 @@ def inferred_types(
 ) -> dict[str, TypeProto]:
     """Return the types that ONNX Runtime infers for a node's results; empty if it lacks the operator.
 
-    The node is loaded, not run.
-
-    Args:
-        node: The node.
-        types: The types of its operands, by name.
-        imports: The operator sets of the model.
-        ir_version: The IR version of the model.
+    The node is loaded, not run. The arguments are those of :func:`one_node`.
     """
-    outputs = [o for o in node.output if o]
-    graph = onnx.helper.make_graph(
-        [node],
-        "one",
-        [onnx.helper.make_value_info(name, kind) for name, kind in types.items()],
-        [onnx.helper.make_value_info(name, TypeProto()) for name in outputs],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=max(ir_version, 4))
+    model = one_node(node, types, {o: TypeProto() for o in node.output if o}, imports, max(ir_version, 4))
     try:
         loaded = session(model, threads=1, optimise=False)
     except RuntimeFailure:

@@ -63,18 +63,15 @@ def numbers_in(graph: Graph) -> dict[int, float]:
     found: dict[int, float] = {}
     for i, node in enumerate(graph.nodes):
         number = None
+        scalar = isinstance(node.type, TensorType) and node.type.rank == 0
+        known = bool(node.inputs) and not node.attrs and all(j in found for j in node.inputs)
         if node.op == "weight":
             number = graph.weights[str(node.attrs[0])].number()
-        elif Trait.NUMBER in spec_of(node.op).traits or _of_numbers(node, found):
+        elif Trait.NUMBER in spec_of(node.op).traits or (scalar and known):
             number = _computed(node, found)
         if number is not None:
             found[i] = number
     return found
-
-
-def _of_numbers(node: Node, found: Mapping[int, float]) -> bool:
-    scalar = isinstance(node.type, TensorType) and node.type.rank == 0
-    return scalar and bool(node.inputs) and not node.attrs and all(j in found for j in node.inputs)
 
 
 def _computed(node: Node, found: Mapping[int, float]) -> float | None:
@@ -95,14 +92,15 @@ def without_neutral(graph: Graph) -> Graph:
     found = [_unchanged(graph, node, numbers) for node in graph.nodes]
     if all(k is None for k in found):
         return graph
-    read = [
-        node.inputs if k is None else (node.inputs[k],) for node, k in zip(graph.nodes, found, strict=True)
-    ]
+
+    def read(i: int) -> tuple[int, ...]:
+        inputs = graph.nodes[i].inputs
+        return inputs if (k := found[i]) is None else (inputs[k],)
 
     def made(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
         return None if (k := found[i]) is None else inputs[k]
 
-    return graph.copied(made, keep=set(postorder(graph.output_ids, lambda i: read[i])))
+    return graph.copied(made, keep=set(postorder(graph.output_ids, read)))
 
 
 def cleaned_places(graph: Graph, cleaned: Graph) -> list[int]:

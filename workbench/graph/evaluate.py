@@ -50,11 +50,6 @@ def _attrs(node: Node, precise: bool) -> dict[str, Any]:
     return attrs
 
 
-def _discrete(node: Node) -> bool:
-    """Return whether a node converts numbers to integers or truth values, and so depends on rounding."""
-    return node.op == "cast" and node.attr("to") not in FLOAT_DTYPES
-
-
 def evaluate(
     graph: Graph,
     inputs: Mapping[str, np.ndarray],
@@ -95,15 +90,7 @@ def values(
 ) -> Iterator[tuple[int, Any]]:
     """Yield each node that an output depends on together with its value, operands first.
 
-    Args:
-        graph: The graph.
-        inputs: The arrays of all inputs by name.
-        precise: See :func:`evaluate`.
-        opaque: See :func:`evaluate`.
-        memo: See :func:`evaluate`.
-
-    Yields:
-        The position of a node and its value, which is dropped after its last reader has run.
+    A value is dropped after its last reader has run. The arguments are those of :func:`evaluate`.
     """
     for name, kind in graph.input_types.items():
         if name not in inputs:
@@ -111,10 +98,7 @@ def values(
         if tuple(inputs[name].shape) != kind.shape:
             raise GraphError(f"input {name!r} must be {kind}, got shape {inputs[name].shape}")
     live = graph.reachable()
-    last: dict[int, int] = {}
-    for i, node in enumerate(graph.nodes):
-        if live[i]:
-            last |= dict.fromkeys(node.inputs, i)
+    last = {j: i for i, node in enumerate(graph.nodes) if live[i] for j in node.inputs}
     known: dict[int, Any] = {}
     constants = Constants(graph, memo)
     constant = graph.constant() if precise else [False] * len(graph)
@@ -126,7 +110,8 @@ def values(
         with np.errstate(all="ignore"):
             if constant[i]:
                 known[i] = constants.precise(i)
-            elif precise and _discrete(node):
+            elif precise and node.op == "cast" and node.attr("to") not in FLOAT_DTYPES:
+                # What is converted to integers or truth values depends on rounding.
                 declared = graph.nodes[node.inputs[0]].tensor.numpy_dtype()
                 known[i] = known[node.inputs[0]].astype(declared).astype(node.tensor.numpy_dtype())
             else:
@@ -233,11 +218,10 @@ class Constants:
         stack = [(root, declared)]
         while stack:
             i, plain = stack[-1]
-            node = self._graph.nodes[i]
+            node, at = self._graph.nodes[i], (self._key(i), plain)
             inner = plain or node.op == "cast"
             reads = node.inputs if plain else self._factors(i)
             waiting = [(j, inner) for j in reads if (self._key(j), inner) not in self._memo]
-            at = self._key(i), plain
             if waiting and at not in self._memo:
                 stack += waiting
                 continue
@@ -289,12 +273,12 @@ class Constants:
 
     def forget_large(self) -> None:
         """Drop large computed values: in float64 they take twice the memory of the weights."""
-        if not self._has_large:
-            return
+        large = self._memo.items() if self._has_large else ()
+        for k in [
+            k for k, v in large if not isinstance(k[0], int) and k[1] != "stored" and v.nbytes >= _LARGE
+        ]:
+            del self._memo[k]
         self._has_large = False
-        for k, v in list(self._memo.items()):
-            if not isinstance(k[0], int) and k[1] != "stored" and v.nbytes >= _LARGE:
-                del self._memo[k]
 
     def _computed(self, node: Node, plain: bool, inner: bool) -> np.ndarray:
         """Compute a node from its operands, which are in their declared dtypes if ``inner``."""
@@ -315,13 +299,12 @@ class Constants:
 
     def _factors(self, i: int) -> list[int]:
         """Return the factors of a chain of square matrices, or the operands of any other node."""
-        if not _square(self._graph, i):
-            return list(self._graph.nodes[i].inputs)
         found: list[int] = []
         stack = list(reversed(self._graph.nodes[i].inputs))
+        chain = _square(self._graph, i)
         while stack:
             j = stack.pop()
-            if _square(self._graph, j):
+            if chain and _square(self._graph, j):
                 stack += reversed(self._graph.nodes[j].inputs)
             else:
                 found.append(j)
@@ -400,13 +383,8 @@ def _folded(
     kept: frozenset[int] = frozenset(),
 ) -> Graph:
     live = graph.reachable()
-    needed = {
-        j
-        for i, node in enumerate(graph.nodes)
-        if live[i] and not constant[i]
-        for j in node.inputs
-        if constant[j]
-    } | {i for i in graph.output_ids if constant[i]}
+    read = {j for i, node in enumerate(graph.nodes) if live[i] and not constant[i] for j in node.inputs}
+    needed = {j for j in read.union(graph.output_ids) if constant[j]}
     constants = Constants(graph, memo)
     folded: dict[int, np.ndarray] = {}
     for i in range(len(graph.nodes) - 1, -1, -1):  # an unfolded node needs its operands, which come before it

@@ -56,10 +56,6 @@ class ModelInfo:
     tail: bytes = field(default=b"", repr=False)
     tail_arrays: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
-    def bare(self) -> ModelInfo:
-        """Return the record without the data of tensors."""
-        return replace(self, defaults={}, tail_arrays={})
-
 
 #: The number of applications that are remembered.
 _REMEMBERED: Final = 1 << 14
@@ -70,14 +66,11 @@ def result_type(op: str, inputs: Sequence[ValueType], attrs: Sequence[AttrValue]
 
     Raise :class:`~workbench.ops.TypeMismatch` if the operands or attributes do not fit the operator.
     """
+    given = op, tuple(inputs), tuple(attrs), replacements()
     try:
-        return _remembered(op, tuple(inputs), tuple(attrs), replacements())
+        return _remembered(*given)
     except TypeError:  # an attribute of a type that has no hash
-        return _inferred(op, inputs, attrs)
-
-
-def _inferred(op: str, inputs: Sequence[ValueType], attrs: Sequence[AttrValue]) -> TensorType:
-    return spec_of(op).result_type(inputs, attrs)  # type: ignore[arg-type]
+        return _remembered.__wrapped__(*given)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -87,7 +80,7 @@ def _remembered(
     attrs: tuple[AttrValue, ...],
     replaced: int,  # types inferred before an operator was replaced may be stale
 ) -> TensorType:
-    return _inferred(op, inputs, attrs)
+    return spec_of(op).result_type(inputs, attrs)  # type: ignore[arg-type]
 
 
 #: Adds a node's value to a copy: ``(builder, node's number, node, operands in the copy) -> value in the copy``,
@@ -190,10 +183,11 @@ class Graph(Face):
             expected: ValueType
             if node.op == "input":
                 expected = node.type
-            elif node.op == "weight":
-                expected = self._lookup(self.weights, node.attrs[0], i).type
-            elif node.op == "opaque":
-                expected = self._lookup(self.opaques, node.attrs[0], i).type
+            elif node.op in ("weight", "opaque"):
+                records: Mapping[str, Any] = self.weights if node.op == "weight" else self.opaques
+                if node.attrs[0] not in records:
+                    raise GraphError(f"node {i} must refer to a record of the graph, got {node.attrs[0]!r}")
+                expected = records[str(node.attrs[0])].type
             elif node.op == "project":
                 source = self.nodes[node.inputs[0]].type
                 if not isinstance(source, TupleType):
@@ -216,12 +210,6 @@ class Graph(Face):
                 raise GraphError(f"output {name} must be a node from 0 to {len(self.nodes) - 1}, got {i}")
             self.nodes[i].tensor  # noqa: B018  (raises when the output is a tuple)
 
-    @staticmethod
-    def _lookup(table: Mapping[str, Any], key: AttrValue, i: int) -> Any:
-        if key not in table:
-            raise GraphError(f"node {i} must refer to a record of the graph, got {key!r}")
-        return table[str(key)]
-
     def __reduce__(self) -> tuple[Any, ...]:
         values = (getattr(self, f.name) for f in fields(self) if f.init)
         return Graph, tuple(dict(v) if isinstance(v, MappingProxyType) else v for v in values)
@@ -230,7 +218,7 @@ class Graph(Face):
         """Return the graph without the data of its weights and opaque operators."""
         weights = {name: Weight(w.type) for name, w in self.weights.items()}
         opaques = {key: replace(o, payload=b"") for key, o in self.opaques.items()}
-        info = None if self.info is None else self.info.bare()
+        info = self.info and replace(self.info, defaults={}, tail_arrays={})
         return replace(self, weights=weights, opaques=opaques, info=info)
 
     @staticmethod
@@ -429,12 +417,8 @@ class Builder:
     ) -> list[int]:
         """Add the nodes of a graph with its weights, opaque operators, info and labels.
 
-        Return the new place of every node, -1 for one that is not kept.
-
-        Args:
-            graph: The graph.
-            make: Adds the value of a node that is to be another one; see :meth:`Graph.copied`.
-            keep: The nodes to copy; by default all. Inputs are always copied.
+        Return the new place of every node, -1 for one that is not kept. The arguments are those of
+        :meth:`Graph.copied`.
         """
         self.weights.update(graph.weights)
         self.opaques.update(graph.opaques)
@@ -504,15 +488,14 @@ class Builder:
             raise TypeMismatch(f"a shape must consist of whole numbers, got {shape!r} (try name={shape!r})")
         if isinstance(data, str):
             raise TypeMismatch(f"the data of a weight must be an array, got {data!r} (try dtype={data!r})")
-        if data is not None:
-            weight = Weight.of(data)
-        elif shape is not None:
-            kind = TensorType(dtype, _extents(shape))
-            weight = Weight(kind, seed=self._seed + len(self.weights) + 1)
-        else:
+        if data is None and shape is None:
             raise GraphError("a weight must have a shape or data, got neither")
-        self.weights[name] = weight
-        return self._add(Node("weight", (), (name,), weight.type))
+        seed = self._seed + len(self.weights) + 1
+        made = (
+            Weight(TensorType(dtype, _extents(shape or ())), seed=seed) if data is None else Weight.of(data)
+        )
+        self.weights[name] = made
+        return self._add(Node("weight", (), (name,), made.type))
 
     def op(self, op: str, *inputs: int, **attrs: Any) -> int:
         """Apply a modelled operator; raise :class:`TypeMismatch` when the operands do not fit."""
@@ -536,14 +519,11 @@ class Builder:
         types = [self.nodes[i].type for i in inputs]
         result: ValueType
         if op == "project":
-            source = types[0]
-            if not isinstance(source, TupleType):
-                raise TypeMismatch(f"project: the operand must be a tuple, got {source}")
-            result = source.elements[attrs[0]]
-        elif op == "opaque":
-            result = self.opaques[attrs[0]].type
-        elif op == "weight":
-            result = self.weights[attrs[0]].type
+            if not isinstance(types[0], TupleType):
+                raise TypeMismatch(f"project: the operand must be a tuple, got {types[0]}")
+            result = types[0].elements[attrs[0]]
+        elif op in ("opaque", "weight"):
+            result = (self.opaques if op == "opaque" else self.weights)[attrs[0]].type
         else:
             result = result_type(op, types, attrs)
         return self._add(Node(op, tuple(inputs), tuple(attrs), result))

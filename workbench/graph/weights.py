@@ -55,10 +55,9 @@ class Weight:
         """
         if self.data is not None:
             return checked(self.data)
-        key = (self.type, self.seed)
-        made = _MADE.get(key)
+        made = _MADE.get((self.type, self.seed))
         if made is None:
-            made = _MADE[key] = np.asarray(self._made())
+            made = _MADE[self.type, self.seed] = np.asarray(self._made())
             made.setflags(write=False)
         return made
 
@@ -73,10 +72,9 @@ class Weight:
         data = checked(self.data)
         first = data[(0,) * data.ndim]
         found = float(str(first))
-        if not math.isfinite(found) or (found == 0 and np.signbit(first)):
-            return None
         # Most weights differ in these two places already, so that they are not read as a whole.
-        if first != data[(-1,) * data.ndim]:
+        differs = first != data[(-1,) * data.ndim]
+        if differs or not math.isfinite(found) or (found == 0 and np.signbit(first)):
             return None
         flat = data.reshape(-1) if any(data.strides) and data.flags.c_contiguous else data[None]
         parts = (flat[at : at + _PART] for at in range(0, len(flat), _PART))

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.ops.elementwise import erf, exact_sigmoid, export_bounded, sigmoid, unary
+from workbench.ops.elementwise import by_element, erf, exact_sigmoid, export_bounded, sigmoid
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactCompute, ExactForm, Numbers, each
 from workbench.ops.onnx_form import Emitter, OnnxNode, export_scalar, imports
 from workbench.ops.registry import register, spec_of
-from workbench.ops.spec import ACTIVATIONS, Attr, Evaluate, Names, OpSpec, Types
+from workbench.ops.spec import ACTIVATIONS, Attr, Evaluate, Names, OpSpec, Types, per_element
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs
 
@@ -112,7 +112,8 @@ def exactly_activated(evaluate: Evaluate) -> ExactCompute:
 
 
 # -- gates: gelu, swish, hardswish ---------------------------------------------------------------------
-def _gelu(x: np.ndarray, attrs: Attrs) -> np.ndarray:
+def _gelu(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    (x,) = xs
     if attrs["tanh"]:
         inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
         return (0.5 * x * (1 + np.tanh(inner))).astype(x.dtype)
@@ -174,38 +175,41 @@ def _export_hardswish(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Te
 
 
 register(
-    unary(
+    by_element(
         "gelu",
-        _gelu,
-        _export_gelu,
-        "x * Phi(x); with tanh=1 its tanh approximation",
-        (Attr("tanh", "int", 0),),
-        cost=8,
+        1,
+        evaluate=_gelu,
+        attrs=(Attr("tanh", "int", 0),),
+        flops=per_element(8),
+        exact=ExactForm(Arithmetic.DIGITS, _exact_gelu),
+        export=_export_gelu,
         torch=lambda torch, xs, a: torch.nn.functional.gelu(
             xs[0], approximate="tanh" if a["tanh"] else "none"
         ),
-        exact=ExactForm(Arithmetic.DIGITS, _exact_gelu),
+        doc="x * Phi(x); with tanh=1 its tanh approximation",
     ),
-    unary(
+    by_element(
         "swish",
-        lambda x, a: x * sigmoid(x * x.dtype.type(a["alpha"])),
-        _export_swish,
-        "x * sigmoid(alpha * x): SiLU, and with alpha=1.702 an approximation of gelu",
-        (Attr("alpha", "float", 1.0),),
-        cost=5,
+        1,
+        evaluate=lambda xs, a: xs[0] * sigmoid(xs[0] * xs[0].dtype.type(a["alpha"])),
+        attrs=(Attr("alpha", "float", 1.0),),
+        flops=per_element(5),
+        exact=ExactForm(Arithmetic.DIGITS, _exact_swish),
+        export=_export_swish,
         torch=lambda torch, xs, a: (
             torch.nn.functional.silu(xs[0]) if a["alpha"] == 1 else xs[0] * torch.sigmoid(a["alpha"] * xs[0])
         ),
-        exact=ExactForm(Arithmetic.DIGITS, _exact_swish),
+        doc="x * sigmoid(alpha * x): SiLU, and with alpha=1.702 an approximation of gelu",
     ),
-    unary(
+    by_element(
         "hardswish",
-        lambda x, a: np.asarray(x * np.minimum(np.maximum(x + 3, 0), 6) / 6),
-        _export_hardswish,
-        "x * clip(x + 3, 0, 6) / 6",
-        cost=4,
-        torch=lambda torch, xs, a: torch.nn.functional.hardswish(xs[0]),
+        1,
+        evaluate=lambda xs, a: np.asarray(xs[0] * np.minimum(np.maximum(xs[0] + 3, 0), 6) / 6),
+        flops=per_element(4),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_hardswish),
+        export=_export_hardswish,
+        torch=lambda torch, xs, a: torch.nn.functional.hardswish(xs[0]),
+        doc="x * clip(x + 3, 0, 6) / 6",
     ),
 )
 

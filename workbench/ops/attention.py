@@ -5,13 +5,14 @@ ONNX Runtime has a kernel for either.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers, each
+from workbench.ops.exact import Arithmetic, ExactForm, each
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports, only_result
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types, per_element
@@ -46,22 +47,20 @@ def _split(x: np.ndarray, heads: int) -> np.ndarray:
     return x.reshape(batch, count, heads, width // heads).transpose(0, 2, 1, 3)
 
 
-def _joined(mixed: np.ndarray) -> np.ndarray:
+def _attention(
+    xs: Sequence[np.ndarray], attrs: Attrs, exponential: Callable[[np.ndarray], np.ndarray], scale: Any
+) -> np.ndarray:
+    q, k, v = (_split(x, attrs["heads"]) for x in xs)
+    shares = exponential(q @ k.swapaxes(-1, -2) * scale)
+    mixed = shares / shares.sum(axis=-1, keepdims=True) @ v
     batch, heads, count, size = mixed.shape
     return mixed.transpose(0, 2, 1, 3).reshape(batch, count, heads * size)
 
 
-def _attention(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    q, k, v = (_split(x, attrs["heads"]) for x in xs)
-    scores = q @ k.swapaxes(-1, -2) * xs[0].dtype.type(attrs["scale"])
-    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return _joined(shares / shares.sum(axis=-1, keepdims=True) @ v).astype(xs[0].dtype)
-
-
-def _exact_attention(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    q, k, v = (_split(x, attrs["heads"]) for x in xs)
-    shares = each(numbers.exp, q @ k.swapaxes(-1, -2) * numbers.number(attrs["scale"]))
-    return _joined(shares / shares.sum(axis=-1, keepdims=True) @ v)
+def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    scale = xs[0].dtype.type(attrs["scale"])
+    mixed = _attention(xs, attrs, lambda s: np.exp(s - s.max(axis=-1, keepdims=True)), scale)
+    return mixed.astype(xs[0].dtype)
 
 
 def _attention_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
@@ -81,10 +80,13 @@ register(
         "attention",
         3,
         _attention_type,
-        _attention,
+        _evaluate,
         (Attr("heads", "int"), Attr("scale", "float")),
         _attention_flops,
-        exact=ExactForm(Arithmetic.DIGITS, _exact_attention),
+        exact=ExactForm(
+            Arithmetic.DIGITS,
+            lambda numbers, xs, a: _attention(xs, a, partial(each, numbers.exp), numbers.number(a["scale"])),
+        ),
         # A scale of 0 stands for the usual one; so small a scale makes all scores equal.
         export=lambda e, xs, a, types, out: e.node(
             ATTENTION, xs, num_heads=a["heads"], scale=a["scale"] or 1e-30
@@ -127,17 +129,12 @@ def _rotary_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return heads
 
 
-def _rotary(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+def _rotary(xs: Sequence[Any], join: Callable[[list[Any], int], Any]) -> Any:
+    """Return arrays or tensors turned, joined along an axis as the module does."""
     heads, cosines, sines = xs
-    half = cosines.shape[-1]
+    half = heads.shape[-1] // 2
     x, y = heads[..., :half], heads[..., half:]
-    return np.concatenate([x * cosines - y * sines, y * cosines + x * sines], axis=-1)
-
-
-def _rotary_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    heads, cosines, sines = xs
-    x, y = heads.chunk(2, -1)
-    return torch.cat([x * cosines - y * sines, y * cosines + x * sines], -1)
+    return join([x * cosines - y * sines, y * cosines + x * sines], -1)
 
 
 def _export_rotary(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -152,7 +149,7 @@ register(
         "rotary",
         3,
         _rotary_type,
-        _rotary,
+        lambda xs, a: _rotary(xs, np.concatenate),
         flops=per_element(3.0),
         traits=Trait.FOUR_AXES,
         exact=ExactForm(
@@ -161,7 +158,7 @@ register(
             bound=lambda bounds, shapes, attrs: bounds[0] * (bounds[1] + bounds[2]),
         ),
         export=_export_rotary,
-        torch=_rotary_torch,
+        torch=lambda torch, xs, a: _rotary(xs, torch.cat),
         weights_from=1,
         doc="x * cos - y * sin beside y * cos + x * sin, where x and y are the halves of every head",
     )

@@ -9,7 +9,8 @@ dilations · u``; the pads are cut off, and ``extra`` places are added at the en
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from workbench.ops.activations import (
     exactly_activated,
     export_activation,
 )
-from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm
+from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm
 from workbench.ops.onnx_form import (
     Emitter,
     NotModelled,
@@ -33,7 +34,7 @@ from workbench.ops.onnx_form import (
     imports,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Names, OpSpec, Types, no_flops
+from workbench.ops.spec import Attr, Names, OpSpec, Types, moving
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
@@ -43,45 +44,40 @@ if TYPE_CHECKING:
 
 
 def window_extent(
-    extent: N, kernel: N | int, stride: N | int, before: N | int, after: N | int, dilation: N | int
+    n: N, kernel: N | int, stride: N | int, before: N | int, after: N | int, dilation: N | int
 ) -> N:
     """Return the extent of a sliding window's result: ``(n + p - d(k-1) - 1) // s + 1``.
 
     Args:
-        extent: The extent n of the input.
+        n: The extent of the input.
         kernel: The extent k of the window.
         stride: The stride s.
         before: The pad before the input; p is the sum of both pads.
         after: The pad after the input.
         dilation: The dilation d.
     """
-    return (extent + before + after - dilation * (kernel - 1) - 1) // stride + 1
+    return (n + before + after - dilation * (kernel - 1) - 1) // stride + 1
 
 
 def require_window(
     t: Typing[T, N], extent: N, kernel: N | int, before: N | int, after: N | int, dilation: N | int
 ) -> None:
-    """Require that the window fits into the padded extent at least once.
-
-    Args:
-        t: The typing in which the requirement is stated.
-        extent: The extent of the input.
-        kernel: The extent of the window.
-        before: The pad before the input.
-        after: The pad after the input.
-        dilation: The dilation.
-    """
+    """Require that a window fits into the padded extent; further arguments are those of :func:`window_extent`."""
     t.require(extent + before + after >= dilation * (kernel - 1) + 1, "the window exceeds its input")
+
+
+def _operands(t: Typing[T, N], x: T, w: T, rows: str) -> None:
+    t.require_float(x)
+    t.require_same_dtype(x, w)
+    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
+    t.require(t.rank(w) == 4, f"the weight must have four axes [{rows}, kh, kw]")
 
 
 def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     x, w = xs[:2]
     (sh, sw), (top, left, bottom, right) = attrs["strides"], attrs["pads"]
     (dh, dw), groups = attrs["dilations"], attrs["groups"]
-    t.require_float(x)
-    t.require_same_dtype(x, w)
-    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
-    t.require(t.rank(w) == 4, "the weight must have four axes [O, C/groups, kh, kw]")
+    _operands(t, x, w, "O, C/groups")
     for number in (sh, sw, dh, dw, groups):
         t.require(number >= 1, "strides, dilations and groups must be positive")
     for pad in (top, left, bottom, right):
@@ -194,14 +190,7 @@ def padded(x: np.ndarray, pads: Sequence[int], value: object = 0) -> np.ndarray:
 
 
 def padded_torch(torch: ModuleType, x: Tensor, pads: Sequence[int], value: float = 0.0) -> Tensor:
-    """Return a tensor with a border of a number around its last two axes.
-
-    Args:
-        torch: The module.
-        x: The tensor.
-        pads: The border: top, left, bottom, right.
-        value: The number.
-    """
+    """Return a tensor with a border of a number; the arguments are those of :func:`padded`, after the module."""
     top, left, bottom, right = pads
     return torch.nn.functional.pad(x, (left, right, top, bottom), value=value)
 
@@ -222,41 +211,33 @@ def _merge_gconv_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return t.with_dim(w, -3, t.dim(w, -3) * count)
 
 
-def _merge_gconv(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    # Output channel o of group g reads the column block g mod count of its merged group.
-    (w,) = xs
-    count, groups = attrs["count"], attrs["groups"]
-    o, i, kh, kw = w.shape
-    out = np.zeros((o, i * count, kh, kw), dtype=w.dtype)
-    for channel in range(o):
-        block = (channel // (o // groups)) % count
-        out[channel, block * i : (block + 1) * i] = w[channel]
-    return out
-
-
-def _merge_gconv_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    (w,) = xs
+def _merge_gconv(w: Any, attrs: Attrs, zeros: Callable[[tuple[int, ...]], Any]) -> Any:
+    """Return a weight of an array or a tensor; output channels of group g read the columns of block g mod count."""
     count, groups = attrs["count"], attrs["groups"]
     o, i, kh, kw = w.shape
     blocks = w.reshape(groups // count, count, o // groups, i, kh, kw)
-    out = w.new_zeros(groups // count, count, o // groups, count, i, kh, kw)
+    out = zeros((groups // count, count, o // groups, count, i, kh, kw))
     for block in range(count):
         out[:, block, :, block] = blocks[:, block]
     return out.reshape(o, count * i, kh, kw)
 
 
 def _export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    inputs = list(xs)
-    if len(xs) == 3 and types[2].rank != 1:
-        inputs[2] = e.reshape(xs[2], (types[1].shape[0],))
-    require_bfloat16(e, out)
-    y = e.node("Conv", inputs, **_exported(types[1], attrs))
+    y = _convolution("Conv", e, xs, attrs, types, out)
     return export_activation(e, y, attrs["act"], out)
 
 
-def _exported(weight: TensorType, attrs: Attrs) -> dict[str, Any]:
+def _convolution(
+    op_type: str, e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType, extra: Any = None
+) -> str:
+    """Write a convolution or its transpose, whose bias has one axis in ONNX."""
+    inputs = list(xs)
+    if len(xs) == 3 and types[2].rank != 1:
+        inputs[2] = e.reshape(xs[2], (out.shape[1],))
+    require_bfloat16(e, out)
     window = {name: attrs[name] for name in ("strides", "pads", "dilations")}
-    return {"kernel_shape": weight.shape[2:], **window, "group": attrs["groups"]}
+    kernel = types[1].shape[2:]
+    return e.node(op_type, inputs, kernel_shape=kernel, **window, group=attrs["groups"], output_padding=extra)
 
 
 def require_bfloat16(e: Emitter, kind: TensorType) -> None:
@@ -315,14 +296,6 @@ def _export_merge_gconv(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: 
     return rows[0] if groups == 1 else e.node("Concat", rows, axis=0)
 
 
-def _degree(degrees: Sequence[int]) -> int:
-    return max(sum(degrees[:2]), *degrees)
-
-
-def _bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
-    return bounds[0] * bounds[1] * math.prod(shapes[1][1:]) + sum(bounds[2:])
-
-
 #: The operators that rewrite the weight of a convolution move its elements and fill with zeros.
 _WEIGHT_SIDE = Trait.MOVES | Trait.UNROUNDED | Trait.LINEAR | Trait.FOUR_AXES
 
@@ -342,38 +315,39 @@ register(
         (*_WINDOW, Attr("act", "act", "none")),
         lambda a, inputs, out: 2.0 * out.elements * math.prod(inputs[1].shape[1:]),
         Trait.PRODUCT | Trait.LINEAR | Trait.FOUR_AXES,
-        exact=ExactForm(activation_needs, exactly_activated(_evaluate), _degree, _bound),
+        exact=ExactForm(
+            activation_needs,
+            exactly_activated(_evaluate),
+            lambda degrees: max(sum(degrees[:2]), *degrees),
+            lambda bounds, shapes, attrs: bounds[0] * bounds[1] * math.prod(shapes[1][1:]) + sum(bounds[2:]),
+        ),
         weights_from=1,
         export=_export,
         torch=_torch,
         doc="act(x convolved with w, plus b)",
     ),
-    OpSpec(
+    moving(
         "enlarge",
         1,
         _enlarge_type,
         lambda xs, a: padded(xs[0], a["pads"]),
         (Attr("pads", "ints", (0, 0, 0, 0), 4),),
-        no_flops,
-        _WEIGHT_SIDE,
-        exact=POLYNOMIAL,
+        traits=_WEIGHT_SIDE,
         weights_from=0,
         export=lambda e, xs, a, types, out: export_pad(e, xs[0], a["pads"], out),
         torch=lambda torch, xs, a: padded_torch(torch, xs[0], a["pads"]),
         doc="a kernel with zero rows and columns added (top, left, bottom, right)",
     ),
-    OpSpec(
+    moving(
         "merge_gconv",
         1,
         _merge_gconv_type,
-        _merge_gconv,
+        lambda xs, a: _merge_gconv(xs[0], a, partial(np.zeros, dtype=xs[0].dtype)),
         (Attr("count", "int"), Attr("groups", "int")),
-        no_flops,
-        _WEIGHT_SIDE,
-        exact=POLYNOMIAL,
+        traits=_WEIGHT_SIDE,
         weights_from=0,
         export=_export_merge_gconv,
-        torch=_merge_gconv_torch,
+        torch=lambda torch, xs, a: _merge_gconv(xs[0], a, xs[0].new_zeros),
         doc="the weight of a grouped convolution with count neighbouring groups merged into one",
     ),
 )
@@ -436,10 +410,7 @@ def _transposed_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     x, w = xs[:2]
     (sh, sw), (dh, dw), (eh, ew) = attrs["strides"], attrs["dilations"], attrs["extra"]
     (top, left, bottom, right), groups = attrs["pads"], attrs["groups"]
-    t.require_float(x)
-    t.require_same_dtype(x, w)
-    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
-    t.require(t.rank(w) == 4, "the weight must have four axes [C, O/groups, kh, kw]")
+    _operands(t, x, w, "C, O/groups")
     for number in (sh, sw, dh, dw, groups):
         t.require(number >= 1, "strides, dilations and groups must be positive")
     for number in (top, left, bottom, right, eh, ew):
@@ -488,18 +459,9 @@ def _transposed_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> 
     return full[:, :, top : full.shape[2] - bottom, left : full.shape[3] - right]
 
 
-def _export_transposed(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    inputs = list(xs)
-    if len(xs) == 3 and types[2].rank != 1:
-        inputs[2] = e.reshape(xs[2], (out.shape[1],))
-    require_bfloat16(e, out)
-    extra = attrs["extra"] if any(attrs["extra"]) else None
-    return e.node("ConvTranspose", inputs, **_exported(types[1], attrs), output_padding=extra)
-
-
 def _transposed_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
     channels, _, kh, kw = shapes[1]
-    return bounds[0] * bounds[1] * math.prod((channels, kh, kw)) + sum(bounds[2:])
+    return bounds[0] * bounds[1] * channels * kh * kw + sum(bounds[2:])
 
 
 register(
@@ -511,8 +473,14 @@ register(
         (*_WINDOW, Attr("extra", "ints", (0, 0), 2)),
         lambda a, inputs, out: 2.0 * inputs[0].elements * math.prod(inputs[1].shape[1:]),
         Trait.PRODUCT | Trait.LINEAR | Trait.FOUR_AXES,
-        export=_export_transposed,
-        exact=ExactForm(Arithmetic.POLYNOMIAL, degree=_degree, bound=_transposed_bound),
+        export=lambda e, xs, a, types, out: _convolution(
+            "ConvTranspose", e, xs, a, types, out, a["extra"] if any(a["extra"]) else None
+        ),
+        exact=ExactForm(
+            Arithmetic.POLYNOMIAL,
+            degree=lambda degrees: max(sum(degrees[:2]), *degrees),
+            bound=_transposed_bound,
+        ),
         torch=_transposed_torch,
         weights_from=1,
         doc="the transposed convolution: every element adds a multiple of the kernel; bias [1, O, 1, 1]",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -27,10 +28,11 @@ from workbench.ops.onnx_form import (
     export_as,
     export_scalar,
     imports,
+    known_number,
     only_result,
 )
 from workbench.ops.registry import register, spec_of
-from workbench.ops.spec import Attr, OnnxExport, OpSpec, TorchForm, per_element
+from workbench.ops.spec import Attr, OpSpec, per_element
 from workbench.ops.traits import Trait
 from workbench.ops.types import FLOAT_DTYPES, TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
@@ -122,45 +124,8 @@ def export_bounded(e: Emitter, x: str, low: float, high: float, out: TensorType)
     return e.node("Clip", [x, *bounds])
 
 
-def unary(
-    name: str,
-    f: Callable[[np.ndarray, Attrs], np.ndarray],
-    onnx: str | OnnxExport,
-    doc: str,
-    attrs: tuple[Attr, ...] = (),
-    cost: float = 1.0,
-    torch: TorchForm | None = None,
-    *,
-    traits: Trait = Trait.NONE,
-    exact: ExactForm,
-) -> OpSpec:
-    """Return an elementwise operator of one operand, whose type it keeps.
-
-    Args:
-        name: The name, also of the function in torch unless ``torch`` is given.
-        f: The semantics, of the operand and the attributes.
-        onnx: The ONNX operator, or a function that writes several.
-        doc: The meaning in a few words.
-        attrs: The attributes.
-        cost: The number of operations per element.
-        torch: The semantics in torch.
-        traits: Facts that other parts of the workbench act on.
-        exact: The semantics in exact arithmetic.
-    """
-    return OpSpec(
-        name,
-        1,
-        broadcast_type,
-        lambda xs, a: f(xs[0], a),
-        attrs,
-        per_element(cost),
-        traits,
-        exact=exact,
-        export=export_as(onnx) if isinstance(onnx, str) else onnx,
-        torch=torch or (lambda torch, xs, a: getattr(torch, name)(xs[0])),
-        parts=elementwise,
-        doc=doc,
-    )
+#: An operator that computes every element of its result from the operands' elements at its place.
+by_element: Final = partial(OpSpec, infer=broadcast_type, parts=elementwise)
 
 
 def _digits(function: str) -> ExactForm:
@@ -168,19 +133,33 @@ def _digits(function: str) -> ExactForm:
     return in_digits(lambda numbers, x: getattr(numbers, function)(x))
 
 
-_BY_NUMBER: Final = Trait.NUMBER_RIGHT | Trait.GROWS
+_BY_NUMBER: Final = Trait.NUMBER_RIGHT | Trait.GROWS | Trait.BROADCASTS
+_EXTREME: Final = Trait.UNROUNDED | Trait.BROADCASTS
 _POWER: Final = ExactForm(
     Arithmetic.DIGITS, lambda numbers, xs, a: np.asarray(np.frompyfunc(numbers.power, 2, 1)(*xs))
 )
-#: Binary operators: name, semantics, name in torch, facts, exact form, meaning. ONNX capitalises the name.
-_BINARY: Final[tuple[tuple[str, Callable[..., np.ndarray], str, Trait, ExactForm, str], ...]] = (
-    ("add", np.add, "add", _BY_NUMBER, _SUM, "x + y"),
-    ("sub", np.subtract, "sub", _BY_NUMBER, _SUM, "x - y"),
-    ("mul", np.multiply, "mul", _BY_NUMBER | Trait.LINEAR, _PRODUCT, "x * y"),
-    ("div", np.divide, "div", _BY_NUMBER, _QUOTIENT, "x / y"),
-    ("max", np.maximum, "maximum", Trait.UNROUNDED, ORDERED, "the larger of x and y"),
-    ("min", np.minimum, "minimum", Trait.UNROUNDED, ORDERED, "the smaller of x and y"),
-    ("pow", np.power, "pow", _BY_NUMBER, _POWER, "x ** y"),
+#: Operators without attributes: name, number of operands, semantics, flops per element, facts, exact form, meaning.
+#: ONNX capitalises the name.
+_PLAIN: Final[tuple[tuple[str, int, Callable[..., np.ndarray], float, Trait, ExactForm, str], ...]] = (
+    ("add", 2, np.add, 1, _BY_NUMBER, _SUM, "x + y"),
+    ("sub", 2, np.subtract, 1, _BY_NUMBER, _SUM, "x - y"),
+    ("mul", 2, np.multiply, 1, _BY_NUMBER | Trait.LINEAR, _PRODUCT, "x * y"),
+    ("div", 2, np.divide, 1, _BY_NUMBER, _QUOTIENT, "x / y"),
+    ("max", 2, np.maximum, 1, _EXTREME, ORDERED, "the larger of x and y"),
+    ("min", 2, np.minimum, 1, _EXTREME, ORDERED, "the smaller of x and y"),
+    ("pow", 2, np.power, 1, _BY_NUMBER, _POWER, "x ** y"),
+    ("relu", 1, lambda x: np.maximum(x, 0), 1, Trait.UNROUNDED, ORDERED, "max(x, 0)"),
+    ("sigmoid", 1, sigmoid, 4, Trait.NONE, in_digits(exact_sigmoid), "1 / (1 + exp(-x))"),
+    ("tanh", 1, np.tanh, 4, Trait.NONE, _digits("tanh"), "the hyperbolic tangent"),
+    ("erf", 1, erf, 4, Trait.NONE, _digits("erf"), "the error function"),
+    ("exp", 1, np.exp, 4, Trait.GROWS, _digits("exp"), "e ** x"),
+    ("log", 1, np.log, 4, Trait.NONE, _digits("log"), "the natural logarithm"),
+    ("cos", 1, np.cos, 4, Trait.NONE, _digits("cos"), "the cosine"),
+    ("sin", 1, np.sin, 4, Trait.NONE, _digits("sin"), "the sine"),
+    ("sqrt", 1, np.sqrt, 2, Trait.NONE, _digits("root"), "the square root"),
+    ("neg", 1, np.negative, 1, Trait.UNROUNDED | Trait.LINEAR, POLYNOMIAL, "-x"),
+    ("abs", 1, np.abs, 1, Trait.UNROUNDED, ORDERED, "the absolute value"),
+    ("reciprocal", 1, np.reciprocal, 1, Trait.GROWS, _QUOTIENT, "1 / x"),
 )
 #: The number of each operand with which the result is the other operand.
 _NEUTRAL: Final = {
@@ -190,74 +169,65 @@ _NEUTRAL: Final = {
     "div": (None, 1.0),
     "pow": (None, 1.0),
 }
-#: Unary operators without attributes: name, semantics, flops per element, facts, exact form, meaning.
-_UNARY: Final[tuple[tuple[str, Callable[..., np.ndarray], float, Trait, ExactForm, str], ...]] = (
-    ("relu", lambda x: np.maximum(x, 0), 1, Trait.UNROUNDED, ORDERED, "max(x, 0)"),
-    ("sigmoid", sigmoid, 4, Trait.NONE, in_digits(exact_sigmoid), "1 / (1 + exp(-x))"),
-    ("tanh", np.tanh, 4, Trait.NONE, _digits("tanh"), "the hyperbolic tangent"),
-    ("erf", erf, 4, Trait.NONE, _digits("erf"), "the error function"),
-    ("exp", np.exp, 4, Trait.GROWS, _digits("exp"), "e ** x"),
-    ("log", np.log, 4, Trait.NONE, _digits("log"), "the natural logarithm"),
-    ("cos", np.cos, 4, Trait.NONE, _digits("cos"), "the cosine"),
-    ("sin", np.sin, 4, Trait.NONE, _digits("sin"), "the sine"),
-    ("sqrt", np.sqrt, 2, Trait.NONE, _digits("root"), "the square root"),
-    ("neg", np.negative, 1, Trait.UNROUNDED | Trait.LINEAR, POLYNOMIAL, "-x"),
-    ("abs", np.abs, 1, Trait.UNROUNDED, ORDERED, "the absolute value"),
-    ("reciprocal", np.reciprocal, 1, Trait.GROWS, _QUOTIENT, "1 / x"),
-)
 
 
-def _binary(
-    name: str, f: Callable[..., np.ndarray], in_torch: str, traits: Trait, exact: ExactForm, doc: str
+def _plain(
+    name: str,
+    count: int,
+    f: Callable[..., np.ndarray],
+    cost: float,
+    traits: Trait,
+    exact: ExactForm,
+    doc: str,
 ) -> OpSpec:
-    return OpSpec(
+    in_torch = {"max": "maximum", "min": "minimum"}.get(name, name)
+    return by_element(
         name,
-        2,
-        broadcast_type,
-        lambda xs, a: f(xs[0], xs[1]),
-        traits=traits | Trait.BROADCASTS,
+        count,
+        evaluate=lambda xs, a: f(*xs),
+        flops=per_element(cost),
+        traits=traits,
         exact=exact,
         export=export_as(name.capitalize()),
-        torch=lambda torch, xs, a: getattr(torch, in_torch)(xs[0], xs[1]),
+        torch=lambda torch, xs, a: getattr(torch, in_torch)(*xs),
         neutral=_NEUTRAL.get(name, ()),
-        parts=elementwise,
         doc=doc,
     )
 
 
-def _plain(
-    name: str, f: Callable[..., np.ndarray], cost: float, traits: Trait, exact: ExactForm, doc: str
-) -> OpSpec:
-    return unary(name, lambda x, a: f(x), name.capitalize(), doc, cost=cost, traits=traits, exact=exact)
+def _clip(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    number = xs[0].dtype.type
+    return np.asarray(np.minimum(np.maximum(xs[0], number(attrs["low"])), number(attrs["high"])))
 
 
 register(
-    *(_binary(*row) for row in _BINARY),
-    *(_plain(*row) for row in _UNARY),
-    unary(
+    *(_plain(*row) for row in _PLAIN),
+    by_element(
         "leakyrelu",
-        lambda x, a: np.where(x >= 0, x, x * x.dtype.type(a["alpha"])),
-        export_as("LeakyRelu", alpha="alpha"),
-        "x if x >= 0, otherwise alpha * x",
-        (Attr("alpha", "float", 0.01),),
-        torch=lambda torch, xs, a: torch.nn.functional.leaky_relu(xs[0], a["alpha"]),
+        1,
+        evaluate=lambda xs, a: np.where(xs[0] >= 0, xs[0], xs[0] * xs[0].dtype.type(a["alpha"])),
+        attrs=(Attr("alpha", "float", 0.01),),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_leakyrelu),
+        export=export_as("LeakyRelu", alpha="alpha"),
+        torch=lambda torch, xs, a: torch.nn.functional.leaky_relu(xs[0], a["alpha"]),
+        doc="x if x >= 0, otherwise alpha * x",
     ),
-    unary(
+    by_element(
         "clip",
-        lambda x, a: np.minimum(np.maximum(x, x.dtype.type(a["low"])), x.dtype.type(a["high"])),
-        lambda e, xs, a, types, out: export_bounded(e, xs[0], a["low"], a["high"], out),
-        "x limited to low..high",
-        (Attr("low", "float", -math.inf), Attr("high", "float", math.inf)),
-        torch=lambda torch, xs, a: torch.clamp(xs[0], a["low"], a["high"]),
+        1,
+        evaluate=_clip,
+        attrs=(Attr("low", "float", -math.inf), Attr("high", "float", math.inf)),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_clip),
+        export=lambda e, xs, a, types, out: export_bounded(e, xs[0], a["low"], a["high"], out),
+        torch=lambda torch, xs, a: torch.clamp(xs[0], a["low"], a["high"]),
+        doc="x limited to low..high",
     ),
 )
 
 
-@imports(*(name.capitalize() for name, *_ in _UNARY), "LeakyRelu", "HardSwish", "Swish")
+@imports(*(name.capitalize() for name, n, *_ in _PLAIN if n == 1), "LeakyRelu", "HardSwish", "Swish", "IsNaN")
 def _import_unary(n: OnnxNode) -> int:
-    op = n.op_type.lower()
+    op = "is_nan" if n.op_type == "IsNaN" else n.op_type.lower()
     return n.op(op, n.operand(0), **{a.name: n.attr(a.name, a.default) for a in spec_of(op).attrs})
 
 
@@ -297,12 +267,8 @@ def _import_clip(n: OnnxNode) -> int:
     kind = only_result(n)
     bounds = {}
     for index, ours, theirs in ((1, "low", "min"), (2, "high", "max")):
-        value = n.attr(theirs)
-        if n.has(index):
-            known = n.known(index)
-            if known is None:
-                raise NotModelled("a bound is computed at run time")
-            value = float(known.reshape(-1)[0])
+        value = known_number(n, index, "a bound")
+        value = n.attr(theirs) if value is None else value
         if value is not None:
             bounds[ours] = float(value)
     if not bounds.get("low", -math.inf) <= bounds.get("high", math.inf):
@@ -325,30 +291,28 @@ def _is_nan_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
 
 
 register(
-    OpSpec(
+    by_element(
         "select",
         3,
-        _select_type,
+        infer=_select_type,
         # In exact arithmetic a truth value is a number like others.
-        lambda xs, a: np.where(xs[0].astype(bool), xs[1], xs[2]),
-        traits=Trait.BROADCASTS | Trait.UNROUNDED,
+        evaluate=lambda xs, a: np.where(xs[0].astype(bool), xs[1], xs[2]),
+        traits=_EXTREME,
         exact=ExactForm(Arithmetic.ORDERED, bound=lambda bounds, shapes, attrs: max(bounds[1:])),
         export=export_as("Where"),
-        torch=lambda torch, xs, a: torch.where(xs[0], xs[1], xs[2]),
-        parts=elementwise,
+        torch=lambda torch, xs, a: torch.where(*xs),
         doc="x if the condition holds, otherwise y",
     ),
-    # No number of exact arithmetic is NaN, so laws are judged in floating point.
-    OpSpec(
+    by_element(
         "is_nan",
         1,
-        _is_nan_type,
-        lambda xs, a: np.isnan(xs[0]),
+        infer=_is_nan_type,
+        evaluate=lambda xs, a: np.isnan(xs[0]),
         traits=Trait.UNROUNDED,
+        # No number of exact arithmetic is NaN, so laws are judged in floating point.
         exact=ExactForm(Arithmetic.FLOATS),
         export=export_as("IsNaN"),
         torch=lambda torch, xs, a: torch.isnan(xs[0]),
-        parts=elementwise,
         doc="whether an element is not a number, such as a softmax of scores that are all minus infinity",
     ),
 )
@@ -360,8 +324,3 @@ def _import_where(n: OnnxNode) -> int:
     if kind.dtype not in FLOAT_DTYPES:
         raise NotModelled(f"a choice between elements of {kind.dtype}")
     return n.op("select", n.operand(0), n.operand(1), n.operand(2))
-
-
-@imports("IsNaN")
-def _import_is_nan(n: OnnxNode) -> int:
-    return n.op("is_nan", n.operand(0))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from workbench.ops.convolution import export_pad, export_slice, padded, padded_torch, padded_type
-from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactForm
+from workbench.ops.exact import Arithmetic, ExactForm
 from workbench.ops.locality import cut, elementwise, permuted, reshaped
 from workbench.ops.onnx_form import (
     Emitter,
@@ -18,18 +17,15 @@ from workbench.ops.onnx_form import (
     export_ints,
     from_end,
     imports,
-    is_true,
     known_ints,
+    known_number,
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import MANY, Attr, Names, OnnxExport, OpSpec, Types, no_flops
+from workbench.ops.spec import MANY, Attr, Names, OnnxExport, OpSpec, Types, moving, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, FLOAT_DTYPES, TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def _concat_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
@@ -93,12 +89,6 @@ def _gather(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return np.take(x, places, axis=attrs["axis"])
 
 
-def _gather_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    # Like numpy, indexing counts negative indices from the end; index_select rejects them.
-    before = (slice(None),) * (xs[0].dim() + attrs["axis"])
-    return xs[0][(*before, xs[1])]
-
-
 def _export_along(op_type: str) -> OnnxExport:
     def export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
         return e.node(op_type, xs, axis=types[0].rank + attrs["axis"])
@@ -106,37 +96,27 @@ def _export_along(op_type: str) -> OnnxExport:
     return export
 
 
-def _export_transpose(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
-    if out.rank < 2:
-        return xs[0]  # there is nothing to permute, and ONNX has no empty list of axes
-    return e.node("Transpose", xs, perm=attrs["perm"])
-
-
 _SELECTS = Trait.SELECTS | Trait.MOVES | Trait.UNROUNDED
 
 register(
-    OpSpec(
+    moving(
         "concat",
         (1, MANY),
         _concat_type,
         lambda xs, a: np.concatenate(xs, axis=a["axis"]),
         (Attr("axis", "int"),),
-        no_flops,
-        _SELECTS | Trait.LINEAR,
-        exact=POLYNOMIAL,
+        traits=_SELECTS | Trait.LINEAR,
         export=_export_along("Concat"),
         torch=lambda torch, xs, a: torch.cat(tuple(xs), a["axis"]),
         doc="operands joined along an axis",
     ),
-    OpSpec(
+    moving(
         "slice",
         1,
         _slice_type,
         lambda xs, a: _slice(xs[0], a),
         (Attr("axis", "int"), Attr("start", "int"), Attr("stop", "int"), Attr("step", "int", 1)),
-        no_flops,
-        _SELECTS | Trait.LINEAR | Trait.VIEW | Trait.CUTS,
-        exact=POLYNOMIAL,
+        traits=_SELECTS | Trait.LINEAR | Trait.VIEW | Trait.CUTS,
         export=lambda e, xs, a, types, out: export_slice(
             e, xs[0], out.rank + a["axis"], a["start"], a["stop"], a["step"]
         ),
@@ -144,30 +124,29 @@ register(
         parts=cut,
         doc="start..stop of an axis, every step-th; a split is a set of slices",
     ),
-    OpSpec(
+    moving(
         "reshape",
         1,
         _reshape_type,
         lambda xs, a: np.reshape(xs[0], a["shape"]),
         (Attr("shape", "shape"),),
-        no_flops,
-        _SELECTS | Trait.LINEAR | Trait.VIEW | Trait.ALIAS | Trait.REARRANGES,
-        exact=POLYNOMIAL,
+        traits=_SELECTS | Trait.LINEAR | Trait.VIEW | Trait.ALIAS | Trait.REARRANGES,
         export=lambda e, xs, a, types, out: e.reshape(xs[0], out.shape),
         torch=lambda torch, xs, a: xs[0].reshape(a["shape"]),
         parts=reshaped,
         doc="the same elements in another shape (also squeeze, unsqueeze, flatten)",
     ),
-    OpSpec(
+    moving(
         "transpose",
         1,
         lambda t, xs, a: t.permute(xs[0], a["perm"]),
         lambda xs, a: np.transpose(xs[0], a["perm"]),
         (Attr("perm", "perm"),),
-        no_flops,
-        _SELECTS | Trait.LINEAR | Trait.VIEW | Trait.REARRANGES,
-        exact=POLYNOMIAL,
-        export=_export_transpose,
+        traits=_SELECTS | Trait.LINEAR | Trait.VIEW | Trait.REARRANGES,
+        # If there is nothing to permute, ONNX has no empty list of axes.
+        export=lambda e, xs, a, types, out: (
+            xs[0] if out.rank < 2 else e.node("Transpose", xs, perm=a["perm"])
+        ),
         torch=lambda torch, xs, a: xs[0].permute(a["perm"]),
         parts=permuted,
         doc="axes permuted: result axis i is operand axis perm[i]",
@@ -189,30 +168,27 @@ register(
         torch=lambda torch, xs, a: padded_torch(torch, xs[0], a["pads"], a["value"]),
         doc="a constant border around the last two axes (top, left, bottom, right)",
     ),
-    OpSpec(
+    moving(
         "expand",
         1,
         _expand_type,
         lambda xs, a: np.broadcast_to(xs[0], a["shape"]),
         (Attr("shape", "shape"),),
-        no_flops,
-        _SELECTS | Trait.LINEAR | Trait.VIEW,
-        exact=POLYNOMIAL,
+        traits=_SELECTS | Trait.LINEAR | Trait.VIEW,
         export=lambda e, xs, a, types, out: e.node("Expand", [*xs, export_ints(e, out.shape)]),
         torch=lambda torch, xs, a: xs[0].expand(a["shape"]),
         doc="the operand repeated to a shape to which it broadcasts",
     ),
-    OpSpec(
+    moving(
         "gather",
         2,
         _gather_type,
         _gather,
         (Attr("axis", "int"),),
-        no_flops,
-        _SELECTS,
-        exact=POLYNOMIAL,
+        traits=_SELECTS,
         export=_export_along("Gather"),
-        torch=_gather_torch,
+        # Like numpy, indexing counts negative indices from the end; index_select rejects them.
+        torch=lambda torch, xs, a: xs[0][(*(slice(None),) * (xs[0].dim() + a["axis"]), xs[1])],
         places=1,
         doc="entries of an axis picked by an index tensor",
     ),
@@ -228,15 +204,12 @@ register(
         parts=elementwise,
         doc="elements converted to another dtype",
     ),
-    OpSpec(
+    moving(
         "identity",
         1,
         lambda t, xs, a: xs[0],
         lambda xs, a: xs[0],
-        (),
-        no_flops,
-        _SELECTS | Trait.FREE | Trait.VIEW | Trait.ALIAS | Trait.REARRANGES,
-        exact=POLYNOMIAL,
+        traits=_SELECTS | Trait.FREE | Trait.VIEW | Trait.ALIAS | Trait.REARRANGES,
         export=lambda e, xs, a, types, out: xs[0],
         torch=lambda torch, xs, a: xs[0],
         parts=elementwise,
@@ -249,7 +222,7 @@ register(
 def _import_identity(n: OnnxNode) -> int:
     if n.op_type == "Dropout":
         only_result(n)
-        if n.opset >= 12 and is_true(n, 2):
+        if n.opset >= 12 and known_number(n, 2, "a flag"):
             raise NotModelled("dropout in training mode")
     return n.op("identity", n.operand(0))
 
@@ -261,9 +234,7 @@ def _import_reshape(n: OnnxNode) -> int:
     return n.op("reshape", n.operand(0), shape=shape) if found is None else found
 
 
-@imports("Expand")
-def _import_expand(n: OnnxNode) -> int:
-    return n.op("expand", n.operand(0), shape=only_result(n).shape)
+imports("Expand")(lambda n: n.op("expand", n.operand(0), shape=only_result(n).shape))
 
 
 @imports("Transpose")
@@ -300,9 +271,9 @@ def _import_split(n: OnnxNode) -> list[int]:
     for kind in n.results:
         if kind is None or kind.rank != rank:
             raise NotModelled("a part of the split has no name or another rank")
-        size = kind.shape[axis]
-        parts.append(n.op("slice", n.operand(0), axis=axis, start=start, stop=start + size))
-        start += size
+        stop = start + kind.shape[axis]
+        parts.append(n.op("slice", n.operand(0), axis=axis, start=start, stop=stop))
+        start = stop
     return parts
 
 
@@ -334,16 +305,11 @@ def _import_pad(n: OnnxNode) -> int:
     if mode != "constant":
         raise NotModelled(f"padding with mode={mode}")
     rank = n.type(0).rank
-    pads = known_ints(n, 1, "pads")
-    axes = known_ints(n, 3, "axes")
+    pads, axes = known_ints(n, 1, "pads"), known_ints(n, 3, "axes")
     if pads is None:
         raise NotModelled("padding without amounts")
-    value = n.attr("value", 0.0)
-    if n.has(2):
-        known = n.known(2)
-        if known is None:
-            raise NotModelled("the padding value is computed at run time")
-        value = float(known.reshape(-1)[0])
+    value = known_number(n, 2, "the padding value")
+    value = n.attr("value", 0.0) if value is None else value
     begins, ends = [0] * rank, [0] * rank
     for i, axis in enumerate(range(rank) if axes is None else axes):
         begins[axis], ends[axis] = pads[i], pads[i + len(pads) // 2]
@@ -400,15 +366,13 @@ COPIES: Final = 4
 
 
 register(
-    OpSpec(
+    moving(
         "repeat",
         1,
         _repeat_type,
         lambda xs, a: np.repeat(xs[0], a["times"], a["axis"]),
         (Attr("axis", "int"), Attr("times", "int")),
-        no_flops,
-        _SELECTS | Trait.LINEAR,
-        exact=POLYNOMIAL,
+        traits=_SELECTS | Trait.LINEAR,
         export=_export_repeat,
         torch=lambda torch, xs, a: torch.repeat_interleave(xs[0], a["times"], a["axis"]),
         doc="every entry of an axis several times in a row",

@@ -18,7 +18,7 @@ from workbench.ops.activations import (
     exactly_activated,
     export_activation,
 )
-from workbench.ops.exact import ExactAttrs, ExactForm
+from workbench.ops.exact import ExactForm
 from workbench.ops.locality import product
 from workbench.ops.onnx_form import NotModelled, OnnxNode, imports
 from workbench.ops.registry import register
@@ -43,10 +43,6 @@ def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return activate(product, attrs["act"])
 
 
-def _bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
-    return bounds[0] * bounds[1] * shapes[0][-1]
-
-
 register(
     OpSpec(
         "matmul",
@@ -56,7 +52,12 @@ register(
         (Attr("act", "act", "none"),),
         lambda a, inputs, out: 2.0 * out.elements * inputs[0].shape[-1],
         Trait.PRODUCT | Trait.BROADCASTS | Trait.LINEAR,
-        exact=ExactForm(activation_needs, exactly_activated(_evaluate), sum, _bound),
+        exact=ExactForm(
+            activation_needs,
+            exactly_activated(_evaluate),
+            sum,
+            lambda bounds, shapes, attrs: bounds[0] * bounds[1] * shapes[0][-1],
+        ),
         export=lambda e, xs, a, types, out: export_activation(e, e.node("MatMul", xs), a["act"], out),
         torch=lambda torch, xs, a: activate_torch(torch, torch.matmul(xs[0], xs[1]), a["act"]),
         parts=product,
@@ -86,10 +87,8 @@ def _import_matmul(n: OnnxNode) -> int:
 
 
 def _scaled(n: OnnxNode, value: int, factor: float) -> int:
-    if factor == 1:
-        return value
     scalar = np.asarray(factor, dtype=n.type_of(value).numpy_dtype())
-    return n.op("mul", value, n.constant(scalar))
+    return value if factor == 1 else n.op("mul", value, n.constant(scalar))
 
 
 @imports("Gemm")
@@ -100,7 +99,7 @@ def _import_gemm(n: OnnxNode) -> int:
     alpha, beta = n.attr("alpha", 1.0), n.attr("beta", 1.0)
     sides = [
         n.op("transpose", n.operand(i), perm=(1, 0)) if n.attr(flag, 0) else n.operand(i)
-        for i, flag in ((0, "transA"), (1, "transB"))
+        for i, flag in enumerate(("transA", "transB"))
     ]
     # A factor on a constant side is folded; on the product it would be computed in every run.
     constant_side = next((i for i in (1, 0) if n.is_constant(i)), None)

@@ -67,11 +67,6 @@ def _normal(xs: Sequence[np.ndarray], root: Callable[[Any], Any]) -> np.ndarray:
     return np.asarray(xs[0] * a + b)
 
 
-def _batchnorm_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    x, scale, bias, mean, var = xs
-    return torch.nn.functional.batch_norm(x, mean, var, scale, bias, eps=attrs["eps"])
-
-
 def _bn_vector_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     first = xs[0]
     t.require_float(first)
@@ -96,10 +91,13 @@ def _layernorm(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     axes = tuple(range(attrs["axis"], 0))
     centred = x - x.mean(axis=axes, keepdims=True)
     var = (centred * centred).mean(axis=axes, keepdims=True)
-    out = centred / _deviation(attrs)(var)
-    for v, f in zip(xs[1:], (np.multiply, np.add), strict=False):
-        out = f(out, v)
-    return out
+    return _affinely(centred / _deviation(attrs)(var), xs[1:])
+
+
+def _affinely(out: Any, affine: Sequence[Any]) -> Any:
+    """Return an array or a tensor times a scale, plus a bias if there is one."""
+    scaled = out * affine[0]
+    return scaled + affine[1] if len(affine) > 1 else scaled
 
 
 def _layernorm_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
@@ -108,10 +106,8 @@ def _layernorm_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> T
     if all(v.shape == shape for v in affine):
         scale, bias = (*affine, None)[:2]
         return torch.nn.functional.layer_norm(x, shape, scale, bias, attrs["eps"])
-    out = torch.nn.functional.layer_norm(x, shape, eps=attrs["eps"])
-    for v, f in zip(affine, (torch.mul, torch.add), strict=False):
-        out = f(out, v)
-    return out
+    plain: Tensor = _affinely(torch.nn.functional.layer_norm(x, shape, eps=attrs["eps"]), affine)
+    return plain
 
 
 def _root_mean_square(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
@@ -152,7 +148,8 @@ def _export_bn_shift(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Ten
     return e.reshape(e.node("Sub", [bias, moved]), out.shape)
 
 
-def _mean(e: Emitter, x: str, axes: Sequence[int]) -> str:
+def _mean(e: Emitter, x: str, rank: int, axis: int) -> str:
+    axes = tuple(range(rank + axis, rank))
     if e.opset < 18:
         return e.node("ReduceMean", [x], axes=axes, keepdims=1)
     return e.node("ReduceMean", [x, export_ints(e, axes)], keepdims=1)
@@ -163,9 +160,8 @@ def _export_layernorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Te
     rank, axis = out.rank, attrs["axis"]
     if e.opset >= 17:
         return e.node("LayerNormalization", xs, axis=rank + axis, epsilon=attrs["eps"])
-    axes = tuple(range(rank + axis, rank))
-    centred = e.node("Sub", [x, _mean(e, x, axes)])
-    variance = _mean(e, e.node("Pow", [centred, export_scalar(e, out, 2.0)]), axes)
+    centred = e.node("Sub", [x, _mean(e, x, rank, axis)])
+    variance = _mean(e, e.node("Pow", [centred, export_scalar(e, out, 2.0)]), rank, axis)
     y = e.node("Div", [centred, _export_deviation(e, variance, attrs, out)])
     for op_type, operand in zip(("Mul", "Add"), affine, strict=False):
         y = e.node(op_type, [y, operand])
@@ -174,9 +170,8 @@ def _export_layernorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Te
 
 def _export_rmsnorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     x, scale = xs
-    rank, axis = out.rank, attrs["axis"]
     # ONNX Runtime fuses these operators in every operator set; only operator sets from 23 on have their own.
-    square = _mean(e, e.node("Pow", [x, export_scalar(e, out, 2.0)]), tuple(range(rank + axis, rank)))
+    square = _mean(e, e.node("Pow", [x, export_scalar(e, out, 2.0)]), out.rank, attrs["axis"])
     return e.node("Mul", [e.node("Div", [x, _export_deviation(e, square, attrs, out)]), scale])
 
 
@@ -208,10 +203,7 @@ def _exact_layernorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAtt
     count = math.prod(x.shape[a] for a in axes)
     centred = x - x.sum(axis=axes, keepdims=True) / count
     variance = (centred * centred).sum(axis=axes, keepdims=True) / count
-    out = centred / _exact_deviation(numbers, attrs)(variance)
-    for v, f in zip(xs[1:], (np.multiply, np.add), strict=False):
-        out = f(out, v)
-    return np.asarray(out)
+    return np.asarray(_affinely(centred / _exact_deviation(numbers, attrs)(variance), xs[1:]))
 
 
 def _exact_rmsnorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
@@ -238,7 +230,9 @@ register(
         weights_from=1,
         variance=4,
         export=export_as("BatchNormalization", epsilon="eps"),
-        torch=_batchnorm_torch,
+        torch=lambda torch, xs, a: torch.nn.functional.batch_norm(
+            xs[0], xs[3], xs[4], xs[1], xs[2], eps=a["eps"]
+        ),
         doc="(x - mean) * scale / sqrt(var + eps) + bias per channel, with stored statistics",
     ),
     OpSpec(
@@ -323,12 +317,10 @@ def _import_batchnorm(n: OnnxNode) -> int:
     if x.rank < 2:
         raise NotModelled(f"batch normalisation of a rank-{x.rank} tensor, which has no channels")
     data, *statistics = n.operands()
-    if x.rank == 4:
-        return n.op("batchnorm", data, *statistics, eps=n.attr("epsilon", 1e-5))
-    # Any number of places in any order are those of an image of one row.
-    image = n.op("reshape", data, shape=(*x.shape[:2], 1, math.prod(x.shape[2:])))
-    normal = n.op("batchnorm", image, *statistics, eps=n.attr("epsilon", 1e-5))
-    return n.op("reshape", normal, shape=x.shape)
+    if x.rank != 4:  # any number of places in any order are those of an image of one row
+        data = n.op("reshape", data, shape=(*x.shape[:2], 1, math.prod(x.shape[2:])))
+    normal = n.op("batchnorm", data, *statistics, eps=n.attr("epsilon", 1e-5))
+    return normal if x.rank == 4 else n.op("reshape", normal, shape=x.shape)
 
 
 @imports("LayerNormalization", "RMSNormalization")
@@ -336,19 +328,17 @@ def _import_norm(n: OnnxNode) -> int:
     x = only_result(n)
     if n.attr("stash_type", 1) != 1:
         raise NotModelled("statistics kept in another dtype than float32")
-    op = "layernorm" if n.op_type == "LayerNormalization" else "rmsnorm"
+    op = {"LayerNormalization": "layernorm", "RMSNormalization": "rmsnorm"}[n.op_type]
     return n.op(op, *n.operands(), axis=from_end(n.attr("axis", -1), x.rank), eps=n.attr("epsilon", 1e-5))
 
 
 @imports("Softmax")
 def _import_softmax(n: OnnxNode) -> int:
     x = n.type(0)
-    if n.opset >= 13:
-        return n.op("softmax", n.operand(0), axis=from_end(n.attr("axis", -1), x.rank))
+    axis = from_end(n.attr("axis", -1 if n.opset >= 13 else 1), x.rank)
+    if n.opset >= 13 or all(d == 1 for d in x.shape[x.rank + axis + 1 :]):
+        return n.op("softmax", n.operand(0), axis=axis)
     # Older operator sets flatten the tensor to rows at the axis and normalise each row.
-    axis = x.rank + from_end(n.attr("axis", 1), x.rank)
-    if all(d == 1 for d in x.shape[axis + 1 :]):
-        return n.op("softmax", n.operand(0), axis=axis - x.rank)
     columns = math.prod(x.shape[axis:])
     rows = n.op("reshape", n.operand(0), shape=(x.elements // columns, columns))
     return n.op("reshape", n.op("softmax", rows, axis=-1), shape=x.shape)

@@ -37,21 +37,13 @@ class OnnxNode(Protocol):
     Operands and results are counted from 0; graph values are integers, as in the graph builder.
     """
 
-    @property
-    def op_type(self) -> str:
-        """Return the ONNX name of the operator."""
-
-    @property
-    def domain(self) -> str:
-        """Return the domain of the operator; the default one is empty."""
-
-    @property
-    def opset(self) -> int:
-        """Return the version of the operator set that the node's domain has in the model."""
-
-    @property
-    def results(self) -> Sequence[TensorType | None]:
-        """Return the types of the node's outputs, ``None`` for an omitted output."""
+    #: The ONNX name of the operator, and its domain; the default one is empty.
+    op_type: str
+    domain: str
+    #: The version of the operator set that the node's domain has in the model.
+    opset: int
+    #: The types of the node's outputs, ``None`` for an omitted output.
+    results: Sequence[TensorType | None]
 
     def wanted(self, index: int) -> bool:
         """Return whether output ``index`` is used."""
@@ -135,16 +127,15 @@ def imports(*op_types: str) -> Callable[[Reader], Reader]:
 def importer_of(op_type: str, domain: str = "") -> Importer | None:
     """Return the function that reads an ONNX operator, or None."""
     found = _IMPORTERS.get(f"{domain}::{op_type}" if domain else op_type)
-    if found is not None:
+    spec = None if found is not None else own_form(domain, op_type)
+    if spec is None:
         return found
-    return None if own_form(domain, op_type) is None else _import_own
 
+    def read(n: OnnxNode) -> int:
+        given = {a: value for a in spec.attr_names if (value := n.attr(a)) is not None}
+        return n.op(spec.name, *n.operands(), **given)
 
-def _import_own(n: OnnxNode) -> int:
-    spec = own_form(n.domain, n.op_type)
-    assert spec is not None
-    given = {a: n.attr(a) for a in spec.attr_names}
-    return n.op(spec.name, *n.operands(), **{a: value for a, value in given.items() if value is not None})
+    return read
 
 
 def importable() -> Iterator[str]:
@@ -182,14 +173,14 @@ def export_ints(e: Emitter, numbers: Sequence[int]) -> str:
     return e.constant(np.asarray(numbers, dtype=np.int64))
 
 
-def is_true(n: OnnxNode, index: int) -> bool:
-    """Return a boolean operand, which must be a constant; an omitted one is false."""
+def known_number(n: OnnxNode, index: int, what: str) -> float | None:
+    """Return operand ``index`` as a number, None if it is omitted; refuse one that is computed at run time."""
     if not n.has(index):
-        return False
+        return None
     value = n.known(index)
     if value is None:
-        raise NotModelled("a flag is computed at run time")
-    return bool(value.reshape(-1)[0])
+        raise NotModelled(f"{what} is computed at run time")
+    return float(value.reshape(-1)[0])
 
 
 def known_ints(n: OnnxNode, index: int, name: str) -> tuple[int, ...] | None:

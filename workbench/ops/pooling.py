@@ -92,10 +92,6 @@ def _pool_windows(x: np.ndarray, attrs: Attrs, value: float) -> np.ndarray:
     return windows(padded, kernel, strides, dilations, (out[0], out[1]))
 
 
-def _max_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    return _pool_windows(xs[0], attrs, -np.inf).max(axis=(4, 5))
-
-
 def _avg_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     (x,) = xs
     view = _pool_windows(x, attrs, 0)
@@ -212,15 +208,41 @@ def _export_reduce(op_type: str, whole: str) -> OnnxExport:
     return export
 
 
+_SUM: Final = ExactForm(
+    Arithmetic.POLYNOMIAL, bound=lambda bounds, shapes, attrs: bounds[0] * math.prod(shapes[0])
+)
+#: Reductions: name, semantics, name in torch, ONNX operator of whole images, facts, exact form, meaning.
+_REDUCTIONS: Final[tuple[tuple[str, Callable[..., np.ndarray], str, str, Trait, ExactForm, str], ...]] = (
+    ("reduce_sum", np.sum, "sum", "", Trait.LINEAR, _SUM, "the sum over axes"),
+    (
+        "reduce_mean",
+        np.mean,
+        "mean",
+        "GlobalAveragePool",
+        Trait.LINEAR,
+        RATIONAL,
+        "the mean over axes (global average pooling: axes -2, -1)",
+    ),
+    (
+        "reduce_max",
+        np.max,
+        "amax",
+        "GlobalMaxPool",
+        Trait.NONE,
+        ORDERED,
+        "the maximum over axes (global max pooling: axes -2, -1)",
+    ),
+)
+
+
 def _reduce(
     name: str,
     f: Callable[..., np.ndarray],
     in_torch: str,
-    export: OnnxExport,
-    doc: str,
-    *,
-    traits: Trait = Trait.NONE,
+    whole: str,
+    traits: Trait,
     exact: ExactForm,
+    doc: str,
 ) -> OpSpec:
     return OpSpec(
         name,
@@ -231,7 +253,7 @@ def _reduce(
         lambda a, ins, out: float(ins[0].elements),
         traits | Trait.REDUCES,
         exact=exact,
-        export=export,
+        export=_export_reduce(f"Reduce{name.removeprefix('reduce_').capitalize()}", whole),
         torch=lambda torch, xs, a: getattr(torch, in_torch)(
             xs[0], dim=a["axes"], keepdim=bool(a["keepdims"])
         ),
@@ -250,7 +272,7 @@ register(
         "maxpool",
         1,
         _type,
-        _max_pool,
+        lambda xs, a: _pool_windows(xs[0], a, -np.inf).max(axis=(4, 5)),
         (*_WINDOW, Attr("dilations", "ints", (1, 1), 2), Attr("ceil", "int", 0)),
         _pool_flops,
         Trait.REDUCES | Trait.FOUR_AXES,
@@ -272,34 +294,7 @@ register(
         torch=_avg_pool_torch,
         doc="the mean of each window; with include_pad=1 padding counts as zeros",
     ),
-    _reduce(
-        "reduce_sum",
-        np.sum,
-        "sum",
-        _export_reduce("ReduceSum", ""),
-        "the sum over axes",
-        traits=Trait.LINEAR,
-        exact=ExactForm(
-            Arithmetic.POLYNOMIAL, bound=lambda bounds, shapes, attrs: bounds[0] * math.prod(shapes[0])
-        ),
-    ),
-    _reduce(
-        "reduce_mean",
-        np.mean,
-        "mean",
-        _export_reduce("ReduceMean", "GlobalAveragePool"),
-        "the mean over axes (global average pooling: axes -2, -1)",
-        traits=Trait.LINEAR,
-        exact=RATIONAL,
-    ),
-    _reduce(
-        "reduce_max",
-        np.max,
-        "amax",
-        _export_reduce("ReduceMax", "GlobalMaxPool"),
-        "the maximum over axes (global max pooling: axes -2, -1)",
-        exact=ORDERED,
-    ),
+    *(_reduce(*row) for row in _REDUCTIONS),
 )
 
 
@@ -341,5 +336,5 @@ def _import_reduce(n: OnnxNode) -> int:
     if not axes:
         return n.op("identity", n.operand(0))
     counted = tuple(sorted(from_end(a, rank) for a in axes))
-    op = {"ReduceSum": "reduce_sum", "ReduceMean": "reduce_mean", "ReduceMax": "reduce_max"}[n.op_type]
+    op = f"reduce_{n.op_type.removeprefix('Reduce').lower()}"
     return n.op(op, n.operand(0), axes=counted, keepdims=n.attr("keepdims", 1))

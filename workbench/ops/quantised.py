@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from math import prod
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -21,24 +22,16 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _require_parameters(t: Typing[T, N], real: T, whole: T, scale: T, zero: T) -> None:
+def _typed(t: Typing[T, N], xs: Sequence[T], attrs: Attrs, *, quantises: bool) -> T:
+    x, scale, zero = xs
+    out = t.with_dtype(x, attrs["to"])
+    real, whole = (x, out) if quantises else (out, x)
     t.require_float(real)
     t.require_same_dtype(real, scale)
     t.require_integer(whole)
     t.require_same_dtype(whole, zero)
     t.require_same(t.broadcast(real, scale), real, "the scale must broadcast to the operand")
     t.require_same(t.broadcast(whole, zero), whole, "the zero must broadcast to the operand")
-
-
-def _quantize_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    out = t.with_dtype(xs[0], attrs["to"])
-    _require_parameters(t, xs[0], out, *xs[1:])
-    return out
-
-
-def _dequantize_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    out = t.with_dtype(xs[0], attrs["to"])
-    _require_parameters(t, out, xs[0], *xs[1:])
     return out
 
 
@@ -84,11 +77,6 @@ def _quantize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Te
     whole = torch.round(x / scale).double() + zero
     kind = TensorType(attrs["to"], ()).torch_dtype(torch)
     return torch.clamp(whole, *_bounds(attrs["to"])).to(kind)
-
-
-def _dequantize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    q, scale, zero = xs
-    return (q.long() - zero.long()).to(scale.dtype) * scale
 
 
 # -- export -------------------------------------------------------------------------------------------
@@ -140,7 +128,7 @@ register(
     OpSpec(
         "quantize",
         3,
-        _quantize_type,
+        partial(_typed, quantises=True),
         _quantize,
         (Attr("to", "dtype", "int8"),),
         per_element(3.0),
@@ -152,7 +140,7 @@ register(
     OpSpec(
         "dequantize",
         3,
-        _dequantize_type,
+        partial(_typed, quantises=False),
         _dequantize,
         (Attr("to", "dtype", "float32"),),
         per_element(2.0),
@@ -162,7 +150,7 @@ register(
             bound=lambda bounds, shapes, attrs: (bounds[0] + bounds[2]) * bounds[1],
         ),
         export=_export_dequantize,
-        torch=_dequantize_torch,
+        torch=lambda torch, xs, a: (xs[0].long() - xs[2].long()).to(xs[1].dtype) * xs[1],
         doc="(q - zero) * scale",
     ),
 )

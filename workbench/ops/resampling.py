@@ -19,8 +19,9 @@ the image, so it is a product with a matrix along each axis, whose rows sum to 1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,7 +39,7 @@ from workbench.ops.onnx_form import (
     only_result,
 )
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Names, OpSpec, Types, no_flops
+from workbench.ops.spec import Attr, Names, OpSpec, Types, moving, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
@@ -55,6 +56,9 @@ CUBIC: Final = -0.75
 
 #: Arithmetic operations for one element of an interpolation between four or sixteen places.
 _PER_ELEMENT: Final = {"nearest": 0.0, "linear": 7.0, "cubic": 31.0}
+
+#: Weights of an interpolation as numbers of an arithmetic.
+_Weights = Callable[[list[Fraction]], np.ndarray]
 
 
 def _matrix_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
@@ -78,12 +82,7 @@ def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
 
 # -- places ----------------------------------------------------------------------------------------
 def places(extent: int, out: int, coordinates: str) -> tuple[np.ndarray, int]:
-    """Return the place that each place of an axis reads, as numerators and one denominator.
-
-    Args:
-        extent: The extent of the axis that is read.
-        out: The extent of the result's axis.
-        coordinates: One of :data:`COORDINATES`.
+    """Return the place that each place of a result's axis reads, as numerators and one denominator.
 
     >>> places(2, 4, "half_pixel")
     (array([-2,  2,  6, 10]), 8)
@@ -98,23 +97,6 @@ def places(extent: int, out: int, coordinates: str) -> tuple[np.ndarray, int]:
     return (2 * i + 1) * extent - out, 2 * out
 
 
-def rounded(above: np.ndarray, below: int, rounding: str) -> np.ndarray:
-    """Return fractions rounded to whole numbers.
-
-    Args:
-        above: The numerators.
-        below: The denominator.
-        rounding: One of :data:`ROUNDINGS`; the first two differ for halves.
-    """
-    if rounding == "floor":
-        return above // below
-    if rounding == "ceil":
-        return -(-above // below)
-    if rounding == "round_prefer_floor":
-        return -((below - 2 * above) // (2 * below))
-    return (2 * above + below) // (2 * below)
-
-
 def nearest(extent: int, out: int, coordinates: str, rounding: str) -> np.ndarray:
     """Return the place from which each place of an axis takes its element; see :func:`places`.
 
@@ -122,36 +104,35 @@ def nearest(extent: int, out: int, coordinates: str, rounding: str) -> np.ndarra
         extent: The extent of the axis in the operand.
         out: Its extent in the result.
         coordinates: How places of the result are mapped to the operand.
-        rounding: How a place between two others is rounded, one of :data:`ROUNDINGS`.
+        rounding: How a place between two others is rounded, one of :data:`ROUNDINGS`; the first two differ for
+            halves.
 
     >>> nearest(2, 5, "asymmetric", "floor")
     array([0, 0, 0, 1, 1])
     """
-    found = rounded(*places(extent, out, coordinates), rounding)
+    above, below = places(extent, out, coordinates)
+    if rounding == "floor":
+        found = above // below
+    elif rounding == "ceil":
+        found = -(-above // below)
+    elif rounding == "round_prefer_floor":
+        found = -((below - 2 * above) // (2 * below))
+    else:
+        found = (2 * above + below) // (2 * below)
     return np.clip(found, 0, extent - 1)
 
 
-def neighbours(extent: int, out: int, coordinates: str) -> tuple[np.ndarray, np.ndarray, list[Fraction]]:
-    """Return the two places between which each place of an axis lies, and the share of the second."""
-    above, below = places(extent, out, coordinates)
-    above = np.clip(above, 0, (extent - 1) * below)
-    first = above // below
-    shares = [Fraction(int(rest), below) for rest in above - first * below]
-    return first, np.minimum(first + 1, extent - 1), shares
-
-
 def taps(extent: int, out: int, attrs: ExactAttrs) -> list[tuple[np.ndarray, list[Fraction]]]:
-    """Return the places that each place of an axis reads, with their weights, which sum to 1.
+    """Return the places that each place of a result's axis reads, with their weights, which sum to 1.
 
-    Args:
-        extent: The extent of the axis in the operand.
-        out: Its extent in the result.
-        attrs: The mode, ``linear`` or ``cubic``, the coordinates and the coefficient of a cubic.
+    ``attrs`` are the mode, ``linear`` or ``cubic``, the coordinates and the coefficient of a cubic.
     """
-    if attrs["mode"] == "linear":
-        first, second, shares = neighbours(extent, out, attrs["coords"])
-        return [(first, [1 - s for s in shares]), (second, shares)]
     above, below = places(extent, out, attrs["coords"])
+    if attrs["mode"] == "linear":
+        above = np.clip(above, 0, (extent - 1) * below)
+        first = above // below
+        shares = [Fraction(int(rest), below) for rest in above - first * below]
+        return [(first, [1 - s for s in shares]), (np.minimum(first + 1, extent - 1), shares)]
     first, a = above // below, Fraction(repr(float(attrs["cubic"])))
     found = []
     for k in (-1, 0, 1, 2):
@@ -165,33 +146,27 @@ def taps(extent: int, out: int, attrs: ExactAttrs) -> list[tuple[np.ndarray, lis
 
 
 # -- semantics -------------------------------------------------------------------------------------
-def _resize(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+def _resize(xs: Sequence[np.ndarray], attrs: Attrs, numbers: _Weights | None = None) -> np.ndarray:
     (x,) = xs
-    if attrs["mode"] != "nearest":
-        return _interpolated(x, attrs, lambda weights: np.array(weights, dtype=float).astype(x.dtype))
+    kind = x.dtype
     for axis, out in zip((-2, -1), attrs["size"], strict=True):
-        x = np.take(x, nearest(x.shape[axis], out, attrs["coords"], attrs["rounding"]), axis=axis)
-    return x
-
-
-def _interpolated(x: np.ndarray, attrs: ExactAttrs, numbers: Any) -> np.ndarray:
-    for axis, out in zip((-2, -1), attrs["size"], strict=True):
-        read = [(at, numbers(weights)) for at, weights in taps(x.shape[axis], out, attrs)]
+        if attrs["mode"] == "nearest":
+            at = nearest(x.shape[axis], out, attrs["coords"], attrs["rounding"])
+            x = np.take(x, at, axis=axis)
+            continue
+        read = [
+            (at, np.array(weights, dtype=float).astype(kind) if numbers is None else numbers(weights))
+            for at, weights in taps(x.shape[axis], out, attrs)
+        ]
         x = sum(np.take(x, at, axis=axis) * (w[:, None] if axis == -2 else w) for at, w in read)
     return x
 
 
-def _in_numbers(numbers: Numbers, values: Any) -> np.ndarray:
-    return np.array([numbers.number(v) for v in values], dtype=object)
+def _in(numbers: Numbers) -> _Weights:
+    return lambda values: np.array([numbers.number(v) for v in values], dtype=object)
 
 
-def _exact_resize(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    if attrs["mode"] == "nearest":
-        return _resize(xs, attrs)
-    return _interpolated(xs[0], attrs, lambda weights: _in_numbers(numbers, weights))
-
-
-def _spread(made: np.ndarray, attrs: ExactAttrs, numbers: Any) -> np.ndarray:
+def _spread(made: np.ndarray, attrs: ExactAttrs, numbers: _Weights) -> np.ndarray:
     """Return zeros to which the weights of an interpolation along one axis are added."""
     for at, weights in taps(attrs["extent"], attrs["size"], attrs):
         made[np.arange(attrs["size"]), at] += numbers(weights)
@@ -199,15 +174,13 @@ def _spread(made: np.ndarray, attrs: ExactAttrs, numbers: Any) -> np.ndarray:
 
 
 def _matrix(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    made = _spread(
-        np.zeros((attrs["size"], attrs["extent"])), attrs, lambda weights: np.array(weights, dtype=float)
-    )
+    made = _spread(np.zeros((attrs["size"], attrs["extent"])), attrs, partial(np.array, dtype=float))
     return made.astype(TensorType(attrs["dtype"], ()).numpy_dtype())
 
 
 def _exact_matrix(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     made = np.full((attrs["size"], attrs["extent"]), numbers.number(0), dtype=object)
-    return _spread(made, attrs, lambda weights: _in_numbers(numbers, weights))
+    return _spread(made, attrs, _in(numbers))
 
 
 def _resize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
@@ -281,21 +254,24 @@ def _export_upsample(e: Emitter, xs: Sequence[str], attrs: Attrs, ratios: Sequen
 
 
 # -- channels and places ---------------------------------------------------------------------------
-def _to_space_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    (x,), block = xs, attrs["block"]
+def _blocks(t: Typing[T, N], x: T, attrs: Attrs) -> Any:
     t.require_float(x)
     t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
-    t.require(block >= 1, "the block must be positive")
+    t.require(attrs["block"] >= 1, "the block must be positive")
+    return attrs["block"]
+
+
+def _to_space_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
+    (x,) = xs
+    block = _blocks(t, x, attrs)
     t.require(t.dim(x, -3) % (block * block) == 0, "the channels must divide into blocks of places")
     taller = t.with_dim(x, -2, t.dim(x, -2) * block)
     return t.with_dim(t.with_dim(taller, -1, t.dim(x, -1) * block), -3, t.dim(x, -3) // (block * block))
 
 
 def _to_depth_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    (x,), block = xs, attrs["block"]
-    t.require_float(x)
-    t.require(t.rank(x) == 4, "the input must have four axes [N, C, H, W]")
-    t.require(block >= 1, "the block must be positive")
+    (x,) = xs
+    block = _blocks(t, x, attrs)
     t.require(t.dim(x, -2) % block == 0, "the height must divide into blocks")
     t.require(t.dim(x, -1) % block == 0, "the width must divide into blocks")
     lower = t.with_dim(x, -2, t.dim(x, -2) // block)
@@ -311,45 +287,34 @@ def _split(shape: Sequence[int], attrs: Attrs) -> tuple[tuple[int, ...], tuple[i
     return (n, c // (b * b), b, b, h, w), (0, 1, 4, 2, 5, 3)
 
 
-def _to_space(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    (x,) = xs
+def _to_space(x: Any, attrs: Attrs, permute: Callable[[Any, Sequence[int]], Any]) -> Any:
+    """Return an image from its depth: an array or a tensor, by what permutes its axes."""
     n, c, h, w = x.shape
     b = attrs["block"]
     axes, order = _split(x.shape, attrs)
-    return x.reshape(axes).transpose(order).reshape(n, c // (b * b), h * b, w * b)
+    return permute(x.reshape(axes), order).reshape(n, c // (b * b), h * b, w * b)
 
 
-def _deep(shape: Sequence[int], attrs: Attrs) -> tuple[int, int, int, int]:
-    n, c, h, w = shape
-    b = attrs["block"]
-    return n, c * b * b, h // b, w // b
-
-
-def _to_depth(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    (x,) = xs
-    deep = _deep(x.shape, attrs)
-    axes, order = _split(deep, attrs)
-    wide = [axes[i] for i in order]
-    return x.reshape(wide).transpose(np.argsort(order)).reshape(deep)
-
-
-def _to_space_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    (x,), b = xs, attrs["block"]
-    if attrs["order"] == "CRD":
-        return torch.nn.functional.pixel_shuffle(x, b)
+def _to_depth(x: Any, attrs: Attrs, permute: Callable[[Any, Sequence[int]], Any]) -> Any:
+    """Return the depth of an image, an array or a tensor."""
     n, c, h, w = x.shape
-    axes, order = _split(x.shape, attrs)
-    return x.reshape(axes).permute(order).reshape(n, c // (b * b), h * b, w * b)
-
-
-def _to_depth_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    (x,) = xs
-    if attrs["order"] == "CRD":
-        return torch.nn.functional.pixel_unshuffle(x, attrs["block"])
-    deep = _deep(x.shape, attrs)
+    b = attrs["block"]
+    deep = (n, c * b * b, h // b, w // b)
     axes, order = _split(deep, attrs)
-    back = [order.index(i) for i in range(6)]
-    return x.reshape([axes[i] for i in order]).permute(back).reshape(deep)
+    wide = x.reshape([axes[i] for i in order])
+    return permute(wide, [order.index(i) for i in range(6)]).reshape(deep)
+
+
+def _to_space_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Any:
+    if attrs["order"] == "CRD":
+        return torch.nn.functional.pixel_shuffle(xs[0], attrs["block"])
+    return _to_space(xs[0], attrs, torch.permute)
+
+
+def _to_depth_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Any:
+    if attrs["order"] == "CRD":
+        return torch.nn.functional.pixel_unshuffle(xs[0], attrs["block"])
+    return _to_depth(xs[0], attrs, torch.permute)
 
 
 def _export_to_space(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -388,7 +353,8 @@ register(
         lambda a, inputs, out: _PER_ELEMENT[a["mode"]] * out.elements,
         Trait.LINEAR | Trait.FOUR_AXES,
         exact=ExactForm(
-            lambda a: Arithmetic.POLYNOMIAL if a["mode"] == "nearest" else Arithmetic.RATIONAL, _exact_resize
+            lambda a: Arithmetic.POLYNOMIAL if a["mode"] == "nearest" else Arithmetic.RATIONAL,
+            lambda numbers, xs, a: _resize(xs, a, _in(numbers)),
         ),
         export=_export_resize,
         torch=_resize_torch,
@@ -413,28 +379,24 @@ register(
         export=lambda e, xs, attrs, types, out: e.constant(_matrix([], attrs)),
         doc="the matrix whose product with a column is that column, resized",
     ),
-    OpSpec(
+    moving(
         "depth_to_space",
         1,
         _to_space_type,
-        _to_space,
+        lambda xs, a: _to_space(xs[0], a, np.transpose),
         _BLOCK,
-        no_flops,
-        _MOVES,
-        exact=ExactForm(Arithmetic.POLYNOMIAL),
+        traits=_MOVES,
         export=_export_to_space,
         torch=_to_space_torch,
         doc="groups of block² channels spread over squares of places (pixel shuffle)",
     ),
-    OpSpec(
+    moving(
         "space_to_depth",
         1,
         _to_depth_type,
-        _to_depth,
+        lambda xs, a: _to_depth(xs[0], a, np.transpose),
         _BLOCK,
-        no_flops,
-        _MOVES,
-        exact=ExactForm(Arithmetic.POLYNOMIAL),
+        traits=_MOVES,
         export=_export_to_depth,
         torch=_to_depth_torch,
         doc="squares of places gathered into channels (pixel unshuffle)",
@@ -550,5 +512,5 @@ def _check_rounding(extent: int, out: int, coords: str, rounding: str) -> None:
 
 @imports("DepthToSpace", "SpaceToDepth")
 def _import_depth(n: OnnxNode) -> int:
-    op = "depth_to_space" if n.op_type == "DepthToSpace" else "space_to_depth"
+    op = {"DepthToSpace": "depth_to_space", "SpaceToDepth": "space_to_depth"}[n.op_type]
     return n.op(op, n.operand(0), block=n.attr("blocksize"), order=n.attr("mode", "DCR"))

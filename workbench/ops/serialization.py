@@ -11,6 +11,7 @@ import pickle
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from workbench.ops import registry
 from workbench.ops.registry import spec_of
@@ -27,16 +28,14 @@ class CannotTravel(TypeError):
 
 
 def packed(names: Iterable[str], *, typed_only: bool = False) -> bytes:
-    """Return operators as bytes; no bytes for no operator.
+    """Return operators as bytes; no bytes for no operator. With ``typed_only``, only attributes and type rule travel.
 
-    Args:
-        names: The names of the operators.
-        typed_only: Whether only attributes and type rule travel, which graphs and rules need.
-
-    Raises:
-        CannotTravel: If a function refers to something that cannot be pickled.
+    Graphs and rules need no more. Raise :class:`CannotTravel` if a function refers to what cannot be pickled.
     """
-    specs = [_typed(spec_of(name)) if typed_only else spec_of(name) for name in sorted(names)]
+    specs = [spec_of(name) for name in sorted(names)]
+    if typed_only:
+        bare = partial(replace, evaluate=None, flops=no_flops, export=None, torch=None, exact=None)
+        specs = [bare(spec) for spec in specs]
     paths = [p for p in sys.path if p]
     return pickle.dumps((paths, [(spec.name, _content(spec)) for spec in specs])) if specs else b""
 
@@ -67,10 +66,6 @@ def definition_of(name: str) -> str:
     if known is None or known[0] is not spec:
         known = _definitions[name] = spec, hashlib.blake2b(_content(spec), digest_size=8).hexdigest()
     return known[1]
-
-
-def _typed(spec: OpSpec) -> OpSpec:
-    return replace(spec, evaluate=None, flops=no_flops, export=None, torch=None, exact=None)
 
 
 def _content(spec: OpSpec) -> bytes:

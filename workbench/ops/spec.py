@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.ops.exact import ExactForm
+from workbench.ops.exact import POLYNOMIAL, ExactForm
 from workbench.ops.locality import PartRule
 from workbench.ops.traits import Trait
 from workbench.ops.types import DTYPE_CODES, TensorType, TypeMismatch
@@ -23,6 +24,8 @@ AttrValue = int | float | str | tuple[int, ...]
 #: The activations of TASO's operators, by its numbers.
 TASO_ACTIVATIONS: Final = ("none", "sigmoid", "relu", "tanh")
 ACTIVATIONS: Final = (*TASO_ACTIVATIONS, "relu6", "gelu", "silu", "hardswish")
+#: The largest number of operands of an operator that has any number.
+MANY: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,4 +228,5 @@ class OpSpec:
         return result
 
 
-MANY: Final = 1 << 16
+#: An operator whose elements are those of its operands, or numbers that it fixes: it computes nothing.
+moving: Final = partial(OpSpec, flops=no_flops, exact=POLYNOMIAL)

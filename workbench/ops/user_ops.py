@@ -210,18 +210,18 @@ def _attribute(name: str, parameter: inspect.Parameter) -> Attr:
         whole = tuple(int(v) for v in default)
         return Attr(parameter.name, "ints", whole, len(default), tried=(whole,))
     if default is not None and type(default) in _KINDS:
+        kind = _KINDS[type(default)]
         value: AttrValue = int(default) if isinstance(default, bool) else default
-        others = (0, 1) if isinstance(default, bool) else _TRIED[_KINDS[type(default)]]
-        tried = tuple(dict.fromkeys((value, *others)))
-        return Attr(parameter.name, _KINDS[type(default)], value, tried=tried)
+        others = (0, 1) if isinstance(default, bool) else _TRIED[kind]
+        return Attr(parameter.name, kind, value, tried=tuple(dict.fromkeys((value, *others))))
     kinds: dict[Any, str] = {**_KINDS, **{kind.__name__: text for kind, text in _KINDS.items()}}
-    kind = kinds.get(parameter.annotation)
-    if default is not None or kind is None:
+    stated = kinds.get(parameter.annotation)
+    if default is not None or stated is None:
         raise ValueError(
             f"{name}: the attribute {parameter.name} must have a default that is an int, a float, a str or "
             f"integers, got {default!r} (try attrs=[workbench.ops.Attr({parameter.name!r}, kind)])"
         )
-    return Attr(parameter.name, kind, tried=_TRIED[kind])
+    return Attr(parameter.name, stated, tried=_TRIED[stated])
 
 
 # -- the forms of an operator, each a function of the user in the signature of OpSpec ---------------------
@@ -296,7 +296,11 @@ def _export(onnx: str | Function, e: Emitter, xs: Names, attrs: Attrs, types: Ty
 
 
 # -- exact arithmetic ---------------------------------------------------------------------------------
-_STEPS: Final = {"ordered": Arithmetic.ORDERED, "rational": Arithmetic.RATIONAL}
+#: The arithmetic of an operator that is exact on some numbers, and these numbers.
+_STEPS: Final = {
+    "ordered": (Arithmetic.ORDERED, "whole numbers"),
+    "rational": (Arithmetic.RATIONAL, "fractions"),
+}
 
 
 def _degree(power: int, degrees: Sequence[int]) -> int:
@@ -315,23 +319,23 @@ def _exact_form(
 ) -> ExactForm:
     if exact is None:
         return ExactForm(Arithmetic.FLOATS)
-    defaults = {a.name: a.default for a in attrs}
-    known = all(value is not None for value in defaults.values())
+    check: Callable[[str, Function, Any, int, Attrs], None]
+    stated: Any = exact
     if callable(exact):
-        if known:
-            _check_digits(name, function, exact, least, defaults)
-        return ExactForm(Arithmetic.DIGITS, partial(_in_digits, exact))
-    if isinstance(exact, str):
+        form, check = ExactForm(Arithmetic.DIGITS, partial(_in_digits, exact)), _check_digits
+    elif isinstance(exact, str):
         if exact not in _STEPS:
             raise ValueError(f"exact must be a degree, {', '.join(_STEPS)} or a function, got {exact!r}")
-        if known:
-            _check_step(name, function, exact, least, defaults)
-        return ExactForm(_STEPS[exact], bound=None)
-    if exact < 1:
+        form, check = ExactForm(_STEPS[exact][0], bound=None), _check_step
+    elif exact < 1:
         raise ValueError(f"exact, as a polynomial's degree, must be at least 1, got {exact}")
-    if known:
-        _check_polynomial(name, function, least, defaults, exact)
-    return ExactForm(Arithmetic.POLYNOMIAL, degree=partial(_degree, exact), bound=None)
+    else:
+        degree = partial(_degree, exact)
+        form, check = ExactForm(Arithmetic.POLYNOMIAL, degree=degree, bound=None), _check_polynomial
+    defaults = {a.name: a.default for a in attrs}
+    if all(value is not None for value in defaults.values()):
+        check(name, function, stated, least, defaults)
+    return form
 
 
 # -- whether an exact form is that of its function, at a few numbers ------------------------------------
@@ -372,33 +376,25 @@ def _check_digits(name: str, function: Function, exact: Function, count: int, at
 
 def _check_step(name: str, function: Function, step: str, count: int, attrs: Attrs) -> None:
     """Raise ValueError if a function leaves the whole numbers (``ordered``) or fractions (``rational``)."""
-    whole = step == "ordered"
+    whole, kind = step == "ordered", _STEPS[step][1]
+    numbers = int | float | np.integer | np.floating | np.bool_
     for turn in range(3):
-        numbers = [[Fraction(k * (i + turn + 1) - 3 + i) for k in range(1, 7)] for i in range(count)]
-        operands = [np.array(list(map(float, row)) if whole else row) for row in numbers]
+        rows = [[Fraction(k * (i + turn + 1) - 3 + i) for k in range(1, 7)] for i in range(count)]
+        operands = [np.array(list(map(float, row)) if whole else row) for row in rows]
         try:
             with np.errstate(all="ignore"):
                 found = np.asarray(function(*operands, **attrs))
         except ZeroDivisionError:
             continue
         except Exception as error:  # it is the user's function, on numbers that it may not be made for
-            raise ValueError(f"{name} must take {_TAKES[step]} to be {step}, got {error!r}") from None
-        wrong = [v for v in found.flat if not (_is_whole(v) if whole else not isinstance(v, float))]
-        if wrong:
-            raise ValueError(
-                f"{name} must give {_TAKES[step]} for {_TAKES[step]} to be {step}, got {wrong[0]!r}"
-            )
+            raise ValueError(f"{name} must take {kind} to be {step}, got {error!r}") from None
+        for v in found.flat:
+            fits = isinstance(v, numbers) and float(v).is_integer() if whole else not isinstance(v, float)
+            if not fits:
+                raise ValueError(f"{name} must give {kind} for {kind} to be {step}, got {v!r}")
 
 
-def _is_whole(value: object) -> bool:
-    numbers = int | float | np.integer | np.floating | np.bool_
-    return isinstance(value, numbers) and float(value).is_integer()
-
-
-_TAKES: Final = {"ordered": "whole numbers", "rational": "fractions"}
-
-
-def _check_polynomial(name: str, function: Function, count: int, attrs: Attrs, degree: int) -> None:
+def _check_polynomial(name: str, function: Function, degree: int, count: int, attrs: Attrs) -> None:
     """Raise ValueError unless a function is a polynomial of a degree along a line through its operands."""
     line = [np.array([k * (i + 1) + i for k in range(degree + 4)], dtype=object) for i in range(count)]
     try:

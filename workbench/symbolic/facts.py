@@ -37,9 +37,8 @@ from workbench.symbolic.integers import (
 #: Operations inside one another that a proof opens before it gives up, and bounds computed for one question.
 _DEPTH: Final = 7
 _STEPS: Final = 400
-#: The largest divisor whose remainders are tried one by one, and a bound that no size reaches.
+#: The largest divisor whose remainders are tried one by one.
 _REMAINDERS: Final = 64
-_UNBOUNDED: Final = 1 << 40
 #: Turns in which values are halved or doubled until the facts hold.
 _HALVINGS: Final = 12
 
@@ -69,10 +68,10 @@ class Facts:
         names = symbols(x)
         if len(names) == 1:
             (name,) = names
-            low, high = self.least.get(name, 1), self.most.get(name, _UNBOUNDED)
+            low = self.least.get(name, 1)
             if x.at({name: low}) < 0 and (first := _first(x, name, low)) is not None:
                 self.least[name] = first
-            elif high == _UNBOUNDED and (last := _last(x, name)) is not None:
+            elif name not in self.most and (last := _last(x, name)) is not None:
                 self.most[name] = last
 
     def _given(self, condition: Cond) -> Facts:
@@ -116,18 +115,14 @@ class Facts:
         return self.nonnegative(d - 1) or self.nonnegative(-d - 1)
 
     def _holds(self, x: Int) -> bool:
-        bound = self._bound(x, _DEPTH)
-        if bound is not None and bound > -1:
+        def above(y: Int) -> bool:
+            bound = self._bound(y, _DEPTH)
+            return bound is not None and bound > -1
+
+        if above(x) or self._by_factors(x) >= 0:
             return True
-        if self._by_factors(x) >= 0:
-            return True
-        names = set(symbols(x))
-        for k in self.known:
-            if names & symbols(k):
-                bound = self._bound(x - k, _DEPTH)
-                if bound is not None and bound > -1:
-                    return True
-        return False
+        names = symbols(x)
+        return any(above(x - k) for k in self.known if names & symbols(k))
 
     def _bound(self, x: Int, depth: int) -> Fraction | None:
         """Return a number that an integer is never below, or None."""
@@ -146,19 +141,16 @@ class Facts:
 
     def _of_polynomial(self, x: Int) -> Fraction | None:
         # s >= k is s = s' + k, with s' >= 0.
-        names = symbols(x)
-        shifted = replaced(x, {s: sym(s) + self.least.get(s, 1) for s in names})
+        shifted = replaced(x, {s: sym(s) + self.least.get(s, 1) for s in symbols(x)})
         bound = 0
         for m, c in shifted.terms:
             if not m:
                 bound += c
             elif c < 0:
-                tops = [self.most.get(str(a.args[0]), _UNBOUNDED) for a in m]
-                if any(top == _UNBOUNDED for top in tops):
+                names = [str(a.args[0]) for a in m]
+                if any(name not in self.most for name in names):
                     return None
-                bound += c * math.prod(
-                    top - self.least.get(str(a.args[0]), 1) for top, a in zip(tops, m, strict=True)
-                )
+                bound += c * math.prod(self.most[name] - self.least.get(name, 1) for name in names)
         return Fraction(bound)
 
     def _by_factors(self, x: Int) -> float:
@@ -318,19 +310,14 @@ class Facts:
         d = x - y
         d = divided(d, common(d))[0] if d.terms else d
         inside = [a for m, _ in d.terms for a in m if a.head != "sym"]
-        nested = frozenset(s for a in inside for s in _in(a))
+        nested = {s for a in inside for x in a.args if isinstance(x, Int | Cond) for s in symbols(x)}
         for m, c in reversed(d.terms):
-            atom = m[0] if len(m) == 1 else None
-            if atom is None or atom.head != "sym" or abs(c) != 1:
-                continue
-            name = str(atom.args[0])
-            if name in nested or sum(atom in n for n, _ in d.terms) > 1:
-                continue
-            rest = d - sym(name) * c
-            return {name: rest * -c}, []
+            name = of_atom(m[0]).symbol if len(m) == 1 and abs(c) == 1 else None
+            if name is not None and name not in nested and sum(m[0] in n for n, _ in d.terms) == 1:
+                return {name: (d - sym(name) * c) * -c}, []
         for a in inside:
             if a.head == "max":
-                sign = next(c for m, c in d.terms if m == (a,)) if any(m == (a,) for m, _ in d.terms) else 0
+                sign = next((c for m, c in d.terms if m == (a,)), 0)
                 others = [_swapped(d, a, arg) for arg in a.args]
                 if abs(sign) == 1 and any(o.value == 0 for o in others):
                     return {}, [o * -sign for o in others if o.value is None]
@@ -340,32 +327,20 @@ class Facts:
                     stated = _stated(holds)
                     if stated and self._given(negated(holds)).differ(_swapped(d, a, value), num(0)):
                         return {}, [x for x in stated if not self.nonnegative(x)]
-        for q in inside:
-            for name, value in self._remainders(d, q):
-                return {name: value}, []
-        return {}, []
+        return next((found for q in inside for found in self._remainders(d, q)), {}), []
 
-    def _remainders(self, d: Int, atom: Atom) -> Iterator[tuple[str, Int]]:
+    def _remainders(self, d: Int, atom: Atom) -> Iterator[dict[str, Int]]:
         """Yield what a symbol in a quotient is if only one remainder makes a difference zero."""
-        for inner in atom.args:
-            if isinstance(inner, Int):
-                for a in atoms(inner):
-                    if a.head == "div":
-                        yield from self._remainders(d, a)
+        for a in (a for inner in atom.args if isinstance(inner, Int) for a in atoms(inner)):
+            if a.head == "div":
+                yield from self._remainders(d, a)
         if atom.head != "div" or (k := atom.args[1].value) is None or not 2 <= k <= _REMAINDERS:
             return
         for name in sorted(symbols(atom.args[0])):
-            able: list[Int] = []
-            for r in range(k):
-                value = sym(name) * k - (k - r) % k
-                if not self.differ(replaced(d, {name: value}), num(0)):
-                    able.append(value)
+            values = [sym(name) * k - (k - r) % k for r in range(k)]
+            able = [v for v in values if not self.differ(replaced(d, {name: v}), num(0))]
             if len(able) == 1:
-                yield name, able[0]
-
-
-def _in(a: Atom) -> frozenset[str]:
-    return frozenset().union(*(symbols(x) for x in a.args if isinstance(x, (Int, Cond))))
+                yield {name: able[0]}
 
 
 def _swapped(x: Int, atom: Atom, by: Int | None) -> Int:

@@ -122,19 +122,20 @@ class Generic:
                 raise Collision(f"{x.value} is a generic extent, too")
             self.constants.add(x.value)
             return x.value
-        found = self._coded(x).at(self._values())
+        coded = self._coded(x)
+        found = coded.at({**self.primes, **{name: prime for name, prime, _ in self._parts.values()}})
         if abs(found) >= _LEAST and found not in self.constants:
             before = self._known.setdefault(found, x)
             if before == x:
                 if found > 0 and any(a.head == "div" for m, _ in x.terms for a in m):
                     self._bases.setdefault(found, x)
                 return found
-        elif any(a.head == "div" for m, c in x.terms for a in m) and self.facts.at_least(x, 0) and _single(x):
-            raise Collision(f"{x} is {found} at the generic extents")
+        else:
+            products = [m for m, _ in x.terms if m]
+            divides = any(a.head == "div" for m in products for a in m)
+            if divides and self.facts.at_least(x, 0) and len(products) == 1:
+                raise Collision(f"{x} is {found} at the generic extents")
         return self._part(x)[1]
-
-    def _values(self) -> dict[str, int]:
-        return {**self.primes, **{name: prime for name, prime, _ in self._parts.values()}}
 
     def _coded(self, x: Int) -> Int:
         """Return an integer with a symbol of its own in place of every maximum, choice and the like."""
@@ -169,11 +170,9 @@ class Generic:
 
     def expression(self, number: int) -> Int:
         """Return the integer over symbols that a number stands for."""
-        found = self._known.get(number)
+        found = self._known.get(number, self._guessed.get(number))
         if found is None:
-            found = self._guessed.get(number)
-        if found is None:
-            guess = None if number < _LEAST or number >= _UNBOUNDED else self._read(number, 3)
+            guess = self._read(number, 3) if number < _UNBOUNDED else None
             found = self._guessed[number] = num(number) if guess is None else guess
         return found
 
@@ -184,12 +183,7 @@ class Generic:
     def at(self, sizes: Mapping[str, int]) -> Callable[[int], int]:
         """Return what gives the value of a number when the dimensions have these sizes."""
         values = self.symbols_at(sizes)
-
-        def value(number: int) -> int:
-            found = self.expression(number)
-            return number if found.value is not None else found.at(values)
-
-        return value
+        return lambda number: self.expression(number).at(values) if self.depends(number) else number
 
     def named(self, x: Int) -> Int:
         """Return an integer over symbols as one over the names of dimensions."""
@@ -229,10 +223,6 @@ class Generic:
             if number > base and (other := self._read(number - base, depth - 1)) is not None:
                 return x + other
         return None
-
-
-def _single(x: Int) -> bool:
-    return len([m for m, _ in x.terms if m]) == 1
 
 
 def is_prime(number: int) -> bool:

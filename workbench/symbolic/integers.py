@@ -165,12 +165,8 @@ def num(value: int) -> Int:
 
 
 def _atom(head: str, *args: Any) -> Int:
-    text = args[0] if head == "sym" else f"{head}({','.join(map(_text, args))})"
-    return _poly({(Atom(head, args, text),): 1})
-
-
-def _text(arg: Any) -> str:
-    return str(arg) if isinstance(arg, str) else arg.text
+    parts = ",".join(a if isinstance(a, str) else a.text for a in args)
+    return _poly({(Atom(head, args, parts if head == "sym" else f"{head}({parts})"),): 1})
 
 
 def of_atom(a: Atom) -> Int:
@@ -230,18 +226,15 @@ def lower(x: Int, ranges: Mapping[str, Int] = MappingProxyType({})) -> int | Non
     """Return a number that a polynomial is never below, by its form and ranges of symbols, or None."""
     bound = 0
     for m, c in x.terms:
-        low = 1
-        for a in m:
-            if a.positive:
-                continue
-            inner = lower(a.args[0], ranges) if a.head == "div" else None
-            known = a.text in ranges or a.text in NONNEGATIVE
-            if not known and (inner is None or inner < 0):
-                return None
-            low = 0
         if c < 0 and m:
             return None
-        bound += c * low
+        for a in (a for a in m if not a.positive):
+            known = a.text in ranges or a.text in NONNEGATIVE
+            inner = lower(a.args[0], ranges) if a.head == "div" and not known else None
+            if not known and (inner is None or inner < 0):
+                return None
+            c = 0
+        bound += c
     return bound
 
 
@@ -584,32 +577,26 @@ def replaced_in(c: Cond, by: Mapping[str, Int]) -> Cond:
 
 def atoms(x: Int | Cond) -> Iterator[Atom]:
     """Yield the atoms of an integer or a condition, with those inside them."""
-    if isinstance(x, Cond):
-        for d in x.args:
+    for a in (a for m, _ in x.terms for a in m) if isinstance(x, Int) else ():
+        yield a
+        for d in a.args if a.head != "sym" else ():
             yield from atoms(d)
-        return
-    for m, _ in x.terms:
-        for a in m:
-            yield a
-            if a.head != "sym":
-                for d in a.args:
-                    yield from atoms(d)
+    for c in x.args if isinstance(x, Cond) else ():
+        yield from atoms(c)
 
 
 def thresholds(found: Sequence[Int | Cond], name: str, others: Mapping[str, int]) -> set[int]:
-    """Return the values of a symbol at which a maximum or a condition in integers changes.
+    """Return the values of a symbol at which a maximum or a condition in integers changes, given the other symbols."""
 
-    Args:
-        found: The integers and conditions.
-        name: The symbol.
-        others: The values of the other symbols.
-    """
+    def compared(c: Cond) -> list[Int]:
+        return [c.args[0]] if c.head in ("ge", "eq") else [x for d in c.args for x in compared(d)]
+
     differences: dict[Int, None] = {}
     for a in (a for x in found for a in atoms(x)):
         if a.head == "max":
             differences |= dict.fromkeys(a.args[0] - b for b in a.args[1:])
         elif a.head == "ite":
-            differences |= dict.fromkeys(_compared(a.args[0]))
+            differences |= dict.fromkeys(compared(a.args[0]))
     return {k for d in differences if name in symbols(d) for k in _roots(d, name, others)}
 
 
@@ -627,10 +614,6 @@ def _roots(d: Int, name: str, others: Mapping[str, int]) -> Iterator[int]:
         low, high = (middle, high) if (at(middle) >= 0) == up else (low, middle)
     if high:
         yield high
-
-
-def _compared(c: Cond) -> list[Int]:
-    return [c.args[0]] if c.head in ("ge", "eq") else [x for d in c.args for x in _compared(d)]
 
 
 @lru_cache(maxsize=65536)

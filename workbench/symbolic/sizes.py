@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 #: Patterns of names, the kind of dimension they denote, the pricing size and the sizes of the checks.
@@ -13,8 +14,6 @@ _KINDS: Final[tuple[tuple[str, str, int, tuple[int, ...]], ...]] = (
     (r"seq|sequence|length|len|tokens?|time|t|s|l", "sequence", 128, (7, 16, 33)),
     (r"height|width|h|w|x|y|size|image", "space", 224, (64, 97, 81)),
 )
-#: The kinds assumed for a dimension without a recognised name, by rank and axis of the input.
-_BATCH, _SEQUENCE, _SPACE = "batch", "sequence", "space"
 
 _SIZES: Final = {kind: size for _, kind, size, _ in _KINDS} | {"other": 16}
 _CHECKS: Final = {kind: sizes for _, kind, _, sizes in _KINDS} | {"other": (4, 7, 10)}
@@ -39,10 +38,10 @@ def kind_of(name: str, axis: int = 0, rank: int = 0) -> str:
             if any(p in joined for p in long):
                 return kind
     if rank and axis == 0:
-        return _BATCH
+        return "batch"
     if rank >= 4 and axis >= 2:
-        return _SPACE
-    return _SEQUENCE if rank in (2, 3) and axis == 1 else "other"
+        return "space"
+    return "sequence" if rank in (2, 3) and axis == 1 else "other"
 
 
 def pricing_size(kind: str) -> int:
@@ -52,16 +51,12 @@ def pricing_size(kind: str) -> int:
 
 def checked_sizes(kinds: Mapping[str, str]) -> tuple[dict[str, int], ...]:
     """Return three bindings of sizes at which a result is checked; symbols of the same kind get different sizes."""
-    found: list[dict[str, int]] = []
-    for place in range(3):
-        met: dict[str, int] = {}
-        sizes: dict[str, int] = {}
-        for name, kind in kinds.items():
-            number = met[kind] = met.get(kind, -1) + 1
-            row: Sequence[int] = _CHECKS[kind]
-            sizes[name] = row[(place + number) % 3]
-        found.append(sizes)
-    return tuple(found)
+    met = Counter[str]()
+    places: dict[str, tuple[str, int]] = {}
+    for name, kind in kinds.items():
+        places[name] = kind, met[kind]
+        met[kind] += 1
+    return tuple({name: _CHECKS[kind][(k + n) % 3] for name, (kind, n) in places.items()} for k in range(3))
 
 
 def named(sizes: Mapping[str, int]) -> str:

@@ -80,10 +80,19 @@ class Call:
         axis = self[name]
         return axis if axis < 0 else axis - rank
 
+    def along(self) -> tuple[int, int]:
+        """Return the value of ``self``, and its axis ``dim``, counted from the last."""
+        x = self.operand("self")
+        return x, self.axis("dim", self.type(x).rank)
+
     def need(self, fits: bool, reason: str) -> None:
         """Raise :class:`NotModelled` unless the condition is met."""
         if not fits:
             raise NotModelled(reason)
+
+    def differentiable(self, everywhere: bool, points: str = "single points") -> None:
+        """Raise :class:`NotModelled` if gradients will be asked for and are a convention at some points."""
+        self.need(everywhere or not self.training, f"its gradient at {points} is a convention")
 
     def fixed(self, *numbers: int) -> None:
         """Raise :class:`NotModelled` if a number depends on a symbolic size."""
@@ -130,7 +139,7 @@ _BINARY: Final = {"add": "add", "sub": "sub", "mul": "mul", "div": "div", "maxim
 
 def _unary(op: str) -> Reads:
     def read(c: Call) -> int:
-        c.need(not (c.training and op in KINKED), "its gradient at single points is a convention")
+        c.differentiable(op not in KINKED)
         return c.op(op, c.operand("self"))
 
     return read
@@ -138,7 +147,7 @@ def _unary(op: str) -> Reads:
 
 def _binary(op: str) -> Reads:
     def read(c: Call) -> int:
-        c.need(not (c.training and op in KINKED), "its gradient at single points is a convention")
+        c.differentiable(op not in KINKED)
         c.need(c.kinds[0].dtype != "bool", "arithmetic on truth values")
         x, y = c.operand("self"), c.operand("other")
         if (alpha := c.arguments.get("alpha", 1)) != 1:
@@ -155,35 +164,51 @@ for _name, _op in _BINARY.items():
             TABLE[getattr(getattr(aten, _name), _overload)] = _binary(_op)
 
 
-@reads(aten.square.default)
-def _square(c: Call) -> int:
-    x = c.operand("self")
-    return c.op("mul", x, x)
+def _reduced(op: str) -> Reads:
+    def read(c: Call) -> int:
+        c.differentiable(op != "reduce_max", "equal elements")
+        x = c.operand("self")
+        rank = c.type(x).rank
+        axes = c["dim"] if c["dim"] not in (None, []) else range(rank)
+        axes = (axes,) if isinstance(axes, int) else axes
+        return c.op(op, x, axes=tuple(sorted(a % rank - rank for a in axes)), keepdims=int(c["keepdim"]))
+
+    return read
 
 
-@reads(aten.rsqrt.default)
-def _rsqrt(c: Call) -> int:
-    return c.op("reciprocal", c.op("sqrt", c.operand("self")))
-
-
-@reads(aten.gelu.default)
-def _gelu(c: Call) -> int:
-    return c.op("gelu", c.operand("self"), tanh=int(c["approximate"] == "tanh"))
-
-
-@reads(aten.silu.default)
-def _silu(c: Call) -> int:
-    return c.op("swish", c.operand("self"), alpha=1.0)
-
-
-@reads(aten.leaky_relu.default)
-def _leaky(c: Call) -> int:
-    return c.op("leakyrelu", c.operand("self"), alpha=float(c["negative_slope"]))
-
-
-@reads(aten.contiguous.default, aten.clone.default, aten.alias.default)
 def _same(c: Call) -> int:
     return c.operand("self")
+
+
+def _shaped(c: Call) -> int:
+    return c.reshaped(c.operand("self"))
+
+
+def _product(c: Call) -> int:
+    return c.op("matmul", c.operand("self"), c.operand("mat2"))
+
+
+TABLE.update(
+    {
+        aten.square.default: lambda c: c.op("mul", c.operand("self"), c.operand("self")),
+        aten.rsqrt.default: lambda c: c.op("reciprocal", c.op("sqrt", c.operand("self"))),
+        aten.gelu.default: lambda c: c.op("gelu", c.operand("self"), tanh=int(c["approximate"] == "tanh")),
+        aten.silu.default: lambda c: c.op("swish", c.operand("self"), alpha=1.0),
+        aten.leaky_relu.default: lambda c: c.op(
+            "leakyrelu", c.operand("self"), alpha=float(c["negative_slope"])
+        ),
+        aten.softmax.int: lambda c: c.op("softmax", c.operand("self"), axis=c.axis("dim", c.kinds[0].rank)),
+        aten.expand.default: lambda c: c.op("expand", c.operand("self"), shape=c.kinds[0].shape),
+        aten.mean.dim: _reduced("reduce_mean"),
+        aten.sum.dim_IntList: _reduced("reduce_sum"),
+        aten.amax.default: _reduced("reduce_max"),
+        **dict.fromkeys((aten.contiguous.default, aten.clone.default, aten.alias.default), _same),
+        **dict.fromkeys((aten.mm.default, aten.bmm.default), _product),
+        **dict.fromkeys((aten.view.default, aten.reshape.default, aten._unsafe_view.default), _shaped),
+        **dict.fromkeys((aten.flatten.using_ints, aten.unflatten.int, aten.unsqueeze.default), _shaped),
+        **dict.fromkeys((aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims), _shaped),
+    }
+)
 
 
 @reads(aten.dropout.default, aten.feature_dropout.default)
@@ -192,22 +217,11 @@ def _dropout(c: Call) -> int:
     return c.operand("input")
 
 
-@reads(aten.softmax.int)
-def _softmax(c: Call) -> int:
-    x = c.operand("self")
-    return c.op("softmax", x, axis=c.axis("dim", c.type(x).rank))
-
-
 @reads(aten.matmul.default)
 def _matmul(c: Call) -> int:
     x, y = c.operand("self"), c.operand("other")
     c.need(min(c.type(x).rank, c.type(y).rank) >= 2, "the product of a vector")
     return c.op("matmul", x, y)
-
-
-@reads(aten.mm.default, aten.bmm.default)
-def _mm(c: Call) -> int:
-    return c.op("matmul", c.operand("self"), c.operand("mat2"))
 
 
 @reads(aten.addmm.default)
@@ -286,14 +300,6 @@ def _layer_norm(c: Call) -> int:
     )
 
 
-@reads(
-    aten.view.default, aten.reshape.default, aten._unsafe_view.default, aten.flatten.using_ints,
-    aten.unflatten.int, aten.unsqueeze.default, aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims,
-)  # fmt: skip
-def _reshape(c: Call) -> int:
-    return c.reshaped(c.operand("self"))
-
-
 @reads(aten.transpose.int)
 def _transpose(c: Call) -> int:
     x = c.operand("self")
@@ -316,8 +322,7 @@ def _permute(c: Call) -> int:
 
 @reads(aten.slice.Tensor)
 def _slice(c: Call) -> int:
-    x = c.operand("self")
-    axis = c.axis("dim", c.type(x).rank)
+    x, axis = c.along()
     extent, start, stop, step = c.type(x).shape[axis], c["start"] or 0, c["end"], c["step"]
     if c.sizes.depends(extent, start) or (stop is not None and c.sizes.depends(stop)):
         c.need(step == 1, "a step along a symbolic size")
@@ -340,8 +345,7 @@ def _narrow(c: Call) -> int:
 
 def _entries(c: Call, start: int, count: int) -> int:
     """Return entries of an axis from a place, which may be counted from the end."""
-    x = c.operand("self")
-    axis = c.axis("dim", c.type(x).rank)
+    x, axis = c.along()
     start = c.sizes.sum(c.type(x).shape[axis], start) if start < 0 else start
     return _cut(c, x, axis, start, c.sizes.sum(start, count))
 
@@ -355,16 +359,15 @@ def _cut(c: Call, x: int, axis: int, start: int, stop: int, step: int = 1) -> in
 
 @reads(aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes, aten.chunk.default)
 def _split(c: Call) -> tuple[int, ...]:
-    x = c.operand("self")
-    axis = c.axis("dim", c.type(x).rank)
-    c.fixed(*(kind.shape[axis] for kind in c.kinds))
-    return tuple(c.builder.split(x, axis, [kind.shape[axis] for kind in c.kinds]))
+    x, axis = c.along()
+    sizes = [kind.shape[axis] for kind in c.kinds]
+    c.fixed(*sizes)
+    return tuple(c.builder.split(x, axis, sizes))
 
 
 @reads(aten.unbind.int)
 def _unbind(c: Call) -> tuple[int, ...]:
-    x = c.operand("self")
-    axis = c.axis("dim", c.type(x).rank)
+    x, axis = c.along()
     return tuple(c.reshaped(_cut(c, x, axis, i, i + 1), kind.shape) for i, kind in enumerate(c.kinds))
 
 
@@ -382,32 +385,6 @@ def _stack(c: Call) -> int:
     return c.op("concat", *(c.reshaped(c.value(part), shape) for part in c["tensors"]), axis=axis)
 
 
-@reads(aten.expand.default)
-def _expand(c: Call) -> int:
-    return c.op("expand", c.operand("self"), shape=c.kinds[0].shape)
-
-
-def _reduced(op: str) -> Reads:
-    def read(c: Call) -> int:
-        c.need(not (c.training and op == "reduce_max"), "its gradient at equal elements is a convention")
-        x = c.operand("self")
-        rank = c.type(x).rank
-        axes = c["dim"] if c["dim"] not in (None, []) else range(rank)
-        axes = (axes,) if isinstance(axes, int) else axes
-        return c.op(op, x, axes=tuple(sorted(a % rank - rank for a in axes)), keepdims=int(c["keepdim"]))
-
-    return read
-
-
-TABLE.update(
-    {
-        aten.mean.dim: _reduced("reduce_mean"),
-        aten.sum.dim_IntList: _reduced("reduce_sum"),
-        aten.amax.default: _reduced("reduce_max"),
-    }
-)
-
-
 @reads(aten.adaptive_avg_pool2d.default)
 def _global_pool(c: Call) -> int:
     c.need(tuple(c["output_size"]) == (1, 1), "windows of unequal extents")
@@ -423,7 +400,7 @@ def _windows(c: Call, **attrs: Any) -> dict[str, Any]:
 
 @reads(aten.max_pool2d.default)
 def _max_pool(c: Call) -> int:
-    c.need(not c.training, "its gradient at equal elements is a convention")
+    c.differentiable(False, "equal elements")
     attrs = _windows(c, dilations=_two(c["dilation"]), ceil=int(c["ceil_mode"]))
     return c.op("maxpool", c.operand("self"), **attrs)
 
@@ -437,24 +414,19 @@ def _avg_pool(c: Call) -> int:
 
 @reads(aten.upsample_bilinear2d.vec)
 def _bilinear(c: Call) -> int:
-    c.need(c["scale_factors"] is None or _whole(c), "scales that are not those of the sizes")
+    x, size = c.operand("input"), c.kinds[0].shape[-2:]
+    if c["scale_factors"] is not None:
+        c.fixed(*size)
+        pairs = zip(c.type(x).shape[-2:], c["scale_factors"], size, strict=True)
+        c.need(all(a * s == b for a, s, b in pairs), "scales that are not those of the sizes")
     coords = "align_corners" if c["align_corners"] else "half_pixel"
-    return c.op("resize", c.operand("input"), size=c.kinds[0].shape[-2:], mode="linear", coords=coords)
+    return c.op("resize", x, size=size, mode="linear", coords=coords)
 
 
 @reads(aten.upsample_nearest2d.vec)
 def _nearest(c: Call) -> int:
-    x = c.operand("input")
-    c.fixed(*c.kinds[0].shape[-2:], *c.type(x).shape[-2:])
-    ratios = [a % b for a, b in zip(c.kinds[0].shape[-2:], c.type(x).shape[-2:], strict=True)]
-    c.need(not any(ratios), "scales that are not whole numbers")
-    return c.op(
-        "resize", x, size=c.kinds[0].shape[-2:], mode="nearest", coords="asymmetric", rounding="floor"
-    )
-
-
-def _whole(c: Call) -> bool:
-    """Return whether the extents are exactly those times the scales."""
-    c.fixed(*c.kinds[0].shape[-2:])
-    before = c.type(c.operand("input")).shape[-2:]
-    return all(a * s == b for a, s, b in zip(before, c["scale_factors"], c.kinds[0].shape[-2:], strict=True))
+    x, size = c.operand("input"), c.kinds[0].shape[-2:]
+    before = c.type(x).shape[-2:]
+    c.fixed(*size, *before)
+    c.need(not any(a % b for a, b in zip(size, before, strict=True)), "scales that are not whole numbers")
+    return c.op("resize", x, size=size, mode="nearest", coords="asymmetric", rounding="floor")

@@ -114,9 +114,7 @@ def _copied(value: Any, precise: bool) -> Any:
 
 def _float(value: Any) -> torch.Tensor | None:
     """Return a float tensor for comparison, and None for anything else."""
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-        return None
-    return value.detach()
+    return value.detach() if isinstance(value, torch.Tensor) and value.is_floating_point() else None
 
 
 def compared(
@@ -150,11 +148,7 @@ def compared(
                 continue
             if a.shape != b.shape:
                 return Verdict(False, reason=f"of {what}, number {i} has shape {tuple(a.shape)}")
-            near, far, allowed = (
-                _by_norm(a, b, top)
-                if is_random
-                else _by_distance(a, b, c, top, limits if exact is not None else None)
-            )
+            near, far, allowed = _gaps(a, b, c, top, limits if exact is not None else None, is_random)
             worst = max(worst, near)
             if not far <= allowed:
                 reason = f"of {what}, number {i} is {far:.1e} away, at most {allowed:.1e} allowed"
@@ -162,23 +156,24 @@ def compared(
     return Verdict(True, worst)
 
 
-def _by_distance(
-    a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, top: float, limits: tuple[float, float] | None
+def _gaps(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    top: float,
+    limits: tuple[float, float] | None,
+    is_random: bool,
 ) -> tuple[float, float, float]:
-    """Return the distance of two tensors, that of the first from the exact one, and what is allowed."""
+    """Return the distance of two tensors, that of the first from the exact one, and what is allowed.
+
+    Of random ones, it is how far their norms are apart: 0 for nothing or small tensors, infinity for zeros.
+    """
     a, b, c = a.double(), b.double(), c.double()
+    if is_random:
+        ours, theirs = float(a.norm()), float(b.norm())
+        if theirs <= SMALL * top:
+            return 0.0, 0.0, RANDOM
+        return 0.0, max(ours / theirs, theirs / ours if ours else float("inf")), RANDOM
     scale = max(float(c.norm()), SMALL * top, 1e-30)
-    if limits is None:
-        far = float((a - b).norm()) / scale
-        return far, far, ALONE
-    own = float((b - c).norm()) / scale
-    return float((a - b).norm()) / scale, float((a - c).norm()) / scale, max(limits[0] * own, limits[1])
-
-
-def _by_norm(a: torch.Tensor, b: torch.Tensor, top: float) -> tuple[float, float, float]:
-    """Return how far the norms of two tensors are apart: 0 for nothing or small tensors, infinity for zeros."""
-    ours, theirs = float(a.double().norm()), float(b.double().norm())
-    if theirs <= SMALL * top:
-        return 0.0, 0.0, RANDOM
-    ratio = max(ours / theirs, theirs / ours if ours else float("inf"))
-    return 0.0, ratio, RANDOM
+    near, far, own = (float((x - y).norm()) / scale for x, y in ((a, b), (a, c), (b, c)))
+    return (near, near, ALONE) if limits is None else (near, far, max(limits[0] * own, limits[1]))

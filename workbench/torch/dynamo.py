@@ -181,8 +181,7 @@ def _then(module: fx.GraphModule, arguments: Sequence[Any], options: Options) ->
 def traced(module: fx.GraphModule, arguments: Sequence[Any]) -> fx.GraphModule:
     """Return Dynamo's graph as aten operators before dispatch, with the metadata that Inductor reads.
 
-    Raises:
-        NotRead: If it has operators of higher order, whose bodies would lose their backward.
+    Raise :class:`NotRead` if it has operators of higher order, whose bodies would lose their backward.
     """
     from torch._guards import TracingContext, tracing
     from torch._subclasses import FakeTensorMode
@@ -235,8 +234,7 @@ class Found:
     def graph(self, source: TorchGraph) -> Graph | None:
         """Return the cheaper graph of the one that was searched, or None.
 
-        Raises:
-            NotRead: If it is not proved to fit at every size.
+        Raise :class:`NotRead` if it is not proved to fit at every size.
         """
         if not self.operators:
             return None
@@ -258,19 +256,11 @@ def improved(source: TorchGraph, options: Options, training: bool) -> Found:
     from workbench.rules.ruleset import rules_of
 
     cost, gain = cost_of(training, options.device), TRAINING_GAIN if training else GAIN
-    rules = rules_of(options.rules)
-    graph = source.graph
-    sizes = source.sizes
+    rules, graph, sizes = rules_of(options.rules), source.graph, source.sizes
     facts = sorted(f"{x.text} >= 0" for x in sizes.generic.facts.known)
     symbols = (repr(sizes.hints), repr(sizes.generic.primes), *facts) if sizes.hints else ()
-    given = (
-        graph.text(),
-        repr(graph.outputs),
-        cost.source,
-        *map(repr, rules),
-        repr((options.growth, DEEPER, gain)),
-        *symbols,
-    )
+    limits = repr((options.growth, DEEPER, gain))
+    given = (graph.text(), repr(graph.outputs), cost.source, *map(repr, rules), limits, *symbols)
     try:
         return Found(*remembered("torch", given, lambda: _searched(source, rules, cost, options, gain)))
     except _Unfinished as unfinished:
@@ -454,6 +444,3 @@ class _Checked:
             distance=verdict.distance,
             check_seconds=time.perf_counter() - began,
         )
-
-
-__all__ = ["CheckFailed", "Options", "backend"]

@@ -70,7 +70,10 @@ class Program:
                     done = tuple(j for j in dict.fromkeys(node.inputs) if last[j] == i and j not in kept)
                     number, operands = _number(folded, node), node.inputs
                     if number is not None:
-                        run, operands = partial(_by_number, run, number), operands[:1]
+                        run, operands = (
+                            partial(lambda run, number, x: run(x, number), run, number),
+                            operands[:1],
+                        )
                     self.calls.append(Call(run, operands, i, done))
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
@@ -86,13 +89,11 @@ class Program:
 
     def inputs(self, feeds: Mapping[str, np.ndarray]) -> list[Any]:
         """Return arrays, given by name, as tensors on the device, in the order of a call."""
-        tensors = []
         for name, kind in self.graph.input_types.items():
             if name not in feeds or tuple(feeds[name].shape) != kind.shape:
                 came = f"shape {feeds[name].shape}" if name in feeds else f"inputs {sorted(feeds)}"
                 raise GraphError(f"input {name!r} must be {kind}, got {came}")
-            tensors.append(to_tensor(self.device, feeds[name]))
-        return tensors
+        return [to_tensor(self.device, feeds[name]) for name in self.graph.input_types]
 
     def bound(self, inputs: Sequence[Any], *, graph: bool = False) -> Callable[[], Any]:
         """Return a function that runs the program on these inputs; with ``graph``, as one CUDA graph."""
@@ -117,10 +118,6 @@ def _number(graph: Graph, node: Node) -> float | None:
     if graph.nodes[node.inputs[0]].tensor.rank == 0 or not node.tensor.dtype.startswith("float"):
         return None
     return float(graph.weights[second.attr("name")].value())
-
-
-def _by_number(run: Callable[..., Any], number: float, x: Any) -> Any:
-    return run(x, number)
 
 
 def check_executable(graph: Graph) -> None:

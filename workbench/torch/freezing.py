@@ -47,14 +47,10 @@ class Folded:
         *,
         channels_last: bool = False,
     ) -> None:
-        """Split a graph, and compute what parameters alone give.
+        """Split a graph, and compute what parameters alone give; ``places`` are those of the arguments that they are.
 
-        Args:
-            module: The torch graph.
-            places: The places of the arguments that are parameters.
-            arguments: The arguments.
-            channels_last: Whether kernels of convolutions are kept with their channels last. Inductor reads them so,
-                and would copy those of other layouts in each call.
+        With ``channels_last``, kernels of convolutions are kept with their channels last. Inductor reads them so, and
+        would copy those of other layouts in each call.
         """
         nodes = list(module.graph.nodes)
         given = [n for n in nodes if n.op == "placeholder"]
@@ -63,7 +59,8 @@ class Folded:
         known = {n for i, n in enumerate(given) if i in places} | brought
         for node in nodes:
             inputs = node.all_input_nodes
-            if node.op == "call_function" and inputs and known.issuperset(inputs) and not _stays(node):
+            runs = isinstance(node.target, torch._ops.OpOverload) and is_effect(node)  # in each call
+            if node.op == "call_function" and inputs and known.issuperset(inputs) and not runs:
                 known.add(node)
         turned = self._kernels(nodes, known, arguments) if channels_last else set[fx.Node]()
         found = [
@@ -99,12 +96,15 @@ class Folded:
         self._run: Callable[..., Any] = self.module.forward
 
     @staticmethod
-    def _kernels(nodes: Sequence[fx.Node], known: set[fx.Node], arguments: Sequence[Any]) -> set[fx.Node]:
+    def _kernels(nodes: Sequence[fx.Node], known: set[fx.Node], arguments: Sequence[Any]) -> set[Any]:
         """Return the known nodes that are kernels of convolutions, of parameters those of more than one place."""
+        images = (
+            n for n in nodes if n.target is torch.ops.aten.conv2d.default or n.kwargs.get("op") == "conv2d"
+        )
         placed = [n for n in nodes if n.op == "placeholder"]
         shapes = [getattr(a, "shape", ()) for a in arguments]
         points = {n for n, shape in zip(placed, shapes, strict=True) if shape[2:] == (1, 1)}
-        return {n for n in map(_kernel, nodes) if n in known} - points
+        return {n.args[1] for n in images if n.args[1] in known} - points
 
     def following(self, run: Callable[..., Any]) -> Folded:
         """Return this with what runs the rest."""
@@ -156,15 +156,3 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
     """Return the elements of a tensor in a row, in the order of memory, as a view if there are no gaps."""
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
     return tensor.detach().permute(order).reshape(-1)
-
-
-def _kernel(node: fx.Node) -> Any:
-    """Return the kernel of a node that is a convolution of images, or None."""
-    images = node.target is torch.ops.aten.conv2d.default or node.kwargs.get("op") == "conv2d"
-    return node.args[1] if images else None
-
-
-def _stays(node: fx.Node) -> bool:
-    """Return whether a node must run in each call: it has an effect, or is not a tensor."""
-    target: Any = node.target
-    return isinstance(target, torch._ops.OpOverload) and is_effect(node)

@@ -22,8 +22,7 @@ def to_module(graph: Graph) -> nn.Module:
     that ``state_dict()`` has the names of the model. Values that depend on weights alone are computed in each call,
     so that the module can be trained. The sizes are fixed.
 
-    Raises:
-        NotExecutable: If an operator has no form in torch.
+    Raise :class:`NotExecutable` if an operator has no form in torch.
 
     >>> from workbench.graph import Builder
     >>> b = Builder()

@@ -59,9 +59,7 @@ class TrainingCost(CostModel):
             (whole,) = instance.inputs
             assert isinstance(whole, TensorType)
             return 1e6 * self.forward.seconds(Work(0.0, whole.nbytes + work(instance).bytes))
-        if instance.op in _CONTRACTIONS:
-            return forward * min(2, len(instance.inputs))
-        return forward
+        return forward * min(2, len(instance.inputs)) if instance.op in _CONTRACTIONS else forward
 
 
 def cost_of(training: bool, device: str) -> CostModel:

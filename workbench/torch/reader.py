@@ -98,12 +98,9 @@ def is_effect(node: fx.Node) -> bool:
     target: Any = node.target
     if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
         return node.op == "call_function" and target.__module__ != "_operator"
-    if is_random(node) or target._schema.is_mutable:
-        return True
-    if target._schema.name in _UPDATES:
-        given = arguments_of(node)
-        return bool(given.get("training", given.get("use_input_stats", True)))
-    return False
+    given = arguments_of(node)
+    updates = given.get("training", given.get("use_input_stats", True)) and target._schema.name in _UPDATES
+    return is_random(node) or target._schema.is_mutable or bool(updates)
 
 
 def storage_of(node: fx.Node) -> int | None:
@@ -117,10 +114,8 @@ def storage_of(node: fx.Node) -> int | None:
 def functionalised(module: fx.GraphModule) -> None:
     """Replace every in-place operator on a value that nothing else shares by the operator that makes a new one.
 
-    An update of an argument, such as a counter of batches, stays as it is if nothing else reads that tensor.
-
-    Raises:
-        NotRead: If a tensor that is updated is shared.
+    An update of an argument, such as a counter of batches, stays as it is if nothing else reads that tensor. Raise
+    :class:`NotRead` if a tensor that is updated is shared.
     """
     order = {node: i for i, node in enumerate(module.graph.nodes)}
     sharing: dict[int, list[fx.Node]] = {}
@@ -131,29 +126,23 @@ def functionalised(module: fx.GraphModule) -> None:
         target: Any = node.target
         if not isinstance(target, torch._ops.OpOverload) or not target._schema.is_mutable:
             continue
-        written = [
-            given
-            for a in target._schema.arguments
-            if a.alias_info is not None and a.alias_info.is_write
-            for given in tree_leaves(arguments_of(node)[a.name])
-            if isinstance(given, fx.Node)
-        ]
+        writes = (a.name for a in target._schema.arguments if a.alias_info and a.alias_info.is_write)
+        leaves = (leaf for name in writes for leaf in tree_leaves(arguments_of(node)[name]))
+        written = [leaf for leaf in leaves if isinstance(leaf, fx.Node)]
         for given in written:
             others = [n for n in sharing.get(storage_of(given) or 0, ()) if n not in (given, node)]
-            outside = given.op in ("placeholder", "get_attr") or any(n.op != "call_function" for n in others)
-            earlier = [n for n in others if order[n] < order[node]]
-            read = [n for n in earlier if any(order.get(u, -1) > order[node] for u in n.users)]
-            if outside:
-                alone = not others and set(given.users) == {node} and not node.users
-                if not alone:
+            if given.op in ("placeholder", "get_attr") or any(n.op != "call_function" for n in others):
+                if others or set(given.users) != {node} or node.users:
                     raise NotRead(f"{target} updates an argument that is read")
-            elif read or len(written) > 1 or given is not node.args[0]:
+                continue
+            earlier = [n for n in others if order[n] < order[node]]
+            read = any(order.get(u, -1) > order[node] for n in earlier for u in n.users)
+            if read or len(written) > 1 or given is not node.args[0]:
                 raise NotRead(f"{target} updates a tensor that is shared")
-            else:
-                _make_new(module, node, given, order)
+            _make_new(node, given, order)
 
 
-def _make_new(module: fx.GraphModule, node: fx.Node, given: fx.Node, order: dict[fx.Node, int]) -> None:
+def _make_new(node: fx.Node, given: fx.Node, order: dict[fx.Node, int]) -> None:
     """Replace an in-place operator by the one that makes a new tensor, and later reads of the old one.
 
     An operator without such a form, such as one that draws into an empty tensor, stays if it alone reads it.
@@ -173,10 +162,8 @@ def _make_new(module: fx.GraphModule, node: fx.Node, given: fx.Node, order: dict
 def read(module: fx.GraphModule, *, training: bool, frozen: Collection[int] = ()) -> TorchGraph:
     """Read a torch graph before dispatch, whose values are in ``meta["val"]``; in-place operators are replaced in it.
 
-    In ``training`` gradients will be asked for; ``frozen`` arguments are constants, whatever their values are.
-
-    Raises:
-        NotRead: If the graph has regions of another mode, updates of shared tensors, or sizes that have no form.
+    In ``training`` gradients will be asked for; ``frozen`` arguments are constants, whatever their values are. Raise
+    :class:`NotRead` if the graph has regions of another mode, updates of shared tensors, or sizes without a form.
     """
     functionalised(module)
     why: Exception | None = None
@@ -215,9 +202,9 @@ def _read_at(module: fx.GraphModule, sizes: Sizes, training: bool, frozen: Colle
                 values[node] = builder.input(f"place_{place}", kind.shape, kind.dtype)
         elif node.op not in ("get_attr", "call_function"):
             raise NotRead(f"a node {node.op}")
-        elif getattr(node.target, "__name__", "") in _REGIONS:
+        elif (called := getattr(node.target, "__name__", "")) in _REGIONS:
             raise NotRead(f"a region of {node.target}")
-        elif getattr(node.target, "__name__", "") == "getitem":
+        elif called == "getitem":
             parts = values[node.args[0]]
             assert isinstance(parts, tuple)
             values[node] = parts[node.args[1]]
@@ -256,42 +243,28 @@ def _read(
         try:
             value = TABLE[node.target](call)
             made = [builder.type(v) for v in ((value,) if isinstance(value, int) else value)]
-            why = _open(builder, before, sizes)
-            if made == list(kinds) and not why:
+            for new in builder.nodes[before:] if sizes.hints else ():  # not proved at every size otherwise
+                if new.op not in GIVEN:
+                    operands = [builder.type(j) for j in new.inputs]
+                    typed(new.op, new.attrs, operands, new.tensor, sizes.generic)
+            if made == list(kinds):
                 return value
-            unknown[str(node.target)] = why or "its types are promoted"
+            unknown[str(node.target)] = "its types are promoted"
         except (NotModelled, TypeMismatch, GraphError, KeyError) as error:
             unknown[str(node.target)] = str(error)
     elif not effect and node.op == "call_function":
         unknown[str(node.target)] = "not modelled"
-    operands = []
-    for given in tensors_of(node):
-        place = values[given]
-        if not isinstance(place, int):
-            raise NotRead(f"{node.target} reads several values at once")
-        operands.append(place)
+    places = [values[given] for given in tensors_of(node)]
+    read = [place for place in places if isinstance(place, int)]
+    if len(read) < len(places):
+        raise NotRead(f"{node.target} reads several values at once")
     key = f"opaque_{len(kept)}"
     kept[key] = node
     record = Opaque(str(node.target), "torch", kinds, key.encode(), deterministic=not effect)
-    parts = builder.opaque(record, operands, key)
+    parts = builder.opaque(record, read, key)
     return parts[0] if isinstance(found, torch.Tensor) else tuple(parts)
 
 
 def tensors_of(node: fx.Node) -> list[fx.Node]:
     """Return the operands of a torch node that are not numbers."""
     return [n for n in node.all_input_nodes if not is_number(n.meta.get("val"))]
-
-
-def _open(builder: Builder, before: int, sizes: Sizes) -> str:
-    """Return why new nodes of a builder may not have their types at every size; empty if they have."""
-    if not sizes.hints:
-        return ""
-    for node in builder.nodes[before:]:
-        if node.op in GIVEN:
-            continue
-        operands = [builder.type(j) for j in node.inputs]
-        try:
-            typed(node.op, node.attrs, operands, node.tensor, sizes.generic)
-        except TypeMismatch as error:
-            return str(error)
-    return ""

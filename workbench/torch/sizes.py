@@ -32,6 +32,16 @@ _FACTS: Final[Mapping[Any, Callable[[Int, Int], Int]]] = {
     sympy.Le: lambda a, b: b - a,
     sympy.Lt: lambda a, b: b - a - 1,
 }
+#: Operations of sympy on integers over symbols.
+_OPERATIONS: Final[Mapping[Any, Callable[..., Int]]] = {
+    sympy.Add: lambda *xs: reduce(operator.add, xs),
+    sympy.Mul: lambda *xs: reduce(operator.mul, xs),
+    FloorDiv: div,
+    Mod: mod,
+    PythonMod: mod,
+    Max: largest,
+    Min: smallest,
+}
 #: How symbolic integers are computed in a torch graph.
 _CALLS: Final = {"div": operator.floordiv, "mod": operator.mod, "max": torch.sym_max}
 
@@ -46,11 +56,7 @@ def is_number(value: object) -> bool:
 
 
 def integer(value: int | torch.SymInt) -> Int:
-    """Return a size as an integer over symbols.
-
-    Raises:
-        NotSized: If an operation in it has no form there.
-    """
+    """Return a size as an integer over symbols; raise :class:`NotSized` if an operation in it has no form there."""
     return num(value) if isinstance(value, int) else _integer(value.node.expr)
 
 
@@ -60,18 +66,11 @@ def _integer(e: Any) -> Int:
     if isinstance(e, sympy.Symbol) and e.is_integer:
         return sym(f"+{e.name}")
     parts = [] if isinstance(e, sympy.Symbol) else [_integer(a) for a in e.args]
-    if isinstance(e, sympy.Add):
-        return reduce(operator.add, parts)
-    if isinstance(e, sympy.Mul):
-        return reduce(operator.mul, parts)
     if isinstance(e, sympy.Pow) and (times := parts[1].value) is not None and times > 0:
         return reduce(operator.mul, [parts[0]] * times)
-    if isinstance(e, FloorDiv):
-        return div(*parts)
-    if isinstance(e, Mod | PythonMod):
-        return mod(*parts)
-    if isinstance(e, Max | Min):
-        return (largest if isinstance(e, Max) else smallest)(*parts)
+    for kind, operation in _OPERATIONS.items():
+        if isinstance(e, kind):
+            return operation(*parts)
     raise NotSized(f"a size of the form {e}")
 
 
@@ -104,8 +103,7 @@ class Sizes:
     def of(cls, module: fx.GraphModule, beginning: int = BEGINNINGS[0]) -> Sizes:
         """Return the symbols of a torch graph, with generic extents below a bound.
 
-        Raises:
-            NotSized: If a size has no form, or depends on data.
+        Raise :class:`NotSized` if a size has no form, or depends on data.
         """
         found = list(_in((n.args, n.meta.get("val")) for n in module.graph.nodes))
         open_ = [v for v in found if isinstance(v, torch.SymInt) and not v.node.expr.is_number]
@@ -219,8 +217,7 @@ def symbol_nodes(module: fx.GraphModule) -> dict[str, tuple[fx.Node, int | None]
 def write_integer(graph: fx.Graph, x: Int, symbol: Callable[[str], fx.Node]) -> int | fx.Node:
     """Add the computation of an integer over symbols to a torch graph and return its node, or the number.
 
-    Raises:
-        NotSized: If it has an operation without a form in torch.
+    Raise :class:`NotSized` if it has an operation without a form in torch.
     """
 
     def atom(a: Atom) -> Any:

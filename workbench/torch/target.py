@@ -66,16 +66,13 @@ class Torch:
             yield [self.device.timer(run) for run in runs]
 
     def _all_loaded(self, graphs: Sequence[Graph], inputs: Sequence[Any]) -> list[Callable[[], object]]:
+        for self.patterns in (True, False):  # one of the patterns may have matched what it cannot replace
+            try:
+                return [self._loaded(g, inputs) for g in graphs]
+            except Skipped as error:
+                skipped = error
         self.patterns = True
-        try:
-            return [self._loaded(g, inputs) for g in graphs]
-        except Skipped:  # one of the compiler's patterns may have matched what it cannot replace
-            self.patterns = False
-        try:
-            return [self._loaded(g, inputs) for g in graphs]
-        except Skipped:
-            self.patterns = True
-            raise
+        raise skipped
 
     def _loaded(self, graph: Graph, inputs: Sequence[Any]) -> Callable[[], object]:
         if self.compile:

@@ -148,8 +148,7 @@ def axes_of(view: np.ndarray) -> list[Axis] | None:
 
 def _joined(axes: Sequence[Axis]) -> list[list[Axis]]:
     """Return the axes in groups of neighbours that stay neighbours, in the same order."""
-    places = sorted(a.place for a in axes if a.place is not None)
-    rank = {place: i for i, place in enumerate(places)}
+    rank = {place: i for i, place in enumerate(sorted(a.place or 0 for a in axes))}
     groups: list[list[Axis]] = []
     for a in axes:
         if groups and rank[a.place or 0] == rank[groups[-1][-1].place or 0] + 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -85,15 +86,13 @@ class _Writer:
         return self.numbers[x.text]
 
     def _placed(self) -> list[int]:
-        builder = self.source.builder
+        builder, places = self.source.builder, list[int]()
         opaque = {n.attrs[0]: i for i, n in enumerate(builder.nodes) if n.op == "opaque"}
         builder.weights.update(self.graph.weights)
-        places: list[int] = []
         for node in self.graph.nodes:
-            if node.op == "opaque":
-                places.append(opaque[node.attrs[0]])
-            else:
-                places.append(builder.apply(node.op, [places[j] for j in node.inputs], node.attrs))
+            operands = [places[j] for j in node.inputs]
+            known = node.op == "opaque"
+            places.append(opaque[node.attrs[0]] if known else builder.apply(node.op, operands, node.attrs))
         return places
 
     def value(self, place: int) -> fx.Node:
@@ -166,29 +165,24 @@ class _Writer:
             node: self.copy(node) if storage_of(node) in given else self._operand(node, results[name])
             for name, node in self.source.results.items()
         }
+
+        def result(leaf: Any) -> Any:
+            if not isinstance(leaf, fx.Node):
+                return leaf
+            return self.copy(leaf) if is_number(leaf.meta.get("val")) else final[leaf]
+
         output = next(n for n in module.graph.nodes if n.op == "output")
-        self.new.output(
-            tree_map(
-                lambda leaf: self._result(leaf, final) if isinstance(leaf, fx.Node) else leaf, output.args[0]
-            )
-        )
+        self.new.output(tree_map(result, output.args[0]))
         self.new.lint()
         return fx.GraphModule(module, self.new)
-
-    def _result(self, node: fx.Node, final: Mapping[fx.Node, fx.Node]) -> fx.Node:
-        return self.copy(node) if is_number(node.meta.get("val")) else final[node]
 
 
 def write(source: TorchGraph, graph: Graph) -> fx.GraphModule:
     """Return a torch graph that computes a graph which was found for one that was read.
 
-    What is computed as before is copied, so that it stays the same bit for bit.
-
-    Raises:
-        NotRead: If the result cannot be written: effects would change their order, or an operator has no form.
+    What is computed as before is copied, so that it stays the same bit for bit. Raise :class:`NotRead` if the result
+    cannot be written: effects would change their order, or an operator has no form.
     """
-    import sys
-
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _DEPTH))
     try:

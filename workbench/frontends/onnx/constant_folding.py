@@ -19,7 +19,7 @@ from workbench.frontends.onnx.opaque import payload_of
 from workbench.frontends.onnx.prepare import walk
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.frontends.runtime import RuntimeFailure, run_model
-from workbench.graph import Builder, Graph, Node, Opaque, evaluate
+from workbench.graph import Builder, Graph, Node, evaluate
 from workbench.graph.evaluate import Constants
 from workbench.ops import Trait, with_trait
 from workbench.ops.types import FLOAT_DTYPES, TensorType
@@ -54,14 +54,28 @@ def settled(graph: Graph) -> Graph:
     plain = _computed(graph, rest, runtime=False)
     strange = {i: v for i, v in plain.items() if not np.isfinite(v.astype(np.float64)).all()}
     # Values computed from infinities or NaNs depend on how a runtime orders and rounds.
-    after = set(strange) | {i for i, node in enumerate(graph.nodes) if node.op == "weight" and _odd(graph, i)}
+    after = set(strange)
     for i, node in enumerate(graph.nodes):
-        reads = constant[i] and not after.isdisjoint(node.inputs)
-        if reads and _is_float(node.type) and sizes[i] <= _LOOKED_AT:
+        if not _is_float(node.type):
+            continue
+        if node.op == "weight" and node.tensor.elements <= _LOOKED_AT:
+            value = graph.weights[node.attr("name")].value().astype(np.float64)
+            after |= set() if np.isfinite(value).all() else {i}
+        elif constant[i] and not after.isdisjoint(node.inputs) and sizes[i] <= _LOOKED_AT:
             after.add(i)
     later = [i for i in sorted(after) if i not in values and graph.nodes[i].op not in _MOVING]
     values |= strange | _computed(graph, later)
-    return _replaced(graph, values) if values else graph
+
+    def stored(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
+        if i not in values:
+            return None
+        label = graph.labels.get(i)
+        name = label.value if label is not None else f"settled_{i}"
+        while name in builder.weights:
+            name += "_"
+        return builder.weight(data=values[i], name=name)
+
+    return graph.copied(stored) if values else graph
 
 
 def _is_float(kind: object) -> bool:
@@ -73,11 +87,6 @@ def _discrete(graph: Graph, i: int) -> bool:
     return node.op == "cast" and not _is_float(node.type) and _is_float(graph.nodes[node.inputs[0]].type)
 
 
-def _wider(graph: Graph, i: int) -> bool:
-    node = graph.nodes[i]
-    return node.tensor.numpy_dtype().itemsize > graph.nodes[node.inputs[0]].tensor.numpy_dtype().itemsize
-
-
 def _sizes(graph: Graph, constant: list[bool]) -> list[int]:
     """Return for every constant the largest number of elements of a value that its computation makes."""
     sizes: list[int] = []
@@ -87,34 +96,29 @@ def _sizes(graph: Graph, constant: list[bool]) -> list[int]:
     return sizes
 
 
-def _odd(graph: Graph, i: int) -> bool:
-    """Return whether a small weight contains an infinity or NaN."""
-    if not _is_float(graph.nodes[i].type) or graph.nodes[i].tensor.elements > _LOOKED_AT:
-        return False
-    return not np.isfinite(graph.weights[graph.nodes[i].attr("name")].value().astype(np.float64)).all()
-
-
 def _rounded(graph: Graph) -> list[bool]:
     """Return for every node whether an operator that rounds depends on it."""
-    smooth = {key: _is_smooth(record) for key, record in graph.opaques.items()}
+    smooth = {
+        key: not record.domain
+        and bool(record.payload)
+        and all(has(node, OnnxTrait.CONTINUOUS) for node in walk(payload_of(record).graph.node))
+        for key, record in graph.opaques.items()
+    }
     seen = [False] * len(graph)
     if graph.info is not None and graph.info.tail:
         for i in graph.output_ids:
             seen[i] = True
     for i in range(len(graph) - 1, -1, -1):
         node = graph.nodes[i]
-        rounds = _discrete(graph, i) or (node.op == "opaque" and not smooth[node.attr("key")])
-        seen[i] |= rounds
-        if seen[i] or (node.op == "cast" and _wider(graph, i)):  # a longer mantissa exposes the rounding
+        seen[i] |= _discrete(graph, i) or (node.op == "opaque" and not smooth[node.attr("key")])
+        sizes = (
+            [graph.nodes[j].tensor.numpy_dtype().itemsize for j in node.inputs] if node.op == "cast" else []
+        )
+        # A longer mantissa exposes the rounding.
+        if seen[i] or any(node.tensor.numpy_dtype().itemsize > size for size in sizes):
             for j in node.inputs:
                 seen[j] = True
     return seen
-
-
-def _is_smooth(record: Opaque) -> bool:
-    if record.domain or not record.payload:
-        return False
-    return all(has(node, OnnxTrait.CONTINUOUS) for node in walk(payload_of(record).graph.node))
 
 
 def _computed(graph: Graph, chosen: Iterable[int], *, runtime: bool = True) -> dict[int, np.ndarray]:
@@ -140,19 +144,6 @@ def _computed(graph: Graph, chosen: Iterable[int], *, runtime: bool = True) -> d
         i: np.asarray(found[name]).astype(graph.nodes[i].tensor.numpy_dtype(), copy=False)
         for name, i in names.items()
     }
-
-
-def _replaced(graph: Graph, values: dict[int, np.ndarray]) -> Graph:
-    def stored(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
-        if i not in values:
-            return None
-        label = graph.labels.get(i)
-        name = label.value if label is not None else f"settled_{i}"
-        while name in builder.weights:
-            name += "_"
-        return builder.weight(data=values[i], name=name)
-
-    return graph.copied(stored)
 
 
 def doubled(graph: Graph) -> Graph:
@@ -189,15 +180,11 @@ def _from_copies(graph: Graph, constant: list[bool]) -> list[bool]:
     made: list[bool] = []
     for i, node in enumerate(graph.nodes):
         twice = node.op == "concat" and len(node.inputs) == 2 and len(set(node.inputs)) == 1
-        twice = twice or (node.op == "weight" and _begins_twice(graph, i))
+        data = graph.weights[str(node.attrs[0])].data if node.op == "weight" else None
+        if data is not None and _fits(graph, i):  # most differ in their first row already
+            twice = _equal_halves(data[(0,) * (data.ndim - 1)])
         made.append(constant[i] and (twice or any(made[j] for j in node.inputs)))
     return made
-
-
-def _begins_twice(graph: Graph, i: int) -> bool:
-    """Return whether a weight may be the same twice: most differ in their first row already."""
-    data = graph.weights[str(graph.nodes[i].attrs[0])].data
-    return data is not None and _fits(graph, i) and _equal_halves(data[(0,) * (data.ndim - 1)])
 
 
 def _fits(graph: Graph, i: int) -> bool:

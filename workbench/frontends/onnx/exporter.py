@@ -19,7 +19,7 @@ from workbench.frontends.model import ModelError, SymbolTable
 from workbench.frontends.onnx.file import Apart, ir_version_for, joined, type_proto, write_apart
 from workbench.frontends.onnx.opaque import changed_operators, payload_of
 from workbench.frontends.onnx.writer import Writer
-from workbench.frontends.runtime import RuntimeFailure
+from workbench.frontends.runtime import RuntimeFailure, one_node, session
 from workbench.graph import Graph, fold_constants
 from workbench.ops.onnx_form import OpsetTooOld
 from workbench.ops.types import TensorType
@@ -179,26 +179,21 @@ def _opset_imports(payloads: Sequence[ModelProto], opset: int) -> dict[str, int]
 def _loadable_ir(version: int) -> int:
     """Return the newest IR version up to ``version`` that ONNX Runtime reads."""
     known = ir_version_for({"": DEFAULT_OPSET})
-    return next(
-        (v for v in range(version, known, -1) if _loads_version(DEFAULT_OPSET, v)), min(version, known)
-    )
+    loaded = (v for v in range(version, known, -1) if _loads_version(DEFAULT_OPSET, v))
+    return next(loaded, min(version, known))
 
 
 @functools.cache
 def _loads_version(opset: int, ir_version: int) -> bool:
     """Return whether ONNX Runtime reads models of these versions."""
     kind = type_proto(TensorType("float32", (1,)))
-    given, made = (onnx.helper.make_value_info(name, kind) for name in "xy")
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "one", [given], [made])
+    node = onnx.helper.make_node("Identity", ["x"], ["y"])
     opsets = [onnx.helper.make_opsetid("", opset)]
-    model = onnx.helper.make_model(graph, ir_version=ir_version, opset_imports=opsets)
-    return _loads(Apart(model, {}))
+    return _loads(Apart(one_node(node, {"x": kind}, {"y": kind}, opsets, ir_version), {}))
 
 
 def _loads(apart: Apart) -> bool:
     """Return whether ONNX Runtime loads a model."""
-    from workbench.frontends.runtime import session
-
     try:
         session(apart, threads=1, optimise=False, prepack=False)
     except RuntimeFailure:

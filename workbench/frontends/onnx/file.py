@@ -69,16 +69,14 @@ def read_apart(path: Path) -> Apart | None:
     """
     if sys.byteorder != "little" or path.stat().st_size < MAP_BEYOND:
         return None
-    file = FileMap.open(path)
+    file, model, arrays = FileMap.open(path), ModelProto(), dict[str, np.ndarray]()
     try:
         pieces, taken = _without_data(file)
         if not taken:
             return None
-        model = ModelProto()
         model.ParseFromString(b"".join(pieces))
     except (_Unexpected, DecodeError):
         return None
-    arrays: dict[str, np.ndarray] = {}
     for position, (begin, end) in taken.items():
         tensor = model.graph.initializer[position]
         array = _array(file, tensor, begin, end) if isinstance(tensor.name, str) else None
@@ -114,10 +112,8 @@ def _without_data(file: FileMap) -> tuple[list[bytes], dict[int, tuple[int, int]
             continue
         inside: list[bytes] = []
         for inner, how, first, body, last in _fields(file, content, end):
-            if (inner, how) != (_INITIALIZER, _BYTES):
-                inside.append(file[first:last])
-                continue
-            data = _raw_data(file, body, last) if last - body >= MAPPED_TENSOR else None
+            tensor = (inner, how) == (_INITIALIZER, _BYTES)
+            data = _raw_data(file, body, last) if tensor and last - body >= MAPPED_TENSOR else None
             if data is None:
                 inside.append(file[first:last])
             else:
@@ -125,7 +121,7 @@ def _without_data(file: FileMap) -> tuple[list[bytes], dict[int, tuple[int, int]
                 rest = file[body:field_start] + file[stop:last]
                 inside.append(tag(_INITIALIZER) + varint(len(rest)) + rest)
                 taken[seen] = (begin, stop)
-            seen += 1
+            seen += tensor
         joined = b"".join(inside)
         pieces += [tag(_GRAPH), varint(len(joined)), joined]
     return pieces, taken
@@ -249,9 +245,9 @@ def read_model(source: Source) -> ModelFile:
     if not path.is_file():
         raise ModelError(f"{path} is not a regular file")
     apart = read_apart(path)
-    if apart is not None and _is_model(apart.model):
-        return ModelFile(apart.model, path.parent, str(path), apart.arrays)
-    return ModelFile(_parse(path.read_bytes(), str(path)), path.parent, str(path))
+    if apart is None or not _is_model(apart.model):
+        apart = Apart(_parse(path.read_bytes(), str(path)), {})
+    return ModelFile(apart.model, path.parent, str(path), apart.arrays)
 
 
 @contextlib.contextmanager
@@ -284,20 +280,17 @@ _FORMATS: Final = {
 }  # fmt: skip
 
 
-def _guide(name: str) -> str:
-    """Return where to read how a model of another format becomes one of ONNX; empty for other names."""
-    program = _FORMATS.get(Path(name).suffix.lower())
-    return "" if program is None else f" (a file of {program}? docs/how-to/torch-tensorflow.md converts it)"
-
-
 def _parse(data: bytes, name: str) -> ModelProto:
     model = ModelProto()
+    # Where to read how a model of another format becomes one of ONNX.
+    program = _FORMATS.get(Path(name).suffix.lower())
+    guide = f" (a file of {program}? docs/how-to/torch-tensorflow.md converts it)" if program else ""
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise ModelError(f"{name}: not an ONNX model, or a truncated one ({error}){_guide(name)}") from None
+        raise ModelError(f"{name}: not an ONNX model, or a truncated one ({error}){guide}") from None
     if not _is_model(model):
-        raise ModelError(f"{name}: not an ONNX model: {len(data)} bytes that contain no graph{_guide(name)}")
+        raise ModelError(f"{name}: not an ONNX model: {len(data)} bytes that contain no graph{guide}")
     return model
 
 
@@ -671,16 +664,13 @@ def _write_whole(apart: Apart, file: IO[bytes]) -> None:
     file.write(_without(apart.model, "graph").SerializeToString())
     head = _without(graph, "initializer").SerializeToString()
     pieces: list[tuple[bytes, np.ndarray | None]] = []
-    total = len(head)
     for tensor in graph.initializer:
-        array, size = apart.arrays.get(tensor.name), 0
+        array = apart.arrays.get(tensor.name)
+        size = 0 if array is None else array.nbytes
         rest = (tensor if array is None else _bare(tensor)).SerializeToString()
-        if array is not None:
-            size = array.nbytes
-            rest += tag(_RAW_DATA) + varint(size)
-        piece = tag(_INITIALIZER) + varint(len(rest) + size) + rest
-        pieces.append((piece, array))
-        total += len(piece) + size
+        rest += b"" if array is None else tag(_RAW_DATA) + varint(size)
+        pieces.append((tag(_INITIALIZER) + varint(len(rest) + size) + rest, array))
+    total = len(head) + sum(len(piece) + (0 if array is None else array.nbytes) for piece, array in pieces)
     file.write(tag(_GRAPH) + varint(total) + head)
     for piece, array in pieces:
         file.write(piece)

@@ -98,8 +98,13 @@ def norms(reader: Reader) -> dict[int, Idiom]:
         if node.op in ("mul", "add") and norm is None:
             for a, b in reader.sides(i):
                 row = reader.constant[b] and reader.nodes[b].tensor.shape == node.tensor.shape[-1:]
-                if a in found and norm is None and row:
-                    norm = _extended(found[a], node.op, b)
+                known = found.get(a)
+                if known is None or norm is not None or not row or known.shift is not None:
+                    continue
+                if node.op == "mul" and known.scale is None:
+                    norm = replace(known, scale=b)
+                elif node.op == "add" and known.op == "layernorm":
+                    norm = replace(known, shift=b)
         if norm is not None and reader.nodes[norm.x].type == node.type:
             found[i] = norm
     return found
@@ -127,24 +132,19 @@ def _inverse(reader: Reader, i: int) -> int | None:
     node = reader.nodes[i]
     if node.op == "reciprocal":
         return reader.operand(node.inputs[0], "sqrt")
-    if node.op not in ("pow", "div"):
-        return None
-    a, b = reader.nodes[i].inputs
     if node.op == "pow":
-        return a if reader.numbers.get(b) == -0.5 else None
-    return reader.operand(b, "sqrt") if reader.numbers.get(a) == 1 else None
+        return node.inputs[0] if reader.numbers.get(node.inputs[1]) == -0.5 else None
+    one = node.op == "div" and reader.numbers.get(node.inputs[0]) == 1
+    return reader.operand(node.inputs[1], "sqrt") if one else None
 
 
 def _normalised(reader: Reader, i: int) -> Idiom | None:
     """Return the normalisation that a node is, without scale and shift."""
-    if reader.nodes[i].op == "div":
-        top, bottom = reader.nodes[i].inputs
-        return _divided(reader, top, reader.operand(bottom, "sqrt"))
-    if reader.nodes[i].op == "mul":
-        for a, b in reader.sides(i):
-            if (found := _divided(reader, a, _inverse(reader, b))) is not None:
-                return found
-    return None
+    node = reader.nodes[i]
+    if node.op == "div":
+        return _divided(reader, node.inputs[0], reader.operand(node.inputs[1], "sqrt"))
+    sides = reader.sides(i) if node.op == "mul" else ()
+    return next((found for a, b in sides if (found := _divided(reader, a, _inverse(reader, b)))), None)
 
 
 def _divided(reader: Reader, d: int, variance: int | None) -> Idiom | None:
@@ -162,13 +162,6 @@ def _divided(reader: Reader, d: int, variance: int | None) -> Idiom | None:
                 return Idiom("layernorm", x, attrs)
         return Idiom("rmsnorm", d, attrs)
     return None
-
-
-def _extended(norm: Idiom, op: str, by: int) -> Idiom | None:
-    """Return a normalisation followed by a scale or a shift, or None if it takes no more of them."""
-    if op == "mul":
-        return replace(norm, scale=by) if norm.scale is None and norm.shift is None else None
-    return replace(norm, shift=by) if norm.shift is None and norm.op == "layernorm" else None
 
 
 # -- gelus: x·(1 + erf(x/√2))/2, or by tanh x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2 --------------------

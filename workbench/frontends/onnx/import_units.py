@@ -41,7 +41,7 @@ def live_nodes(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeP
     needed = set(outputs)
     live = []
     for node in reversed(nodes):
-        if needed.intersection(o for o in node.output if o):
+        if needed.intersection(filter(None, node.output)):
             needed.update(read_by(node))
             live.append(node)
     return live[::-1]
@@ -49,18 +49,12 @@ def live_nodes(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeP
 
 def units(nodes: Sequence[NodeProto], outputs: Iterable[str], values: Values) -> list[Unit]:
     """Divide live nodes into units, ordered so that operands come first."""
-    maker = {o: i for i, node in enumerate(nodes) for o in node.output if o}
-    readers: dict[str, list[int]] = {}
-    for i, node in enumerate(nodes):
-        for name in read_by(node):
-            readers.setdefault(name, []).append(i)
+    maker, readers = _flow(nodes)
     untyped = [name for name in readers if name in maker and values.tensor(name) is None]
     whole = set(outputs)
     if not untyped:
-        return [
-            Unit((node,), frozenset(o for o in node.output if o and (o in readers or o in whole)))
-            for node in nodes
-        ]
+        read = whole.union(readers)
+        return [Unit((node,), frozenset(o for o in node.output if o and o in read)) for node in nodes]
     import networkx as nx  # imported here because it takes 0.1 s
 
     flow: nx.DiGraph[int] = nx.DiGraph()
@@ -72,15 +66,24 @@ def units(nodes: Sequence[NodeProto], outputs: Iterable[str], values: Values) ->
     merged = nx.condensation(flow)
     members = {c: sorted(data["members"]) for c, data in merged.nodes(data=True)}
     for component in nx.lexicographical_topological_sort(merged, key=lambda c: members[c][0]):
-        inside = set(members[component])
-        made = [o for i in members[component] for o in nodes[i].output if o]
-        leaving = {o for o in made if o in whole or not inside.issuperset(readers.get(o, ()))}
+        inside, within = members[component], set(members[component])
+        made = [o for i in inside for o in nodes[i].output if o]
+        leaving = {o for o in made if o in whole or not within.issuperset(readers.get(o, ()))}
         reason = ""
         if len(inside) > 1:
             name = next(o for o in made if o in readers and values.tensor(o) is None)
             reason = f"in a region around {name!r}, which is {show_type(values.types.get(name))}"
-        result.append(Unit(tuple(nodes[i] for i in sorted(inside)), frozenset(leaving), reason))
+        result.append(Unit(tuple(nodes[i] for i in inside), frozenset(leaving), reason))
     return result
+
+
+def _flow(nodes: Sequence[NodeProto]) -> tuple[dict[str, int], dict[str, list[int]]]:
+    """Return the node that makes each value, and the nodes that read it."""
+    readers: dict[str, list[int]] = {}
+    for i, node in enumerate(nodes):
+        for name in read_by(node):
+            readers.setdefault(name, []).append(i)
+    return {o: i for i, node in enumerate(nodes) for o in node.output if o}, readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def cut_tail(
     origin: Origin,
     arrays: Mapping[str, np.ndarray],
 ) -> Tail | None:
-    """Set aside the nodes that cannot be part of a graph.
+    """Set aside the nodes that cannot be part of a graph; return None if there are none.
 
     Args:
         nodes: The live nodes, in order.
@@ -132,9 +135,6 @@ def cut_tail(
         origin: The operator sets and local functions of the model.
         arrays: The stored tensors, by name.
 
-    Returns:
-        The tail, or ``None`` if all nodes can be part of a graph.
-
     Raises:
         ModelError: An output has no type.
     """
@@ -142,54 +142,34 @@ def cut_tail(
     untyped = [v.name for v in outputs if values.tensor(v.name) is None]
     if not untyped and not any(given.intersection(read_by(node)) for node in nodes):
         return None
-    maker = {o: i for i, node in enumerate(nodes) for o in node.output if o}
-    members = _members(nodes, maker, given, untyped, values)
-    inside = {o for i in members for o in nodes[i].output if o}
-    aside = tuple(node for i, node in enumerate(nodes) if i in members)
-    read = dict.fromkeys(name for node in aside for name in read_by(node) if name not in inside)
-    stored = {
-        n: values.known[n] if n in values.known else arrays[n] for n in read if _stored(n, values, arrays)
-    }
-    left = [v.name for v in outputs if v.name not in inside and v.name not in untyped]
-    left += [name for name in read if name in maker and name not in stored and name not in left]
-    return Tail(
-        aside,
-        _model(
-            aside, [v for v in outputs if v.name in inside or v.name in untyped], read, stored, values, origin
-        ),
-        stored,
-        tuple(node for i, node in enumerate(nodes) if i not in members),
-        tuple(left),
-    )
-
-
-def _stored(name: str, values: Values, arrays: Mapping[str, np.ndarray]) -> bool:
-    return (name in values.known and not values.sized(name)) or name in arrays
-
-
-def _members(
-    nodes: Sequence[NodeProto],
-    maker: Mapping[str, int],
-    foreign: set[str],
-    untyped: Iterable[str],
-    values: Values,
-) -> set[int]:
-    """Return the nodes to set aside: the starting nodes, their dependents, and makers of untyped operands."""
-    readers: dict[str, list[int]] = {}
-    for i, node in enumerate(nodes):
-        for name in read_by(node):
-            readers.setdefault(name, []).append(i)
+    maker, readers = _flow(nodes)
+    # The starting nodes, their dependents, and makers of untyped operands.
     waiting = [maker[name] for name in untyped if name in maker]
-    waiting += [i for name in foreign for i in readers.get(name, ())]
+    waiting += [i for name in given for i in readers.get(name, ())]
     members: set[int] = set()
     while waiting:
         i = waiting.pop()
-        if i in members:
-            continue
-        members.add(i)
-        waiting += [j for o in nodes[i].output if o for j in readers.get(o, ())]
-        waiting += [maker[n] for n in read_by(nodes[i]) if n in maker and values.tensor(n) is None]
-    return members
+        if i not in members:
+            members.add(i)
+            waiting += [j for o in nodes[i].output if o for j in readers.get(o, ())]
+            waiting += [maker[n] for n in read_by(nodes[i]) if n in maker and values.tensor(n) is None]
+    inside = {o for i in members for o in nodes[i].output if o}
+    aside = tuple(node for i, node in enumerate(nodes) if i in members)
+    read = dict.fromkeys(name for node in aside for name in read_by(node) if name not in inside)
+    fixed = {n: array for n, array in values.known.items() if not values.sized(n)}
+    stored = {n: fixed[n] if n in fixed else arrays[n] for n in read if n in fixed or n in arrays}
+    late = [v for v in outputs if v.name in inside or v.name in untyped]
+    left = [v.name for v in outputs if v.name not in inside and v.name not in untyped]
+    left += [name for name in read if name in maker and name not in stored and name not in left]
+    made = {}
+    for value in late:
+        known = _declared(value, values)
+        if known is None or known.WhichOneof("value") is None:
+            raise ModelError(f"output {value.name!r} has no type: declare one")
+        made[value.name] = values.opened(known)
+    inputs = {name: values.opened(values.types[name]) for name in read if name not in stored}
+    before = tuple(node for i, node in enumerate(nodes) if i not in members)
+    return Tail(aside, origin.model("tail", aside, inputs, made), stored, before, tuple(left))
 
 
 def _declared(value: ValueInfoProto, values: Values) -> TypeProto | None:
@@ -201,22 +181,3 @@ def _declared(value: ValueInfoProto, values: Values) -> TypeProto | None:
     complete = not value.type.HasField("tensor_type") or (tensor.elem_type and tensor.HasField("shape"))
     known = inferred is not None and inferred.HasField("tensor_type")
     return inferred if known and not complete else value.type
-
-
-def _model(
-    nodes: Sequence[NodeProto],
-    outputs: Sequence[ValueInfoProto],
-    read: Iterable[str],
-    stored: Mapping[str, np.ndarray],
-    values: Values,
-    origin: Origin,
-) -> ModelProto:
-    made = []
-    for value in outputs:
-        known = _declared(value, values)
-        if known is None or known.WhichOneof("value") is None:
-            raise ModelError(f"output {value.name!r} has no type: declare one")
-        made.append(onnx.helper.make_value_info(value.name, values.opened(known)))
-    given = [n for n in read if n not in stored]
-    inputs = [onnx.helper.make_value_info(name, values.opened(values.types[name])) for name in given]
-    return origin.model("tail", nodes, inputs, made)

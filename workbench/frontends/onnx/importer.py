@@ -12,7 +12,7 @@ symbols and the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -92,18 +92,12 @@ def load_onnx(
 ) -> Graph:
     """Return an ONNX model as a graph.
 
-    The other arguments and the errors are those of :func:`import_onnx`, which also reports the modelled operators.
-
-    Args:
-        source: The model.
-        dims: Extents at which symbolic dimensions are fixed.
-        sizes: Extents of the others; by default usual ones, as :func:`workbench.optimize` prices them.
-        fold: Whether shape arithmetic is computed.
-        keep_inputs: Whether initializers that are also inputs stay inputs.
+    Symbolic dimensions that ``dims`` does not fix have the sizes of ``sizes``, or usual ones, as
+    :func:`workbench.optimize` prices them. The other arguments and the errors are those of :func:`import_onnx`, which
+    also reports the modelled operators.
     """
     with names_as_text():
-        file = read_tensors(source)
-        prepared = prepare(file, dims or {}, keep_inputs=keep_inputs, open_dimensions=True)
+        prepared = prepare(read_tensors(source), dims or {}, keep_inputs=keep_inputs, open_dimensions=True)
         if not prepared.symbols:
             check_names(sizes or {}, ())
             return import_prepared(prepared, fold=fold).graph
@@ -150,24 +144,17 @@ def import_prepared(
         values: Types and small constants, if the model has generic extents.
         aside: Whether all nodes are kept unchanged, next to the graph.
     """
-    return _Import(prepared, values or Values(prepared.model, fold=fold), values, aside=aside).run()
+    generic = None if values is None else values.generic
+    return _Import(prepared, values or Values(prepared.model, fold=fold), generic).run(aside)
 
 
 class _Import:
     """The import of one prepared model."""
 
-    def __init__(
-        self, prepared: Prepared, values: Values, sized: SizedValues | None = None, *, aside: bool = False
-    ) -> None:
-        self.model, self.prepared = prepared.model, prepared
-        self.inputs = prepared.inputs
-        self.arrays = prepared.arrays
+    def __init__(self, prepared: Prepared, values: Values, generic: Generic | None) -> None:
+        self.prepared, self.values, self.generic = prepared, values, generic
+        self.model, self.arrays = prepared.model, prepared.arrays
         self.stored = frozenset(prepared.arrays)
-        self.notes = prepared.notes
-        self.outputs = [v.name for v in self.model.graph.output]
-        self.values = values
-        self.generic = None if sized is None else sized.generic
-        self.aside = aside
         self.proved: set[int] = set()
         self.origin = Origin.of(self.model)
         self.builder = Builder(self.model.graph.name or "graph")
@@ -175,37 +162,43 @@ class _Import:
         self.numbers: dict[tuple[str, tuple[int, ...], bytes], int] = {}
         self.uses: list[OperatorUse] = []
 
-    def run(self) -> Imported:
-        """Import the model."""
-        for value in self.inputs:
+    def run(self, aside: bool) -> Imported:
+        """Import the model; ``aside`` keeps all nodes unchanged."""
+        graph, values, notes = self.model.graph, self.values, self.prepared.notes
+        outputs = [v.name for v in graph.output]
+        for value in self.prepared.inputs:
             try:
                 kind = static_type(value.type)
             except ModelError as error:
                 raise ModelError(f"input {value.name!r}: {error}") from None
             if kind is None:
                 raise ModelError(f"input {value.name!r} has the type {show_type(value.type)}")
-            self.values.types[value.name] = value.type
+            values.types[value.name] = value.type
             self.place[value.name] = self.builder.input(value.name, kind.shape, kind.dtype)
         total = sum(self.builder.type(i).elements for i in self.builder.inputs)
         check_elements(total, f"all {len(self.builder.inputs)} inputs together")
-        self.values.types |= {value.name: value.type for value in self.prepared.foreign}
+        values.types |= {value.name: value.type for value in self.prepared.foreign}
         for name, array in self.arrays.items():
-            self.values.add_constant(name, array)
-        nodes = live_nodes(self.model.graph.node, self.outputs)
-        unused = len(self.model.graph.node) - len(nodes)
-        live = nodes if self.aside else live_nodes(self._plan(nodes), self.outputs)
+            values.add_constant(name, array)
+        nodes = live_nodes(graph.node, outputs)
+        live = nodes if aside else live_nodes(self._plan(nodes), outputs)
         foreign = [v.name for v in self.prepared.foreign]
-        tail = cut_tail(live, self.model.graph.output, foreign, self.values, self.origin, self.arrays)
+        tail = cut_tail(live, graph.output, foreign, values, self.origin, self.arrays)
         if tail is not None:
-            live, self.outputs = live_nodes(tail.before, tail.outputs), list(tail.outputs)
-            self.notes += (tail.note(),)
-        self._check_outputs()
-        for unit in units(live, self.outputs, self.values):
+            live, outputs = live_nodes(tail.before, tail.outputs), list(tail.outputs)
+            notes += (tail.note(),)
+        for value in graph.output:
+            found = values.tensor(value.name)  # none if the tail makes it
+            if found is not None and not fits(value.type, type_proto(found)):
+                raise ModelError(
+                    f"output {value.name!r} is declared {show_type(value.type)} but the model computes {found}"
+                )
+        for unit in units(live, outputs, values):
             self._build(unit)
         for node, reason in tail.reasons() if tail is not None else ():
             self._used(node, "opaque", reason)
-        if not self.outputs:
-            self.outputs = [nothing := "workbench.nothing"]  # a graph needs at least one output
+        if not outputs:
+            outputs = [nothing := "workbench.nothing"]  # a graph needs at least one output
             self.place[nothing] = self.builder.weight(data=np.zeros(1, np.float32), name=nothing)
         self.builder.info = ModelInfo(
             self.prepared.shell.SerializeToString(deterministic=True),
@@ -213,10 +206,10 @@ class _Import:
             b"" if tail is None else tail.model.SerializeToString(deterministic=True),
             {} if tail is None else tail.arrays,
         )
-        graph = self.builder.graph([(name, self._value(name)) for name in self.outputs])
-        simplified = self.values.folds and not self.prepared.plain
-        graph = doubled(whole(without_neutral(settled(graph)))) if simplified else graph
-        return Imported(graph, Coverage(tuple(self.uses), unused, self.notes))
+        made = self.builder.graph([(name, self._value(name)) for name in outputs])
+        if values.folds and not self.prepared.plain:
+            made = doubled(whole(without_neutral(settled(made))))
+        return Imported(made, Coverage(tuple(self.uses), len(graph.node) - len(nodes), notes))
 
     def _plan(self, nodes: Sequence[NodeProto]) -> list[NodeProto]:
         """Infer types and constants; return the nodes, with decided branches in place of If."""
@@ -235,6 +228,10 @@ class _Import:
                 planned.append(node)
         return planned
 
+    def _add(self, name: str, array: np.ndarray) -> None:
+        self.arrays[name] = array
+        self.values.add_constant(name, array)
+
     def _constant(self, node: NodeProto) -> None:
         if len(node.attribute) != 1:
             raise ModelError(f"{label(node)} must have one value, got {len(node.attribute)}")
@@ -246,17 +243,14 @@ class _Import:
         else:
             dtype = {"f": np.float32, "i": np.int64, "s": object}[attr.name.removeprefix("value_")[0]]
             array = np.asarray(python_value(attr), dtype=dtype)
-        self.arrays[node.output[0]] = array
-        self.values.add_constant(node.output[0], array)
+        self._add(node.output[0], array)
 
     def _decided(self, node: NodeProto) -> onnx.GraphProto | None:
         """Return the branch that an If always takes, or ``None`` if the condition is unknown."""
-        if node.op_type != "If" or node.domain != "" or node.input[0] not in self.values.known:
+        known = self.values.known.get(node.input[0]) if node.op_type == "If" and not node.domain else None
+        if known is None or known.size != 1:
             return None
-        condition = self.values.known[node.input[0]]
-        if condition.size != 1:
-            return None
-        name = "then_branch" if condition.reshape(-1)[0] else "else_branch"
+        name = "then_branch" if known.reshape(-1)[0] else "else_branch"
         return next((a.g for a in node.attribute if a.name == name), None)
 
     def _spliced(self, node: NodeProto, branch: onnx.GraphProto, fresh: Fresh) -> list[NodeProto]:
@@ -264,9 +258,7 @@ class _Import:
         own = [t.name for t in inside.initializer] + [o for n in inside.node for o in n.output if o]
         names = {name: fresh.exactly(name) for name in own}
         for tensor in inside.initializer:
-            array = tensor_array(tensor, None)
-            self.arrays[names[tensor.name]] = array
-            self.values.add_constant(names[tensor.name], array)
+            self._add(names[tensor.name], tensor_array(tensor, None))
         for inner in inside.node:
             rename(inner, names)
         ends = [
@@ -276,16 +268,6 @@ class _Import:
         ]
         return [*inside.node, *ends]
 
-    def _check_outputs(self) -> None:
-        for value in self.model.graph.output:
-            kind = self.values.tensor(value.name)
-            if kind is None:
-                continue  # the tail makes it
-            if not fits(value.type, type_proto(kind)):
-                raise ModelError(
-                    f"output {value.name!r} is declared {show_type(value.type)} but the model computes {kind}"
-                )
-
     def _value(self, name: str) -> int:
         """Return the graph value for a name; a constant becomes a weight when it is first read."""
         if name not in self.place and (made := self.values.computed(name)) is not None:
@@ -293,24 +275,19 @@ class _Import:
             (self.place[name],) = self.builder.opaque(record, [self._value(n) for n in read], key)
         if name not in self.place:
             array = self.arrays[name] if name in self.arrays else self.values.known[name]
-            self.place[name] = (
-                self._weight(name, array) if name in self.stored else self._constant_weight(name, array)
-            )
+            if name in self.stored or array.size != 1 or array.dtype == object:
+                self.place[name] = self._weight(name, array)
+            else:  # a number that nodes repeat is one weight, read by all of them
+                number = (str(array.dtype), array.shape, array.tobytes())
+                if number not in self.numbers:
+                    self.numbers[number] = self._weight(name, array)
+                self.place[name] = self.numbers[number]
         return self.place[name]
 
     def _weight(self, name: str, array: np.ndarray) -> int:
         while name in self.builder.weights:
             name += "_"
         return self.builder.weight(data=array, name=name)
-
-    def _constant_weight(self, name: str, array: np.ndarray) -> int:
-        """Return a constant of the nodes; a number that they repeat is one weight, read by all of them."""
-        if array.size != 1 or array.dtype == object:
-            return self._weight(name, array)
-        number = (str(array.dtype), array.shape, array.tobytes())
-        if number not in self.numbers:
-            self.numbers[number] = self._weight(name, array)
-        return self.numbers[number]
 
     def _build(self, unit: Unit) -> None:
         reason = unit.reason
@@ -368,12 +345,14 @@ class _Import:
         if reason := self._unproved([value for _, value in pairs]):
             return reason
         self.place.update(pairs)
+        self._label(node, [(n, v) for n, v in pairs if self.builder.nodes[v].op not in NAMED])
+        return ""
+
+    def _label(self, node: NodeProto, pairs: Iterable[tuple[str, int]]) -> None:
         properties = tuple((p.key, p.value) for p in node.metadata_props)
         for name, value in pairs:
-            if self.builder.nodes[value].op not in NAMED:
-                made_by = Label(name, node.op_type, node.name, node.doc_string, properties)
-                self.builder.labels.setdefault(value, made_by)
-        return ""
+            made_by = Label(name, node.op_type, node.name, node.doc_string, properties)
+            self.builder.labels.setdefault(value, made_by)
 
     def _unproved(self, values: Sequence[int]) -> str:
         """Return why values may not have their types at every size, if the model has generic extents."""
@@ -401,12 +380,9 @@ class _Import:
         key = piece.key if piece.record.deterministic else f"{piece.key}_{len(self.builder.opaques)}"
         record = self.builder.opaques.get(key, piece.record)
         results = self.builder.opaque(record, [self._value(name) for name in piece.operands], key)
-        self.place.update(zip(piece.results, results, strict=True))
-        only = unit.nodes[0] if len(unit.nodes) == 1 else NodeProto()
-        properties = tuple((p.key, p.value) for p in only.metadata_props)
-        for name, value in zip(piece.results, results, strict=True):
-            made_by = Label(name, only.op_type, only.name, only.doc_string, properties)
-            self.builder.labels.setdefault(value, made_by)
+        pairs = [*zip(piece.results, results, strict=True)]
+        self.place.update(pairs)
+        self._label(unit.nodes[0] if len(unit.nodes) == 1 else NodeProto(), pairs)
 
 
 # -- symbolic dimensions ----------------------------------------------------------------------------------
@@ -481,11 +457,9 @@ class Opening:
         for symbol, value in required.values.items():
             self.sizes = {n: replaced(size, {symbol: value}) for n, size in self.sizes.items()}
             self.facts.replaced(symbol, value)
-            self.why |= {
-                n: str(required)
-                for n, size in self.sizes.items()
-                if size.value is not None and n not in self.why
-            }
+            for name, size in self.sizes.items():
+                if size.value is not None:
+                    self.why.setdefault(name, str(required))
 
     def _import(self, scale: float) -> Model:
         generic = self._generic(scale)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import onnx
-from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, TypeProto
 from onnx.defs import SchemaError
 
 from workbench.frontends.model import ModelError
@@ -55,8 +55,8 @@ class Origin:
         self,
         name: str,
         nodes: Sequence[NodeProto],
-        inputs: Sequence[ValueInfoProto],
-        outputs: Sequence[ValueInfoProto],
+        inputs: Mapping[str, TypeProto],
+        outputs: Mapping[str, TypeProto],
         stored: Sequence[TensorProto] = (),
     ) -> ModelProto:
         """Return nodes as a model, with the operator sets and local functions that they need.
@@ -64,15 +64,18 @@ class Origin:
         Args:
             name: The name of its graph.
             nodes: The nodes, in order.
-            inputs: The inputs.
-            outputs: The outputs.
+            inputs: The inputs' types by name.
+            outputs: The outputs' types by name.
             stored: The stored tensors.
         """
         functions = self.functions_for(nodes)
         domains = {n.domain for n in walk(nodes)} | {n.domain for f in functions for n in walk(f.node)}
         opsets = {d: v for d, v in self.opsets.items() if d in domains}
+        given, made = (
+            [onnx.helper.make_value_info(n, kind) for n, kind in side.items()] for side in (inputs, outputs)
+        )
         return onnx.helper.make_model(
-            onnx.helper.make_graph(nodes, name, inputs, outputs, stored),
+            onnx.helper.make_graph(nodes, name, given, made, stored),
             opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in opsets.items()],
             ir_version=ir_version_for(opsets, bool(functions)),
             functions=functions,
@@ -83,16 +86,15 @@ class Origin:
 def is_deterministic(nodes: Iterable[NodeProto], values: Values, origin: Origin) -> bool:
     """Return whether equal operands always give equal results; unknown operators count as random."""
     everything = list(walk(nodes))
-    for function in origin.functions_for(everything):
-        everything += walk(function.node)
+    everything += [node for f in origin.functions_for(everything) for node in walk(f.node)]
     for node in everything:
         if (node.domain, node.op_type) in origin.functions or has(node, OnnxTrait.SUBGRAPHS):
             continue  # the subgraphs are checked instead
         schema = values.schema(node)
         if schema is None and node.domain != "com.microsoft":
             return False
-        marked = getattr(schema, "non_deterministic", False) if schema is not None else False
-        if draws_random_numbers(node) or (marked and not has(node, OnnxTrait.RANDOM_IN_TRAINING)):
+        marked = getattr(schema, "non_deterministic", False) and not has(node, OnnxTrait.RANDOM_IN_TRAINING)
+        if marked or draws_random_numbers(node):
             return False
     return True
 
@@ -138,11 +140,9 @@ def cut(
     names |= {name: fresh("c") for name in constants}
     names |= {name: fresh("y") for name in results}
     names |= {name: fresh("t") for n in nodes for name in n.output if name and name not in names}
-    copies = []
-    for node in nodes:
-        copy = copied(node)
+    copies = [copied(node) for node in nodes]
+    for copy in copies:
         rename(copy, names)
-        copies.append(copy)
     if single:
         own = [k for k, name in enumerate(single.input) if name and name not in constants]
         for k, place in zip(own, places, strict=True):
@@ -152,30 +152,15 @@ def cut(
     model = origin.model(
         "opaque",
         copies,
-        [
-            onnx.helper.make_value_info(place, values.opened(values.types[o]))
-            for o, place in zip(operands, places, strict=True)
-        ],
-        [
-            onnx.helper.make_value_info(names[r], values.opened(type_proto(k)))
-            for r, k in zip(results, types, strict=True)
-        ],
+        {place: values.opened(values.types[o]) for o, place in zip(operands, places, strict=True)},
+        {names[r]: values.opened(type_proto(k)) for r, k in zip(results, types, strict=True)},
         [onnx.numpy_helper.from_array(v, names[k]) for k, v in constants.items()],
     )
-    first = nodes[0]
-    op_type = first.op_type if len(nodes) == 1 else "+".join(dict.fromkeys(n.op_type for n in nodes))
-    deterministic = is_deterministic(nodes, values, origin)
-    record = Opaque(
-        op_type,
-        first.domain,
-        tuple(types),
-        model.SerializeToString(deterministic=True),
-        deterministic,
-        reason,
-    )
-    return Cut(
-        record, f"{op_type}_{hashlib.blake2b(unnamed(model), digest_size=5).hexdigest()}", operands, results
-    )
+    op_type = "+".join(dict.fromkeys(n.op_type for n in nodes))
+    content, repeats = model.SerializeToString(deterministic=True), is_deterministic(nodes, values, origin)
+    record = Opaque(op_type, nodes[0].domain, tuple(types), content, repeats, reason)
+    digest = hashlib.blake2b(unnamed(model), digest_size=5).hexdigest()
+    return Cut(record, f"{op_type}_{digest}", operands, results)
 
 
 def _embedded(values: Values, name: str) -> bool:
@@ -209,9 +194,7 @@ def payload_of(record: Opaque) -> ModelProto:
 def changed_operators(payload: ModelProto, opset: int) -> list[str]:
     """Return the operators of a payload whose definition differs in version ``opset`` of the default set."""
     own = next((o.version for o in payload.opset_import if o.domain == ""), opset)
-    if own == opset:
-        return []
-    names = {node.op_type for node in walk(payload.graph.node) if node.domain == ""}
+    names = {node.op_type for node in walk(payload.graph.node) if node.domain == ""} if own != opset else ()
     return sorted(name for name in names if _since(name, own) != _since(name, opset))
 
 
@@ -247,11 +230,7 @@ def paste(
 # -- names ------------------------------------------------------------------------------------------------
 def inner_names(nodes: Iterable[NodeProto]) -> set[str]:
     """Return every name that subgraphs of the nodes define, at any depth."""
-    names: set[str] = set()
-    for node in nodes:
-        for graph in subgraphs(node):
-            names |= defined(graph) | inner_names(graph.node)
-    return names
+    return {name for node in walk(nodes) for graph in subgraphs(node) for name in defined(graph)}
 
 
 def rename(node: NodeProto, names: Mapping[str, str]) -> None:

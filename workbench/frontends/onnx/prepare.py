@@ -82,7 +82,11 @@ def prepare(
         if entry.domain == "ai.onnx":  # another name of the default domain
             entry.domain = ""
     _check_versions(model, file.name)
-    _check_outputs(model, file.name)
+    names = [v.name for v in graph.output]
+    if not names:
+        raise ModelError(f"{file.name}: the model has no outputs")
+    if len(set(names)) != len(names):
+        raise ModelError(f"{file.name}: output names repeat: {', '.join(names)}")
     shell = _shell_of(model)
     arrays = dict(file.arrays)
     numbers = _numbers(model, nodes, [*arrays.values(), *file.small]) if open_dimensions else None
@@ -94,8 +98,8 @@ def prepare(
     for value in inputs:
         if value.name in defaults:
             value.type.CopyFrom(type_proto(TensorType.of(defaults[value.name])))
-    tensors = tuple(v for v in inputs if not _foreign(v))
-    foreign = tuple(v for v in inputs if _foreign(v))
+    foreign = tuple(v for v in inputs if v.type.WhichOneof("value") not in (None, "tensor_type"))
+    tensors = tuple(v for v in inputs if v.type.WhichOneof("value") in (None, "tensor_type"))
     symbols = bind_dimensions(tensors, [*graph.value_info, *graph.output], dims, numbers)
     for what in ("initializer", "sparse_initializer", "input"):
         graph.ClearField(what)
@@ -133,10 +137,6 @@ def _shell_of(model: ModelProto) -> ModelProto:
     return shell
 
 
-def _foreign(value: ValueInfoProto) -> bool:
-    return value.type.WhichOneof("value") not in (None, "tensor_type")
-
-
 def _check_names(model: ModelProto, nodes: Sequence[NodeProto], name: str) -> None:
     """Reject names that are not text, which protobuf returns as bytes."""
     graph = model.graph
@@ -144,17 +144,8 @@ def _check_names(model: ModelProto, nodes: Sequence[NodeProto], name: str) -> No
     for node in nodes:
         names += [node.name, node.op_type, node.domain, *node.input, *node.output]
         names += [a.name for a in node.attribute]
-    for text in names:
-        if not isinstance(text, str):
-            raise ModelError(f"{name}: the name {text!r} is not text")
-
-
-def _check_outputs(model: ModelProto, name: str) -> None:
-    names = [v.name for v in model.graph.output]
-    if not names:
-        raise ModelError(f"{name}: the model has no outputs")
-    if len(set(names)) != len(names):
-        raise ModelError(f"{name}: output names repeat: {', '.join(names)}")
+    if (text := next((t for t in names if not isinstance(t, str)), None)) is not None:
+        raise ModelError(f"{name}: the name {text!r} is not text")
 
 
 def _numbers(model: ModelProto, nodes: Sequence[NodeProto], stored: Sequence[np.ndarray]) -> frozenset[int]:
@@ -174,7 +165,7 @@ def _numbers(model: ModelProto, nodes: Sequence[NodeProto], stored: Sequence[np.
 
 def _check_versions(model: ModelProto, name: str) -> None:
     versions = {o.domain: o.version for o in model.opset_import}
-    newest = onnx.defs.onnx_opset_version()
+    newest, here = onnx.defs.onnx_opset_version(), f"the newest in onnx {onnx.__version__}"
     if not versions:
         raise ModelError(
             f"{name} declares no operator set: it is too old or truncated (try exporting it again)"
@@ -182,8 +173,8 @@ def _check_versions(model: ModelProto, name: str) -> None:
     opset = versions.get("", newest)
     if opset > newest:
         raise ModelError(
-            f"{name} must use an operator set up to {newest}, the newest in onnx {onnx.__version__}, "
-            f"got {opset} (try a newer onnx, or onnx.version_converter)"
+            f"{name} must use an operator set up to {newest}, {here}, got {opset} (try a newer onnx, or "
+            "onnx.version_converter)"
         )
     if opset < OLDEST_OPSET:
         raise ModelError(
@@ -192,8 +183,8 @@ def _check_versions(model: ModelProto, name: str) -> None:
         )
     if model.ir_version > onnx.IR_VERSION:
         raise ModelError(
-            f"{name} must have an IR version up to {onnx.IR_VERSION}, the newest in onnx {onnx.__version__}, "
-            f"got {model.ir_version} (try a newer onnx)"
+            f"{name} must have an IR version up to {onnx.IR_VERSION}, {here}, got {model.ir_version} "
+            "(try a newer onnx)"
         )
 
 
@@ -226,7 +217,12 @@ def bind_dimensions(
         tensor = value.type.tensor_type
         given = dims.get(value.name)
         if isinstance(given, Sequence):
-            _check_shape(value, given)
+            stated = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+            same = len(stated) == len(given) and all(
+                s in (None, g) for s, g in zip(stated, given, strict=True)
+            )
+            if tensor.HasField("shape") and not same:
+                raise ModelError(f"dims[{value.name!r}] must fit {stated} in the model, got {tuple(given)}")
             used.add(value.name)
             del tensor.shape.dim[:]
             for extent in given:
@@ -303,15 +299,6 @@ def _extent(name: str, extent: object) -> int:
     return number
 
 
-def _check_shape(value: ValueInfoProto, given: Sequence[int]) -> None:
-    tensor = value.type.tensor_type
-    if not tensor.HasField("shape"):
-        return
-    stated = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-    if len(stated) != len(given) or any(s not in (None, g) for s, g in zip(stated, given, strict=True)):
-        raise ModelError(f"dims[{value.name!r}] must fit {stated} in the model, got {tuple(given)}")
-
-
 # -- what nodes read and make ------------------------------------------------------------------------------
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     """Yield the graphs among a node's attributes (branches of If, bodies of Loop and Scan)."""
@@ -345,14 +332,9 @@ def defined(graph: GraphProto) -> set[str]:
 
 
 def _captured_by(graph: GraphProto) -> Iterator[str]:
+    read = [name for node in graph.node for name in (*node.input, *captured(node)) if name]
     own = defined(graph)
-    for node in graph.node:
-        for name in (*node.input, *captured(node)):
-            if name and name not in own:
-                yield name
-    for value in graph.output:
-        if value.name not in own:
-            yield value.name
+    yield from (name for name in (*read, *(v.name for v in graph.output)) if name not in own)
 
 
 def captured(node: NodeProto) -> list[str]:
@@ -372,21 +354,18 @@ def sort_nodes(model: ModelProto) -> None:
     maker: dict[str, int] = {}
     given = {v.name for v in graph.input}
     for i, node in enumerate(graph.node):
-        for name in node.output:
-            if name and name in maker:
+        for name in filter(None, node.output):
+            if name in maker:
                 raise ModelError(f"{label(graph.node[maker[name]])} and {label(node)} both make {name!r}")
-            if name and name in given:
+            if name in given:
                 raise ModelError(f"{label(node)} makes {name!r}, which is an input or initializer already")
-            if name:
-                maker[name] = i
+            maker[name] = i
     needs: dict[int, list[int]] = {}
     for i, node in enumerate(graph.node):
-        needs[i] = []
-        for name in read_by(node):
-            if name in maker:
-                needs[i].append(maker[name])
-            elif name not in given:
-                raise ModelError(f"{label(node)} reads {name!r}, which no node, input or initializer defines")
+        read = read_by(node)
+        if (lost := next((n for n in read if n not in maker and n not in given), None)) is not None:
+            raise ModelError(f"{label(node)} reads {lost!r}, which no node, input or initializer defines")
+        needs[i] = [maker[name] for name in read if name in maker]
     for value in graph.output:
         if value.name not in maker and value.name not in given:
             raise ModelError(f"output {value.name!r} is not made by any node")
@@ -421,14 +400,10 @@ def _set_aside_unknown(model: ModelProto) -> None:
 
 
 def check_model(model: ModelProto, name: str = "", *, full: bool = True) -> None:
-    """Check a model with ``onnx``; raise :class:`ModelError`.
+    """Check a model with ``onnx``; raise :class:`ModelError` with a name, by default that of its graph.
 
-    Large weights are left out of the checked copy, because only their types matter for the check.
-
-    Args:
-        model: The model.
-        name: The name of the model in the error; by default that of its graph.
-        full: Whether all types are inferred.
+    Large weights are left out of the checked copy, because only their types matter for the check. All types are
+    inferred if ``full``.
     """
     bare = ModelProto()
     for field_name in ("ir_version", "producer_name"):
@@ -506,23 +481,19 @@ def inlined(model: ModelProto) -> ModelProto:
 
 def _inlined_nodes(model: ModelProto) -> float:
     """Return a model's number of nodes after inlining; infinity if a local function calls itself."""
-    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    calls = {
-        key: Counter((n.domain, n.op_type, n.overload) for n in walk(function.node))
-        for key, function in functions.items()
-    }
+
+    def calls(nodes: Iterable[NodeProto]) -> Counter[tuple[str, str, str]]:
+        return Counter((n.domain, n.op_type, n.overload) for n in walk(nodes))
+
+    made = {(f.domain, f.name, f.overload): calls(f.node) for f in model.functions}
     sizes: dict[tuple[str, str, str], float] = {}
-
-    def size(made: Counter[tuple[str, str, str]]) -> float:
-        return sum(count * sizes.get(key, 1.0) for key, count in made.items())
-
-    needs = {key: [callee for callee in made if callee in functions] for key, made in calls.items()}
+    needs = {key: [callee for callee in found if callee in made] for key, found in made.items()}
     try:
         for key in graphlib.TopologicalSorter(needs).static_order():
-            sizes[key] = size(calls[key])
+            sizes[key] = sum(count * sizes.get(callee, 1.0) for callee, count in made[key].items())
     except graphlib.CycleError:
         return math.inf
-    return size(Counter((n.domain, n.op_type, n.overload) for n in walk(model.graph.node)))
+    return sum(count * sizes.get(key, 1.0) for key, count in calls(model.graph.node).items())
 
 
 def known_functions(model: ModelProto) -> Iterator[tuple[str, str]]:
@@ -541,7 +512,10 @@ def known_functions(model: ModelProto) -> Iterator[tuple[str, str]]:
             spec.export(recorder, list(function.input), spec.unpack(spec.pack({})), [], unknown)
         except OpsetTooOld:
             continue
-        if isinstance(recorder.given, FunctionProto) and _same(recorder.given, function):
+        given = recorder.given
+        parts = ("input", "output", "node")
+        same = (list(getattr(given, part)) == list(getattr(function, part)) for part in parts)
+        if isinstance(given, FunctionProto) and all(same):
             yield function.domain, function.name
 
 
@@ -559,7 +533,3 @@ class _Recorder:
     def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
         """Return a name."""
         return "y"
-
-
-def _same(a: FunctionProto, b: FunctionProto) -> bool:
-    return (list(a.input), list(a.output), list(a.node)) == (list(b.input), list(b.output), list(b.node))

@@ -7,6 +7,7 @@ operands are small and their results are inferred to be small.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
@@ -22,12 +23,13 @@ from workbench.frontends.model import ModelError, check_elements
 from workbench.frontends.onnx.file import copied, tensor_array, type_proto
 from workbench.frontends.onnx.prepare import captured, label, read_by
 from workbench.frontends.onnx.traits import OnnxTrait, has
-from workbench.frontends.runtime import RuntimeFailure, inferred_types, run_model
+from workbench.frontends.runtime import RuntimeFailure, inferred_types, one_node, run_model
 from workbench.graph import Builder
 from workbench.ops.inputs_and_opaque import RUNTIME
 from workbench.ops.registry import own_form
 from workbench.ops.spec import OpSpec
 from workbench.ops.types import DTYPE_NAMES, FLOAT_DTYPES, TensorType, TypeMismatch
+from workbench.support.orders import postorder
 
 #: Larger constants are weights and not used in shape arithmetic.
 KNOWN_ELEMENTS: Final = 1 << 16
@@ -59,9 +61,8 @@ def static_type(proto: TypeProto | None, name: str = "", stored: int = 0) -> Ten
 def fits(stated: TypeProto, found: TypeProto) -> bool:
     """Return whether two possibly incomplete types of one value are compatible."""
     if not (stated.HasField("tensor_type") and found.HasField("tensor_type")):
-        return stated.WhichOneof("value") in (None, found.WhichOneof("value")) or not found.WhichOneof(
-            "value"
-        )
+        ours, theirs = stated.WhichOneof("value"), found.WhichOneof("value")
+        return ours is None or theirs is None or ours == theirs
     a, b = stated.tensor_type, found.tensor_type
     if a.elem_type and b.elem_type and a.elem_type != b.elem_type:
         return False
@@ -75,10 +76,10 @@ def fits(stated: TypeProto, found: TypeProto) -> bool:
 
 def show_type(proto: TypeProto | None) -> str:
     """Return a type for a message, with ``?`` for unknown parts."""
-    if proto is None or not proto.HasField("tensor_type"):
-        return (
-            "a value that is not a tensor" if proto is not None and proto.WhichOneof("value") else "unknown"
-        )
+    if proto is None or proto.WhichOneof("value") is None:
+        return "unknown"
+    if not proto.HasField("tensor_type"):
+        return "a value that is not a tensor"
     tensor = proto.tensor_type
     dtype = DTYPE_NAMES.get(tensor.elem_type, "?")
     if not tensor.HasField("shape"):
@@ -134,12 +135,11 @@ class Values:
         """Return ONNX's schema of a node's operator, or ``None`` if ONNX does not define it."""
         key = (node.domain, node.op_type)
         if key not in self._schemas:
+            # Older inference counts a last window of ceil_mode that starts in the padding; runtimes and the
+            # reference evaluator never did.
+            least = 22 if has(node, OnnxTrait.POOLS) else 0
             try:
-                version = self.opsets[node.domain]
-                if has(node, OnnxTrait.POOLS):
-                    # Older inference counts a last window of ceil_mode that starts in the padding; runtimes
-                    # and the reference evaluator never did.
-                    version = max(version, 22)
+                version = max(self.opsets[node.domain], least)
                 self._schemas[key] = onnx.defs.get_schema(node.op_type, version, node.domain)
             except (SchemaError, KeyError):
                 self._schemas[key] = None
@@ -192,8 +192,8 @@ class Values:
         """
         stated = self._declared.get(name)
         ours, theirs = (static_type(kind, name, self._stored) for kind in (found, stated))
-        incomplete = ours is None and theirs is not None
-        return stated if stated is not None and incomplete and fits(stated, found) else found
+        lacking = stated is not None and ours is None and theirs is not None and fits(stated, found)
+        return stated if stated is not None and lacking else found
 
     def _infer(self, node: NodeProto) -> Mapping[str, TypeProto]:
         for attr in node.attribute:
@@ -255,9 +255,8 @@ class Values:
         if not all(name in self.known for name in names):
             return False
         kinds = [self.tensor(o) for o in node.output if o]
-        if has(node, OnnxTrait.SHRINKS):
-            return True
-        return all(kind is not None and kind.elements <= KNOWN_ELEMENTS for kind in kinds)
+        small = all(kind is not None and kind.elements <= KNOWN_ELEMENTS for kind in kinds)
+        return small or has(node, OnnxTrait.SHRINKS)
 
     @staticmethod
     def _by_runtime(
@@ -276,33 +275,18 @@ class Values:
         except RuntimeFailure:
             return None
 
-    def _of_type(self, node: NodeProto) -> np.ndarray:
-        """Return the result of ``Shape`` or ``Size``, from the type of the operand alone."""
-        kind = self.tensor(node.input[0])
-        assert kind is not None
-        if node.op_type == "Size":
-            return np.asarray(kind.elements, dtype=np.int64)
-        ends = {a.name: a.i for a in node.attribute}
-        return np.asarray(kind.shape[ends.get("start", 0) : ends.get("end")], dtype=np.int64)
-
-    def _filled(self, node: NodeProto) -> np.ndarray:
-        """Return the result of ``ConstantOfShape``; a file of generated weights has hundreds of them."""
-        element = np.zeros(1, dtype=np.float32)
-        for attribute in node.attribute:
-            element = onnx.numpy_helper.to_array(attribute.t)
-        return np.full(tuple(self.known[node.input[0]]), element.reshape(-1)[0], dtype=element.dtype)
-
     def _computed(self, node: NodeProto) -> list[np.ndarray]:
         """Return the results of a node whose operands are known, by ONNX Runtime or ONNX's reference."""
+        if node.op_type == "ConstantOfShape":  # a file of generated weights has hundreds of them
+            element = np.zeros(1, dtype=np.float32)
+            for attribute in node.attribute:
+                element = onnx.numpy_helper.to_array(attribute.t)
+            return [np.full(tuple(self.known[node.input[0]]), element.reshape(-1)[0], dtype=element.dtype)]
         feeds = {name: self.known[name] for name in node.input if name}
-        alone = copied(node)
-        graph = onnx.helper.make_graph(
-            [alone],
-            "one",
-            [onnx.helper.make_value_info(name, self.types[name]) for name in feeds],
-            [onnx.helper.make_value_info(o, self.types[o]) for o in node.output if o],
+        made = {o: self.types[o] for o in node.output if o}
+        model = one_node(
+            copied(node), {name: self.types[name] for name in feeds}, made, self._imports, self._ir
         )
-        model = onnx.helper.make_model(graph, opset_imports=self._imports, ir_version=self._ir)
         from onnx.reference import ReferenceEvaluator  # imported here because it takes 0.05 s
 
         results = self._by_runtime(node, model, feeds)
@@ -312,11 +296,16 @@ class Values:
             return list(ReferenceEvaluator(model).run(None, feeds))
 
     def _evaluate(self, node: NodeProto) -> None:
-        if has(node, OnnxTrait.OF_TYPE):
-            self.add_constant(node.output[0], self._of_type(node))
+        if has(node, OnnxTrait.OF_TYPE):  # ``Shape`` or ``Size``, from the type of the operand alone
+            kind = self.tensor(node.input[0])
+            assert kind is not None
+            ends = {a.name: a.i for a in node.attribute}
+            shape = kind.shape[ends.get("start", 0) : ends.get("end")]
+            found = kind.elements if node.op_type == "Size" else shape
+            self.add_constant(node.output[0], np.asarray(found, dtype=np.int64))
             return
         try:
-            results = [self._filled(node)] if node.op_type == "ConstantOfShape" else self._computed(node)
+            results = self._computed(node)
         except Exception:
             # Nodes that the evaluator does not support stay in the graph and run at run time.
             return
@@ -330,14 +319,7 @@ class Values:
 class NodeView:
     """A node of a model under import, implementing :class:`workbench.ops.onnx_form.OnnxNode`.
 
-    ``value_of`` maps a name of the model to its graph value; ``wanted`` are the values that are read.
-
-    Args:
-        node: The node of the model.
-        values: The types and small constants of the model.
-        builder: The graph in progress.
-        value_of: A function from a name of the model to its graph value.
-        wanted: The names that are read.
+    ``value_of`` maps a name of the model to its graph value; ``wanted`` are the names that are read.
     """
 
     def __init__(
@@ -348,32 +330,16 @@ class NodeView:
         value_of: Callable[[str], int],
         wanted: Collection[str],
     ) -> None:
+        self.op_type, self.domain = str(node.op_type), str(node.domain)
+        self.opset = values.opsets.get(node.domain, 1)
+        self.results: Sequence[TensorType | None] = [values.tensor(o) if o else None for o in node.output]
+        self.op, self.type_of = builder.op, builder.type
         self._node = node
         self._values = values
         self._builder = builder
         self._value_of = value_of
         self._wanted = wanted
         self._attrs = {a.name: a for a in node.attribute}
-
-    @property
-    def op_type(self) -> str:
-        """Return the ONNX name of the operator."""
-        return str(self._node.op_type)
-
-    @property
-    def domain(self) -> str:
-        """Return the domain of the operator; the default one is empty."""
-        return str(self._node.domain)
-
-    @property
-    def opset(self) -> int:
-        """Return the version of the operator set that the node's domain has in the model."""
-        return self._values.opsets[self._node.domain]
-
-    @property
-    def results(self) -> Sequence[TensorType | None]:
-        """Return the types of the node's outputs, with ``None`` for an omitted or untyped one."""
-        return [self._values.tensor(o) if o else None for o in self._node.output]
 
     def wanted(self, index: int) -> bool:
         """Return whether output ``index`` is read."""
@@ -408,31 +374,16 @@ class NodeView:
 
     def is_constant(self, index: int) -> bool:
         """Return whether operand ``index`` depends on weights alone."""
-        stack, seen = [self.operand(index)], set[int]()
-        while stack:
-            node = self._builder.nodes[value := stack.pop()]
-            if node.op in RUNTIME:
-                return False
-            stack += [i for i in node.inputs if i not in seen]
-            seen.add(value)
-        return True
-
-    def op(self, op: str, *values: int, **attrs: Any) -> int:
-        """Apply a modelled operator."""
-        return self._builder.op(op, *values, **attrs)
+        nodes = self._builder.nodes
+        return not any(
+            nodes[i].op in RUNTIME for i in postorder([self.operand(index)], lambda i: nodes[i].inputs)
+        )
 
     def constant(self, array: np.ndarray) -> int:
         """Return a weight with the data ``array``, named after the node's result."""
-        name = next(o for o in self._node.output if o)
-        number = 0
-        while name in self._builder.weights:
-            number += 1
-            name = f"{self._node.output[0]}_{number}"
-        return self._builder.weight(data=array, name=name)
-
-    def type_of(self, value: int) -> TensorType:
-        """Return the type of a graph value."""
-        return self._builder.type(value)
+        first = next(o for o in self._node.output if o)
+        names = itertools.chain([first], (f"{self._node.output[0]}_{k}" for k in itertools.count(1)))
+        return self._builder.weight(data=array, name=next(n for n in names if n not in self._builder.weights))
 
     def made(self, value: int) -> tuple[str, Sequence[int]]:
         """Return the operator that makes a graph value, and its operands."""

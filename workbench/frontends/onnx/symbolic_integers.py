@@ -18,7 +18,19 @@ from onnx import NodeProto
 
 from workbench.ops.types import DTYPE_CODES
 from workbench.symbolic.facts import Facts
-from workbench.symbolic.integers import Cond, Int, at_least, both, choose, div, either, equal, negated, num
+from workbench.symbolic.integers import (
+    Cond,
+    Int,
+    at_least,
+    both,
+    choose,
+    div,
+    either,
+    equal,
+    negated,
+    num,
+    single,
+)
 
 #: An array of :class:`Ratio`.
 Array = np.ndarray
@@ -54,7 +66,7 @@ class Ratio:
 
 def of_constant(array: np.ndarray) -> Array:
     """Return a constant as an array of fractions."""
-    return _each(lambda x: _number(x), array)
+    return _each(_number, array)
 
 
 def _number(x: Any) -> Ratio:
@@ -144,7 +156,7 @@ def _quotient(facts: Facts, top: Int, by: Int) -> Ratio:
 def _modulo(facts: Facts, a: Ratio, b: Ratio) -> Ratio:
     if not facts.at_least(b.whole(), 1):
         raise AtRunTime
-    return Ratio(a.whole() - b.whole() * div(a.whole(), b.whole()))
+    return Ratio(a.whole() % b.whole())
 
 
 def _larger(facts: Facts, sign: int, a: Ratio, b: Ratio) -> Ratio:
@@ -167,17 +179,12 @@ def _connective(make: Callable[..., Cond]) -> Callable[..., Array]:
     return lambda facts, attrs, *a: _each(lambda *x: _truth(facts, make(*map(_of_truth, x))), *a)
 
 
-def _where(facts: Facts, attrs: Any, c: Array, a: Array, b: Array) -> Array:
-    return _each(lambda t, x, y: Ratio(choose(facts.decided(_of_truth(t)), x.whole(), y.whole())), c, a, b)
-
-
 def _of_truth(t: Ratio) -> Cond:
     """Return the condition of a truth value that is a choice of 1 and 0, in its own form if possible."""
-    atom = t.top.terms[0][0][0] if len(t.top.terms) == 1 and t.top.terms[0][0] else None
-    if atom is not None and atom.head == "ite" and t.top.terms[0][1] == 1 and len(t.top.terms[0][0]) == 1:
-        condition, yes, no = atom.args
-        if yes == num(1) and no == num(0):
-            return condition
+    atom = single(t.top)
+    if atom is not None and atom.head == "ite" and atom.args[1:] == (num(1), num(0)):
+        condition: Cond = atom.args[0]
+        return condition
     return equal(t.top, num(1))
 
 
@@ -193,16 +200,14 @@ def _cast(facts: Facts, attrs: Any, a: Array) -> Array:
 
 
 def _sign(facts: Facts, x: Ratio) -> Ratio:
-    one, zero = num(1), num(0)
-    up, down = at_least(x.top, one), at_least(-x.top, one)
-    return Ratio(facts.choice(up, one, facts.choice(down, num(-1), zero)))
+    negative = facts.choice(at_least(-x.top, num(1)), num(-1), num(0))
+    return Ratio(facts.choice(at_least(x.top, num(1)), num(1), negative))
 
 
-def _clip(facts: Facts, attrs: Any, a: Array, low: Array | None = None, high: Array | None = None) -> Array:
-    found = a
-    if low is not None:
-        found = _each(partial(_larger, facts, 1), found, low)
-    return found if high is None else _each(partial(_larger, facts, -1), found, high)
+def _clip(facts: Facts, attrs: Any, a: Array, *bounds: Array | None) -> Array:
+    for sign, bound in zip((1, -1), bounds, strict=False):
+        a = a if bound is None else _each(partial(_larger, facts, sign), a, bound)
+    return a
 
 
 # -- arrangement -------------------------------------------------------------------------------------
@@ -215,9 +220,7 @@ def _ints(a: Array | None) -> list[int]:
 
 
 def _axes(attrs: Mapping[str, Any], given: Array | None) -> tuple[int, ...] | None:
-    if given is not None:
-        return tuple(_ints(given))
-    return tuple(attrs["axes"]) if "axes" in attrs else None
+    return tuple(_ints(given)) if given is not None else attrs.get("axes")
 
 
 def _gather(facts: Facts, attrs: Any, a: Array, places: Array) -> Array:
@@ -226,8 +229,7 @@ def _gather(facts: Facts, attrs: Any, a: Array, places: Array) -> Array:
 
 
 def _slice(facts: Facts, attrs: Any, a: Array, *given: Array | None) -> Array:
-    rows = [None if g is None else _ints(g) for g in given]
-    rows += [None] * (4 - len(rows))
+    rows = [None if g is None else _ints(g) for g in given] + [None] * (4 - len(given))
     if not given:
         rows = [list(attrs["starts"]), list(attrs["ends"]), attrs.get("axes"), None]
     starts, ends, axes, steps = rows
@@ -236,9 +238,7 @@ def _slice(facts: Facts, attrs: Any, a: Array, *given: Array | None) -> Array:
     index: list[slice] = [slice(None)] * a.ndim
     for i, start in enumerate(starts):
         step = 1 if steps is None else steps[i]
-        stop: int | None = ends[i]
-        if step < 0 and ends[i] < -(1 << 31) + 2:
-            stop = None
+        stop = None if step < 0 and ends[i] < -(1 << 31) + 2 else ends[i]
         index[i if axes is None else axes[i]] = slice(start, stop, step)
     return np.asarray(a[tuple(index)], dtype=object)
 
@@ -248,12 +248,6 @@ def _split(facts: Facts, attrs: Any, a: Array, sizes: Array | None = None) -> li
     if given is None:
         raise AtRunTime
     return list(np.split(a, np.cumsum(given)[:-1], axis=attrs.get("axis", 0)))
-
-
-def _unsqueeze(facts: Facts, attrs: Any, a: Array, axes: Array | None = None) -> Array:
-    found = _axes(attrs, axes)
-    assert found is not None
-    return np.expand_dims(a, found)
 
 
 def _reshape(facts: Facts, attrs: Any, a: Array, shape: Array) -> Array:
@@ -278,6 +272,11 @@ def _map(function: Callable[..., Ratio]) -> Callable[..., Array]:
     return lambda facts, attrs, *a: _each(function, *a)
 
 
+def _known(function: Callable[..., Ratio], *more: Any) -> Callable[..., Array]:
+    """Return the rule of a function of one element, or of a pair, that needs the facts."""
+    return lambda facts, attrs, a, *b: _each(partial(function, facts, *more), a, *b)
+
+
 def _with(make: Callable[[Facts], Callable[..., Ratio]]) -> Callable[..., Array]:
     return lambda facts, attrs, *a: reduce(lambda x, y: _each(make(facts), x, y), a)
 
@@ -291,10 +290,10 @@ _RULES: Final[Mapping[str, Callable[..., Any]]] = {
     "Mod": _with(lambda facts: partial(_modulo, facts)),
     "Max": _with(lambda facts: partial(_larger, facts, 1)),
     "Min": _with(lambda facts: partial(_larger, facts, -1)),
-    "Abs": lambda facts, attrs, a: _each(lambda x: _larger(facts, 1, x, _minus(x)), a),
+    "Abs": _known(lambda facts, x: _larger(facts, 1, x, _minus(x))),
     "Floor": _map(lambda a: Ratio(div(a.top, num(a.by)))),
     "Ceil": _map(lambda a: Ratio(-div(-a.top, num(a.by)))),
-    "Sign": lambda facts, attrs, a: _each(lambda x: _sign(facts, x), a),
+    "Sign": _known(_sign),
     "Clip": _clip,
     "Equal": _comparison(equal),
     "GreaterOrEqual": _comparison(at_least),
@@ -304,27 +303,24 @@ _RULES: Final[Mapping[str, Callable[..., Any]]] = {
     "Not": _connective(negated),
     "And": _connective(both),
     "Or": _connective(either),
-    "Where": _where,
+    "Where": _known(lambda facts, t, x, y: Ratio(choose(facts.decided(_of_truth(t)), x.whole(), y.whole()))),
     "Cast": _cast,
     "Identity": lambda facts, attrs, a: a,
     "Gather": _gather,
     "Slice": _slice,
     "Split": _split,
     "Concat": lambda facts, attrs, *a: np.concatenate(a, axis=attrs["axis"]),
-    "Unsqueeze": _unsqueeze,
+    "Unsqueeze": lambda facts, attrs, a, axes=None: np.expand_dims(a, _axes(attrs, axes) or ()),
     "Squeeze": lambda facts, attrs, a, axes=None: np.squeeze(a, _axes(attrs, axes)),
     "Reshape": _reshape,
     "Flatten": lambda facts, attrs, a: a.reshape(1, -1) if a.ndim == 1 else a,
     "Transpose": lambda facts, attrs, a: np.transpose(a, attrs.get("perm")),
-    "Expand": lambda facts, attrs, a, s: _expanded(a, _ints(s)),
+    "Expand": lambda facts, attrs, a, s: np.array(
+        np.broadcast_to(a, np.broadcast_shapes(a.shape, tuple(_ints(s)))), dtype=object
+    ),
     "Tile": lambda facts, attrs, a, s: np.tile(a, _ints(s)),
     "ReduceProd": _reduced_by(_times),
     "ReduceSum": _reduced_by(_sum),
     "ReduceMax": lambda facts, attrs, *a: _reduced_by(partial(_larger, facts, 1))(facts, attrs, *a),
     "ReduceMin": lambda facts, attrs, *a: _reduced_by(partial(_larger, facts, -1))(facts, attrs, *a),
 }
-
-
-def _expanded(a: Array, shape: Sequence[int]) -> Array:
-    wanted = np.broadcast_shapes(a.shape, tuple(shape))
-    return np.array(np.broadcast_to(a, wanted), dtype=object)

@@ -7,6 +7,8 @@ operators and are computed again at run time; what is not such an integer runs a
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +24,7 @@ from workbench.frontends.onnx.opaque import Origin
 from workbench.frontends.onnx.prepare import label
 from workbench.frontends.onnx.shape_inference import NodeView, Values, python_value
 from workbench.frontends.onnx.symbolic_integers import Array, AtRunTime, Ratio, computed, of_constant
-from workbench.frontends.onnx.symbolic_shapes import Shape, shapes_of, slice_bounds
+from workbench.frontends.onnx.symbolic_shapes import Dims, shapes_of, slice_bounds
 from workbench.frontends.onnx.symbolic_writer import ShapeWriter
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.graph import Opaque
@@ -58,21 +60,13 @@ class SizedValues(Values):
     """The types and small constants of a model at generic extents, with the integers over symbols behind them.
 
     ``sources`` maps every symbol to an input's axis that gives its value.
-
-    Args:
-        model: The model at generic extents.
-        generic: The generic extents.
-        sources: The place of every symbol.
-        fold: Whether constants are computed while the model is read.
     """
 
-    def __init__(
-        self, model: ModelProto, generic: Generic, sources: Mapping[str, Source], *, fold: bool = True
-    ) -> None:
-        super().__init__(model, fold=fold)
+    def __init__(self, model: ModelProto, generic: Generic, sources: Mapping[str, Source]) -> None:
+        super().__init__(model)
         self.generic = generic
         self._sources = sources
-        self._dims: dict[str, tuple[Int, ...]] = {}
+        self._dims: dict[str, Dims] = {}
         self._made: dict[str, Array] = {}
         self._params: dict[str, Int] = {}
         self._node = ""
@@ -88,7 +82,7 @@ class SizedValues(Values):
         """Return the version of the default operator set."""
         return self.opsets.get("", 13)
 
-    def dims(self, name: str) -> Shape:
+    def dims(self, name: str) -> Dims | None:
         """Return the extents of a value over symbols, or None."""
         if name not in self._dims:
             kind = self.tensor(name) if name else None
@@ -115,12 +109,12 @@ class SizedValues(Values):
         """Note that the model requires two extents to be equal; raise :class:`Required` if that gives a symbol."""
         if a == b:
             return
-        if self.facts.differ(a, b):
+        differ = self.facts.differ(a, b)
+        values, more = ({}, []) if differ else self.facts.solved(a, b)
+        if differ or values:
             shown = " and ".join(written(self.generic.named(x)) for x in (a, b))
-            raise Impossible(f"{self._node} fits no size: {shown} differ")
-        values, more = self.facts.solved(a, b)
-        if values:
-            shown = " and ".join(written(self.generic.named(x)) for x in (a, b))
+            if differ:
+                raise Impossible(f"{self._node} fits no size: {shown} differ")
             raise Required(values, f"{self._node} requires {shown} to be equal")
         for x in more:
             self.facts.add(x)
@@ -146,9 +140,7 @@ class SizedValues(Values):
             inferred = self._infer(node)
         except ModelError as error:  # ONNX knows no sizes here, so it holds for all
             raise Impossible(str(error)) from None
-        given = [*shapes_of(self, node, attrs)]
-        given += [None] * (len(node.output) - len(given))
-        for name, shape in zip(node.output, given, strict=False):
+        for name, shape in itertools.zip_longest(node.output, shapes_of(self, node, attrs)):
             if name:
                 self._enter(node, name, inferred.get(name, TypeProto()), shape)
         if self.folds:
@@ -166,37 +158,29 @@ class SizedValues(Values):
                 self._params[extent.text] = extent
         return found
 
-    def _enter(self, node: NodeProto, name: str, found: TypeProto, shape: Shape) -> None:
+    def _enter(self, node: NodeProto, name: str, found: TypeProto, shape: Dims | None) -> None:
         """Enter the type of a result, of what ONNX infers and what a rule gives."""
         if not found.HasField("tensor_type"):
             self.types[name] = self._completed(name, found)
             return
-        tensor = found.tensor_type
-        dims: list[Int | None] = []
-        if tensor.HasField("shape"):
-            for i, dim in enumerate(tensor.shape.dim):
-                ours = shape[i] if shape is not None and len(shape) == len(tensor.shape.dim) else None
-                if dim.HasField("dim_value"):
-                    dims.append(num(dim.dim_value))
-                else:
-                    dims.append(ours if ours is not None else self._params.get(dim.dim_param))
-        elif shape is not None:
-            dims = list(shape)
+        tensor, ranked = found.tensor_type, found.tensor_type.HasField("shape")
+        dims: list[Int | None] = list(shape or ())
+        if ranked:
+            same = shape is not None and len(shape) == len(tensor.shape.dim)
+            ours = dims if same else [None] * len(tensor.shape.dim)
+            dims = []
+            for dim, own in zip(tensor.shape.dim, ours, strict=True):
+                known = num(dim.dim_value) if dim.HasField("dim_value") else own
+                dims.append(self._params.get(dim.dim_param) if known is None else known)
         whole = [d for d in dims if d is not None]
-        if (tensor.HasField("shape") or shape is not None) and len(whole) == len(dims):
+        if (ranked or shape is not None) and len(whole) == len(dims):
             numbers = [self.generic.number(d) for d in whole]
             if all(n >= 0 for n in numbers) and tensor.elem_type in DTYPE_NAMES:
                 self._dims[name] = tuple(whole)
                 self.types[name] = type_proto(TensorType(DTYPE_NAMES[tensor.elem_type], tuple(numbers)))
                 return
-        bare = TypeProto()
-        bare.tensor_type.elem_type = tensor.elem_type
-        if tensor.HasField("shape"):
-            bare.tensor_type.shape.SetInParent()
-            for d in dims:
-                dim = bare.tensor_type.shape.dim.add()
-                if d is not None and d.value is not None:
-                    dim.dim_value = d.value
+        fixed = [None if d is None else d.value for d in dims] if ranked else None
+        bare = onnx.helper.make_tensor_type_proto(tensor.elem_type, fixed)
         # The declared type of an operator that ONNX does not define is all that there is.
         self.types[name] = bare if self.schema(node) is not None else self._completed(name, bare)
         self._dims.pop(name, None)
@@ -224,8 +208,7 @@ class SizedValues(Values):
             operands = [self._array(i) if i else None for i in node.input]
             if any(a is None and i for a, i in zip(operands, node.input, strict=True)):
                 return
-            kind = self.tensor(names[0])
-            floats = kind is not None and kind.dtype.startswith("float")
+            floats = self._dtype(names[0]).startswith("float")
             found = computed(node, operands, {**attrs, "floats": floats}, self.facts)
         except AtRunTime:
             return
@@ -244,11 +227,10 @@ class SizedValues(Values):
         kind = self.tensor(name)
         if kind is None or array.size > COMPUTED_ELEMENTS:
             return
-        flat = list(array.reshape(-1))
-        values = [x.value for x in flat]
-        known = [v for v in values if v is not None]
-        if len(known) == len(values):
-            numbers: list[Any] = [*map(float if kind.dtype.startswith("float") else int, known)]
+        flat, floats = list(array.reshape(-1)), kind.dtype.startswith("float")
+        known = [v for x in flat if (v := x.value) is not None]
+        if len(known) == len(flat):
+            numbers: list[Any] = [*map(float if floats else int, known)]
             self.add_constant(name, np.array(numbers, dtype=kind.numpy_dtype()).reshape(kind.shape))
             return
         self._made[name] = array
@@ -256,8 +238,7 @@ class SizedValues(Values):
             self.generic.note(x.top)
         if kind.dtype in _WHOLE and all(x.by == 1 for x in flat):
             numbers = [self.generic.number(x.top) for x in flat]
-            dtype = np.float64 if kind.dtype.startswith("float") else np.int64
-            self.known[name] = np.array(numbers, dtype=dtype).reshape(kind.shape)
+            self.known[name] = np.array(numbers, np.float64 if floats else np.int64).reshape(kind.shape)
 
     # -- what the import asks -------------------------------------------------------------------------
     def sized(self, name: str) -> bool:
@@ -268,44 +249,41 @@ class SizedValues(Values):
         """Return an operand that an importer reads; the ends of a slice are inside its axis."""
         name = node.input[index]
         if node.op_type == "Slice" and node.domain == "" and index in (1, 2) and name in self.known:
-            bounds = slice_bounds(self, node, {a.name: python_value(a) for a in node.attribute})
-            if bounds is not None and all(step > 0 for _, _, _, step in bounds):
-                ends = [start if index == 1 else stop for _, start, stop, _ in bounds]
-                return np.array([self.generic.number(x) for x in ends], dtype=np.int64)
+            with contextlib.suppress(AtRunTime):
+                bounds = slice_bounds(self, node, {a.name: python_value(a) for a in node.attribute})
+                if all(step > 0 for _, _, _, step in bounds):
+                    ends = [start if index == 1 else stop for _, start, stop, _ in bounds]
+                    return np.array([self.generic.number(x) for x in ends], dtype=np.int64)
         return self.known.get(name)
 
     def kept(self, node: NodeProto, view: NodeView) -> str:
         """Return the reason for keeping a node that could be modelled; empty if it need not be kept."""
-        sized = [i for i, name in enumerate(node.input) if name and self.sized(name)]
         names = [i for i, name in enumerate(node.input) if name]
+        sized = [i for i in names if self.sized(node.input[i])]
         depends = "a number in it depends on a symbolic dimension"
         if sized:
             if any(self._dtype(node.input[i]) not in ("int64", "int32") for i in sized):
                 return depends
             if all(i in sized or view.is_constant(i) for i in names):
                 return "it makes a constant whose size depends on a symbolic dimension"
-            if node.op_type not in _READ_SIZES or (
-                node.op_type == "Gather" and self._made[node.input[1]].size > 1
-            ):
+            several = node.op_type == "Gather" and self._made[node.input[1]].size > 1
+            if several or node.op_type not in _READ_SIZES:
                 return depends
         dims = self.dims(node.input[0]) if names else None
         if dims is None or all(d.value is not None for d in dims):
             return ""
         auto = next((a.s for a in node.attribute if a.name == "auto_pad"), b"")
-        if auto.startswith(b"SAME") and not self._padded_alike(node, dims):
-            return "its padding depends on a symbolic dimension"
+        if auto.startswith(b"SAME"):
+            strides = next((list(a.ints) for a in node.attribute if a.name == "strides"), [])
+            spaces = zip(dims[2:], strides or [1] * (len(dims) - 2), strict=False)
+            if not all(d.value is not None or s == 1 or (d // s) * s == d for d, s in spaces):
+                return "its padding depends on a symbolic dimension"
         result = self.dims(node.output[0])
         if node.op_type in ("Resize", "Upsample") and result is not None:
             for a, b in zip(dims, result, strict=True):
                 if a.value is None and not any(a * k == b for k in range(1, 65)):
                     return "it resizes a symbolic dimension by more than a whole number"
         return ""
-
-    def _padded_alike(self, node: NodeProto, dims: Sequence[Int]) -> bool:
-        """Return whether the padding of a window is the same at all sizes."""
-        strides = next((list(a.ints) for a in node.attribute if a.name == "strides"), [])
-        spaces = zip(dims[2:], strides or [1] * (len(dims) - 2), strict=False)
-        return all(d.value is not None or s == 1 or (d // s) * s == d for d, s in spaces)
 
     def _dtype(self, name: str) -> str:
         kind = self.tensor(name)
@@ -316,7 +294,7 @@ class SizedValues(Values):
         if not kind.HasField("tensor_type"):
             return kind
         found = copied(kind)
-        for dim in found.tensor_type.shape.dim if found.tensor_type.HasField("shape") else ():
+        for dim in found.tensor_type.shape.dim:
             size = self.generic.expression(dim.dim_value)
             if size.value is None:
                 dim.dim_param = written(self.generic.named(size))
@@ -328,9 +306,8 @@ class SizedValues(Values):
             return None
         numbers = [x.top for x in self._made[name].reshape(-1)]
         used = sorted({s for n in numbers for s in symbols(n)})
-        read = list(dict.fromkeys(self._sources[s].name for s in used))
+        formal = {name: f"x{i}" for i, name in enumerate(dict.fromkeys(self._sources[s].name for s in used))}
         payload = _Payload()
-        formal = {actual: f"x{i}" for i, actual in enumerate(read)}
         sources = {s: replace(self._sources[s], name=formal[self._sources[s].name]) for s in used}
         made = ShapeWriter(payload, self.generic, sources).integers(numbers)
         kind = self.tensor(name)
@@ -344,14 +321,14 @@ class SizedValues(Values):
         model = Origin({"": self.opset}).model(
             "opaque",
             payload.nodes,
-            [onnx.helper.make_value_info(formal[n], self.opened(self.types[n])) for n in read],
-            [onnx.helper.make_value_info("y0", type_proto(kind))],
+            {x: self.opened(self.types[n]) for n, x in formal.items()},
+            {"y0": type_proto(kind)},
             [onnx.numpy_helper.from_array(v, k) for k, v in payload.arrays.items()],
         )
         content = model.SerializeToString(deterministic=True)
         record = Opaque("Shape", "", (kind,), content, True, "a size that depends on a symbolic dimension")
         expressions = ",".join(written(self.generic.named(n)) for n in numbers)
-        return record, read, f"{SIZE_KEY}{kind.dtype}{list(kind.shape)}_{expressions}"
+        return record, list(formal), f"{SIZE_KEY}{kind.dtype}{list(kind.shape)}_{expressions}"
 
 
 class _Payload:

@@ -79,10 +79,7 @@ class ShapeWriter:
         wanted = [int(n) for n in after]
         kept = before.shape if before is not None else ()
         open_ = [i for i, n in enumerate(wanted) if self.generic.depends(n)]
-        if len(open_) == 1:
-            wanted[open_[0]] = -1
-            return self._writer.plain(np.asarray(wanted, dtype=np.int64))
-        moved = [i for i in open_ if i >= len(kept) or kept[i] != wanted[i]]
+        moved = open_ if len(open_) == 1 else [i for i in open_ if i >= len(kept) or kept[i] != wanted[i]]
         if len(moved) > 1:
             return self.vector(wanted)
         for i in open_:
@@ -122,12 +119,12 @@ class ShapeWriter:
         return total or self._number(0)
 
     def _product(self, factors: Mono) -> str:
-        def write() -> str:
-            if len(factors) > 1:
-                return self._writer.node("Mul", [self._product(factors[:-1]), self._product(factors[-1:])])
-            return self._atom(factors[0])
-
-        return self._once(("product", factors), write)
+        if len(factors) == 1:
+            return self._once(("product", factors), lambda: self._atom(factors[0]))
+        parts = factors[:-1], factors[-1:]
+        return self._once(
+            ("product", factors), lambda: self._writer.node("Mul", [self._product(part) for part in parts])
+        )
 
     def _atom(self, a: Atom) -> str:
         node = self._writer.node

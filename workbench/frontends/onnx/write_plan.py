@@ -94,33 +94,32 @@ def _absorbing(
     graph: Graph, i: int, reads: dict[int, tuple[int, ...]], readers: dict[int, int]
 ) -> Iterator[tuple[int, int]]:
     """Yield the convolutions and products to which a sum adds a stored row, one number per channel, with the row."""
-    if graph.nodes[i].op != "add":
-        return
-    for product, constant in (reads[i], reads[i][::-1]):
+    for product, constant in (reads[i], reads[i][::-1]) if graph.nodes[i].op == "add" else ():
         node, row = graph.nodes[product], graph.nodes[constant]
         if node.op not in ("conv2d", "matmul") or row.op != "weight" or readers[product] != 1:
             continue
         if len(node.inputs) == 2 and node.attr("act") == "none" and graph.nodes[i].type == node.type:
-            channels = node.tensor.shape[1]
-            after = (1, 1) if node.op == "conv2d" else ()
-            if row.tensor.shape in ((channels, *after), (1, channels, *after)):
+            after = (node.tensor.shape[1], *((1, 1) if node.op == "conv2d" else ()))
+            if row.tensor.shape in (after, (1, *after)):
                 yield product, constant
 
 
 def _partitions(
     graph: Graph, order: tuple[int, ...], reads: dict[int, tuple[int, ...]]
 ) -> dict[int, tuple[int, ...]]:
-    groups: dict[tuple[int, int], list[int]] = {}
+    groups: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for i in order:
         node = graph.nodes[i]
         if node.op == "slice" and node.attr("step") == 1:
-            groups.setdefault((reads[i][0], node.attr("axis")), []).append(i)
+            cut = node.attr("start"), node.attr("stop"), i
+            groups.setdefault((reads[i][0], node.attr("axis")), []).append(cut)
     parts: dict[int, tuple[int, ...]] = {}
-    for (value, axis), members in groups.items():
-        members.sort(key=lambda i: graph.nodes[i].attr("start"))
-        stops = [graph.nodes[i].attr("stop") for i in members]
-        starts = [graph.nodes[i].attr("start") for i in members]
-        whole = graph.nodes[value].tensor.shape[axis]
-        if len(members) > 1 and starts == [0, *stops[:-1]] and stops[-1] == whole:
-            parts |= dict.fromkeys(members, tuple(members))
+    for (value, axis), cuts in groups.items():
+        starts, stops, members = zip(*sorted(cuts, key=lambda cut: cut[0]), strict=True)
+        if (
+            len(members) > 1
+            and starts == (0, *stops[:-1])
+            and stops[-1] == graph.nodes[value].tensor.shape[axis]
+        ):
+            parts |= dict.fromkeys(members, members)
     return parts

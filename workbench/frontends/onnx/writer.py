@@ -33,15 +33,9 @@ GENERATED_ELEMENTS: Final = 4096
 class Writer:
     """The export of one graph, and the :class:`workbench.ops.onnx_form.Emitter` that operators write to.
 
-    Args:
-        graph: The graph.
-        payloads: The models of opaque operators by name.
-        imports: The operator sets by domain.
-        shell: The file's content except its nodes.
-        ir_version: The IR version of the model, at least.
-        tail: Nodes that follow the graph.
-        whole: Whether all weights are stored in the file.
-        symbols: The symbolic dimensions of the generic extents.
+    ``payloads`` are the models of opaque operators by name, ``imports`` the operator sets by domain, ``shell`` is the
+    file's content except its nodes, ``tail`` the nodes that follow the graph. The model has at least ``ir_version``,
+    and the file's inputs and outputs if it is ``whole``.
     """
 
     def __init__(
@@ -55,22 +49,15 @@ class Writer:
         whole: bool,
         symbols: SymbolTable,
     ) -> None:
-        self.graph = graph
-        self.ir_version = ir_version
-        self.symbols = symbols
+        self.graph, self.payloads, self.imports, self.shell = graph, payloads, imports, shell
+        self.ir_version, self.tail, self.whole, self.symbols = ir_version, tail, whole, symbols
         self.sizes = ShapeWriter(self, symbols.generic, symbols.sources)
         self.operands: dict[str, TensorType] = {}
-        self.whole = whole
-        self.shell = shell
-        self.tail = tail
         self.plan: Plan = plan(graph)
-        self.payloads = payloads
-        self.imports = imports
-        names = [*graph.input_types, *graph.output_types]
         inside = {name for p in self.payloads.values() for name in inner_names(p.graph.node)}
         after = {o for node in tail.graph.node for o in (*node.output, *read_by(node)) if o}
         after |= inner_names(tail.graph.node)
-        self.fresh = Fresh(set(names) | inside | after)
+        self.fresh = Fresh({*graph.input_types, *graph.output_types} | inside | after)
         self.node_names = Fresh(node.name for node in tail.graph.node)
         self.kinds: dict[str, TensorType] = {}
         self.nodes: list[NodeProto] = []
@@ -114,13 +101,13 @@ class Writer:
     def plain(self, array: np.ndarray) -> str:
         """Return the name of an initializer with the data ``array``; equal small ones are shared."""
         key = (str(array.dtype), array.shape, array.tobytes()) if array.size <= 64 else None
-        if key is None or key not in self.shared:
+        name = self.shared.get(key) if key is not None else None
+        if name is None:
             name = self.fresh("c")
             self.arrays[name] = array
-            if key is None:
-                return name
-            self.shared[key] = name
-        return self.shared[key]
+            if key is not None:
+                self.shared[key] = name
+        return name
 
     def reshape(self, name: str, shape: Sequence[int]) -> str:
         """Return ``name`` in another shape; an initializer is rewritten instead of reshaped at run time."""
@@ -175,23 +162,19 @@ class Writer:
             self._modelled(i, node)
 
     def _weight(self, i: int, key: str) -> None:
-        array = self.graph.weights[key].value()
-        shared = self.graph.info is not None and self.graph.info.tail_arrays.get(key) is array
-        name = key if shared and self.tail.graph.output else self.fresh.exactly(key)
-        if array.size >= GENERATED_ELEMENTS and not any(
-            stride for stride, extent in zip(array.strides, array.shape, strict=True) if extent > 1
-        ):
+        array, info = self.graph.weights[key].value(), self.graph.info
+        shared = info is not None and info.tail_arrays.get(key) is array and self.tail.graph.output
+        self.names[i] = name = key if shared else self.fresh.exactly(key)
+        strides = zip(array.strides, array.shape, strict=True)
+        if array.size >= GENERATED_ELEMENTS and not any(s for s, extent in strides if extent > 1):
             shape = self.constant(np.asarray(array.shape, dtype=np.int64))
             element = onnx.numpy_helper.from_array(array.reshape(-1)[:1].copy())
             self._node("ConstantOfShape", [shape], [name], {"value": element})
         else:
             self.arrays[name] = array
-        self.names[i] = name
 
     def _modelled(self, i: int, node: Node) -> None:
-        convolution = self.plan.bias.get(i)
-        if convolution is not None:
-            node = self.graph.nodes[convolution]
+        node = self.graph.nodes[self.plan.bias[i]] if i in self.plan.bias else node
         reads = self.plan.reads[i]
         export = spec_of(node.op).export
         assert export is not None, node.op
@@ -207,11 +190,9 @@ class Writer:
             name = export(self, names, attrs, types, node.tensor)
         if i in self.final:
             if len(self.nodes) > before and self.nodes[-1].output[0] == name:
-                self.nodes[-1].output[0] = self.final[i]
-                name = self.final[i]
+                self.nodes[-1].output[0] = name = self.final[i]
             elif i in self.plan_outputs:
-                self._node("Identity", [name], [self.final[i]], {})
-                name = self.final[i]
+                (name,) = self._node("Identity", [name], [self.final[i]], {})
         self._describe(i, before)
         self.names[i] = name
 
@@ -227,10 +208,9 @@ class Writer:
     def _describe(self, i: int, before: int) -> None:
         """Restore the original name and documentation of the node that still exists."""
         label = self.graph.labels.get(i)
-        if label is None:
-            return
-        node = next((n for n in reversed(self.nodes[before:]) if n.op_type == label.op_type), None)
-        if node is None:
+        alike = (n for n in reversed(self.nodes[before:]) if label is not None and n.op_type == label.op_type)
+        node = next(alike, None)
+        if label is None or node is None:
             return
         if label.name:
             node.name = self.node_names.exactly(label.name)
@@ -245,13 +225,10 @@ class Writer:
         axis = node.tensor.rank + node.attr("axis")
         sizes = [self.graph.nodes[j].tensor.shape[axis] for j in members]
         outputs = [self.final.get(j) or self.fresh("v") for j in members]
-        source = [self._name(self.plan.reads[members[0]][0])]
-        before = len(self.nodes)
-        if self.opset < 13:
-            self._node("Split", source, outputs, {"axis": axis, "split": sizes})
-        else:
-            lengths = self.constant(np.asarray(sizes, dtype=np.int64))
-            self._node("Split", [*source, lengths], outputs, {"axis": axis})
+        source, before = [self._name(self.plan.reads[members[0]][0])], len(self.nodes)
+        old = self.opset < 13
+        lengths = [] if old else [self.constant(np.asarray(sizes, dtype=np.int64))]
+        self._node("Split", [*source, *lengths], outputs, {"axis": axis, "split": sizes if old else None})
         self._describe(members[0], before)
         self.names.update(zip(members, outputs, strict=True))
 
@@ -261,9 +238,8 @@ class Writer:
         wanted: list[str | None] = [self.final.get(i)] if count == 1 else [None] * count
         projects = self.projects.get(i, [])
         for j in projects:
-            if j in self.final:
-                index = self.graph.nodes[j].attr("index")
-                wanted[index] = wanted[index] or self.final[j]
+            index = self.graph.nodes[j].attr("index")
+            wanted[index] = wanted[index] or self.final.get(j)
         inputs = [self._name(j) for j in self.plan.reads[i]]
         nodes, tensors, results = paste(payload, inputs, wanted, self.fresh)
         label = self.graph.labels.get(i if count == 1 else next(iter(projects), i))
@@ -273,8 +249,7 @@ class Writer:
             if inner.name:
                 inner.name = self.node_names.exactly(inner.name)
         self.nodes += nodes
-        for tensor in tensors:
-            self.arrays[tensor.name] = onnx.numpy_helper.to_array(tensor)
+        self.arrays |= {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in tensors}
         for function in payload.functions:
             self.function(function)
         self.names[i] = results[0] if count == 1 else results
@@ -288,7 +263,7 @@ class Writer:
             for function in self.tail.functions:
                 self.function(function)
         used = {name for node in self.nodes for name in read_by(node)}
-        own = self.shell.graph
+        shell, own = self.shell, self.shell.graph
         graph = onnx.helper.make_graph(self.nodes, self.graph.name or "graph", inputs, outputs)
         if own.doc_string:
             graph.doc_string = own.doc_string
@@ -298,23 +273,22 @@ class Writer:
             if value.name in made and value.name in self.kinds:
                 graph.value_info.append(described(value, self._type(self.kinds[value.name])))
         # Newer operator sets than the file's may need another IR version.
-        same = self.shell.ir_version and all(
-            o.version >= self.imports.get(o.domain, 0) for o in self.shell.opset_import
+        same = shell.ir_version and all(
+            o.version >= self.imports.get(o.domain, 0) for o in shell.opset_import
         )
+        least = 4 if same else ir_version_for(self.imports, bool(self.functions))
         model = onnx.helper.make_model(
             graph,
             opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in self.imports.items()],
             functions=[self.functions[k] for k in sorted(self.functions)],
-            producer_name=self.shell.producer_name or "workbench",
-            producer_version=self.shell.producer_version if self.shell.producer_name else __version__,
-            ir_version=max(
-                4 if same else ir_version_for(self.imports, bool(self.functions)), self.ir_version
-            ),
+            producer_name=shell.producer_name or "workbench",
+            producer_version=shell.producer_version if shell.producer_name else __version__,
+            ir_version=max(least, self.ir_version),
         )
         for field in ("domain", "model_version", "doc_string"):
-            if self.shell.HasField(field):
-                setattr(model, field, getattr(self.shell, field))
-        model.metadata_props.extend(self.shell.metadata_props)
+            if shell.HasField(field):
+                setattr(model, field, getattr(shell, field))
+        model.metadata_props.extend(shell.metadata_props)
         defaults = {} if self.graph.info is None else self.graph.info.defaults
         apart: dict[str, np.ndarray] = {}
         for name, array in (self.arrays | dict(defaults)).items():
@@ -330,7 +304,7 @@ class Writer:
         except ModelError:
             # Shape inference fails for some valid operators, then also for the opaque operator alone.
             pieces = [*self.payloads.values(), *([self.tail] if self.tail.graph.output else [])]
-            if not any(_inference_fails(piece) for piece in pieces):
+            if not any(map(_inference_fails, pieces)):
                 raise
             check_model(model, full=False)
         return Apart(model, apart)
@@ -342,15 +316,15 @@ class Writer:
 
     def _result(self, stated: ValueInfoProto | None, found: ValueInfoProto) -> ValueInfoProto:
         """Return the declaration of an output; names and extents that the original declares stay."""
-        own, names = None if stated is None else stated.type.tensor_type, self.symbols
-        if own is None or not names.places or not own.HasField("shape"):
+        if stated is None or not self.symbols.places or not stated.type.tensor_type.HasField("shape"):
             return found
-        shape = found.type.tensor_type.shape
-        if not found.type.tensor_type.HasField("shape") or len(shape.dim) != len(own.shape.dim):
-            return found if found.type.tensor_type.HasField("shape") else stated or found
-        for dim, theirs in zip(shape.dim, own.shape.dim, strict=True):
-            if theirs.dim_param not in names.bound:
-                dim.CopyFrom(theirs)
+        ours, theirs = found.type.tensor_type, stated.type.tensor_type.shape.dim
+        if not ours.HasField("shape"):
+            return stated
+        if len(ours.shape.dim) == len(theirs):
+            for dim, given in zip(ours.shape.dim, theirs, strict=True):
+                if given.dim_param not in self.symbols.bound:
+                    dim.CopyFrom(given)
         return found
 
     def _interface(self) -> tuple[list[ValueInfoProto], list[ValueInfoProto]]:

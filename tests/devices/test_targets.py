@@ -13,8 +13,7 @@ from workbench.frontends import to_onnx
 from workbench.graph import GraphBuilder, Opaque
 from workbench.ops import TensorType
 from workbench.support.messages import UnknownName
-from workbench.torch.executor import NotExecutable, Skipped
-from workbench.torch.target import Torch
+from workbench.torch.executor import NotExecutable, Skipped, Torch
 
 
 def opaque():
@@ -70,7 +69,7 @@ def test_graphs_are_compiled_without_patterns_if_the_compiler_fails_on_one(cpu, 
             raise Skipped("torch.compile: a pattern failed")
         return lambda: None
 
-    monkeypatch.setattr("workbench.torch.target.compiled", compiled)
+    monkeypatch.setattr("workbench.torch.executor.compiled", compiled)
     compiling = target("torch+compile", threads=1)
     with compiling.timers([products(), products()], 0) as timers:
         assert len(timers) == 2

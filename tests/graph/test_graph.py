@@ -3,7 +3,7 @@ import pickle
 import numpy as np
 import pytest
 
-from workbench.graph import Graph, GraphBuilder, GraphError, Node, Weight, topological
+from workbench.graph import Graph, GraphBuilder, GraphError, Node, Weight
 from workbench.graph.graph import result_type
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.ops.spec import OpSpec
@@ -161,12 +161,6 @@ def test_pickling_and_skeleton():
     again = pickle.loads(pickle.dumps(graph))
     assert again.structural_hash() == graph.structural_hash()
     assert graph.skeleton().structural_hash() == graph.structural_hash()
-
-
-def test_topological_order_and_cycles():
-    assert topological([0], {0: [1, 2], 1: [2], 2: []}) == [2, 1, 0]
-    with pytest.raises(GraphError, match="cycle"):
-        topological([0], {0: [1], 1: [0]})
 
 
 def test_extents_are_whole_numbers_and_data_is_an_array():

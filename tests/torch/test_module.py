@@ -1,3 +1,5 @@
+"""Graphs as torch modules."""
+
 import numpy as np
 import pytest
 

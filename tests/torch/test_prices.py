@@ -1,10 +1,12 @@
+"""Prices of operators in training."""
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from workbench.costs.model import OpInstance  # noqa: E402
 from workbench.ops import TensorType  # noqa: E402
-from workbench.torch.prices import TrainingCost, cost_of  # noqa: E402
+from workbench.torch.dynamo import TrainingCost, cost_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 WIDE, PART = TensorType("float32", (512, 512)), TensorType("float32", (1, 512))

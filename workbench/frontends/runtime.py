@@ -424,9 +424,8 @@ def _run(loaded: InferenceSession, feeds: Mapping[str, Any], options: Any = None
     lacking = any(kind in o.type for o in loaded.get_outputs() for kind in ("float8", "bfloat16", "int4"))
     if not lacking and all(v is None or isinstance(v, np.ndarray | list) for v in feeds.values()):
         return dict(zip(names, loaded.run(None, feeds, options), strict=True))
-    values = {
-        k: v if isinstance(v, ort.OrtValue) else ort.OrtValue.ortvalue_from_numpy(v) for k, v in feeds.items()
-    }
+    of_numpy = ort.OrtValue.ortvalue_from_numpy
+    values = {k: v if isinstance(v, ort.OrtValue) else of_numpy(v) for k, v in feeds.items()}
     results = loaded.run_with_ort_values(names, values, options)
     return {name: _from_runtime(value) for name, value in zip(names, results, strict=True)}
 
@@ -452,26 +451,12 @@ def run_model(
 
 
 def one_node(
-    node: NodeProto,
-    inputs: Mapping[str, TypeProto],
-    outputs: Mapping[str, TypeProto],
-    imports: Sequence[Any],
-    ir_version: int,
+    node: NodeProto, inputs: Mapping[str, TypeProto], outputs: Mapping[str, TypeProto], **versions: Any
 ) -> ModelProto:
-    """Return a node as a model of its own.
-
-    Args:
-        node: The node.
-        inputs: The types of its operands, by name.
-        outputs: The types of its results.
-        imports: The operator sets of the model.
-        ir_version: The IR version of the model.
-    """
-    given, made = (
-        [onnx.helper.make_value_info(name, kind) for name, kind in side.items()] for side in (inputs, outputs)
-    )
-    graph = onnx.helper.make_graph([node], "one", given, made)
-    return onnx.helper.make_model(graph, opset_imports=imports, ir_version=ir_version)
+    """Return a node as a model of its own, with these ``opset_imports`` and this ``ir_version``."""
+    info = onnx.helper.make_value_info
+    given, made = ([info(name, kind) for name, kind in side.items()] for side in (inputs, outputs))
+    return onnx.helper.make_model(onnx.helper.make_graph([node], "one", given, made), **versions)
 
 
 def inferred_types(
@@ -479,9 +464,16 @@ def inferred_types(
 ) -> dict[str, TypeProto]:
     """Return the types that ONNX Runtime infers for a node's results; empty if it lacks the operator.
 
-    The node is loaded, not run. The arguments are those of :func:`one_node`.
+    The node is loaded, not run.
+
+    Args:
+        node: The node.
+        types: The types of its operands, by name.
+        imports: The operator sets of the model.
+        ir_version: The IR version of the model.
     """
-    model = one_node(node, types, {o: TypeProto() for o in node.output if o}, imports, max(ir_version, 4))
+    made = {o: TypeProto() for o in node.output if o}
+    model = one_node(node, types, made, opset_imports=imports, ir_version=max(ir_version, 4))
     try:
         loaded = session(model, threads=1, optimise=False)
     except RuntimeFailure:

@@ -1,7 +1,7 @@
 """The tensor graph: types, nodes, builder, text form."""
 
 from workbench.graph.evaluate import evaluate, fold_constants, fold_moves
-from workbench.graph.graph import Builder, Graph, GraphError, Label, ModelInfo, Node, Opaque, topological
+from workbench.graph.graph import Builder, Graph, GraphError, Label, ModelInfo, Node, Opaque
 from workbench.graph.value import GraphBuilder, Value
 from workbench.graph.weights import Weight
 
@@ -19,5 +19,4 @@ __all__ = [
     "evaluate",
     "fold_constants",
     "fold_moves",
-    "topological",
 ]

@@ -102,54 +102,45 @@ def values(
     known: dict[int, Any] = {}
     constants = Constants(graph, memo)
     constant = graph.constant() if precise else [False] * len(graph)
+
+    def value(node: Node) -> Any:
+        if node.op == "input":
+            return _compute_dtype(np.asarray(inputs[node.attr("name")]), precise)
+        if node.op == "weight":
+            return _compute_dtype(graph.weights[node.attr("name")].value(), precise)
+        operands = [known[j] for j in node.inputs]
+        if node.op == "opaque":
+            record = graph.opaques[node.attr("key")]
+            if opaque is None:
+                raise GraphError(
+                    f"{record.op_type} is opaque: it must have a runner, got none (try opaque=…)"
+                )
+            if precise:
+                kinds = [graph.nodes[j].tensor.numpy_dtype() for j in node.inputs]
+                operands = [v.astype(k) for v, k in zip(operands, kinds, strict=True)]
+            results = [_compute_dtype(np.asarray(r), precise) for r in opaque(record, operands)]
+            return results[0] if len(record.results) == 1 else results
+        if node.op == "project":
+            return operands[0][node.attr("index")]
+        if node.op == "cast" and precise:
+            if node.attr("to") in FLOAT_DTYPES:
+                return operands[0].astype(np.float64)
+            # What is converted to integers or truth values depends on rounding.
+            declared = graph.nodes[node.inputs[0]].tensor.numpy_dtype()
+            return operands[0].astype(declared).astype(node.tensor.numpy_dtype())
+        return _run(node, operands, _attrs(node, precise))
+
     read = {j for i, node in enumerate(graph.nodes) if live[i] and not constant[i] for j in node.inputs}
     read.update(graph.output_ids)
     for i, node in enumerate(graph.nodes):
         if not live[i] or (constant[i] and i not in read):
             continue
         with np.errstate(all="ignore"):
-            if constant[i]:
-                known[i] = constants.precise(i)
-            elif precise and node.op == "cast" and node.attr("to") not in FLOAT_DTYPES:
-                # What is converted to integers or truth values depends on rounding.
-                declared = graph.nodes[node.inputs[0]].tensor.numpy_dtype()
-                known[i] = known[node.inputs[0]].astype(declared).astype(node.tensor.numpy_dtype())
-            else:
-                known[i] = _value(graph, node, known, inputs, precise, opaque)
+            known[i] = constants.precise(i) if constant[i] else value(node)
         yield i, known[i]
         for j in {*node.inputs, i}:
             if last.get(j, j) == i:
                 known.pop(j, None)
-
-
-def _value(
-    graph: Graph,
-    node: Node,
-    known: Mapping[int, Any],
-    inputs: Mapping[str, np.ndarray],
-    precise: bool,
-    opaque: OpaqueRunner | None,
-) -> Any:
-    """Compute one node from the values of its operands."""
-    if node.op == "input":
-        return _compute_dtype(np.asarray(inputs[node.attr("name")]), precise)
-    if node.op == "weight":
-        return _compute_dtype(graph.weights[node.attr("name")].value(), precise)
-    operands = [known[j] for j in node.inputs]
-    if node.op == "opaque":
-        record = graph.opaques[node.attr("key")]
-        if opaque is None:
-            raise GraphError(f"{record.op_type} is opaque: it must have a runner, got none (try opaque=…)")
-        if precise:
-            kinds = [graph.nodes[j].tensor.numpy_dtype() for j in node.inputs]
-            operands = [v.astype(k) for v, k in zip(operands, kinds, strict=True)]
-        results = [_compute_dtype(np.asarray(r), precise) for r in opaque(record, operands)]
-        return results[0] if len(record.results) == 1 else results
-    if node.op == "project":
-        return operands[0][node.attr("index")]
-    if node.op == "cast" and precise and node.attr("to") in FLOAT_DTYPES:
-        return operands[0].astype(np.float64)
-    return _run(node, operands, _attrs(node, precise))
 
 
 #: Operators that move elements, or make 0 and 1: exact in any dtype, and without a copy if they view.
@@ -260,9 +251,8 @@ class Constants:
         if large and (known := _STORED.get(term)) is not None:
             return known
         if node.op == "concat":  # parts are rounded before they are copied: half of the bytes
-            stored = _contiguous(
-                _run(node, [self.laid_out(j, keep=False) for j in node.inputs], _attrs(node, False))
-            )
+            parts = [self.laid_out(j, keep=False) for j in node.inputs]
+            stored = _contiguous(_run(node, parts, _attrs(node, False)))
         else:
             stored = _rounded(self.value(root), node.tensor)
         if keep and self._shared and node.op == "transpose":
@@ -376,11 +366,7 @@ def fold_moves(graph: Graph, *, memo: Memo | None = None) -> Graph:
 
 
 def _folded(
-    graph: Graph,
-    constant: Sequence[bool],
-    keep_overflow: bool,
-    memo: Memo | None,
-    kept: frozenset[int] = frozenset(),
+    graph: Graph, constant: Sequence[bool], keep_overflow: bool, memo: Memo | None, kept: frozenset[int]
 ) -> Graph:
     live = graph.reachable()
     read = {j for i, node in enumerate(graph.nodes) if live[i] and not constant[i] for j in node.inputs}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import graphlib
 import hashlib
 import operator
 from collections import Counter
@@ -19,7 +18,6 @@ from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueT
 from workbench.ops.inputs_and_opaque import REFERENCES, RUNTIME
 from workbench.ops.registry import replacements
 from workbench.run.display import Face
-from workbench.support import orders
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
@@ -348,15 +346,6 @@ class Graph(Face):
         return "\n".join(lines)
 
 
-def topological(roots: Sequence[int], inputs: Mapping[int, Sequence[int]]) -> list[int]:
-    """Return the nodes reachable from ``roots``, operands first; raise GraphError on a cycle."""
-    try:
-        return orders.topological(roots, inputs.__getitem__)
-    except graphlib.CycleError as error:
-        node = error.args[1][0]
-        raise GraphError(f"the graph must be acyclic, got a cycle through node {node}") from None
-
-
 def constant_nodes(nodes: Iterable[Node]) -> list[bool]:
     """Return for every node whether it depends on weights alone or on nothing."""
     flags: list[bool] = []
@@ -490,10 +479,11 @@ class Builder:
             raise TypeMismatch(f"the data of a weight must be an array, got {data!r} (try dtype={data!r})")
         if data is None and shape is None:
             raise GraphError("a weight must have a shape or data, got neither")
-        seed = self._seed + len(self.weights) + 1
-        made = (
-            Weight(TensorType(dtype, _extents(shape or ())), seed=seed) if data is None else Weight.of(data)
-        )
+        if data is None:
+            kind, seed = TensorType(dtype, _extents(shape or ())), self._seed + len(self.weights) + 1
+            made = Weight(kind, seed=seed)
+        else:
+            made = Weight.of(data)
         self.weights[name] = made
         return self._add(Node("weight", (), (name,), made.type))
 

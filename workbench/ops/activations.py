@@ -16,7 +16,7 @@ import numpy as np
 
 from workbench.ops.elementwise import by_element, erf, exact_sigmoid, export_bounded, sigmoid
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactCompute, ExactForm, Numbers, each
-from workbench.ops.onnx_form import Emitter, OnnxNode, export_scalar, imports
+from workbench.ops.onnx_form import Emitter, export_scalar, imports
 from workbench.ops.registry import register, spec_of
 from workbench.ops.spec import ACTIVATIONS, Attr, Evaluate, Names, OpSpec, Types, per_element
 from workbench.ops.types import TensorType
@@ -214,6 +214,4 @@ register(
 )
 
 
-@imports("Gelu")
-def _import_gelu(n: OnnxNode) -> int:
-    return n.op("gelu", n.operand(0), tanh=int(n.attr("approximate", "none") == "tanh"))
+imports("Gelu")(lambda n: n.op("gelu", n.operand(0), tanh=int(n.attr("approximate", "none") == "tanh")))

@@ -29,14 +29,12 @@ WHOLE: Final = 1 << 24
 _DTYPE: Final = Attr("dtype", "dtype", "float32")
 
 
-def _stored(t: Typing[T, N], out: T) -> T:
-    t.require(t.elements(out) <= LARGEST, f"a constant must have at most {LARGEST} elements")
-    return out
-
-
-def _eye_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    out = _stored(t, t.constant(attrs["dtype"], attrs["size"], attrs["size"]))
-    t.require_number(out)
+def _made(t: Typing[T, N], attrs: Attrs, *dims: N | int, floating: bool = False) -> T:
+    """Return the type of a constant; one with axes is stored element by element."""
+    out = t.constant(attrs["dtype"], *dims)
+    if dims:
+        t.require(t.elements(out) <= LARGEST, f"a constant must have at most {LARGEST} elements")
+    (t.require_float if floating else t.require_number)(out)
     return out
 
 
@@ -46,41 +44,21 @@ def _ones_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return out
 
 
-def _scalar_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    out = t.constant(attrs["dtype"])
-    t.require_float(out)
-    return out
-
-
 def _identity_kernel_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     channels, groups, (height, width) = attrs["channels"], attrs["groups"], attrs["kernel"]
     t.require(groups >= 1, "the number of groups must be positive")
     t.require(channels % groups == 0, "the channels must divide into the groups")
     for extent in (height, width):
         t.require(extent % 2 == 1, "the extents of an identity kernel must be odd")
-    out = _stored(t, t.constant(attrs["dtype"], channels, channels // groups, height, width))
-    t.require_number(out)
-    return out
-
-
-def _mean_kernel_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
-    out = _stored(t, t.constant(attrs["dtype"], attrs["channels"], 1, *attrs["kernel"]))
-    t.require_float(out)
-    return out
+    return _made(t, attrs, channels, channels // groups, height, width)
 
 
 def _numpy(attrs: Attrs) -> np.dtype:
     return TensorType(attrs["dtype"], ()).numpy_dtype()
 
 
-def _scalar_needs(attrs: ExactAttrs) -> Arithmetic:
-    whole = float(attrs["value"]).is_integer() and abs(attrs["value"]) < WHOLE
-    return Arithmetic.POLYNOMIAL if whole else Arithmetic.RATIONAL
-
-
-def _exact_scalar(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    # A law means the decimal as it is written, not the binary number nearest to it.
-    return np.full((), numbers.number(float(attrs["value"])), dtype=object)
+def _is_whole(value: float) -> bool:
+    return float(value).is_integer() and abs(value) < WHOLE
 
 
 def _identity_kernel(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
@@ -128,25 +106,28 @@ def _constant(
 register(
     _constant(
         "eye",
-        _eye_type,
+        lambda t, xs, a: _made(t, a, a["size"], a["size"]),
         lambda xs, a: np.eye(a["size"], dtype=_numpy(a)),
         Attr("size", "int"),
         doc="the identity matrix",
     ),
     _constant(
         "scalar",
-        _scalar_type,
+        lambda t, xs, a: _made(t, a, floating=True),
         lambda xs, a: np.asarray(a["value"], dtype=_numpy(a)),
         Attr("value", "float"),
         traits=Trait.NUMBER,
         exact=ExactForm(
-            _scalar_needs, _exact_scalar, bound=lambda bounds, shapes, attrs: abs(int(attrs["value"]))
+            lambda a: Arithmetic.POLYNOMIAL if _is_whole(a["value"]) else Arithmetic.RATIONAL,
+            # A law means the decimal as it is written, not the binary number nearest to it.
+            lambda numbers, xs, a: np.full((), numbers.number(float(a["value"])), dtype=object),
+            bound=lambda bounds, shapes, attrs: abs(int(attrs["value"])),
         ),
         doc="a number",
     ),
     _constant(
         "pi",
-        _scalar_type,
+        lambda t, xs, a: _made(t, a, floating=True),
         lambda xs, a: np.asarray(math.pi, dtype=_numpy(a)),
         traits=Trait.NUMBER,
         exact=ExactForm(Arithmetic.DIGITS, lambda numbers, xs, a: np.full((), numbers.pi(), dtype=object)),
@@ -171,7 +152,7 @@ register(
     ),
     _constant(
         "mean_kernel",
-        _mean_kernel_type,
+        lambda t, xs, a: _made(t, a, a["channels"], 1, *a["kernel"], floating=True),
         _mean_kernel,
         Attr("channels", "int"),
         Attr("kernel", "ints", None, 2),

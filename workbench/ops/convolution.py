@@ -93,30 +93,18 @@ def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return t.tensor(x, t.dim(x, -4), t.dim(w, -4), height, width)
 
 
-def windows(
-    x: np.ndarray,
-    kernel: tuple[int, int],
-    strides: tuple[int, int],
-    dilations: tuple[int, int],
-    out: tuple[int, int],
-) -> np.ndarray:
+def windows(x: np.ndarray, kernel: Sequence[int], attrs: Attrs) -> np.ndarray:
     """Return ``x [N, C, H, W]`` (already padded) viewed as ``[N, C, oh, ow, kh, kw]`` windows.
 
-    Args:
-        x: The padded input.
-        kernel: The extents (kh, kw) of a window.
-        strides: The distances between windows.
-        dilations: The distances between the elements of a window.
-        out: The numbers (oh, ow) of windows.
+    ``attrs`` are the distances between windows, and those between the elements of a window.
     """
-    n, c = x.shape[:2]
+    n, c, *space = x.shape
     sn, sc, sh, sw = x.strides
-    return np.lib.stride_tricks.as_strided(
-        x,
-        (n, c, *out, *kernel),
-        (sn, sc, sh * strides[0], sw * strides[1], sh * dilations[0], sw * dilations[1]),
-        writeable=False,
-    )
+    (s, r), (d, e) = attrs["strides"], attrs.get("dilations", (1, 1))
+    sides = zip(space, kernel, (s, r), (d, e), strict=True)
+    out = [window_extent(extent, k, stride, 0, 0, dilation) for extent, k, stride, dilation in sides]
+    steps = (sn, sc, sh * s, sw * r, sh * d, sw * e)
+    return np.lib.stride_tricks.as_strided(x, (n, c, *out, *kernel), steps, writeable=False)
 
 
 #: Largest number of elements of columns laid out at a time, which bounds the memory of a convolution.
@@ -125,11 +113,7 @@ _COLUMNS = 1 << 24
 
 def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     x, w = xs[:2]
-    strides, dilations = attrs["strides"], attrs["dilations"]
-    x = padded(x, attrs["pads"]) if any(attrs["pads"]) else x
-    kernel = (w.shape[2], w.shape[3])
-    height, width = (window_extent(x.shape[2 + i], kernel[i], strides[i], 0, 0, dilations[i]) for i in (0, 1))
-    view = windows(x, kernel, strides, dilations, (height, width))
+    view = windows(padded(x, attrs["pads"]) if any(attrs["pads"]) else x, w.shape[2:], attrs)
     out = _depthwise(view, w) if w.shape[1] == 1 else _products(view, w, attrs["groups"])
     if len(xs) == 3:
         out = out + xs[2]
@@ -156,9 +140,8 @@ def _products(view: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
         for start in range(0, height, step):
             block = view[i, :, start : start + step]
             columns = block.transpose(0, 3, 4, 1, 2).reshape(groups, rows.shape[2], -1)
-            out[i, :, :, start : start + step] = (rows @ columns).reshape(
-                out[i, :, :, start : start + step].shape
-            )
+            part = out[i, :, :, start : start + step]
+            part[...] = (rows @ columns).reshape(part.shape)
     return out.reshape(n, w.shape[0], height, width)
 
 
@@ -353,27 +336,20 @@ register(
 )
 
 
-def explicit_pads(
-    n: OnnxNode, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> tuple[int, ...]:
+def explicit_pads(n: OnnxNode, kernel: Sequence[int]) -> tuple[int, ...]:
     """Return the pads (all begins, then all ends) of an ONNX window operator.
 
     ``SAME_UPPER`` and ``SAME_LOWER`` give a result of extent ``ceil(extent / stride)``; the odd element of
     padding is put at the end or at the beginning, respectively.
-
-    Args:
-        n: The node.
-        kernel: The extents of the window.
-        strides: The strides.
-        dilations: The dilations.
     """
-    mode = n.attr("auto_pad", "NOTSET")
+    mode, ones = n.attr("auto_pad", "NOTSET"), (1,) * len(kernel)
     if mode == "NOTSET":
         return tuple(n.attr("pads", (0,) * (2 * len(kernel))))
     if mode == "VALID":
         return (0,) * (2 * len(kernel))
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise NotModelled(f"auto_pad={mode}")
+    strides, dilations = n.attr("strides", ones), n.attr("dilations", ones)
     less, more = [], []
     for extent, k, s, d in zip(n.type(0).shape[2:], kernel, strides, dilations, strict=True):
         total = max(0, (-(-extent // s) - 1) * s + d * (k - 1) + 1 - extent)
@@ -391,16 +367,15 @@ def _import_conv(n: OnnxNode) -> int:
     kernel = w.shape[2:]
     if tuple(n.attr("kernel_shape", kernel)) != kernel:
         raise NotModelled(f"kernel_shape {tuple(n.attr('kernel_shape'))} disagrees with the weight {w}")
-    strides, dilations = n.attr("strides", (1, 1)), n.attr("dilations", (1, 1))
     operands = [n.operand(0), n.operand(1)]
     if n.has(2):
         operands.append(n.op("reshape", n.operand(2), shape=(1, w.shape[0], 1, 1)))
     return n.op(
         "conv2d",
         *operands,
-        strides=strides,
-        pads=explicit_pads(n, kernel, strides, dilations),
-        dilations=dilations,
+        strides=n.attr("strides", (1, 1)),
+        pads=explicit_pads(n, kernel),
+        dilations=n.attr("dilations", (1, 1)),
         groups=n.attr("group", 1),
     )
 

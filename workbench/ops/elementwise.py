@@ -135,12 +135,13 @@ def _digits(function: str) -> ExactForm:
 
 _BY_NUMBER: Final = Trait.NUMBER_RIGHT | Trait.GROWS | Trait.BROADCASTS
 _EXTREME: Final = Trait.UNROUNDED | Trait.BROADCASTS
+_Row = tuple[str, int, Callable[..., np.ndarray], float, Trait, ExactForm, str]
 _POWER: Final = ExactForm(
     Arithmetic.DIGITS, lambda numbers, xs, a: np.asarray(np.frompyfunc(numbers.power, 2, 1)(*xs))
 )
 #: Operators without attributes: name, number of operands, semantics, flops per element, facts, exact form, meaning.
 #: ONNX capitalises the name.
-_PLAIN: Final[tuple[tuple[str, int, Callable[..., np.ndarray], float, Trait, ExactForm, str], ...]] = (
+_PLAIN: Final[tuple[_Row, ...]] = (
     ("add", 2, np.add, 1, _BY_NUMBER, _SUM, "x + y"),
     ("sub", 2, np.subtract, 1, _BY_NUMBER, _SUM, "x - y"),
     ("mul", 2, np.multiply, 1, _BY_NUMBER | Trait.LINEAR, _PRODUCT, "x * y"),
@@ -171,15 +172,8 @@ _NEUTRAL: Final = {
 }
 
 
-def _plain(
-    name: str,
-    count: int,
-    f: Callable[..., np.ndarray],
-    cost: float,
-    traits: Trait,
-    exact: ExactForm,
-    doc: str,
-) -> OpSpec:
+def _plain(row: _Row) -> OpSpec:
+    name, count, f, cost, traits, exact, doc = row
     in_torch = {"max": "maximum", "min": "minimum"}.get(name, name)
     return by_element(
         name,
@@ -201,7 +195,7 @@ def _clip(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 
 
 register(
-    *(_plain(*row) for row in _PLAIN),
+    *map(_plain, _PLAIN),
     by_element(
         "leakyrelu",
         1,

@@ -237,9 +237,9 @@ def _import_reshape(n: OnnxNode) -> int:
 imports("Expand")(lambda n: n.op("expand", n.operand(0), shape=only_result(n).shape))
 
 
-@imports("Transpose")
-def _import_transpose(n: OnnxNode) -> int:
-    return n.op("transpose", n.operand(0), perm=n.attr("perm", tuple(reversed(range(n.type(0).rank)))))
+imports("Transpose")(
+    lambda n: n.op("transpose", n.operand(0), perm=n.attr("perm", tuple(range(n.type(0).rank))[::-1]))
+)
 
 
 @imports("Concat")
@@ -280,9 +280,8 @@ def _import_split(n: OnnxNode) -> list[int]:
 @imports("Slice")
 def _import_slice(n: OnnxNode) -> int:
     kind = n.type(0)
-    starts, ends, axes, steps = (
-        known_ints(n, i, k) for i, k in enumerate(("starts", "ends", "axes", "steps"), 1)
-    )
+    names = ("starts", "ends", "axes", "steps")
+    starts, ends, axes, steps = (known_ints(n, i, name) for i, name in enumerate(names, 1))
     if starts is None or ends is None:
         raise NotModelled("a slice without starts or ends")
     axes = tuple(range(len(starts))) if axes is None else axes
@@ -385,12 +384,7 @@ def repeated(n: OnnxNode, value: int, shape: Sequence[int]) -> int | None:
 
     Exporters insert a new axis after an axis, expand it or join copies along it, and join the two axes: that
     repeats every entry. As one operator it needs no tensor of one more axis. An image of floating-point
-    numbers whose rows and columns are repeated is resized.
-
-    Args:
-        n: The node that reshapes.
-        value: The operand of the reshape.
-        shape: The shape of the result.
+    numbers whose rows and columns are repeated is resized. ``value`` is the operand of the reshape to ``shape``.
     """
     made, operands = n.made(value)
     if made not in ("expand", "concat") or len(set(operands)) != 1:
@@ -398,23 +392,20 @@ def repeated(n: OnnxNode, value: int, shape: Sequence[int]) -> int | None:
     wide, narrow = n.type_of(value).shape, n.type_of(operands[0]).shape
     narrow = (1,) * (len(wide) - len(narrow)) + narrow
     grown = [i for i, (a, b) in enumerate(zip(narrow, wide, strict=True)) if a != b]
-    if len(grown) not in (1, 2) or grown[0] == 0 or any(narrow[at] != 1 for at in grown):
-        return None
     before = tuple(extent for i, extent in enumerate(narrow) if i not in grown)
-    last = grown[-1]
     image = len(before) == 4 and grown == [3, 5] and n.type_of(value).dtype in FLOAT_DTYPES
-    if len(grown) == 2 and not image:
+    if not (image or len(grown) == 1) or grown[0] == 0 or any(narrow[at] != 1 for at in grown):
         return None
     source = operands[0]
     while n.type_of(source).shape != before and n.made(source)[0] == "reshape":
         source = n.made(source)[1][0]
     if n.type_of(source).shape != before:
         source = n.op("reshape", operands[0], shape=before)
-    if len(grown) == 2:
+    if image:
         size = (before[2] * wide[3], before[3] * wide[5])
         found = n.op("resize", source, size=size, mode="nearest", coords="asymmetric", rounding="floor")
     else:
-        found = n.op("repeat", source, axis=last - 1 - len(before), times=wide[last])
+        found = n.op("repeat", source, axis=grown[0] - 1 - len(before), times=wide[grown[0]])
     return found if n.type_of(found).shape == tuple(shape) else n.op("reshape", found, shape=shape)
 
 

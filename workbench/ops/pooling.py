@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.ops.convolution import explicit_pads, require_bfloat16, require_window, window_extent, windows
+from workbench.ops.convolution import explicit_pads, require_bfloat16, require_window, windows
 from workbench.ops.exact import ORDERED, RATIONAL, Arithmetic, ExactForm
 from workbench.ops.onnx_form import (
     Emitter,
@@ -33,25 +33,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def _extent(
-    t: Typing[T, N],
-    n: N,
-    k: N | int,
-    s: N | int,
-    before: N | int,
-    after: N | int,
-    d: N | int,
-    ceil: N | int,
-) -> N:
+def _extent(t: Typing[T, N], n: N, side: Sequence[Any], ceil: N | int) -> N:
+    """Return the number of windows of an extent, a stride, pads before and after, and a dilation."""
     # ONNX: with ceil_mode a last window counts only if it starts inside the input or its leading pad.
+    k, s, before, after, d = side
     span = n + before + after - d * (k - 1) - 1
     t.require(k >= 1, "the kernel must be positive")
     t.require(s >= 1, "the strides must be positive")
-    floor = span // s + 1
+    floor: N = span // s + 1
     if isinstance(ceil, int) and not ceil:
         return floor
     t.concrete("pooling with ceil_mode")
-    up = -(-span // s) + 1
+    up: N = -(-span // s) + 1
     return up - 1 if (up - 1) * s >= n + before else up
 
 
@@ -68,8 +61,8 @@ def _type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
             t.require(pad >= 0, "pads must not be negative")
     require_window(t, t.dim(x, -2), kh, top, bottom, dh)
     require_window(t, t.dim(x, -1), kw, left, right, dw)
-    height = _extent(t, t.dim(x, -2), kh, sh, top, bottom, dh, attrs["ceil"])
-    width = _extent(t, t.dim(x, -1), kw, sw, left, right, dw, attrs["ceil"])
+    height = _extent(t, t.dim(x, -2), (kh, sh, top, bottom, dh), attrs["ceil"])
+    width = _extent(t, t.dim(x, -1), (kw, sw, left, right, dw), attrs["ceil"])
     return t.with_dim(t.with_dim(x, -2, height), -1, width)
 
 
@@ -79,17 +72,15 @@ def _border(shape: Sequence[int], attrs: Attrs) -> tuple[tuple[int, int], tuple[
     found = []
     for i, (before, after) in enumerate(((top, bottom), (left, right))):
         k, s, d, n = attrs["kernel"][i], attrs["strides"][i], dilations[i], shape[2 + i]
-        out = _extent(CONCRETE, n, k, s, before, after, d, attrs["ceil"])
+        out = _extent(CONCRETE, n, (k, s, before, after, d), attrs["ceil"])
         found.append((before, after + max(0, (out - 1) * s + d * (k - 1) + 1 - n - before - after)))
     return found[0], found[1]
 
 
 def _pool_windows(x: np.ndarray, attrs: Attrs, value: float) -> np.ndarray:
     # The overhang of ceil_mode beyond the padding is filled with the neutral value, too.
-    kernel, strides, dilations = attrs["kernel"], attrs["strides"], attrs.get("dilations", (1, 1))
     padded = np.pad(x, ((0, 0), (0, 0), *_border(x.shape, attrs)), constant_values=value)
-    out = [window_extent(padded.shape[2 + i], kernel[i], strides[i], 0, 0, dilations[i]) for i in (0, 1)]
-    return windows(padded, kernel, strides, dilations, (out[0], out[1]))
+    return windows(padded, attrs["kernel"], attrs)
 
 
 def _avg_pool(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
@@ -208,11 +199,12 @@ def _export_reduce(op_type: str, whole: str) -> OnnxExport:
     return export
 
 
+_Reduction = tuple[str, Callable[..., np.ndarray], str, str, Trait, ExactForm, str]
 _SUM: Final = ExactForm(
     Arithmetic.POLYNOMIAL, bound=lambda bounds, shapes, attrs: bounds[0] * math.prod(shapes[0])
 )
 #: Reductions: name, semantics, name in torch, ONNX operator of whole images, facts, exact form, meaning.
-_REDUCTIONS: Final[tuple[tuple[str, Callable[..., np.ndarray], str, str, Trait, ExactForm, str], ...]] = (
+_REDUCTIONS: Final[tuple[_Reduction, ...]] = (
     ("reduce_sum", np.sum, "sum", "", Trait.LINEAR, _SUM, "the sum over axes"),
     (
         "reduce_mean",
@@ -235,15 +227,8 @@ _REDUCTIONS: Final[tuple[tuple[str, Callable[..., np.ndarray], str, str, Trait, 
 )
 
 
-def _reduce(
-    name: str,
-    f: Callable[..., np.ndarray],
-    in_torch: str,
-    whole: str,
-    traits: Trait,
-    exact: ExactForm,
-    doc: str,
-) -> OpSpec:
+def _reduce(row: _Reduction) -> OpSpec:
+    name, f, in_torch, whole, traits, exact, doc = row
     return OpSpec(
         name,
         1,
@@ -294,7 +279,7 @@ register(
         torch=_avg_pool_torch,
         doc="the mean of each window; with include_pad=1 padding counts as zeros",
     ),
-    *(_reduce(*row) for row in _REDUCTIONS),
+    *map(_reduce, _REDUCTIONS),
 )
 
 
@@ -303,12 +288,11 @@ def _import_pool(n: OnnxNode) -> int:
     only_result(n)
     if n.type(0).rank != 4:
         raise NotModelled(f"pooling over {n.type(0).rank - 2} axes; two are modelled")
-    kernel = n.attr("kernel_shape")
-    strides, dilations = n.attr("strides", (1, 1)), n.attr("dilations", (1, 1))
+    kernel, dilations = n.attr("kernel_shape"), n.attr("dilations", (1, 1))
     attrs: dict[str, Any] = {
         "kernel": kernel,
-        "strides": strides,
-        "pads": explicit_pads(n, kernel, strides, dilations),
+        "strides": n.attr("strides", (1, 1)),
+        "pads": explicit_pads(n, kernel),
         "ceil": n.attr("ceil_mode", 0) if n.attr("auto_pad", "NOTSET") == "NOTSET" else 0,
     }
     if n.op_type == "MaxPool":

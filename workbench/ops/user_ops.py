@@ -39,11 +39,7 @@ _RESERVED: Final = frozenset(
 #: Kinds of attributes by the type of their default.
 _KINDS: Final[dict[type, str]] = {bool: "int", int: "int", float: "float", str: "str"}
 #: Values of attributes with which rules are tested, besides the default.
-_TRIED: Final[dict[str, tuple[AttrValue, ...]]] = {
-    "int": (0, 1, 2, 3),
-    "float": (0.0, 1.0, 0.5, 2.0),
-    "str": (),
-}
+_TRIED: Final[dict[str, tuple[AttrValue, ...]]] = {"int": (0, 1, 2, 3), "float": (0.0, 1.0, 0.5, 2.0)}
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
@@ -212,7 +208,7 @@ def _attribute(name: str, parameter: inspect.Parameter) -> Attr:
     if default is not None and type(default) in _KINDS:
         kind = _KINDS[type(default)]
         value: AttrValue = int(default) if isinstance(default, bool) else default
-        others = (0, 1) if isinstance(default, bool) else _TRIED[kind]
+        others = (0, 1) if isinstance(default, bool) else _TRIED.get(kind, ())
         return Attr(parameter.name, kind, value, tried=tuple(dict.fromkeys((value, *others))))
     kinds: dict[Any, str] = {**_KINDS, **{kind.__name__: text for kind, text in _KINDS.items()}}
     stated = kinds.get(parameter.annotation)
@@ -221,7 +217,7 @@ def _attribute(name: str, parameter: inspect.Parameter) -> Attr:
             f"{name}: the attribute {parameter.name} must have a default that is an int, a float, a str or "
             f"integers, got {default!r} (try attrs=[workbench.ops.Attr({parameter.name!r}, kind)])"
         )
-    return Attr(parameter.name, stated, tried=_TRIED[stated])
+    return Attr(parameter.name, stated, tried=_TRIED.get(stated, ()))
 
 
 # -- the forms of an operator, each a function of the user in the signature of OpSpec ---------------------
@@ -239,9 +235,8 @@ class _Semantics:
             return found
         kind = self.rule(CONCRETE, [TensorType.of(x) for x in xs], attrs)
         if found.shape != kind.shape:
-            raise TypeMismatch(
-                f"{self.name}: the type rule says {kind}, the function gave {list(found.shape)}"
-            )
+            shape = list(found.shape)
+            raise TypeMismatch(f"{self.name}: the type rule says {kind}, the function gave {shape}")
         return found.astype(kind.numpy_dtype(), copy=False)
 
     def _called(self, xs: Sequence[np.ndarray], attrs: Attrs) -> Any:

@@ -44,8 +44,8 @@ _OFFERS: Final = {
     "exported": "torch.exported:exported",
     "load_onnx": "frontends:load_onnx",
     "to_onnx": "frontends:to_onnx",
-    "torch_target": "torch.target:Torch",
-    "to_torch": "torch.module:to_module",
+    "torch_target": "torch.executor:Torch",
+    "to_torch": "torch.writer:to_module",
     "tensat_problem": "studies.tensat:tensat_problem",
 }
 

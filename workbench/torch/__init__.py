@@ -13,10 +13,9 @@ from workbench.support.lazy import door
 if TYPE_CHECKING:
     from workbench.torch.dynamo import backend as backend
     from workbench.torch.exported import load_torch as load_torch
-    from workbench.torch.module import to_module as to_module
     from workbench.torch.reports import report as report
+    from workbench.torch.writer import to_module as to_module
 
 __getattr__, __all__ = door(
-    __name__,
-    {"dynamo": "backend", "exported": "load_torch", "module": "to_module", "reports": "report"},
+    __name__, {"dynamo": "backend", "exported": "load_torch", "reports": "report", "writer": "to_module"}
 )

@@ -199,6 +199,14 @@ TABLE.update(
         ),
         aten.softmax.int: lambda c: c.op("softmax", c.operand("self"), axis=c.axis("dim", c.kinds[0].rank)),
         aten.expand.default: lambda c: c.op("expand", c.operand("self"), shape=c.kinds[0].shape),
+        aten.permute.default: lambda c: c.op(
+            "transpose", c.operand("self"), perm=tuple(d % len(c["dims"]) for d in c["dims"])
+        ),
+        aten.cat.default: lambda c: c.op(
+            "concat", *map(c.value, c["tensors"]), axis=c.axis("dim", c.kinds[0].rank)
+        ),
+        aten.select.int: lambda c: c.reshaped(_entries(c, c["index"], 1)),
+        aten.narrow.default: lambda c: _entries(c, c["start"], c["length"]),
         aten.mean.dim: _reduced("reduce_mean"),
         aten.sum.dim_IntList: _reduced("reduce_sum"),
         aten.amax.default: _reduced("reduce_max"),
@@ -295,9 +303,8 @@ def _batch_norm(c: Call) -> int:
 def _layer_norm(c: Call) -> int:
     c.need(c["weight"] is not None, "it has no scale")
     affine = [c.operand(name) for name in ("weight", "bias") if c[name] is not None]
-    return c.op(
-        "layernorm", c.operand("input"), *affine, axis=-len(c["normalized_shape"]), eps=float(c["eps"])
-    )
+    axis = -len(c["normalized_shape"])
+    return c.op("layernorm", c.operand("input"), *affine, axis=axis, eps=float(c["eps"]))
 
 
 @reads(aten.transpose.int)
@@ -314,12 +321,6 @@ def _t(c: Call) -> int:
     return x if c.type(x).rank < 2 else c.op("transpose", x, perm=(1, 0))
 
 
-@reads(aten.permute.default)
-def _permute(c: Call) -> int:
-    x = c.operand("self")
-    return c.op("transpose", x, perm=tuple(d % c.type(x).rank for d in c["dims"]))
-
-
 @reads(aten.slice.Tensor)
 def _slice(c: Call) -> int:
     x, axis = c.along()
@@ -331,16 +332,6 @@ def _slice(c: Call) -> int:
         return _cut(c, x, axis, start, c.sizes.sum(start, c.kinds[0].shape[axis]))
     start, stop, step = slice(start, stop, step).indices(extent)
     return _cut(c, x, axis, start, stop, step)
-
-
-@reads(aten.select.int)
-def _select(c: Call) -> int:
-    return c.reshaped(_entries(c, c["index"], 1))
-
-
-@reads(aten.narrow.default)
-def _narrow(c: Call) -> int:
-    return _entries(c, c["start"], c["length"])
 
 
 def _entries(c: Call, start: int, count: int) -> int:
@@ -369,12 +360,6 @@ def _split(c: Call) -> tuple[int, ...]:
 def _unbind(c: Call) -> tuple[int, ...]:
     x, axis = c.along()
     return tuple(c.reshaped(_cut(c, x, axis, i, i + 1), kind.shape) for i, kind in enumerate(c.kinds))
-
-
-@reads(aten.cat.default)
-def _cat(c: Call) -> int:
-    parts = [c.value(part) for part in c["tensors"]]
-    return c.op("concat", *parts, axis=c.axis("dim", c.kinds[0].rank))
 
 
 @reads(aten.stack.default)

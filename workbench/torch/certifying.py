@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Callable, Sequence
@@ -70,12 +71,14 @@ def certify_torch(
         try:
             ours = runs[1](inputs)
         except (RuntimeFailure, RuntimeError) as error:
-            return replace(
-                found, passed=False, reason=f"B ({names[1]}) fails on {drawn}, A does not: {error}"
-            )
+            reason = f"B ({names[1]}) fails on {drawn}, A does not: {error}"
+            return replace(found, passed=False, reason=reason)
         if len(expected) != len(ours):
             return replace(found, passed=False, reason=f"{len(ours)} outputs in B, {len(expected)} in A")
-        exact = _in_float64(module, leaves, spec, inputs)
+        exact: list[np.ndarray] = []
+        with contextlib.suppress(Exception):  # a type is written into the module
+            double = copy.deepcopy(module).double()
+            exact = [to_array(leaf) for leaf in _outputs(double, leaves, spec, inputs, torch.float64)]
         plain = expected if module is original else ours
         for i, (a, b, c) in enumerate(zip(expected, ours, plain, strict=True)):
             real, own = a.dtype.kind == "f", exact[i] if i < len(exact) else c
@@ -84,24 +87,23 @@ def certify_torch(
             at = mismatch(a, b, moved)
             gap, most = (difference(a, b)[0], OWN * difference(own, c)[0]) if real else (0.0, 0.0)
             if at is not None and not (real and gap <= most < math.inf):
-                return _located(found, original, optimised, args, (i, at, drawn), options)
+                return _located(found, (original, optimised), args, (i, at, drawn), options)
             found = replace(found, error=max(found.error, gap), deployed_error=max(found.error, gap))
         found = replace(found, drawn=(*found.drawn, drawn))
     return found
 
 
 def _name(side: Any) -> str:
-    if isinstance(side, torch.nn.Module | Graph):
-        return type(side).__name__ if isinstance(side, torch.nn.Module) else side.name
-    return str(side) if isinstance(side, str) else read_model(side).name
+    if isinstance(side, torch.nn.Module):
+        return type(side).__name__
+    return side if isinstance(side, str) else side.name if isinstance(side, Graph) else read_model(side).name
 
 
 def _like(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return other elements like the given ones: shuffled, and floats moved by their spread."""
     flat = rng.permutation(x.reshape(-1)).reshape(x.shape)
-    if x.dtype.kind != "f":
-        return flat
-    return (flat + rng.standard_normal(x.shape) * (x.std() + 1e-3)).astype(x.dtype)
+    moved = x.dtype.kind == "f"
+    return (flat + rng.standard_normal(x.shape) * (x.std() + 1e-3)).astype(x.dtype) if moved else flat
 
 
 def _runner(side: object, leaves: Sequence[Any], spec: Any) -> _Runs:
@@ -133,39 +135,22 @@ def _outputs(
     return [leaf for leaf in tree_leaves(found) if isinstance(leaf, torch.Tensor)]
 
 
-def _in_float64(
-    module: torch.nn.Module, leaves: Sequence[Any], spec: Any, arrays: Sequence[np.ndarray]
-) -> list[np.ndarray]:
-    """Return the results of a module in float64; nothing if it does not run there."""
-    try:
-        found = _outputs(copy.deepcopy(module).double(), leaves, spec, arrays, torch.float64)
-        return [to_array(leaf) for leaf in found]
-    except Exception:  # a type is written into the module
-        return []
-
-
 def _located(
-    found: Certificate,
-    original: object,
-    optimised: object,
-    args: object,
-    at: tuple[int, Mismatch, str],
-    options: dict[str, Any],
+    found: Certificate, pair: Sequence[object], args: object, at: tuple[int, Mismatch, str], options: Any
 ) -> Certificate:
     """Return the failed certificate, with the first tensor that differs in what torch exports if it is found."""
     from workbench.frontends import to_onnx
 
     output, entry, drawn = at
     name = f"output {output}"
-    difference = Difference(
-        name, name, entry.index, entry.expected, entry.found, entry.tolerance, drawn, (name,), entry.what
-    )
+    numbers = entry.index, entry.expected, entry.found, entry.tolerance
+    difference = Difference(name, name, *numbers, drawn, (name,), entry.what)
     first, second = difference.lines()[:2]
     reason = f"{first.removeprefix('first tensor that differs: ')}: {second.strip()}"
     failed = replace(found, passed=False, reason=reason, difference=difference)
     sides: list[Any] = []
     try:
-        for side in (original, optimised):
+        for side in pair:
             if isinstance(side, torch.nn.Module):
                 sides.append(joined(exported(side, args)))
             else:
@@ -174,9 +159,8 @@ def _located(
     except (ModelError, ValueError, ImportError) as error:
         return replace(failed, notes=(f"the first tensor was not looked for: {error}",))
     if inside.passed or inside.difference is None:
-        return replace(
-            failed, notes=("what torch exports does not differ: the module differs from its export",)
-        )
+        note = "what torch exports does not differ: the module differs from its export"
+        return replace(failed, notes=(note,))
     return replace(
         failed, reason=inside.reason, difference=inside.difference, notes=inside.notes, repro=inside.repro
     )

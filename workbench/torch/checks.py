@@ -134,6 +134,21 @@ def compared(
         limits: :data:`REWRITTEN` or :data:`COMPILED`.
         is_random: Whether the two had different random numbers: then only norms are compared.
     """
+
+    def gaps(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, top: float) -> tuple[float, float, float]:
+        """Return the distance of two tensors, that of the first from the exact one, and what is allowed.
+
+        Of random ones, it is how far their norms are apart: 0 for nothing or small tensors, infinity for zeros.
+        """
+        if is_random:
+            ours, theirs = float(a.norm()), float(b.norm())
+            if theirs <= SMALL * top:
+                return 0.0, 0.0, RANDOM
+            return 0.0, max(ours / theirs, theirs / ours if ours else float("inf")), RANDOM
+        scale = max(float(c.norm()), SMALL * top, 1e-30)
+        near, far, own = (float((x - y).norm()) / scale for x, y in ((a, b), (a, c), (b, c)))
+        return (near, near, ALONE) if exact is None else (near, far, max(limits[0] * own, limits[1]))
+
     worst = 0.0
     for what in ("results", "updated", "gradients"):
         ours, theirs = getattr(found, what), getattr(original, what)
@@ -148,32 +163,9 @@ def compared(
                 continue
             if a.shape != b.shape:
                 return Verdict(False, reason=f"of {what}, number {i} has shape {tuple(a.shape)}")
-            near, far, allowed = _gaps(a, b, c, top, limits if exact is not None else None, is_random)
+            near, far, allowed = gaps(a.double(), b.double(), c.double(), top)
             worst = max(worst, near)
             if not far <= allowed:
                 reason = f"of {what}, number {i} is {far:.1e} away, at most {allowed:.1e} allowed"
                 return Verdict(False, worst, reason)
     return Verdict(True, worst)
-
-
-def _gaps(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    c: torch.Tensor,
-    top: float,
-    limits: tuple[float, float] | None,
-    is_random: bool,
-) -> tuple[float, float, float]:
-    """Return the distance of two tensors, that of the first from the exact one, and what is allowed.
-
-    Of random ones, it is how far their norms are apart: 0 for nothing or small tensors, infinity for zeros.
-    """
-    a, b, c = a.double(), b.double(), c.double()
-    if is_random:
-        ours, theirs = float(a.norm()), float(b.norm())
-        if theirs <= SMALL * top:
-            return 0.0, 0.0, RANDOM
-        return 0.0, max(ours / theirs, theirs / ours if ours else float("inf")), RANDOM
-    scale = max(float(c.norm()), SMALL * top, 1e-30)
-    near, far, own = (float((x - y).norm()) / scale for x, y in ((a, b), (a, c), (b, c)))
-    return (near, near, ALONE) if limits is None else (near, far, max(limits[0] * own, limits[1]))

@@ -6,6 +6,7 @@ inputs here, so that only such laws apply. What cannot be gained, and what fails
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -13,19 +14,22 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import fx
 
 from workbench.costs import CostModel
+from workbench.costs.analytic import AnalyticCost, Work, work
+from workbench.costs.model import OpInstance
 from workbench.devices.timing import paired_speedup, rounds
 from workbench.egraph.at_sizes import unproved
 from workbench.graph import Builder, Graph
+from workbench.ops import TensorType, Trait, spec_of
 from workbench.rules import RuleSet
 from workbench.run.trace import StopReason
 from workbench.support.disk_cache import remembered
-from workbench.torch.checks import COMPILED, REWRITTEN, Outcome, Verdict, compared, outcome, timers
+from workbench.torch.checks import COMPILED, REWRITTEN, Callee, Outcome, Verdict, compared, outcome, timers
 from workbench.torch.freezing import Folded, stored_places
-from workbench.torch.prices import cost_of
 from workbench.torch.reader import NotRead, TorchGraph, read
 from workbench.torch.reader import is_random as is_random_node
 from workbench.torch.reports import Part, note
@@ -116,9 +120,8 @@ def backend(
     chosen = Options(**(options or {}))
     warm()  # the engine's process starts while torch traces
     began = time.perf_counter()
-    training = torch.is_grad_enabled() and any(
-        isinstance(a, torch.Tensor) and a.requires_grad for a in arguments
-    )
+    tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
+    training = torch.is_grad_enabled() and any(a.requires_grad for a in tensors)
     part = Part.of(module, arguments, training)
     rewritten, folded, frozen = None, None, frozenset[int]()
     try:
@@ -164,17 +167,17 @@ def backend(
     return follow(compiled)
 
 
-def _as_it_is(run: Callable[..., Any]) -> Callable[..., Any]:
+def _as_it_is(run: Callee) -> Callee:
     return run
 
 
-def _then(module: fx.GraphModule, arguments: Sequence[Any], options: Options) -> Callable[..., Any]:
+def _then(module: fx.GraphModule, arguments: Sequence[Any], options: Options) -> Callee:
     """Compile a torch graph by what follows."""
     if options.then == "eager":
         return module.forward
     from torch._inductor.compile_fx import compile_fx
 
-    compiled: Callable[..., Any] = compile_fx(module, list(arguments))
+    compiled: Callee = compile_fx(module, list(arguments))
     return compiled
 
 
@@ -214,6 +217,61 @@ def traced(module: fx.GraphModule, arguments: Sequence[Any]) -> fx.GraphModule:
     if hasattr(module, "_param_name_to_source"):
         made._param_name_to_source = module._param_name_to_source
     return made
+
+
+# -- prices of operators in training: the work of the forward pass and of the gradients of all operands -------
+#: Operators whose gradient for each operand is as much work as themselves.
+_CONTRACTIONS: Final = frozenset({"matmul", "conv2d", "conv_transpose", "attention"})
+
+
+@dataclass(slots=True)
+class TrainingCost(CostModel):
+    """A roofline of a training step: every operator once forward, and once backward for each operand.
+
+    The gradient of a product is one product for each operand. The gradient of a slice fills a tensor of the
+    whole operand; that of every other operator moves as much as the operator.
+    """
+
+    forward: AnalyticCost
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.forward = AnalyticCost(device)
+
+    @property
+    def source(self) -> str:
+        """Return a description of the source of the figures."""
+        return f"{self.forward.source}, forward and backward"
+
+    @property
+    def device(self) -> str:
+        """Return the name of the device."""
+        return self.forward.device
+
+    @property
+    def analytic(self) -> bool:
+        """Return that the figures are those of a roofline."""
+        return True
+
+    def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
+        """Return the cost of each instance in microseconds."""
+        ahead = self.forward.price(instances)
+        back = [self._backward(i, cost) for i, cost in zip(instances, ahead.tolist(), strict=True)]
+        return ahead + np.array(back, dtype=float)
+
+    def _backward(self, instance: OpInstance, forward: float) -> float:
+        spec = spec_of(instance.op)
+        if Trait.ALIAS in spec.traits or not spec.max_inputs or not forward:
+            return 0.0
+        if instance.op == "slice":
+            (whole,) = instance.inputs
+            assert isinstance(whole, TensorType)
+            return 1e6 * self.forward.seconds(Work(0.0, whole.nbytes + work(instance).bytes))
+        return forward * min(2, len(instance.inputs)) if instance.op in _CONTRACTIONS else forward
+
+
+def cost_of(training: bool, device: str) -> CostModel:
+    """Return the prices of a step: of the forward pass alone unless gradients are asked for."""
+    return TrainingCost(device) if training else AnalyticCost(device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,15 +386,15 @@ class _Checked:
         self,
         original: fx.GraphModule,
         rewritten: fx.GraphModule,
-        compiled: Callable[..., Any],
+        compiled: Callee,
         options: Options,
         number: int,
         sizes: Sizes | None = None,
-        follow: Callable[[Callable[..., Any]], Callable[..., Any]] = _as_it_is,
+        follow: Callable[[Callee], Callee] = _as_it_is,
     ) -> None:
         self._original, self._rewritten, self._compiled = original, rewritten, compiled
         self._options, self._number, self._sizes, self._follow = options, number, sizes, follow
-        self._chosen: Callable[..., Any] | None = None
+        self._chosen: Callee | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         """Run what was chosen; the first call chooses."""
@@ -346,56 +404,46 @@ class _Checked:
             del self._original, self._rewritten, self._compiled, self._follow
         return self._chosen(*arguments)
 
-    def _choose(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        began, seed, original = time.perf_counter(), self._options.seed, self._original
+    def _choose(self, arguments: Sequence[Any]) -> Callee:
+        seed, original = self._options.seed, self._original
         reference = outcome(original, arguments, seed)
-        try:
-            exact = outcome(original, arguments, seed, precise=True)
-        except Exception:  # a type is written into the graph
-            exact = None
         is_random = any(map(is_random_node, self._rewritten.graph.nodes))
-        if is_random:  # random numbers in float64 are others
-            exact = None
+        exact = None
+        if not is_random:  # random numbers in float64 are others
+            with contextlib.suppress(Exception):  # a type is written into the graph
+                exact = outcome(original, arguments, seed, precise=True)
         tried = partial(self._tried, arguments=arguments, reference=reference, exact=exact)
         verdict, _ = tried(lambda: self._rewritten.forward, limits=REWRITTEN)
         if verdict.passed and self._sizes is not None:
             verdict = self._at_other_sizes(self._sizes, arguments, verdict)
         failures = [] if verdict.passed else [f"rewritten: {verdict.reason}"]
         compiles = self._options.then != "eager"
-        ways: tuple[tuple[str, Callable[[], Callable[..., Any]], bool], ...] = (
+        ways: tuple[tuple[str, Callable[[], Callee], bool], ...] = (
             ("rewritten, compiled", lambda: self._follow(self._compiled), verdict.passed),
             ("original, compiled", lambda: _then(original, arguments, self._options), compiles),
             ("rewritten, eager", lambda: self._follow(self._rewritten.forward), verdict.passed),
         )
-        for name, make, possible in ways:
-            if not possible:
-                continue
+        for name, make, _ in (way for way in ways if way[2]):
             verdict, way = tried(make, limits=COMPILED, random=is_random)
             if verdict.passed and way is not None:
                 if name == "rewritten, compiled" and self._options.time:
                     checked, other = tried(ways[1][1], limits=COMPILED, random=is_random)
                     if checked.passed and other is not None and not self._is_faster(way, other, arguments):
                         name, verdict, way = "original, compiled", checked, other
-                self._told(name, failures, verdict, began)
+                self._told(name, failures, verdict)
                 return way
             failures.append(f"{name}: {verdict.reason}")
-        self._told("original, eager", failures, Verdict(True), began)
+        self._told("original, eager", failures, Verdict(True))
         if self._options.strict:
             raise CheckFailed("; ".join(failures))
         return original.forward
 
-    def _is_faster(
-        self, way: Callable[..., Any], original: Callable[..., Any], arguments: Sequence[Any]
-    ) -> bool:
+    def _is_faster(self, way: Callee, original: Callee, arguments: Sequence[Any]) -> bool:
         """Return whether a rewritten way is faster than the original, compiled in the same way; run both in turn."""
+        most, seed = TIMED_SECONDS, self._options.seed
         try:
-            before, after = rounds(
-                timers((original, way), arguments),
-                seconds=TIMED_SECONDS,
-                enough=_clear,
-                slow=TIMED_SECONDS,
-                seed=self._options.seed,
-            )
+            runs = timers((original, way), arguments)
+            before, after = rounds(runs, seconds=most, slow=most, enough=_clear, seed=seed)
         except Exception as error:  # the rewritten way is right, even if no time is known
             _log.warning("the original was not timed: %s", error)
             return True
@@ -419,13 +467,13 @@ class _Checked:
 
     def _tried(
         self,
-        make: Callable[[], Callable[..., Any]],
+        make: Callable[[], Callee],
         arguments: Sequence[Any],
         reference: Outcome,
         exact: Outcome | None,
         limits: tuple[float, float],
         random: bool = False,
-    ) -> tuple[Verdict, Callable[..., Any] | None]:
+    ) -> tuple[Verdict, Callee | None]:
         """Make a way, run it on copies of the arguments and compare it; an error of it is a difference."""
         try:
             way = make()
@@ -434,13 +482,7 @@ class _Checked:
         except Exception as error:
             return Verdict(False, reason=f"{type(error).__name__}: {error}"), None
 
-    def _told(self, way: str, failures: list[str], verdict: Verdict, began: float) -> None:
+    def _told(self, way: str, failures: list[str], verdict: Verdict) -> None:
         for failure in failures:
             _log.warning("the first step differs from the original's: %s", failure)
-        note(
-            number=self._number,
-            way=way,
-            failures=tuple(failures),
-            distance=verdict.distance,
-            check_seconds=time.perf_counter() - began,
-        )
+        note(number=self._number, way=way, failures=tuple(failures), distance=verdict.distance)

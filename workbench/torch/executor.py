@@ -1,21 +1,26 @@
-"""Execution of graphs in torch: operators run by their torch form, work on weights alone is done ahead."""
+"""Execution of graphs in torch: operators run by their torch form, work on weights alone is done ahead.
+
+Torch is a target, too: graphs run and are timed call by call, as CUDA graphs, or compiled by torch.compile.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.devices.device import Device
+from workbench.devices.device import Device, open_device
 from workbench.graph import Graph, GraphError, Node, fold_constants
 from workbench.ops import TensorType, Trait, spec_of
 from workbench.torch.kernels import kernel
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
     from torch import Tensor
 
 
@@ -70,10 +75,7 @@ class Program:
                     done = tuple(j for j in dict.fromkeys(node.inputs) if last[j] == i and j not in kept)
                     number, operands = _number(folded, node), node.inputs
                     if number is not None:
-                        run, operands = (
-                            partial(lambda run, number, x: run(x, number), run, number),
-                            operands[:1],
-                        )
+                        run, operands = partial(_by_number, run, number), operands[:1]
                     self.calls.append(Call(run, operands, i, done))
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
@@ -118,6 +120,10 @@ def _number(graph: Graph, node: Node) -> float | None:
     if graph.nodes[node.inputs[0]].tensor.rank == 0 or not node.tensor.dtype.startswith("float"):
         return None
     return float(graph.weights[second.attr("name")].value())
+
+
+def _by_number(run: Callable[..., Any], number: float, x: Any) -> Any:
+    return run(x, number)
 
 
 def check_executable(graph: Graph) -> None:
@@ -194,16 +200,14 @@ def to_array(tensor: Tensor) -> np.ndarray:
 def draw_inputs(graph: Graph, device: Device, seed: int = 0) -> list[Any]:
     """Return random inputs of a graph as tensors: normal floats, integers 0 and 1; equal for equal seeds."""
     torch = device.torch
-    generator = torch.Generator(device.name).manual_seed(seed)
-    where = {"device": device.name, "generator": generator}
-    found = []
-    for kind in graph.input_types.values():
-        if kind.dtype.startswith(("float", "bfloat")):
-            data = torch.randn(kind.shape, **where)
-        else:
-            data = torch.randint(0, 2, kind.shape, **where)
-        found.append(data.to(kind.torch_dtype(torch)))
-    return found
+    where = {"device": device.name, "generator": torch.Generator(device.name).manual_seed(seed)}
+
+    def drawn(kind: TensorType) -> Any:
+        floats = kind.dtype.startswith(("float", "bfloat"))
+        data = torch.randn(kind.shape, **where) if floats else torch.randint(0, 2, kind.shape, **where)
+        return data.to(kind.torch_dtype(torch))
+
+    return [drawn(kind) for kind in graph.input_types.values()]
 
 
 def compiled(
@@ -243,3 +247,67 @@ def first_line(error: BaseException) -> str:
     # A first line that ends in a colon only announces the reason.
     said = " ".join(lines[:2]) if lines and lines[0].endswith(":") else "".join(lines[:1])
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+class Torch:
+    """Torch on a device: graphs run call by call, as recorded CUDA graphs, or compiled by torch.compile.
+
+    Raise :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.
+
+    Args:
+        device: The name of the device, such as ``"cpu"`` or ``"cuda"``.
+        graph: Whether a graph runs as one recorded CUDA graph.
+        compile: Whether graphs are compiled by ``torch.compile``.
+        threads: The number of threads on the CPU; by default torch's own choice.
+    """
+
+    def __init__(
+        self, device: str = "cpu", *, graph: bool = False, compile: bool = False, threads: int | None = None
+    ) -> None:
+        self.device = open_device(device, threads=threads)
+        self.graph, self.compile, self.patterns = graph, compile, True
+        if graph and not self.device.cuda:
+            raise ValueError(f"CUDA graphs need a CUDA device, got {device}")
+
+    @property
+    def title(self) -> str:
+        """Return one line on the program and the device that run the models."""
+        how = ", as a CUDA graph" if self.graph else ", torch.compile" if self.compile else ""
+        return f"{self.device.title}{how}" + ("" if self.patterns else " without its patterns")
+
+    def check(self, graph: Graph) -> None:
+        """Raise :class:`~workbench.torch.executor.NotExecutable` if an operator has no torch form."""
+        check_executable(graph)
+
+    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the outputs for inputs by name; raise NotExecutable if an operator has no torch form."""
+        return run_graph(graph, feeds, self.device)
+
+    @contextlib.contextmanager
+    def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
+        """Load graphs; see :class:`Target`.
+
+        If torch's compiler fails on one, all are compiled without its patterns, which the title says then.
+        Raise :class:`~workbench.torch.executor.Skipped` if that fails too.
+        """
+        from workbench.frontends import load_onnx
+
+        graphs = [m if isinstance(m, Graph) else load_onnx(m) for m in models]
+        with self.device.settings():
+            inputs = draw_inputs(graphs[0], self.device, seed)
+            runs = self._all_loaded(graphs, inputs)
+            yield [self.device.timer(run) for run in runs]
+
+    def _all_loaded(self, graphs: Sequence[Graph], inputs: Sequence[Any]) -> list[Callable[[], object]]:
+        for self.patterns in (True, False):  # one of the patterns may have matched what it cannot replace
+            try:
+                return [self._loaded(g, inputs) for g in graphs]
+            except Skipped as error:
+                skipped = error
+        self.patterns = True
+        raise skipped
+
+    def _loaded(self, graph: Graph, inputs: Sequence[Any]) -> Callable[[], object]:
+        if self.compile:
+            return compiled(graph, inputs, self.device, patterns=self.patterns)
+        return Program(graph, self.device).bound(inputs, graph=self.graph)

@@ -63,9 +63,8 @@ class Folded:
             if node.op == "call_function" and inputs and known.issuperset(inputs) and not runs:
                 known.add(node)
         turned = self._kernels(nodes, known, arguments) if channels_last else set[fx.Node]()
-        found = [
-            n for n in nodes if n in turned or (n in known and n.op != "placeholder" and n not in brought)
-        ]
+        made = {n for n in known - brought if n.op != "placeholder"}
+        found = [n for n in nodes if n in turned or n in made]
         kept = [n for n in found if any(user not in known for user in n.users)]
         first, rest = fx.Graph(), fx.Graph()
         ours = {n: first.node_copy(n) for n in given}

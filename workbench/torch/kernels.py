@@ -47,10 +47,16 @@ def kernel(
         out: The type of its result.
         fuse: Whether fused kernels are tried; otherwise the torch form is returned.
     """
-    plain = _plain(device, op, attrs)
-    if not fuse or not out.dtype.startswith(("float", "bfloat")):
-        return plain
-    candidates = list(_fused(device, op, attrs, inputs, out))
+    spec, torch = spec_of(op), device.torch
+    form, named = spec.torch, spec.unpack(attrs)
+    if form is None:
+        raise LookupError(f"{op} has no torch form")
+    real = fuse and out.dtype.startswith(("float", "bfloat"))
+    candidates = [*_fused(device, op, attrs, inputs, out)] if real else []
+
+    def plain(*xs: Any) -> Any:
+        return form(torch, xs, named)
+
     if not candidates:
         return plain
     key = (device, op, attrs, tuple(inputs), out)
@@ -60,20 +66,8 @@ def kernel(
     return plain if choice is None else candidates[choice]
 
 
-def _plain(device: Device, op: str, attrs: tuple[AttrValue, ...]) -> Kernel:
-    spec, torch = spec_of(op), device.torch
-    form, named = spec.torch, spec.unpack(attrs)
-    if form is None:
-        raise LookupError(f"{op} has no torch form")
-    return lambda *xs: form(torch, xs, named)
-
-
 def _fused(
-    device: Device,
-    op: str,
-    attrs: tuple[AttrValue, ...],
-    inputs: Sequence[TensorType],
-    out: TensorType,
+    device: Device, op: str, attrs: tuple[AttrValue, ...], inputs: Sequence[TensorType], out: TensorType
 ) -> Iterator[Kernel]:
     torch, named = device.torch, spec_of(op).unpack(attrs)
     if op == "conv2d" and named["act"] in ("none", "relu"):
@@ -100,11 +94,7 @@ def _fused(
 
 
 def _choice(
-    device: Device,
-    plain: Kernel,
-    candidates: Sequence[Kernel],
-    inputs: Sequence[TensorType],
-    out: TensorType,
+    device: Device, plain: Kernel, candidates: Sequence[Kernel], inputs: Sequence[TensorType], out: TensorType
 ) -> int | None:
     """Return the fastest candidate that agrees with the torch form, or None if the form is faster."""
     operands = [draw(device, kind, seed) for seed, kind in enumerate(inputs)]

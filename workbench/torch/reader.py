@@ -169,7 +169,7 @@ def read(module: fx.GraphModule, *, training: bool, frozen: Collection[int] = ()
     why: Exception | None = None
     for beginning in BEGINNINGS:
         try:
-            return _read_at(module, Sizes.of(module, beginning), training, frozen)
+            return _Reader(module, Sizes.of(module, beginning), training).run(frozen)
         except NotSized as error:
             raise NotRead(f"symbolic sizes: {error}") from error
         except (Undecodable, TypeMismatch) as error:  # generic extents that collide or are too large
@@ -177,92 +177,90 @@ def read(module: fx.GraphModule, *, training: bool, frozen: Collection[int] = ()
     raise NotRead(f"symbolic sizes: {why}") from why
 
 
-def _read_at(module: fx.GraphModule, sizes: Sizes, training: bool, frozen: Collection[int]) -> TorchGraph:
-    # Extents that stand for symbolic sizes have no strides.
-    builder = Builder("torch") if sizes.hints else ViewBuilder("torch")
-    values: dict[fx.Node, Value] = {}
-    kept: dict[str, fx.Node] = {}
-    unknown: dict[str, str] = {}
-    effects: list[fx.Node] = []
-    results: dict[str, fx.Node] = {}
-    placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
-    for node in module.graph.nodes:
-        if node.op == "output":
-            for i, leaf in enumerate(tree_leaves(node.args)):
-                if isinstance(leaf, fx.Node) and isinstance(values.get(leaf), int):
-                    results[f"result_{i}"] = leaf
-        elif is_number(node.meta.get("val")):
-            continue  # computed anew from the symbols if something reads it
-        elif node.op == "placeholder":
-            kind = kind_of(node.meta.get("val"), sizes)
-            place = placeholders.index(node)
-            if place in frozen:  # without data, so that no law is chosen for what they are now
-                values[node] = builder.weight(kind.shape, name=f"place_{place}", dtype=kind.dtype)
+class _Reader:
+    """The reading of a torch graph at generic extents."""
+
+    def __init__(self, module: fx.GraphModule, sizes: Sizes, training: bool) -> None:
+        self.module, self.sizes, self.training = module, sizes, training
+        # Extents that stand for symbolic sizes have no strides.
+        self.builder = Builder("torch") if sizes.hints else ViewBuilder("torch")
+        self.values: dict[fx.Node, Value] = {}
+        self.kept: dict[str, fx.Node] = {}
+        self.unknown: dict[str, str] = {}
+        self.effects: list[fx.Node] = []
+
+    def run(self, frozen: Collection[int]) -> TorchGraph:
+        """Read the graph."""
+        builder, values, nodes = self.builder, self.values, self.module.graph.nodes
+        results: dict[str, fx.Node] = {}
+        placeholders = [n for n in nodes if n.op == "placeholder"]
+        for node in nodes:
+            if node.op == "output":
+                for i, leaf in enumerate(tree_leaves(node.args)):
+                    if isinstance(leaf, fx.Node) and isinstance(values.get(leaf), int):
+                        results[f"result_{i}"] = leaf
+            elif is_number(node.meta.get("val")):
+                continue  # computed anew from the symbols if something reads it
+            elif node.op == "placeholder":
+                kind = kind_of(node.meta.get("val"), self.sizes)
+                place = placeholders.index(node)
+                if place in frozen:  # without data, so that no law is chosen for what they are now
+                    values[node] = builder.weight(kind.shape, name=f"place_{place}", dtype=kind.dtype)
+                else:
+                    values[node] = builder.input(f"place_{place}", kind.shape, kind.dtype)
+            elif node.op not in ("get_attr", "call_function"):
+                raise NotRead(f"a node {node.op}")
+            elif (called := getattr(node.target, "__name__", "")) in _REGIONS:
+                raise NotRead(f"a region of {node.target}")
+            elif called == "getitem":
+                parts = values[node.args[0]]
+                assert isinstance(parts, tuple)
+                values[node] = parts[node.args[1]]
             else:
-                values[node] = builder.input(f"place_{place}", kind.shape, kind.dtype)
-        elif node.op not in ("get_attr", "call_function"):
-            raise NotRead(f"a node {node.op}")
-        elif (called := getattr(node.target, "__name__", "")) in _REGIONS:
-            raise NotRead(f"a region of {node.target}")
-        elif called == "getitem":
-            parts = values[node.args[0]]
-            assert isinstance(parts, tuple)
-            values[node] = parts[node.args[1]]
-        else:
-            effect = is_effect(node)
-            if effect:
-                effects.append(node)
-            values[node] = _read(node, builder, values, kept, unknown, training, effect, sizes)
-    if not results:
-        raise NotRead("no result is a tensor")
-    outputs = [(name, v) for name, node in results.items() if isinstance(v := values[node], int)]
-    return TorchGraph(
-        module, builder.graph(outputs), sizes, builder, values, results, kept, tuple(effects), unknown
-    )
+                values[node] = self.operator(node)
+        if not results:
+            raise NotRead("no result is a tensor")
+        graph = builder.graph([(name, v) for name, n in results.items() if isinstance(v := values[n], int)])
+        effects = tuple(self.effects)
+        return TorchGraph(
+            self.module, graph, self.sizes, builder, values, results, self.kept, effects, self.unknown
+        )
 
-
-def _read(
-    node: fx.Node,
-    builder: Builder,
-    values: dict[fx.Node, Value],
-    kept: dict[str, fx.Node],
-    unknown: dict[str, str],
-    training: bool,
-    effect: bool,
-    sizes: Sizes,
-) -> Value:
-    """Return the value of an operator: as what it means, or opaque."""
-    if node.op == "get_attr":
-        found: Any = getattr(node.graph.owning_module, str(node.target), None)
-    else:
-        found = node.meta.get("val")
-    kinds = tuple(kind_of(leaf, sizes) for leaf in tree_leaves(found))
-    if not effect and node.target in TABLE:
-        call = Call(builder, arguments_of(node), values, kinds, training, sizes)
-        before = len(builder.nodes)
-        try:
-            value = TABLE[node.target](call)
-            made = [builder.type(v) for v in ((value,) if isinstance(value, int) else value)]
-            for new in builder.nodes[before:] if sizes.hints else ():  # not proved at every size otherwise
-                if new.op not in GIVEN:
-                    operands = [builder.type(j) for j in new.inputs]
-                    typed(new.op, new.attrs, operands, new.tensor, sizes.generic)
-            if made == list(kinds):
-                return value
-            unknown[str(node.target)] = "its types are promoted"
-        except (NotModelled, TypeMismatch, GraphError, KeyError) as error:
-            unknown[str(node.target)] = str(error)
-    elif not effect and node.op == "call_function":
-        unknown[str(node.target)] = "not modelled"
-    places = [values[given] for given in tensors_of(node)]
-    read = [place for place in places if isinstance(place, int)]
-    if len(read) < len(places):
-        raise NotRead(f"{node.target} reads several values at once")
-    key = f"opaque_{len(kept)}"
-    kept[key] = node
-    record = Opaque(str(node.target), "torch", kinds, key.encode(), deterministic=not effect)
-    parts = builder.opaque(record, read, key)
-    return parts[0] if isinstance(found, torch.Tensor) else tuple(parts)
+    def operator(self, node: fx.Node) -> Value:
+        """Return the value of an operator: as what it means, or opaque."""
+        builder, sizes = self.builder, self.sizes
+        stored = node.op == "get_attr"
+        found: Any = getattr(self.module, str(node.target), None) if stored else node.meta.get("val")
+        kinds = tuple(kind_of(leaf, sizes) for leaf in tree_leaves(found))
+        effect = is_effect(node)
+        if effect:
+            self.effects.append(node)
+        elif node.target in TABLE:
+            call = Call(builder, arguments_of(node), self.values, kinds, self.training, sizes)
+            before = len(builder.nodes)
+            try:
+                value = TABLE[node.target](call)
+                made = [builder.type(v) for v in ((value,) if isinstance(value, int) else value)]
+                for new in builder.nodes[before:] if sizes.hints else ():  # proved at every size otherwise
+                    if new.op not in GIVEN:
+                        operands = [builder.type(j) for j in new.inputs]
+                        typed(new.op, new.attrs, operands, new.tensor, sizes.generic)
+                if made == list(kinds):
+                    return value
+                self.unknown[str(node.target)] = "its types are promoted"
+            except (NotModelled, TypeMismatch, GraphError, KeyError) as error:
+                self.unknown[str(node.target)] = str(error)
+        elif not stored:
+            self.unknown[str(node.target)] = "not modelled"
+        places = [self.values[given] for given in tensors_of(node)]
+        read = [place for place in places if isinstance(place, int)]
+        if len(read) < len(places):
+            raise NotRead(f"{node.target} reads several values at once")
+        key = f"opaque_{len(self.kept)}"
+        self.kept[key] = node
+        record = Opaque(str(node.target), "torch", kinds, key.encode(), deterministic=not effect)
+        results = builder.opaque(record, read, key)
+        return results[0] if isinstance(found, torch.Tensor) else tuple(results)
 
 
 def tensors_of(node: fx.Node) -> list[fx.Node]:

@@ -30,7 +30,6 @@ class Part:
         way: What runs since the first call.
         failures: What the check of the first call refused.
         distance: The largest relative distance from the original at the first call.
-        check_seconds: The seconds of the check, and of the timing.
         timed: The gain that was measured then; 0 if it was not.
     """
 
@@ -47,21 +46,19 @@ class Part:
     way: str = ""
     failures: tuple[str, ...] = ()
     distance: float = 0.0
-    check_seconds: float = 0.0
     timed: float = 0.0
 
     @classmethod
     def of(cls, module: fx.GraphModule, arguments: Sequence[Any], training: bool) -> Part:
         """Return the record of a graph before anything is done to it."""
-        names = []
+        names: dict[str, None] = {}
         for node in module.graph.nodes:
             source = getattr(getattr(node, "_dynamo_source", None), "name", "")
             text = source() if callable(source) else str(source)
-            found = re.findall(r"_modules\['([^']+)'\]", text)
-            if found:
-                names.append(".".join(found))
+            if found := re.findall(r"_modules\['([^']+)'\]", text):
+                names[".".join(found)] = None
         parameters = tuple(weakref.ref(a) for a in arguments if isinstance(a, torch.nn.Parameter))
-        return cls(tuple(dict.fromkeys(names)), parameters, training)
+        return cls(tuple(names), parameters, training)
 
     @property
     def gain(self) -> float:

@@ -1,23 +1,25 @@
-"""Write a rewritten graph as a torch graph: unchanged parts are copied, the rest is built by torch forms."""
+"""Write graphs in torch: a rewritten torch graph, of which unchanged parts are copied, and a module of any graph."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import operator
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
 import torch
-from torch import fx
+from torch import fx, nn
 from torch.utils._pytree import tree_map
 
 from workbench.devices.device import open_device
 from workbench.egraph.at_sizes import attrs_at
-from workbench.graph import Graph
+from workbench.graph import Graph, Node
 from workbench.ops import spec_of
 from workbench.symbolic.integers import Int
-from workbench.torch.executor import to_tensor
+from workbench.torch.executor import check_executable, to_tensor
 from workbench.torch.reader import NotRead, TorchGraph, storage_of, tensors_of
 from workbench.torch.sizes import NotSized, integer, is_number, symbol_nodes, write_integer
 
@@ -106,11 +108,8 @@ class _Writer:
     def _built(self, place: int) -> fx.Node:
         node = self.source.builder.nodes[place]
         if node.op == "input":  # a number that is computed from sizes
-            size = next(
-                n
-                for n in self.source.module.graph.nodes
-                if node.attr("name").partition(":")[0] == f"number_{n.name}"
-            )
+            name, nodes = node.attr("name").partition(":")[0], self.source.module.graph.nodes
+            size = next(n for n in nodes if name == f"number_{n.name}")
             like = {"dtype": getattr(torch, node.tensor.dtype), "device": self.device}
             return self.new.call_function(torch.ops.aten.scalar_tensor.default, (self.copy(size),), like)
         spec = spec_of(node.op)
@@ -191,3 +190,69 @@ def write(source: TorchGraph, graph: Graph) -> fx.GraphModule:
         raise NotRead(str(error)) from error
     finally:
         sys.setrecursionlimit(before)
+
+
+# -- a graph as a torch module, with its weights as parameters of the names that they have in the model -------
+def to_module(graph: Graph) -> nn.Module:
+    """Return a torch module that computes a graph.
+
+    Its arguments are the graph's inputs in order, and it returns a tensor, or a tuple if there are several outputs.
+    A weight is a parameter of its own name (``layer.0.weight``) if it is floating-point, and a buffer otherwise, so
+    that ``state_dict()`` has the names of the model. Values that depend on weights alone are computed in each call,
+    so that the module can be trained. The sizes are fixed.
+
+    Raise :class:`NotExecutable` if an operator has no form in torch.
+
+    >>> from workbench.graph import Builder
+    >>> b = Builder()
+    >>> w = b.weight((3, 2), name="head.weight")
+    >>> module = to_module(b.graph({"y": b.op("matmul", b.input("x", (4, 3)), w)}))
+    >>> [*module.state_dict()], module(torch.ones(4, 3)).shape
+    (['head.weight'], torch.Size([4, 2]))
+    """
+    check_executable(graph)
+    root, new = nn.Module(), fx.Graph()
+    live, places = graph.reachable(), {}
+    for i in graph.inputs:
+        name = graph.nodes[i].attr("name")
+        places[i] = new.placeholder(name if name.isidentifier() else f"input_{i}")
+    for i, node in enumerate(graph.nodes):
+        if live[i] and i not in places:
+            places[i] = _added(graph, node, new, root, places)
+    results = tuple(places[i] for i in graph.output_ids)
+    new.output(results[0] if len(results) == 1 else results)
+    new.lint()
+    return fx.GraphModule(root, new, graph.name)
+
+
+def _added(graph: Graph, node: Node, new: fx.Graph, root: nn.Module, places: dict[int, fx.Node]) -> fx.Node:
+    """Add a weight, a constant or an operator to a torch graph."""
+    if node.op == "weight":
+        name = _registered(root, node.attr("name"), graph.weights[node.attr("name")].value())
+        return new.get_attr(name)
+    attrs = tuple(node.named_attrs().items())
+    if not node.inputs:
+        return new.call_function(constant, (), {"op": node.op, "attrs": attrs, "like": torch.device("cpu")})
+    operands = tuple(places[j] for j in node.inputs)
+    return new.call_function(apply, operands, {"op": node.op, "attrs": attrs})
+
+
+def _registered(root: nn.Module, name: str, array: np.ndarray) -> str:
+    """Register an array as a parameter or buffer of a module and return its name."""
+    # A parameter may be trained, the graph's weight may not.
+    tensor = to_tensor(open_device("cpu"), array).clone()
+    *path, last = [part or "_" for part in name.split(".")]
+    owner, taken = root, []
+    for part in path:
+        part = part if part in owner._modules or not hasattr(owner, part) else f"{part}_"
+        if part not in owner._modules:
+            owner.add_module(part, nn.Module())
+        owner = getattr(owner, part)
+        taken.append(part)
+    others = (f"{last}_{k}" for k in itertools.count())
+    free = next(n for n in itertools.chain([last], others) if not hasattr(owner, n))
+    if tensor.is_floating_point():
+        owner.register_parameter(free, nn.Parameter(tensor))
+    else:
+        owner.register_buffer(free, tensor)
+    return ".".join([*taken, free])

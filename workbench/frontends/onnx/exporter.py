@@ -107,10 +107,8 @@ def to_onnx_apart(
     for version in _candidate_opsets(pieces, opset, own):
         try:
             imports = _opset_imports(pieces, version)
-            writer = Writer(
-                graph, payloads, imports, shell, ir_version, tail, whole, symbols or SymbolTable()
-            )
-            model = writer.run()
+            table = symbols or SymbolTable()
+            model = Writer(graph, payloads, imports, shell, ir_version, tail, whole, table).run()
         except (OpsetTooOld, ModelError) as error:
             failure = failure or error
             continue
@@ -163,16 +161,12 @@ def _opset_imports(payloads: Sequence[ModelProto], opset: int) -> dict[str, int]
     imports: dict[str, int] = {}
     for payload in payloads:
         for entry in payload.opset_import:
-            known = imports.setdefault(entry.domain, entry.version)
-            if entry.domain and known != entry.version:
-                raise ModelError(
-                    f"opaque operators need {entry.domain} in versions {known} and {entry.version}"
-                )
-        changed = changed_operators(payload, opset)
-        if changed:
-            raise OpsetTooOld(
-                f"operator set {opset} defines {', '.join(changed)} differently from the model's"
-            )
+            name, version = entry.domain, entry.version
+            known = imports.setdefault(name, version)
+            if name and known != version:
+                raise ModelError(f"opaque operators need {name} in versions {known} and {version}")
+        if changed := ", ".join(changed_operators(payload, opset)):
+            raise OpsetTooOld(f"operator set {opset} defines {changed} differently from the model's")
     return dict(sorted((imports | {"": opset}).items()))
 
 
@@ -189,7 +183,8 @@ def _loads_version(opset: int, ir_version: int) -> bool:
     kind = type_proto(TensorType("float32", (1,)))
     node = onnx.helper.make_node("Identity", ["x"], ["y"])
     opsets = [onnx.helper.make_opsetid("", opset)]
-    return _loads(Apart(one_node(node, {"x": kind}, {"y": kind}, opsets, ir_version), {}))
+    model = one_node(node, {"x": kind}, {"y": kind}, opset_imports=opsets, ir_version=ir_version)
+    return _loads(Apart(model, {}))
 
 
 def _loads(apart: Apart) -> bool:

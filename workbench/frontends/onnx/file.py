@@ -234,9 +234,8 @@ def read_model(source: Source) -> ModelFile:
     if isinstance(source, bytes):
         return ModelFile(_parse(source, "the bytes given"), None, "the bytes given")
     if not isinstance(source, str | os.PathLike):
-        raise TypeError(
-            f"a model must be a graph, a path, bytes or a ModelProto, got {type(source).__name__}"
-        )
+        kind = type(source).__name__
+        raise TypeError(f"a model must be a graph, a path, bytes or a ModelProto, got {kind}")
     path = Path(source)
     if not path.exists():
         raise FileNotFoundError(f"no such model file {path}")
@@ -548,13 +547,10 @@ class Places:
 
 
 def place_weights(apart: Apart, scratch: Path, *, read: bool) -> Places:
-    """Write into a model in which files its weights are, and return their places.
+    """Write into a model in which files its weights are, and return their places; ``scratch`` is an empty folder.
 
-    Args:
-        apart: The model, which is modified.
-        scratch: An empty folder.
-        read: Whether data are read from the place in the model. Otherwise it only has to exist: it is a file in
-            ``scratch`` that occupies no space, or a file that is mapped anyway.
+    If ``read``, data are read from the place in the model. Otherwise it only has to exist: it is a file in ``scratch``
+    that occupies no space, or a file that is mapped anyway.
     """
     wanted = [t for t in apart.model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
     held = {t.name: checked(apart.arrays[t.name]) for t in wanted if t.name in apart.arrays}

@@ -19,8 +19,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from workbench.frontends.model import ModelError
-from workbench.frontends.onnx.opaque import Origin
-from workbench.frontends.onnx.prepare import read_by
+from workbench.frontends.onnx.prepare import Prepared, read_by
 from workbench.frontends.onnx.shape_inference import Values, show_type
 
 
@@ -117,28 +116,12 @@ class Tail:
                 yield node, "the type of its result is known only when the model runs"
 
 
-def cut_tail(
-    nodes: Sequence[NodeProto],
-    outputs: Sequence[ValueInfoProto],
-    foreign: Iterable[str],
-    values: Values,
-    origin: Origin,
-    arrays: Mapping[str, np.ndarray],
-) -> Tail | None:
-    """Set aside the nodes that cannot be part of a graph; return None if there are none.
+def cut_tail(nodes: Sequence[NodeProto], prepared: Prepared, values: Values) -> Tail | None:
+    """Set aside the live nodes that cannot be part of a graph; return None if there are none.
 
-    Args:
-        nodes: The live nodes, in order.
-        outputs: The outputs of the model.
-        foreign: The names of inputs that are not tensors.
-        values: The known types and constants.
-        origin: The operator sets and local functions of the model.
-        arrays: The stored tensors, by name.
-
-    Raises:
-        ModelError: An output has no type.
+    Raise :class:`ModelError` if an output has no type.
     """
-    given = set(foreign)
+    outputs, given = prepared.model.graph.output, {v.name for v in prepared.foreign}
     untyped = [v.name for v in outputs if values.tensor(v.name) is None]
     if not untyped and not any(given.intersection(read_by(node)) for node in nodes):
         return None
@@ -157,6 +140,7 @@ def cut_tail(
     aside = tuple(node for i, node in enumerate(nodes) if i in members)
     read = dict.fromkeys(name for node in aside for name in read_by(node) if name not in inside)
     fixed = {n: array for n, array in values.known.items() if not values.sized(n)}
+    arrays = prepared.arrays
     stored = {n: fixed[n] if n in fixed else arrays[n] for n in read if n in fixed or n in arrays}
     late = [v for v in outputs if v.name in inside or v.name in untyped]
     left = [v.name for v in outputs if v.name not in inside and v.name not in untyped]
@@ -169,7 +153,7 @@ def cut_tail(
         made[value.name] = values.opened(known)
     inputs = {name: values.opened(values.types[name]) for name in read if name not in stored}
     before = tuple(node for i, node in enumerate(nodes) if i not in members)
-    return Tail(aside, origin.model("tail", aside, inputs, made), stored, before, tuple(left))
+    return Tail(aside, values.origin.model("tail", aside, inputs, made), stored, before, tuple(left))
 
 
 def _declared(value: ValueInfoProto, values: Values) -> TypeProto | None:

@@ -44,7 +44,7 @@ from workbench.frontends.onnx.file import (
 )
 from workbench.frontends.onnx.idioms import whole
 from workbench.frontends.onnx.import_units import Unit, cut_tail, live_nodes, units
-from workbench.frontends.onnx.opaque import Fresh, Origin, cut, inner_names, rename
+from workbench.frontends.onnx.opaque import Fresh, cut, inner_names, rename
 from workbench.frontends.onnx.prepare import Prepared, label, prepare
 from workbench.frontends.onnx.shape_inference import (
     NodeView,
@@ -156,7 +156,6 @@ class _Import:
         self.model, self.arrays = prepared.model, prepared.arrays
         self.stored = frozenset(prepared.arrays)
         self.proved: set[int] = set()
-        self.origin = Origin.of(self.model)
         self.builder = Builder(self.model.graph.name or "graph")
         self.place: dict[str, int] = {}
         self.numbers: dict[tuple[str, tuple[int, ...], bytes], int] = {}
@@ -182,8 +181,7 @@ class _Import:
             values.add_constant(name, array)
         nodes = live_nodes(graph.node, outputs)
         live = nodes if aside else live_nodes(self._plan(nodes), outputs)
-        foreign = [v.name for v in self.prepared.foreign]
-        tail = cut_tail(live, graph.output, foreign, values, self.origin, self.arrays)
+        tail = cut_tail(live, self.prepared, values)
         if tail is not None:
             live, outputs = live_nodes(tail.before, tail.outputs), list(tail.outputs)
             notes += (tail.note(),)
@@ -376,7 +374,7 @@ class _Import:
 
     def _keep(self, unit: Unit, reason: str) -> None:
         """Keep nodes unchanged, as one opaque operator."""
-        piece = cut(unit.nodes, unit.leaving, self.values, self.origin, reason)
+        piece = cut(unit, reason, self.values)
         key = piece.key if piece.record.deterministic else f"{piece.key}_{len(self.builder.opaques)}"
         record = self.builder.opaques.get(key, piece.record)
         results = self.builder.opaque(record, [self._value(name) for name in piece.operands], key)
@@ -422,9 +420,8 @@ class Opening:
         #: Every dimension over symbols; a name such as "past_sequence_length + 1" states what it is.
         stated = {n: e for n in names if (e := parsed(n, names)) is not None}
         own = {n: sym(_POSITIVE + n) for n in names - stated.keys()}
-        self.sizes = {
-            s.name: replaced(stated[s.name], own) if s.name in stated else own[s.name] for s in self.symbols
-        }
+        names_in_order = [s.name for s in self.symbols]
+        self.sizes = {n: replaced(stated[n], own) if n in stated else own[n] for n in names_in_order}
         self.facts = Facts()
         self.why: dict[str, str] = {}
 
@@ -475,10 +472,9 @@ class Opening:
         return self._opened(imported, generic)
 
     def _opened(self, imported: Imported, generic: Generic, **more: Any) -> Model:
-        fixed = tuple(
-            Fixed(n, size.value, self.why[n]) for n, size in self.sizes.items() if size.value is not None
-        )
-        free = tuple(s for s in self.symbols if self.sizes[s.name].value is None)
+        values = {n: size.value for n, size in self.sizes.items()}
+        fixed = tuple(Fixed(n, v, self.why[n]) for n, v in values.items() if v is not None)
+        free = tuple(s for s in self.symbols if values[s.name] is None)
         return imported.model(symbols=free, generic=generic, fixed=fixed, **more)
 
     def _generic(self, scale: float) -> Generic:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import onnx
-from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, TypeProto
+from onnx import ModelProto, NodeProto
 from onnx.defs import SchemaError
 
 from workbench.frontends.model import ModelError
-from workbench.frontends.onnx.file import copied, ir_version_for, type_proto
+from workbench.frontends.onnx.file import copied, type_proto
+from workbench.frontends.onnx.import_units import Unit
 from workbench.frontends.onnx.prepare import defined, read_by, subgraphs, walk
 from workbench.frontends.onnx.shape_inference import Values
 from workbench.frontends.onnx.traits import OnnxTrait, draws_random_numbers, has
@@ -24,71 +25,12 @@ EMBEDDED_INTEGERS: Final = 64
 EMBEDDED_FLOATS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The environment that the nodes of a model need: operator sets and local functions."""
-
-    opsets: Mapping[str, int]
-    functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, model: ModelProto) -> Origin:
-        """Return the environment of a model's nodes."""
-        return cls(
-            {o.domain: o.version for o in model.opset_import},
-            {(f.domain, f.name): f for f in model.functions},
-        )
-
-    def functions_for(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
-        """Return the local functions that nodes call, directly or through other functions."""
-        found: dict[tuple[str, str], FunctionProto] = {}
-        waiting = list(walk(nodes))
-        while waiting:
-            node = waiting.pop()
-            key = (node.domain, node.op_type)
-            if key in self.functions and key not in found:
-                found[key] = self.functions[key]
-                waiting += walk(found[key].node)
-        return [found[key] for key in sorted(found)]
-
-    def model(
-        self,
-        name: str,
-        nodes: Sequence[NodeProto],
-        inputs: Mapping[str, TypeProto],
-        outputs: Mapping[str, TypeProto],
-        stored: Sequence[TensorProto] = (),
-    ) -> ModelProto:
-        """Return nodes as a model, with the operator sets and local functions that they need.
-
-        Args:
-            name: The name of its graph.
-            nodes: The nodes, in order.
-            inputs: The inputs' types by name.
-            outputs: The outputs' types by name.
-            stored: The stored tensors.
-        """
-        functions = self.functions_for(nodes)
-        domains = {n.domain for n in walk(nodes)} | {n.domain for f in functions for n in walk(f.node)}
-        opsets = {d: v for d, v in self.opsets.items() if d in domains}
-        given, made = (
-            [onnx.helper.make_value_info(n, kind) for n, kind in side.items()] for side in (inputs, outputs)
-        )
-        return onnx.helper.make_model(
-            onnx.helper.make_graph(nodes, name, given, made, stored),
-            opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in opsets.items()],
-            ir_version=ir_version_for(opsets, bool(functions)),
-            functions=functions,
-            producer_name="workbench",
-        )
-
-
-def is_deterministic(nodes: Iterable[NodeProto], values: Values, origin: Origin) -> bool:
+def is_deterministic(nodes: Iterable[NodeProto], values: Values) -> bool:
     """Return whether equal operands always give equal results; unknown operators count as random."""
     everything = list(walk(nodes))
-    everything += [node for f in origin.functions_for(everything) for node in walk(f.node)]
+    everything += [node for f in values.origin.functions_for(everything) for node in walk(f.node)]
     for node in everything:
-        if (node.domain, node.op_type) in origin.functions or has(node, OnnxTrait.SUBGRAPHS):
+        if (node.domain, node.op_type) in values.origin.functions or has(node, OnnxTrait.SUBGRAPHS):
             continue  # the subgraphs are checked instead
         schema = values.schema(node)
         if schema is None and node.domain != "com.microsoft":
@@ -112,28 +54,19 @@ class Cut:
     results: tuple[str, ...]
 
 
-def cut(
-    nodes: Sequence[NodeProto], wanted: Iterable[str], values: Values, origin: Origin, reason: str
-) -> Cut:
-    """Cut consecutive nodes out of a model as one record.
+def cut(unit: Unit, reason: str, values: Values) -> Cut:
+    """Cut the nodes of a unit out of a model as one record, which has the reason for keeping them opaque.
 
     Names are replaced by canonical ones, so that equal operators have equal payloads.
-
-    Args:
-        nodes: The nodes, in order.
-        wanted: The values that other nodes read, or that are outputs.
-        values: The known types and constants.
-        origin: The operator sets and local functions of the model.
-        reason: The reason for keeping the nodes opaque.
     """
+    nodes = unit.nodes
     made = {o for n in nodes for o in n.output if o}
-    asked = set(wanted)
     read = dict.fromkeys(name for node in nodes for name in read_by(node) if name not in made)
     constants = {name: values.known[name] for name in read if _embedded(values, name)}
     # A node that reads one value twice is the same operator as one that reads two.
     single = nodes[0] if len(nodes) == 1 and not has(nodes[0], OnnxTrait.SUBGRAPHS) else None
     operands = tuple(name for name in (single.input if single else read) if name and name not in constants)
-    results = tuple(o for n in nodes for o in n.output if o in asked)
+    results = tuple(o for n in nodes for o in n.output if o in unit.leaving)
     fresh = Fresh(inner_names(nodes))
     places = [fresh("x") for _ in operands]
     names = dict(zip(operands, places, strict=True))
@@ -149,7 +82,7 @@ def cut(
             copies[0].input[k] = place
     types = [kind for name in results if (kind := values.tensor(name)) is not None]
     # The caller must not pass a value twice, or nodes without any wanted value.
-    model = origin.model(
+    model = values.origin.model(
         "opaque",
         copies,
         {place: values.opened(values.types[o]) for o, place in zip(operands, places, strict=True)},
@@ -157,7 +90,7 @@ def cut(
         [onnx.numpy_helper.from_array(v, names[k]) for k, v in constants.items()],
     )
     op_type = "+".join(dict.fromkeys(n.op_type for n in nodes))
-    content, repeats = model.SerializeToString(deterministic=True), is_deterministic(nodes, values, origin)
+    content, repeats = model.SerializeToString(deterministic=True), is_deterministic(nodes, values)
     record = Opaque(op_type, nodes[0].domain, tuple(types), content, repeats, reason)
     digest = hashlib.blake2b(unnamed(model), digest_size=5).hexdigest()
     return Cut(record, f"{op_type}_{digest}", operands, results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import graphlib
 import math
 import operator
@@ -10,17 +11,27 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Final
 
 import numpy as np
 import onnx
 import onnx.checker
 import onnx.inliner
 import onnx.shape_inference
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+)
 
 from workbench.frontends.model import DimensionError, Dims, ModelError, Symbol, unknown_dimension
-from workbench.frontends.onnx.file import SMALL, ModelFile, type_proto
+from workbench.frontends.onnx.file import SMALL, ModelFile, ir_version_for, type_proto
 from workbench.ops.onnx_form import OpsetTooOld
 from workbench.ops.registry import own_form
 from workbench.ops.traits import Trait
@@ -117,9 +128,8 @@ def prepare(
             f"{len(overridable)} inputs have initial values and are read as weights: {shown} "
             "(keep_inputs=True keeps them as inputs)",
         )
-    return Prepared(
-        inlined(model), tensors, arrays, shell, foreign, defaults, notes, symbols, numbers or frozenset()
-    )
+    known = numbers or frozenset()
+    return Prepared(inlined(model), tensors, arrays, shell, foreign, defaults, notes, symbols, known)
 
 
 def _shell_of(model: ModelProto) -> ModelProto:
@@ -218,9 +228,8 @@ def bind_dimensions(
         given = dims.get(value.name)
         if isinstance(given, Sequence):
             stated = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
-            same = len(stated) == len(given) and all(
-                s in (None, g) for s, g in zip(stated, given, strict=True)
-            )
+            pairs = zip(stated, given, strict=False)
+            same = len(stated) == len(given) and all(s in (None, g) for s, g in pairs)
             if tensor.HasField("shape") and not same:
                 raise ModelError(f"dims[{value.name!r}] must fit {stated} in the model, got {tuple(given)}")
             used.add(value.name)
@@ -228,9 +237,8 @@ def bind_dimensions(
             for extent in given:
                 tensor.shape.dim.add().dim_value = _extent(value.name, extent)
         if not tensor.HasField("shape"):
-            unbound[value.name] = (
-                f"input {value.name!r} has no shape at all: pass dims={{{value.name!r}: (1, …)}}"
-            )
+            name = value.name
+            unbound[name] = f"input {name!r} has no shape at all: pass dims={{{name!r}: (1, …)}}"
             continue
         for axis, dim in enumerate(tensor.shape.dim):
             if dim.HasField("dim_value") and dim.dim_value >= 0:
@@ -240,9 +248,8 @@ def bind_dimensions(
             if key is None:
                 name = dim.dim_param or place
                 if numbers is None:
-                    unbound.setdefault(
-                        name, f"axis {axis} of input {value.name!r} is the unbound dimension {name!r}"
-                    )
+                    at = f"axis {axis} of input {value.name!r}"
+                    unbound.setdefault(name, f"{at} is the unbound dimension {name!r}")
                     continue
                 if name not in symbols:
                     taken = {symbol.marker for symbol in symbols.values()}
@@ -479,6 +486,56 @@ def inlined(model: ModelProto) -> ModelProto:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The environment that the nodes of a model need: operator sets and local functions."""
+
+    opsets: Mapping[str, int]
+    functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict)
+
+    def functions_for(self, nodes: Iterable[NodeProto]) -> list[FunctionProto]:
+        """Return the local functions that nodes call, directly or through other functions."""
+        found: dict[tuple[str, str], FunctionProto] = {}
+        waiting = list(walk(nodes))
+        while waiting:
+            node = waiting.pop()
+            key = (node.domain, node.op_type)
+            if key in self.functions and key not in found:
+                found[key] = self.functions[key]
+                waiting += walk(found[key].node)
+        return [found[key] for key in sorted(found)]
+
+    def model(
+        self,
+        name: str,
+        nodes: Sequence[NodeProto],
+        inputs: Mapping[str, TypeProto],
+        outputs: Mapping[str, TypeProto],
+        stored: Sequence[TensorProto] = (),
+    ) -> ModelProto:
+        """Return nodes as a model, with the operator sets and local functions that they need.
+
+        Args:
+            name: The name of its graph.
+            nodes: The nodes, in order.
+            inputs: The inputs' types by name.
+            outputs: The outputs' types by name.
+            stored: The stored tensors.
+        """
+        functions = self.functions_for(nodes)
+        domains = {n.domain for n in walk(nodes)} | {n.domain for f in functions for n in walk(f.node)}
+        opsets = {d: v for d, v in self.opsets.items() if d in domains}
+        info = onnx.helper.make_value_info
+        given, made = ([info(n, kind) for n, kind in side.items()] for side in (inputs, outputs))
+        return onnx.helper.make_model(
+            onnx.helper.make_graph(nodes, name, given, made, stored),
+            opset_imports=[onnx.helper.make_opsetid(d, v) for d, v in opsets.items()],
+            ir_version=ir_version_for(opsets, bool(functions)),
+            functions=functions,
+            producer_name="workbench",
+        )
+
+
 def _inlined_nodes(model: ModelProto) -> float:
     """Return a model's number of nodes after inlining; infinity if a local function calls itself."""
 
@@ -506,30 +563,14 @@ def known_functions(model: ModelProto) -> Iterator[tuple[str, str]]:
         spec = own_form(function.domain, function.name)
         if spec is None or spec.export is None or Trait.CARRIED not in spec.traits:
             continue
-        recorder = _Recorder(next((o.version for o in function.opset_import if o.domain == ""), 0))
-        unknown = TensorType("float32", ())
-        try:
-            spec.export(recorder, list(function.input), spec.unpack(spec.pack({})), [], unknown)
-        except OpsetTooOld:
-            continue
-        given = recorder.given
+        opset = next((o.version for o in function.opset_import if o.domain == ""), 0)
+        carried: list[FunctionProto | str] = []
+        # A writer that keeps the function of the operator and writes nothing.
+        writer = SimpleNamespace(opset=opset, function=carried.append, node=lambda *given, **attrs: "y")
+        attrs = spec.unpack(spec.pack({}))
+        with contextlib.suppress(OpsetTooOld):
+            spec.export(writer, list(function.input), attrs, [], TensorType("float32", ()))
         parts = ("input", "output", "node")
-        same = (list(getattr(given, part)) == list(getattr(function, part)) for part in parts)
-        if isinstance(given, FunctionProto) and all(same):
-            yield function.domain, function.name
-
-
-@dataclass(slots=True)
-class _Recorder:
-    """A writer that keeps the function of an operator and writes nothing."""
-
-    opset: int
-    given: Any = None
-
-    def function(self, given: FunctionProto | str) -> None:
-        """Keep a function."""
-        self.given = given
-
-    def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
-        """Return a name."""
-        return "y"
+        for given in (f for f in carried[-1:] if isinstance(f, FunctionProto)):
+            if all(list(getattr(given, part)) == list(getattr(function, part)) for part in parts):
+                yield function.domain, function.name

@@ -21,7 +21,7 @@ from onnx.shape_inference import InferenceError, infer_function_output_types, in
 
 from workbench.frontends.model import ModelError, check_elements
 from workbench.frontends.onnx.file import copied, tensor_array, type_proto
-from workbench.frontends.onnx.prepare import captured, label, read_by
+from workbench.frontends.onnx.prepare import Origin, captured, label, read_by
 from workbench.frontends.onnx.traits import OnnxTrait, has
 from workbench.frontends.runtime import RuntimeFailure, inferred_types, one_node, run_model
 from workbench.graph import Builder
@@ -106,12 +106,12 @@ class Values:
     """The types and the small constants of a model's values, extended node by node."""
 
     def __init__(self, model: ModelProto, *, fold: bool = True) -> None:
-        self.opsets: dict[str, int] = {o.domain: o.version for o in model.opset_import}
+        opsets = {o.domain: o.version for o in model.opset_import}
+        self.origin = Origin(opsets, {(f.domain, f.name): f for f in model.functions})
         self.types: dict[str, TypeProto] = {}
         self.known: dict[str, np.ndarray] = {}
         self._imports = list(model.opset_import)
         self._ir = model.ir_version
-        self._functions = {(f.domain, f.name): f for f in model.functions}
         self._declared = {v.name: v.type for v in (*model.graph.value_info, *model.graph.output)}
         self._shown: dict[str, TensorProto] = {}
         self._schemas: dict[tuple[str, str], OpSchema | None] = {}
@@ -139,7 +139,7 @@ class Values:
             # reference evaluator never did.
             least = 22 if has(node, OnnxTrait.POOLS) else 0
             try:
-                version = max(self.opsets[node.domain], least)
+                version = max(self.origin.opsets[node.domain], least)
                 self._schemas[key] = onnx.defs.get_schema(node.op_type, version, node.domain)
             except (SchemaError, KeyError):
                 self._schemas[key] = None
@@ -200,7 +200,7 @@ class Values:
             if attr.name == "num_outputs" and attr.i != len(node.output):
                 # Shape inference trusts this number and would exhaust memory or read past the outputs.
                 raise ModelError(f"{label(node)} has {len(node.output)} outputs, but num_outputs is {attr.i}")
-        function = self._functions.get((node.domain, node.op_type))
+        function = self.origin.functions.get((node.domain, node.op_type))
         schema = self.schema(node)
         try:
             if function is not None:
@@ -243,7 +243,9 @@ class Values:
         given = {i: self.types[i] for i in node.input if i}
         found = inferred_types(node, given, self._imports, self._ir)
         if node.domain == "" and not found:
-            raise ModelError(f"{label(node)}: operator set {self.opsets.get('', '?')} has no such operator")
+            raise ModelError(
+                f"{label(node)}: operator set {self.origin.opsets.get('', '?')} has no such operator"
+            )
         return found
 
     def _may_evaluate(self, node: NodeProto) -> bool:
@@ -283,10 +285,8 @@ class Values:
                 element = onnx.numpy_helper.to_array(attribute.t)
             return [np.full(tuple(self.known[node.input[0]]), element.reshape(-1)[0], dtype=element.dtype)]
         feeds = {name: self.known[name] for name in node.input if name}
-        made = {o: self.types[o] for o in node.output if o}
-        model = one_node(
-            copied(node), {name: self.types[name] for name in feeds}, made, self._imports, self._ir
-        )
+        given, made = {n: self.types[n] for n in feeds}, {o: self.types[o] for o in node.output if o}
+        model = one_node(copied(node), given, made, opset_imports=self._imports, ir_version=self._ir)
         from onnx.reference import ReferenceEvaluator  # imported here because it takes 0.05 s
 
         results = self._by_runtime(node, model, feeds)
@@ -331,7 +331,7 @@ class NodeView:
         wanted: Collection[str],
     ) -> None:
         self.op_type, self.domain = str(node.op_type), str(node.domain)
-        self.opset = values.opsets.get(node.domain, 1)
+        self.opset = values.origin.opsets.get(node.domain, 1)
         self.results: Sequence[TensorType | None] = [values.tensor(o) if o else None for o in node.output]
         self.op, self.type_of = builder.op, builder.type
         self._node = node
@@ -375,9 +375,8 @@ class NodeView:
     def is_constant(self, index: int) -> bool:
         """Return whether operand ``index`` depends on weights alone."""
         nodes = self._builder.nodes
-        return not any(
-            nodes[i].op in RUNTIME for i in postorder([self.operand(index)], lambda i: nodes[i].inputs)
-        )
+        below = postorder([self.operand(index)], lambda i: nodes[i].inputs)
+        return not any(nodes[i].op in RUNTIME for i in below)
 
     def constant(self, array: np.ndarray) -> int:
         """Return a weight with the data ``array``, named after the node's result."""

@@ -20,8 +20,7 @@ from onnx import ModelProto, NodeProto, TypeProto
 
 from workbench.frontends.model import ModelError, Source
 from workbench.frontends.onnx.file import copied, type_proto
-from workbench.frontends.onnx.opaque import Origin
-from workbench.frontends.onnx.prepare import label
+from workbench.frontends.onnx.prepare import Origin, label
 from workbench.frontends.onnx.shape_inference import NodeView, Values, python_value
 from workbench.frontends.onnx.symbolic_integers import Array, AtRunTime, Ratio, computed, of_constant
 from workbench.frontends.onnx.symbolic_shapes import Dims, shapes_of, slice_bounds
@@ -80,7 +79,7 @@ class SizedValues(Values):
     @property
     def opset(self) -> int:
         """Return the version of the default operator set."""
-        return self.opsets.get("", 13)
+        return self.origin.opsets.get("", 13)
 
     def dims(self, name: str) -> Dims | None:
         """Return the extents of a value over symbols, or None."""

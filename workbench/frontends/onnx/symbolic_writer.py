@@ -121,9 +121,9 @@ class ShapeWriter:
     def _product(self, factors: Mono) -> str:
         if len(factors) == 1:
             return self._once(("product", factors), lambda: self._atom(factors[0]))
-        parts = factors[:-1], factors[-1:]
         return self._once(
-            ("product", factors), lambda: self._writer.node("Mul", [self._product(part) for part in parts])
+            ("product", factors),
+            lambda: self._writer.node("Mul", [self._product(factors[:-1]), self._product(factors[-1:])]),
         )
 
     def _atom(self, a: Atom) -> str:

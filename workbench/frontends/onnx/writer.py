@@ -273,9 +273,8 @@ class Writer:
             if value.name in made and value.name in self.kinds:
                 graph.value_info.append(described(value, self._type(self.kinds[value.name])))
         # Newer operator sets than the file's may need another IR version.
-        same = shell.ir_version and all(
-            o.version >= self.imports.get(o.domain, 0) for o in shell.opset_import
-        )
+        newer = any(o.version < self.imports.get(o.domain, 0) for o in shell.opset_import)
+        same = shell.ir_version and not newer
         least = 4 if same else ir_version_for(self.imports, bool(self.functions))
         model = onnx.helper.make_model(
             graph,

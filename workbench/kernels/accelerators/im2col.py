@@ -54,7 +54,7 @@ def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     (x,), (top, left, bottom, right) = xs, attrs["pads"]
     out = _extents(x.shape, attrs)
     padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    view = windows(padded, attrs["kernel"], attrs["strides"], attrs["dilations"], out)
+    view = windows(padded, attrs["kernel"], attrs)
     columns = view.transpose(0, 1, 4, 5, 2, 3)
     return columns.reshape(x.shape[0], -1, out[0] * out[1])
 

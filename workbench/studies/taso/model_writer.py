@@ -17,11 +17,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from workbench.frontends.model import ModelError
-from workbench.graph import Graph, Node, topological
+from workbench.graph import Graph, Node
 from workbench.ops import TASO_ACTIVATIONS, TensorType
 from workbench.studies.taso.core import explicit_pads
 from workbench.studies.taso.model_reader import EPSILON, FIRST_ID, INPUT_DATA, NUMBERS, WEIGHT_DATA, Record
 from workbench.support.files import check_writable, write_atomic
+from workbench.support.orders import topological
 
 #: A result of a record: the record's id and the result's number.
 Place = tuple[int, int]
@@ -75,7 +76,7 @@ class _Export:
         self.records: list[Record] = []
         self.place: dict[int, Place] = {}
         inputs = {i: () if weights[i] else node.inputs for i, node in enumerate(graph.nodes)}
-        self.order = topological(graph.output_ids, inputs)
+        self.order = topological(graph.output_ids, inputs.__getitem__)
         self.users: dict[int, list[int]] = {i: [] for i in self.order}
         for i in self.order:
             for j in inputs[i]:

@@ -31,7 +31,6 @@ from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.file import (
     MAPPED_TENSOR,
     Apart,
-    Places,
     Source,
     copied,
     internalise_attributes,
@@ -270,8 +269,16 @@ def session(
             else:
                 if not optimise:
                     read_in_place(apart.model)
-                places = place_weights(apart, Path(scratch), read=optimise)
-                kept = _hand_over(places, options)
+                folder, held, elsewhere = place_weights(apart, Path(scratch), read=optimise)
+                values = {name: ort_value(array) for name, array in held.items()}
+                kept = [*held.values(), values]
+                # The optimiser reads data from the place in the model, kernels from the place in the options.
+                options.add_session_config_entry(FOLDER, str(folder))
+                if elsewhere:
+                    release_all()  # free memory for the copies made while the model is loaded
+                    options.add_external_initializers(elsewhere, [values[n] for n in elsewhere])
+                for name_of, value in values.items():
+                    options.add_initializer(name_of, value)
                 content = apart.model.SerializeToString()
             on = ["CPUExecutionProvider"]
             loaded = ort.InferenceSession(content, options, providers=on, enable_fallback=0)
@@ -286,11 +293,8 @@ def session(
 def read_in_place(model: ModelProto) -> None:
     """Let products read large stored matrices transposed, which unoptimised models copy in every run."""
     graph = model.graph
-    large = {
-        t.name
-        for t in graph.initializer
-        if t.data_type == TensorProto.FLOAT and len(t.dims) == 2 and 4 * math.prod(t.dims) >= TIED
-    }
+    matrices = (t for t in graph.initializer if t.data_type == TensorProto.FLOAT and len(t.dims) == 2)
+    large = {t.name for t in matrices if 4 * math.prod(t.dims) >= TIED}
     transposed = {
         node.output[0]: node
         for node in graph.node
@@ -312,21 +316,6 @@ def read_in_place(model: ModelProto) -> None:
             graph.node.remove(source)
     if all(entry.domain != _OWN_DOMAIN for entry in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid(_OWN_DOMAIN, 1))
-
-
-def _hand_over(places: Places, options: SessionOptions) -> list[Any]:
-    """Set the places of the data in a session's options; return the objects to keep alive.
-
-    The runtime's optimiser reads data from the place in the model, kernels from the place in the options.
-    """
-    values = {name: ort_value(array) for name, array in places.held.items()}
-    options.add_session_config_entry(FOLDER, str(places.folder))
-    if places.elsewhere:
-        release_all()  # free memory for the copies made while the model is loaded
-        options.add_external_initializers(list(places.elsewhere), [values[n] for n in places.elsewhere])
-    for name, value in values.items():
-        options.add_initializer(name, value)
-    return [*places.held.values(), values]
 
 
 def packed(array: np.ndarray) -> bool:

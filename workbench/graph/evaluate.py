@@ -110,16 +110,14 @@ def values(
             return _compute_dtype(graph.weights[node.attr("name")].value(), precise)
         operands = [known[j] for j in node.inputs]
         if node.op == "opaque":
-            record = graph.opaques[node.attr("key")]
+            kept = graph.opaques[node.attr("key")]
             if opaque is None:
-                raise GraphError(
-                    f"{record.op_type} is opaque: it must have a runner, got none (try opaque=…)"
-                )
+                raise GraphError(f"{kept.op_type} is opaque: it must have a runner, got none (try opaque=…)")
             if precise:
                 kinds = [graph.nodes[j].tensor.numpy_dtype() for j in node.inputs]
                 operands = [v.astype(k) for v, k in zip(operands, kinds, strict=True)]
-            results = [_compute_dtype(np.asarray(r), precise) for r in opaque(record, operands)]
-            return results[0] if len(record.results) == 1 else results
+            results = [_compute_dtype(np.asarray(r), precise) for r in opaque(kept, operands)]
+            return results[0] if len(kept.results) == 1 else results
         if node.op == "project":
             return operands[0][node.attr("index")]
         if node.op == "cast" and precise:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from workbench.ops.elementwise import by_element, erf, exact_sigmoid, export_bounded, sigmoid
-from workbench.ops.exact import Arithmetic, ExactAttrs, ExactCompute, ExactForm, Numbers, each
+from workbench.ops.exact import Arithmetic, Bound, Degree, ExactAttrs, ExactForm, Numbers, each
 from workbench.ops.onnx_form import Emitter, export_scalar, imports
 from workbench.ops.registry import register, spec_of
 from workbench.ops.spec import ACTIVATIONS, Attr, Evaluate, Names, OpSpec, Types, per_element
@@ -85,17 +85,15 @@ def export_activation(e: Emitter, name: str, act: str, kind: TensorType) -> str:
     return spec.export(e, [name], attrs, [kind], kind)
 
 
-def activation_needs(attrs: ExactAttrs) -> Arithmetic:
-    """Return the arithmetic that a product followed by an activation needs."""
-    if attrs["act"] == "none":
-        return Arithmetic.POLYNOMIAL
-    spec, given = operator_of(attrs["act"])
-    assert spec.exact is not None
-    return spec.exact.arithmetic(given)
+def exact_product(evaluate: Evaluate, degree: Degree, bound: Bound) -> ExactForm:
+    """Return the exact form of a product with a fused activation; degree and bound are those of the product."""
 
-
-def exactly_activated(evaluate: Evaluate) -> ExactCompute:
-    """Return the exact semantics of a product with a fused activation."""
+    def needs(attrs: ExactAttrs) -> Arithmetic:
+        if attrs["act"] == "none":
+            return Arithmetic.POLYNOMIAL
+        spec, given = operator_of(attrs["act"])
+        assert spec.exact is not None
+        return spec.exact.arithmetic(given)
 
     def compute(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
         product = np.asarray(evaluate(xs, {**attrs, "act": "none"}), dtype=object)
@@ -108,7 +106,7 @@ def exactly_activated(evaluate: Evaluate) -> ExactCompute:
         assert spec.evaluate is not None
         return spec.evaluate([product], given)
 
-    return compute
+    return ExactForm(needs, compute, degree, bound)
 
 
 # -- gates: gelu, swish, hardswish ---------------------------------------------------------------------

@@ -16,23 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.ops.activations import (
-    activate,
-    activate_torch,
-    activation_needs,
-    exactly_activated,
-    export_activation,
-)
+from workbench.ops.activations import activate, activate_torch, exact_product, export_activation
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm
-from workbench.ops.onnx_form import (
-    Emitter,
-    NotModelled,
-    OnnxNode,
-    OpsetTooOld,
-    export_ints,
-    export_scalar,
-    imports,
-)
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, export_ints, imports
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types, moving
 from workbench.ops.traits import Trait
@@ -244,7 +230,8 @@ def export_pad(e: Emitter, x: str, pads: Sequence[int], kind: TensorType, value:
     both = (*rest, *pads[:half], *rest, *pads[half:])
     if e.opset < 11:
         return e.node("Pad", [x], mode="constant", pads=both, value=value)
-    return e.node("Pad", [x, export_ints(e, both), export_scalar(e, kind, value)], mode="constant")
+    filled = e.constant(np.asarray(value, dtype=kind.numpy_dtype()))
+    return e.node("Pad", [x, export_ints(e, both), filled], mode="constant")
 
 
 def export_slice(e: Emitter, x: str, axis: int, start: int, stop: int, step: int = 1) -> str:
@@ -282,7 +269,8 @@ def _export_merge_gconv(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: 
 #: The operators that rewrite the weight of a convolution move its elements and fill with zeros.
 _WEIGHT_SIDE = Trait.MOVES | Trait.UNROUNDED | Trait.LINEAR | Trait.FOUR_AXES
 
-_WINDOW = (
+#: The attributes of a window: strides, pads, dilations and groups.
+WINDOW = (
     Attr("strides", "ints", (1, 1), 2),
     Attr("pads", "ints", (0, 0, 0, 0), 4),
     Attr("dilations", "ints", (1, 1), 2),
@@ -295,12 +283,11 @@ register(
         (2, 3),
         _type,
         _evaluate,
-        (*_WINDOW, Attr("act", "act", "none")),
+        (*WINDOW, Attr("act", "act", "none")),
         lambda a, inputs, out: 2.0 * out.elements * math.prod(inputs[1].shape[1:]),
         Trait.PRODUCT | Trait.LINEAR | Trait.FOUR_AXES,
-        exact=ExactForm(
-            activation_needs,
-            exactly_activated(_evaluate),
+        exact=exact_product(
+            _evaluate,
             lambda degrees: max(sum(degrees[:2]), *degrees),
             lambda bounds, shapes, attrs: bounds[0] * bounds[1] * math.prod(shapes[1][1:]) + sum(bounds[2:]),
         ),
@@ -359,6 +346,15 @@ def explicit_pads(n: OnnxNode, kernel: Sequence[int]) -> tuple[int, ...]:
     return (*begins, *ends)
 
 
+def _read(n: OnnxNode, op: str, channels: int, **attrs: Any) -> int:
+    """Return a convolution or its transpose, whose bias has four axes here."""
+    operands = [n.operand(0), n.operand(1)]
+    if n.has(2):
+        operands.append(n.op("reshape", n.operand(2), shape=(1, channels, 1, 1)))
+    window = {ours: n.attr(ours, (1, 1)) for ours in ("strides", "dilations")}
+    return n.op(op, *operands, **window, groups=n.attr("group", 1), **attrs)
+
+
 @imports("Conv")
 def _import_conv(n: OnnxNode) -> int:
     x, w = n.type(0), n.type(1)
@@ -367,17 +363,7 @@ def _import_conv(n: OnnxNode) -> int:
     kernel = w.shape[2:]
     if tuple(n.attr("kernel_shape", kernel)) != kernel:
         raise NotModelled(f"kernel_shape {tuple(n.attr('kernel_shape'))} disagrees with the weight {w}")
-    operands = [n.operand(0), n.operand(1)]
-    if n.has(2):
-        operands.append(n.op("reshape", n.operand(2), shape=(1, w.shape[0], 1, 1)))
-    return n.op(
-        "conv2d",
-        *operands,
-        strides=n.attr("strides", (1, 1)),
-        pads=explicit_pads(n, kernel),
-        dilations=n.attr("dilations", (1, 1)),
-        groups=n.attr("group", 1),
-    )
+    return _read(n, "conv2d", w.shape[0], pads=explicit_pads(n, kernel))
 
 
 # -- transposed convolution ----------------------------------------------------------------------------
@@ -445,7 +431,7 @@ register(
         (2, 3),
         _transposed_type,
         _transposed,
-        (*_WINDOW, Attr("extra", "ints", (0, 0), 2)),
+        (*WINDOW, Attr("extra", "ints", (0, 0), 2)),
         lambda a, inputs, out: 2.0 * inputs[0].elements * math.prod(inputs[1].shape[1:]),
         Trait.PRODUCT | Trait.LINEAR | Trait.FOUR_AXES,
         export=lambda e, xs, a, types, out: _convolution(
@@ -469,15 +455,6 @@ def _import_transposed(n: OnnxNode) -> int:
         raise NotModelled(f"transposed convolution over {n.type(0).rank - 2} axes; two are modelled")
     if n.attr("auto_pad", "NOTSET") != "NOTSET" or n.attr("output_shape"):
         raise NotModelled("a transposed convolution whose pads follow from its result")
-    operands = [n.operand(0), n.operand(1)]
-    if n.has(2):
-        operands.append(n.op("reshape", n.operand(2), shape=(1, n.type(2).elements, 1, 1)))
-    return n.op(
-        "conv_transpose",
-        *operands,
-        strides=n.attr("strides", (1, 1)),
-        pads=n.attr("pads", (0, 0, 0, 0)),
-        dilations=n.attr("dilations", (1, 1)),
-        groups=n.attr("group", 1),
-        extra=n.attr("output_padding", (0, 0)),
-    )
+    channels = n.type(2).elements if n.has(2) else 0
+    pads, extra = n.attr("pads", (0, 0, 0, 0)), n.attr("output_padding", (0, 0))
+    return _read(n, "conv_transpose", channels, pads=pads, extra=extra)

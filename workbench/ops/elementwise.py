@@ -9,17 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.ops.exact import (
-    ORDERED,
-    POLYNOMIAL,
-    Arithmetic,
-    ExactAttrs,
-    ExactForm,
-    Number,
-    Numbers,
-    each,
-    in_digits,
-)
+from workbench.ops.exact import ORDERED, POLYNOMIAL, Arithmetic, ExactForm, Number, Numbers, each, in_digits
 from workbench.ops.locality import elementwise
 from workbench.ops.onnx_form import (
     Emitter,
@@ -70,19 +60,19 @@ def exact_sigmoid(numbers: Numbers, x: Number) -> Number:
     return 1 / (1 + numbers.exp(-x))
 
 
-def _exact_quotient(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+def _exact_quotient(numbers: Numbers, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     top, bottom = (xs[0], xs[1]) if len(xs) == 2 else (1, xs[0])
     if any(e == 0 for e in bottom.flat):
         raise ZeroDivisionError("a division by zero")
     return np.asarray(top / bottom)
 
 
-def _exact_leakyrelu(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+def _exact_leakyrelu(numbers: Numbers, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     alpha = numbers.number(attrs["alpha"])
     return each(lambda x: x if x >= 0 else x * alpha, xs[0])
 
 
-def _exact_clip(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
+def _exact_clip(numbers: Numbers, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     out = xs[0]
     if attrs["low"] > -math.inf:
         out = np.maximum(out, numbers.number(attrs["low"]))
@@ -92,9 +82,7 @@ def _exact_clip(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -
 
 
 _SUM: Final = ExactForm(Arithmetic.POLYNOMIAL, bound=lambda bounds, shapes, attrs: sum(bounds))
-_PRODUCT: Final = ExactForm(
-    Arithmetic.POLYNOMIAL, degree=sum, bound=lambda bounds, shapes, attrs: bounds[0] * bounds[1]
-)
+_PRODUCT: Final = ExactForm(Arithmetic.POLYNOMIAL, degree=sum, bound=lambda b, shapes, attrs: b[0] * b[1])
 _QUOTIENT: Final = ExactForm(Arithmetic.RATIONAL, _exact_quotient)
 
 
@@ -136,9 +124,7 @@ def _digits(function: str) -> ExactForm:
 _BY_NUMBER: Final = Trait.NUMBER_RIGHT | Trait.GROWS | Trait.BROADCASTS
 _EXTREME: Final = Trait.UNROUNDED | Trait.BROADCASTS
 _Row = tuple[str, int, Callable[..., np.ndarray], float, Trait, ExactForm, str]
-_POWER: Final = ExactForm(
-    Arithmetic.DIGITS, lambda numbers, xs, a: np.asarray(np.frompyfunc(numbers.power, 2, 1)(*xs))
-)
+_POWER: Final = ExactForm(Arithmetic.DIGITS, lambda n, xs, a: np.asarray(np.frompyfunc(n.power, 2, 1)(*xs)))
 #: Operators without attributes: name, number of operands, semantics, flops per element, facts, exact form, meaning.
 #: ONNX capitalises the name.
 _PLAIN: Final[tuple[_Row, ...]] = (
@@ -162,14 +148,9 @@ _PLAIN: Final[tuple[_Row, ...]] = (
     ("abs", 1, np.abs, 1, Trait.UNROUNDED, ORDERED, "the absolute value"),
     ("reciprocal", 1, np.reciprocal, 1, Trait.GROWS, _QUOTIENT, "1 / x"),
 )
+_BY_ONE: Final = (None, 1.0)
 #: The number of each operand with which the result is the other operand.
-_NEUTRAL: Final = {
-    "add": (0.0, 0.0),
-    "sub": (None, 0.0),
-    "mul": (1.0, 1.0),
-    "div": (None, 1.0),
-    "pow": (None, 1.0),
-}
+_NEUTRAL: Final = {"add": (0.0, 0.0), "sub": (None, 0.0), "mul": (1.0, 1.0), "div": _BY_ONE, "pow": _BY_ONE}
 
 
 def _plain(row: _Row) -> OpSpec:

@@ -11,14 +11,7 @@ from math import prod
 
 import numpy as np
 
-from workbench.ops.activations import (
-    activate,
-    activate_torch,
-    activation_needs,
-    exactly_activated,
-    export_activation,
-)
-from workbench.ops.exact import ExactForm
+from workbench.ops.activations import activate, activate_torch, exact_product, export_activation
 from workbench.ops.locality import product
 from workbench.ops.onnx_form import NotModelled, OnnxNode, imports
 from workbench.ops.registry import register
@@ -52,11 +45,8 @@ register(
         (Attr("act", "act", "none"),),
         lambda a, inputs, out: 2.0 * out.elements * inputs[0].shape[-1],
         Trait.PRODUCT | Trait.BROADCASTS | Trait.LINEAR,
-        exact=ExactForm(
-            activation_needs,
-            exactly_activated(_evaluate),
-            sum,
-            lambda bounds, shapes, attrs: bounds[0] * bounds[1] * shapes[0][-1],
+        exact=exact_product(
+            _evaluate, sum, lambda bounds, shapes, attrs: bounds[0] * bounds[1] * shapes[0][-1]
         ),
         export=lambda e, xs, a, types, out: export_activation(e, e.node("MatMul", xs), a["act"], out),
         torch=lambda torch, xs, a: activate_torch(torch, torch.matmul(xs[0], xs[1]), a["act"]),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from workbench.ops.convolution import explicit_pads, require_bfloat16, require_window, windows
+from workbench.ops.convolution import WINDOW, explicit_pads, require_bfloat16, require_window, windows
 from workbench.ops.exact import ORDERED, RATIONAL, Arithmetic, ExactForm
 from workbench.ops.onnx_form import (
     Emitter,
@@ -200,9 +200,7 @@ def _export_reduce(op_type: str, whole: str) -> OnnxExport:
 
 
 _Reduction = tuple[str, Callable[..., np.ndarray], str, str, Trait, ExactForm, str]
-_SUM: Final = ExactForm(
-    Arithmetic.POLYNOMIAL, bound=lambda bounds, shapes, attrs: bounds[0] * math.prod(shapes[0])
-)
+_SUM: Final = ExactForm(Arithmetic.POLYNOMIAL, bound=lambda b, shapes, attrs: b[0] * math.prod(shapes[0]))
 #: Reductions: name, semantics, name in torch, ONNX operator of whole images, facts, exact form, meaning.
 _REDUCTIONS: Final[tuple[_Reduction, ...]] = (
     ("reduce_sum", np.sum, "sum", "", Trait.LINEAR, _SUM, "the sum over axes"),
@@ -246,11 +244,7 @@ def _reduce(row: _Reduction) -> OpSpec:
     )
 
 
-_WINDOW = (
-    Attr("kernel", "ints", None, 2),
-    Attr("strides", "ints", (1, 1), 2),
-    Attr("pads", "ints", (0, 0, 0, 0), 4),
-)
+_WINDOW = (Attr("kernel", "ints", None, 2), *WINDOW[:2])
 
 register(
     OpSpec(
@@ -258,7 +252,7 @@ register(
         1,
         _type,
         lambda xs, a: _pool_windows(xs[0], a, -np.inf).max(axis=(4, 5)),
-        (*_WINDOW, Attr("dilations", "ints", (1, 1), 2), Attr("ceil", "int", 0)),
+        (*_WINDOW, WINDOW[2], Attr("ceil", "int", 0)),
         _pool_flops,
         Trait.REDUCES | Trait.FOUR_AXES,
         exact=ORDERED,

@@ -29,15 +29,7 @@ import numpy as np
 
 from workbench.ops.constants import LARGEST
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers
-from workbench.ops.onnx_form import (
-    Emitter,
-    NotModelled,
-    OnnxNode,
-    OpsetTooOld,
-    export_ints,
-    imports,
-    only_result,
-)
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports, only_result
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types, moving, no_flops
 from workbench.ops.traits import Trait
@@ -228,7 +220,7 @@ def _export_resize(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Tenso
     if all(r.denominator == 1 for r in ratios):
         size = [e.constant(np.array(ratios, dtype=np.float32))]
     else:
-        size = [none, export_ints(e, out.shape)]
+        size = [none, e.constant(np.asarray(out.shape, dtype=np.int64))]
     return e.node(
         "Resize",
         [*xs, none, *size],

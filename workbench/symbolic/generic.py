@@ -237,10 +237,8 @@ def is_prime(number: int) -> bool:
 def prime_below(bound: int, avoid: frozenset[int], taken: frozenset[int] = frozenset()) -> int:
     """Return the largest prime up to ``bound`` that resembles no number in ``avoid`` and is not in ``taken``.
 
-    A number resembles a prime if it is a multiple of the prime, or within 2 of the prime or of its double.
-
-    Raises:
-        Undecodable: No prime above 10 meets these conditions.
+    A number resembles a prime if it is a multiple of the prime, or within 2 of the prime or of its double. Raise
+    :class:`Undecodable` if no prime above 10 meets these conditions.
     """
     near = {m for n in avoid for d in range(-2, 3) for m in (n + d, (n + d) // 2)}
     for number in range(bound, 10, -1):

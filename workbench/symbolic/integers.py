@@ -19,8 +19,24 @@ from types import MappingProxyType
 from typing import Any, Final
 
 
-@dataclass(frozen=True, slots=True)
-class Atom:
+class _ByText:
+    """What is equal to another of its class if their texts are."""
+
+    __slots__ = ()
+    text: str
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is type(self) and self.text == other.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Atom(_ByText):
     """A part of a polynomial that is not a sum or product: a symbol, or an operation on integers.
 
     ``head`` is ``sym`` (one name), ``div`` or ``mod`` (two integers), ``max`` (several integers), ``ite`` (a
@@ -35,15 +51,9 @@ class Atom:
     @property
     def positive(self) -> bool:
         """Return whether the atom is known to be at least 1 by its form alone."""
-        return (self.head == "sym" and self.args[0][0] == "+") or (
-            self.head == "max" and any(is_positive(a) for a in self.args)
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Atom) and self.text == other.text
+        if self.head == "sym":
+            return bool(self.args[0][0] == "+")
+        return self.head == "max" and any(map(is_positive, self.args))
 
 
 Mono = tuple[Atom, ...]
@@ -56,8 +66,8 @@ RANGES: Final[dict[str, Int]] = {}
 NONNEGATIVE: Final[set[str]] = set()
 
 
-@dataclass(frozen=True, slots=True)
-class Int:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Int(_ByText):
     """A polynomial: pairs of a product of atoms and its coefficient, in order.
 
     >>> s = sym("s")
@@ -108,12 +118,6 @@ class Int:
         """Return the value when the symbols have these values; raise KeyError if one has none."""
         return sum(c * prod(_atom_at(a, values) for a in m) for m, c in self.terms)
 
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Int) and self.text == other.text
-
     @property
     def value(self) -> int | None:
         """Return the number that the polynomial is, or None if it has a symbol."""
@@ -126,9 +130,6 @@ class Int:
         """Return the name of the symbol that the polynomial is, or None."""
         atom = single(self)
         return str(atom.args[0]) if atom is not None and atom.head == "sym" else None
-
-    def __repr__(self) -> str:
-        return self.text
 
 
 def _int(value: Int | int) -> Int:
@@ -406,8 +407,8 @@ def call(name: str, *args: Int) -> Int:
 
 
 # -- conditions --------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Cond:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Cond(_ByText):
     """A condition: ``ge`` or ``eq`` on an integer, ``and``, ``or``, ``not``, or a truth."""
 
     head: str
@@ -428,15 +429,6 @@ class Cond:
         if self.head not in ("true", "false"):
             raise TypeError(f"a condition must hold at every size or at none, got {self}")
         return self.head == "true"
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cond) and self.text == other.text
-
-    def __repr__(self) -> str:
-        return self.text
 
 
 def _cond(head: str, *args: Any) -> Cond:

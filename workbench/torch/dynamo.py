@@ -224,37 +224,21 @@ def traced(module: fx.GraphModule, arguments: Sequence[Any]) -> fx.GraphModule:
 _CONTRACTIONS: Final = frozenset({"matmul", "conv2d", "conv_transpose", "attention"})
 
 
-@dataclass(slots=True)
-class TrainingCost(CostModel):
+class TrainingCost(AnalyticCost):
     """A roofline of a training step: every operator once forward, and once backward for each operand.
 
     The gradient of a product is one product for each operand. The gradient of a slice fills a tensor of the
     whole operand; that of every other operator moves as much as the operator.
     """
 
-    forward: AnalyticCost
-
-    def __init__(self, device: str = "cpu") -> None:
-        self.forward = AnalyticCost(device)
-
     @property
     def source(self) -> str:
         """Return a description of the source of the figures."""
-        return f"{self.forward.source}, forward and backward"
-
-    @property
-    def device(self) -> str:
-        """Return the name of the device."""
-        return self.forward.device
-
-    @property
-    def analytic(self) -> bool:
-        """Return that the figures are those of a roofline."""
-        return True
+        return f"{super().source}, forward and backward"
 
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds."""
-        ahead = self.forward.price(instances)
+        ahead = super().price(instances)
         back = [self._backward(i, cost) for i, cost in zip(instances, ahead.tolist(), strict=True)]
         return ahead + np.array(back, dtype=float)
 
@@ -265,7 +249,7 @@ class TrainingCost(CostModel):
         if instance.op == "slice":
             (whole,) = instance.inputs
             assert isinstance(whole, TensorType)
-            return 1e6 * self.forward.seconds(Work(0.0, whole.nbytes + work(instance).bytes))
+            return 1e6 * self.seconds(Work(0.0, whole.nbytes + work(instance).bytes))
         return forward * min(2, len(instance.inputs)) if instance.op in _CONTRACTIONS else forward
 
 

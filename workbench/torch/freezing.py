@@ -32,6 +32,9 @@ def stored_places(module: fx.GraphModule, arguments: Sequence[Any]) -> frozenset
 class Folded:
     """A torch graph in two parts: what parameters alone give, kept in buffers, and the rest, ``module``.
 
+    Of the ``arguments``, those at ``places`` are parameters. With ``channels_last``, kernels of convolutions are kept
+    with their channels last: Inductor reads them so, and would copy those of other layouts in each call.
+
     The buffers follow: if a parameter is another tensor, its version has risen, or elements of it differ from those
     that they were made of, they are computed anew in their place. At each call :data:`SAMPLE` elements of each
     parameter are compared, all at once because a call of torch for each takes longer than small models, and
@@ -47,11 +50,7 @@ class Folded:
         *,
         channels_last: bool = False,
     ) -> None:
-        """Split a graph, and compute what parameters alone give; ``places`` are those of the arguments that they are.
-
-        With ``channels_last``, kernels of convolutions are kept with their channels last. Inductor reads them so, and
-        would copy those of other layouts in each call.
-        """
+        """Split a graph, and compute what parameters alone give."""
         nodes = list(module.graph.nodes)
         given = [n for n in nodes if n.op == "placeholder"]
         # The tensors that laws bring, such as the kernel of an identity, are there for both parts.

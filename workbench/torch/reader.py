@@ -18,15 +18,14 @@ from torch.utils._pytree import tree_leaves
 from workbench.egraph.at_sizes import GIVEN, typed
 from workbench.graph import Builder, Graph, GraphError, Opaque
 from workbench.ops import TensorType, TypeMismatch
+from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
 from workbench.symbolic import Undecodable
 from workbench.torch.aten import TABLE, Call, NotModelled, Value
 from workbench.torch.sizes import BEGINNINGS, NotSized, Sizes, is_number
 from workbench.torch.views import ViewBuilder
 
 #: Element types that a graph has.
-_DTYPES: Final = frozenset(
-    {"float16", "bfloat16", "float32", "float64", "bool", "int8", "uint8", "int16", "int32", "int64"}
-)
+_DTYPES: Final = FLOAT_DTYPES | (INTEGER_DTYPES - {"uint16"}) | {"bool", "int64"}
 
 #: Calls that change how what follows them is computed.
 _REGIONS: Final = frozenset({"_set_grad_enabled", "_enter_autocast", "_exit_autocast"})

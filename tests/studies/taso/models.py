@@ -42,9 +42,9 @@ def nameless(graph):
 
 def order_of_reading(graph):
     """Return the nodes in an order that follows from the structure alone."""
-    from workbench.graph import topological
+    from workbench.support.orders import postorder
 
-    return topological(graph.output_ids, {i: n.inputs for i, n in enumerate(graph.nodes)})
+    return postorder(graph.output_ids, lambda i: graph.nodes[i].inputs)
 
 
 def same_values(graph, copy):

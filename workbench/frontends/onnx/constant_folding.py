@@ -9,6 +9,7 @@ infinity is the right result. Such constants are computed at import by ONNX Runt
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Final
 
@@ -39,11 +40,9 @@ _LARGEST: Final = 1 << 27
 def settled(graph: Graph) -> Graph:
     """Return the graph with constants in place of the computations that are rounded later or overflow."""
     constant = graph.constant()
-    inexact = [
-        i
-        for i, node in enumerate(graph.nodes)
-        if constant[i] and ((node.op not in _EXACT and _is_float(node.type)) or _discrete(graph, i))
-    ]
+    made = [(i, node) for i, node in enumerate(graph.nodes) if constant[i]]
+    floats = {i for i, node in made if node.op not in _EXACT and _is_float(node.type)}
+    inexact = [i for i, _ in made if i in floats or _discrete(graph, i)]
     if not inexact:
         return graph
     rounded = _rounded(graph)
@@ -131,19 +130,15 @@ def _computed(graph: Graph, chosen: Iterable[int], *, runtime: bool = True) -> d
     if runtime:
         from workbench.frontends.onnx.exporter import to_onnx
 
-        try:
+        with contextlib.suppress(RuntimeFailure, ModelError):
             found = run_model(to_onnx(part, fold=False), {}, threads=1, optimise=False)
             return {i: found[name] for name, i in names.items()}
-        except (RuntimeFailure, ModelError):
-            pass
     try:
         found = evaluate(part, {})
     except IndexError:
         return {}
-    return {
-        i: np.asarray(found[name]).astype(graph.nodes[i].tensor.numpy_dtype(), copy=False)
-        for name, i in names.items()
-    }
+    kinds = {i: graph.nodes[i].tensor.numpy_dtype() for i in names.values()}
+    return {i: np.asarray(found[name]).astype(kinds[i], copy=False) for name, i in names.items()}
 
 
 def doubled(graph: Graph) -> Graph:

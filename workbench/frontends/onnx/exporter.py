@@ -70,9 +70,6 @@ def to_onnx(
         whole: Whether the nodes that the file has after the graph are written too.
         symbols: The symbolic dimensions; generic extents are written as these dimensions.
 
-    Returns:
-        The model.
-
     Raises:
         ModelError: The graph has no form in the operator set.
     """
@@ -97,35 +94,29 @@ def to_onnx_apart(
         graph = fold_constants(graph, keep_overflow=True, keep_transposed=True)
     shell = shell_of(graph)
     payloads = {key: payload_of(record) for key, record in graph.opaques.items()}
-    tail = ModelProto()
-    if whole and graph.info is not None:
-        tail.ParseFromString(graph.info.tail)
-    pieces = [*payloads.values(), tail] if tail.graph.output else list(payloads.values())
+    tail = ModelProto.FromString(graph.info.tail if whole and graph.info is not None else b"")
+    pieces = [*payloads.values(), *([tail] if tail.graph.output else [])]
     own, ir_version = default_opset(shell), _loadable_ir(shell.ir_version)
-    failure: ValueError | None = None
-    written: Apart | None = None
+    failure, written = list[ValueError](), list[Apart]()
     for version in _candidate_opsets(pieces, opset, own):
         try:
             imports = _opset_imports(pieces, version)
             table = symbols or SymbolTable()
             model = Writer(graph, payloads, imports, shell, ir_version, tail, whole, table).run()
         except (OpsetTooOld, ModelError) as error:
-            failure = failure or error
+            failure.append(error)
             continue
         if own is None or opset is not None or version == own or _loads(model):
             return model
-        written = written or model
-    if written is not None:  # perhaps the runtime does not load the original model either
-        return written
-    raise ModelError(f"{graph.name!r} cannot be written: {failure}") from None
+        written = written or [model]
+    if written:  # perhaps the runtime does not load the original model either
+        return written[0]
+    raise ModelError(f"{graph.name!r} cannot be written: {failure[0]}") from None
 
 
 def shell_of(graph: Graph) -> ModelProto:
     """Return the content of a graph's file except its nodes; an empty model for a graph without a file."""
-    shell = ModelProto()
-    if graph.info is not None:
-        shell.ParseFromString(graph.info.shell)
-    return shell
+    return ModelProto() if graph.info is None else ModelProto.FromString(graph.info.shell)
 
 
 def default_opset(model: ModelProto) -> int | None:

@@ -69,12 +69,12 @@ def read_apart(path: Path) -> Apart | None:
     """
     if sys.byteorder != "little" or path.stat().st_size < MAP_BEYOND:
         return None
-    file, model, arrays = FileMap.open(path), ModelProto(), dict[str, np.ndarray]()
+    file, arrays = FileMap.open(path), dict[str, np.ndarray]()
     try:
         pieces, taken = _without_data(file)
         if not taken:
             return None
-        model.ParseFromString(b"".join(pieces))
+        model = ModelProto.FromString(b"".join(pieces))
     except (_Unexpected, DecodeError):
         return None
     for position, (begin, end) in taken.items():
@@ -280,12 +280,11 @@ _FORMATS: Final = {
 
 
 def _parse(data: bytes, name: str) -> ModelProto:
-    model = ModelProto()
     # Where to read how a model of another format becomes one of ONNX.
     program = _FORMATS.get(Path(name).suffix.lower())
     guide = f" (a file of {program}? docs/how-to/torch-tensorflow.md converts it)" if program else ""
     try:
-        model.ParseFromString(data)
+        model = ModelProto.FromString(data)
     except DecodeError as error:
         raise ModelError(f"{name}: not an ONNX model, or a truncated one ({error}){guide}") from None
     if not _is_model(model):
@@ -537,20 +536,14 @@ def joined(apart: Apart) -> ModelProto:
     return apart.model
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Places:
-    """Where a runtime finds the weights of a model: a folder of files, the arrays, and those to be handed over."""
-
-    folder: Path
-    held: Mapping[str, np.ndarray]
-    elsewhere: tuple[str, ...]
-
-
-def place_weights(apart: Apart, scratch: Path, *, read: bool) -> Places:
-    """Write into a model in which files its weights are, and return their places; ``scratch`` is an empty folder.
+def place_weights(
+    apart: Apart, scratch: Path, *, read: bool
+) -> tuple[Path, dict[str, np.ndarray], list[str]]:
+    """Write into a model in which files its weights are; ``scratch`` is an empty folder.
 
     If ``read``, data are read from the place in the model. Otherwise it only has to exist: it is a file in ``scratch``
-    that occupies no space, or a file that is mapped anyway.
+    that occupies no space, or a file that is mapped anyway. Return the folder of the files, the arrays by name, and
+    the names of those to be handed over.
     """
     wanted = [t for t in apart.model.graph.initializer if t.data_location == TensorProto.EXTERNAL]
     held = {t.name: checked(apart.arrays[t.name]) for t in wanted if t.name in apart.arrays}
@@ -572,7 +565,7 @@ def place_weights(apart: Apart, scratch: Path, *, read: bool) -> Places:
             tensor.CopyFrom(placeholder(name, TensorType.of(array), location, offset))
         else:
             elsewhere.append(name)
-    return Places(folder, held, tuple(elsewhere))
+    return folder, held, elsewhere
 
 
 def write_apart(apart: Apart, path: str | os.PathLike[str]) -> None:

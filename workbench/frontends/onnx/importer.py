@@ -87,7 +87,6 @@ def load_onnx(
     *,
     dims: Dims | None = None,
     sizes: Mapping[str, int] | None = None,
-    fold: bool = True,
     keep_inputs: bool = False,
 ) -> Graph:
     """Return an ONNX model as a graph.
@@ -100,14 +99,12 @@ def load_onnx(
         prepared = prepare(read_tensors(source), dims or {}, keep_inputs=keep_inputs, open_dimensions=True)
         if not prepared.symbols:
             check_names(sizes or {}, ())
-            return import_prepared(prepared, fold=fold).graph
+            return import_prepared(prepared).graph
         return import_symbolic(prepared).priced_at(sizes or {}).graph
 
 
-def import_onnx(
-    source: Source, *, dims: Dims | None = None, fold: bool = True, keep_inputs: bool = False
-) -> Imported:
-    """Import an ONNX model from a path, from bytes or from a ``ModelProto``.
+def import_onnx(source: Source, *, dims: Dims | None = None, keep_inputs: bool = False) -> Imported:
+    """Import an ONNX model from a path, from bytes or from a ``ModelProto``, and report the modelled operators.
 
     Weights and the names of inputs and outputs are kept. Nodes that make outputs with a data-dependent shape,
     or outputs that are not tensors, are stored next to the graph (:class:`~workbench.graph.ModelInfo`) and
@@ -117,12 +114,8 @@ def import_onnx(
         source: The model.
         dims: Extents of the inputs' symbolic dimensions: ``{"batch": 1}``. A dimension without a name is
             called ``input[axis]``; an input without a shape takes a whole one: ``{"x": (1, 3, 224, 224)}``.
-        fold: Whether shape arithmetic is computed.
         keep_inputs: Whether initializers that are also inputs stay inputs, with default values; otherwise
             they become weights.
-
-    Returns:
-        The graph and the coverage report.
 
     Raises:
         ModelError: The model is malformed or ill-typed, or a dimension is unbound. (A ValueError.)
@@ -130,22 +123,18 @@ def import_onnx(
     """
     with names_as_text():
         prepared = prepare(read_tensors(source), dims or {}, keep_inputs=keep_inputs)
-        return import_prepared(prepared, fold=fold)
+        return import_prepared(prepared)
 
 
 def import_prepared(
-    prepared: Prepared, *, fold: bool = True, values: SizedValues | None = None, aside: bool = False
+    prepared: Prepared, *, values: SizedValues | None = None, aside: bool = False
 ) -> Imported:
-    """Import a prepared model.
+    """Import a prepared model, which has generic extents if ``values`` are given.
 
-    Args:
-        prepared: The model.
-        fold: Whether shape arithmetic is computed.
-        values: Types and small constants, if the model has generic extents.
-        aside: Whether all nodes are kept unchanged, next to the graph.
+    All nodes are kept unchanged, next to the graph, if they are set ``aside``.
     """
     generic = None if values is None else values.generic
-    return _Import(prepared, values or Values(prepared.model, fold=fold), generic).run(aside)
+    return _Import(prepared, values or Values(prepared.model), generic).run(aside)
 
 
 class _Import:
@@ -205,7 +194,7 @@ class _Import:
             {} if tail is None else tail.arrays,
         )
         made = self.builder.graph([(name, self._value(name)) for name in outputs])
-        if values.folds and not self.prepared.plain:
+        if not self.prepared.plain:
             made = doubled(whole(without_neutral(settled(made))))
         return Imported(made, Coverage(tuple(self.uses), len(graph.node) - len(nodes), notes))
 
@@ -374,11 +363,11 @@ class _Import:
 
     def _keep(self, unit: Unit, reason: str) -> None:
         """Keep nodes unchanged, as one opaque operator."""
-        piece = cut(unit, reason, self.values)
-        key = piece.key if piece.record.deterministic else f"{piece.key}_{len(self.builder.opaques)}"
-        record = self.builder.opaques.get(key, piece.record)
-        results = self.builder.opaque(record, [self._value(name) for name in piece.operands], key)
-        pairs = [*zip(piece.results, results, strict=True)]
+        record, key, operands, names = cut(unit, reason, self.values)
+        key = key if record.deterministic else f"{key}_{len(self.builder.opaques)}"
+        record = self.builder.opaques.get(key, record)
+        results = self.builder.opaque(record, [self._value(name) for name in operands], key)
+        pairs = [*zip(names, results, strict=True)]
         self.place.update(pairs)
         self._label(unit.nodes[0] if len(unit.nodes) == 1 else NodeProto(), pairs)
 

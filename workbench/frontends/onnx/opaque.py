@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import onnx
@@ -41,23 +42,11 @@ def is_deterministic(nodes: Iterable[NodeProto], values: Values) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A record cut out of a model: its key, and the names of its operands and results.
-
-    A node that reads one value twice has two operands of one name.
-    """
-
-    record: Opaque
-    key: str
-    operands: tuple[str, ...]
-    results: tuple[str, ...]
-
-
-def cut(unit: Unit, reason: str, values: Values) -> Cut:
+def cut(unit: Unit, reason: str, values: Values) -> tuple[Opaque, str, tuple[str, ...], tuple[str, ...]]:
     """Cut the nodes of a unit out of a model as one record, which has the reason for keeping them opaque.
 
-    Names are replaced by canonical ones, so that equal operators have equal payloads.
+    Names are replaced by canonical ones, so that equal operators have equal payloads. Return the record with its key
+    and the names of its operands and results. A node that reads one value twice has two operands of one name.
     """
     nodes = unit.nodes
     made = {o for n in nodes for o in n.output if o}
@@ -93,7 +82,7 @@ def cut(unit: Unit, reason: str, values: Values) -> Cut:
     content, repeats = model.SerializeToString(deterministic=True), is_deterministic(nodes, values)
     record = Opaque(op_type, nodes[0].domain, tuple(types), content, repeats, reason)
     digest = hashlib.blake2b(unnamed(model), digest_size=5).hexdigest()
-    return Cut(record, f"{op_type}_{digest}", operands, results)
+    return record, f"{op_type}_{digest}", operands, results
 
 
 def _embedded(values: Values, name: str) -> bool:
@@ -119,9 +108,7 @@ def payload_of(record: Opaque) -> ModelProto:
     """Return an opaque operator as a model; raise :class:`ModelError` if it has no ONNX form."""
     if not record.payload:
         raise ModelError(f"the opaque operator {record.op_type} has no ONNX form")
-    model = ModelProto()
-    model.ParseFromString(record.payload)
-    return model
+    return ModelProto.FromString(record.payload)
 
 
 def changed_operators(payload: ModelProto, opset: int) -> list[str]:
@@ -191,21 +178,19 @@ class Fresh:
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self.taken = set(taken)
-        self._next: dict[str, int] = {}
+        self._numbers: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def __call__(self, prefix: str) -> str:
         """Return the prefix with the next free number."""
-        number = self._next.get(prefix, 0)
-        while f"{prefix}{number}" in self.taken:
-            number += 1
-        self._next[prefix] = number + 1
-        self.taken.add(f"{prefix}{number}")
-        return f"{prefix}{number}"
+        names = (f"{prefix}{number}" for number in self._numbers[prefix])
+        name = next(name for name in names if name not in self.taken)
+        self.taken.add(name)
+        return name
 
     def exactly(self, name: str) -> str:
         """Return the name itself if it is free, otherwise the name with a number appended."""
         if name in self.taken:
-            self._next.setdefault(f"{name}_", 1)
+            self._numbers.setdefault(f"{name}_", itertools.count(1))
             return self(f"{name}_")
         self.taken.add(name)
         return name

@@ -19,16 +19,7 @@ import onnx
 import onnx.checker
 import onnx.inliner
 import onnx.shape_inference
-from onnx import (
-    AttributeProto,
-    FunctionProto,
-    GraphProto,
-    ModelProto,
-    NodeProto,
-    TensorProto,
-    TypeProto,
-    ValueInfoProto,
-)
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from workbench.frontends.model import DimensionError, Dims, ModelError, Symbol, unknown_dimension
 from workbench.frontends.onnx.file import SMALL, ModelFile, ir_version_for, type_proto
@@ -310,9 +301,9 @@ def _extent(name: str, extent: object) -> int:
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     """Yield the graphs among a node's attributes (branches of If, bodies of Loop and Scan)."""
     for attr in node.attribute:
-        if attr.type == AttributeProto.GRAPH:
+        if attr.type == attr.GRAPH:
             yield attr.g
-        elif attr.type == AttributeProto.GRAPHS:
+        elif attr.type == attr.GRAPHS:
             yield from attr.graphs
 
 

@@ -105,7 +105,7 @@ def python_value(attr: onnx.AttributeProto) -> object:
 class Values:
     """The types and the small constants of a model's values, extended node by node."""
 
-    def __init__(self, model: ModelProto, *, fold: bool = True) -> None:
+    def __init__(self, model: ModelProto) -> None:
         opsets = {o.domain: o.version for o in model.opset_import}
         self.origin = Origin(opsets, {(f.domain, f.name): f for f in model.functions})
         self.types: dict[str, TypeProto] = {}
@@ -115,7 +115,6 @@ class Values:
         self._declared = {v.name: v.type for v in (*model.graph.value_info, *model.graph.output)}
         self._shown: dict[str, TensorProto] = {}
         self._schemas: dict[tuple[str, str], OpSchema | None] = {}
-        self.folds = fold
         self._stored = 0  # the limit on elements is for shapes without data, not for stored tensors
 
     def add_constant(self, name: str, array: np.ndarray) -> None:
@@ -157,7 +156,7 @@ class Values:
                     self.types[name] = self._completed(name, inferred.get(name, TypeProto()))
                 except ModelError as error:
                     raise ModelError(f"{label(node)}: {error}") from None
-        if self.folds and self._may_evaluate(node):
+        if self._may_evaluate(node):
             self._evaluate(node)
 
     # ``SizedValues`` overrides the following methods for models that keep symbolic dimensions.
@@ -319,7 +318,8 @@ class Values:
 class NodeView:
     """A node of a model under import, implementing :class:`workbench.ops.onnx_form.OnnxNode`.
 
-    ``value_of`` maps a name of the model to its graph value; ``wanted`` are the names that are read.
+    The types and constants around the ``node`` are ``values``, its graph value is made in a ``builder``. ``value_of``
+    maps a name of the model to its graph value; ``wanted`` are the names that are read.
     """
 
     def __init__(

@@ -18,19 +18,7 @@ from onnx import NodeProto
 
 from workbench.ops.types import DTYPE_CODES
 from workbench.symbolic.facts import Facts
-from workbench.symbolic.integers import (
-    Cond,
-    Int,
-    at_least,
-    both,
-    choose,
-    div,
-    either,
-    equal,
-    negated,
-    num,
-    single,
-)
+from workbench.symbolic.integers import Cond, Int, at_least, both, div, either, equal, negated, num, single
 
 #: An array of :class:`Ratio`.
 Array = np.ndarray
@@ -303,7 +291,7 @@ _RULES: Final[Mapping[str, Callable[..., Any]]] = {
     "Not": _connective(negated),
     "And": _connective(both),
     "Or": _connective(either),
-    "Where": _known(lambda facts, t, x, y: Ratio(choose(facts.decided(_of_truth(t)), x.whole(), y.whole()))),
+    "Where": _known(lambda facts, t, x, y: Ratio(facts.choice(_of_truth(t), x.whole(), y.whole()))),
     "Cast": _cast,
     "Identity": lambda facts, attrs, a: a,
     "Gather": _gather,

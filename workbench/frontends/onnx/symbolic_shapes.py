@@ -285,9 +285,9 @@ def _flatten(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Dims
     return [(_product(dims[:axis]), _product(dims[axis:]))]
 
 
-@_rule("Expand")
-def _expand(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Dims]:
-    return [broadcast(known, [_dims(known, node), tuple(_ints(known, node, 1))])]
+_rule("Expand")(
+    lambda known, node, attrs: [broadcast(known, [_dims(known, node), tuple(_ints(known, node, 1))])]
+)
 
 
 def broadcast(known: SizedValues, shapes: Sequence[Dims]) -> Dims:
@@ -303,9 +303,7 @@ def broadcast(known: SizedValues, shapes: Sequence[Dims]) -> Dims:
     return tuple(found)
 
 
-@_rule("ConstantOfShape")
-def _filled(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Dims]:
-    return [tuple(_ints(known, node, 0))]
+_rule("ConstantOfShape")(lambda known, node, attrs: [tuple(_ints(known, node, 0))])
 
 
 @_rule("Range")
@@ -342,10 +340,10 @@ def _resize(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Dims]
 
 @_rule("DepthToSpace", "SpaceToDepth")
 def _blocks(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Dims]:
-    dims = _dims(known, node)
+    dims, b = _dims(known, node), attrs["blocksize"]
     if len(dims) != 4:
         return ()
-    b, (n, c, h, w) = attrs["blocksize"], dims
+    n, c, h, w = dims
     if node.op_type == "DepthToSpace":
         return [(n, c // (b * b), h * b, w * b)]
     for x in (h, w):
@@ -385,6 +383,6 @@ _ELEMENTWISE: Final = (
 )
 
 
-@_rule(*_ELEMENTWISE.split())
-def _elementwise(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Dims]:
-    return [broadcast(known, [_dims(known, node, i) for i in range(len(node.input))])]
+_rule(*_ELEMENTWISE.split())(
+    lambda known, node, attrs: [broadcast(known, [_dims(known, node, i) for i in range(len(node.input))])]
+)

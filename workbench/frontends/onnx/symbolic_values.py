@@ -30,7 +30,6 @@ from workbench.graph import Opaque
 from workbench.ops.inputs_and_opaque import SIZE_KEY
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
 from workbench.symbolic import Generic
-from workbench.symbolic.facts import Facts
 from workbench.symbolic.integers import Int, num, symbols, written
 
 #: Sizes are computed for values of at most this many elements; larger values keep their operators.
@@ -63,23 +62,17 @@ class SizedValues(Values):
 
     def __init__(self, model: ModelProto, generic: Generic, sources: Mapping[str, Source]) -> None:
         super().__init__(model)
-        self.generic = generic
-        self._sources = sources
+        self.generic, self._sources = generic, sources
+        #: What is known of all sizes that the model accepts.
+        self.facts = generic.facts
+        #: The version of the default operator set.
+        self.opset = self.origin.opsets.get("", 13)
         self._dims: dict[str, Dims] = {}
         self._made: dict[str, Array] = {}
         self._params: dict[str, Int] = {}
         self._node = ""
 
     # -- what the rules of shapes ask ---------------------------------------------------------------------
-    @property
-    def facts(self) -> Facts:
-        """Return what is known of all sizes that the model accepts."""
-        return self.generic.facts
-
-    @property
-    def opset(self) -> int:
-        """Return the version of the default operator set."""
-        return self.origin.opsets.get("", 13)
 
     def dims(self, name: str) -> Dims | None:
         """Return the extents of a value over symbols, or None."""
@@ -142,8 +135,7 @@ class SizedValues(Values):
         for name, shape in itertools.zip_longest(node.output, shapes_of(self, node, attrs)):
             if name:
                 self._enter(node, name, inferred.get(name, TypeProto()), shape)
-        if self.folds:
-            self._fold(node, attrs)
+        self._fold(node, attrs)
 
     def _given(self, name: str) -> TypeProto:
         """Return the type of an operand with a name for every extent that depends on a symbol."""

@@ -34,8 +34,8 @@ class Writer:
     """The export of one graph, and the :class:`workbench.ops.onnx_form.Emitter` that operators write to.
 
     ``payloads`` are the models of opaque operators by name, ``imports`` the operator sets by domain, ``shell`` is the
-    file's content except its nodes, ``tail`` the nodes that follow the graph. The model has at least ``ir_version``,
-    and the file's inputs and outputs if it is ``whole``.
+    file's content except its nodes, ``tail`` the nodes that follow the ``graph``, ``symbols`` are the dimensions of its
+    generic extents. The model has at least ``ir_version``, and the file's inputs and outputs if it is ``whole``.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Writer:
         symbols: SymbolTable,
     ) -> None:
         self.graph, self.payloads, self.imports, self.shell = graph, payloads, imports, shell
+        self.opset = imports[""]
         self.ir_version, self.tail, self.whole, self.symbols = ir_version, tail, whole, symbols
         self.sizes = ShapeWriter(self, symbols.generic, symbols.sources)
         self.operands: dict[str, TensorType] = {}
@@ -71,11 +72,6 @@ class Writer:
                 self.projects.setdefault(self.plan.reads[j][0], []).append(j)
         self.final: dict[int, str] = {}
         self.plan_outputs = {self.plan.resolved(i) for i in graph.output_ids}
-
-    @property
-    def opset(self) -> int:
-        """Return the version of the default operator set of the exported model."""
-        return self.imports[""]
 
     def node(self, op_type: str, inputs: Sequence[str], **attrs: Any) -> str:
         """Write a node with one output and return its name; attributes that are ``None`` are omitted.
@@ -351,9 +347,7 @@ class Writer:
 
 def described(stated: ValueInfoProto | None, kind: TypeProto, name: str = "") -> ValueInfoProto:
     """Return the declaration of a value: the stated one, if any, with the type ``kind``."""
-    value = ValueInfoProto()
-    if stated is not None:
-        value.CopyFrom(stated)
+    value = ValueInfoProto() if stated is None else copied(stated)
     denotation, axes = value.type.denotation, [d.denotation for d in value.type.tensor_type.shape.dim]
     value.name = value.name or name
     value.type.CopyFrom(kind)

@@ -12,11 +12,10 @@ import numpy as np
 from workbench.ops.activations import (
     activate,
     activate_torch,
-    activation_needs,
-    exactly_activated,
+    exact_product,
     export_activation,
 )
-from workbench.ops.exact import ExactAttrs, ExactForm
+from workbench.ops.exact import ExactAttrs
 from workbench.ops.onnx_form import Emitter, OpsetTooOld
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types
@@ -225,7 +224,7 @@ register(
         _ATTRS,
         _flops,
         Trait.PRODUCT | Trait.BROADCASTS | Trait.LINEAR,
-        exact=ExactForm(activation_needs, exactly_activated(_evaluate), degree, _bound),
+        exact=exact_product(_evaluate, degree, _bound),
         export=_export,
         torch=_torch,
         doc="act(a @ b + c) in tiles of a unit: rows of a (0: any number), inner by columns of b",

@@ -6,13 +6,18 @@ from tests.ops.test_onnx_form import INSTANCES, inputs, instance, named
 from tests.random_graphs import random_graph
 from workbench.graph import GraphBuilder, GraphError, Opaque, evaluate
 from workbench.ops import TensorType
-from workbench.torch.executor import NotExecutable, Program, run_graph, to_array, to_tensor
+from workbench.torch.executor import NotExecutable, Program, to_array, to_tensor
 
 
 def check(graph, device, feeds, tolerance=1e-4):
     expected = evaluate(graph, feeds, precise=True)
     for fuse in (True, False):
-        found = run_graph(graph, feeds, device, fuse=fuse)
+        program = Program(graph, device, fuse=fuse)
+        with device.settings():
+            results = program(*program.inputs(feeds))
+        found = {
+            name: to_array(value) for (name, _), value in zip(program.graph.outputs, results, strict=True)
+        }
         assert list(found) == list(expected)
         for name, value in expected.items():
             assert TensorType.of(found[name]) == graph.output_types[name]

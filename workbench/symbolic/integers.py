@@ -165,7 +165,8 @@ def num(value: int) -> Int:
     return _poly({(): int(value)})
 
 
-def _atom(head: str, *args: Any) -> Int:
+def call(head: str, *args: Any) -> Int:
+    """Return one atom: the value of an operation, or of a function of which nothing is known."""
     parts = ",".join(a if isinstance(a, str) else a.text for a in args)
     return _poly({(Atom(head, args, parts if head == "sym" else f"{head}({parts})"),): 1})
 
@@ -184,7 +185,7 @@ def single(x: Int) -> Atom | None:
 @lru_cache(maxsize=65536)
 def sym(name: str) -> Int:
     """Return a symbol."""
-    return _atom("sym", name)
+    return call("sym", name)
 
 
 @lru_cache(maxsize=65536)
@@ -343,7 +344,7 @@ def div(x: Int, y: Int) -> Int:
     # (r div a) div n = r div (a * n): numbers are divided by last.
     if y.value is None and len(y.terms) == 1 and y.terms[0][1] > 1:
         return add(q, div(div(r, _poly({y.terms[0][0]: 1})), num(y.terms[0][1])))
-    return add(q, _atom("div", r, y))
+    return add(q, call("div", r, y))
 
 
 def mod(x: Int, y: Int) -> Int:
@@ -367,7 +368,7 @@ def largest(*xs: Int) -> Int:
         return items[0]
     by = common(*items)
     if by == num(1) or any(not i.terms for i in items):
-        return _atom("max", *items)
+        return call("max", *items)
     return mul(by, largest(*(divided(i, by)[0] for i in items)))
 
 
@@ -391,19 +392,14 @@ def broadcast(extent: Int, index: Int) -> Int:
         positive = is_positive(extent) and all(a.positive for a in product)
         if outer == extent or (extent.text in below_it and positive):
             return broadcast(extent, atom.args[1])
-    return _atom("bc", extent, index)
+    return call("bc", extent, index)
 
 
 def choose(condition: Cond, yes: Int, no: Int) -> Int:
     """Return one of two integers."""
     if condition == TRUE or yes == no:
         return yes
-    return no if condition == FALSE else _atom("ite", condition, yes, no)
-
-
-def call(name: str, *args: Int) -> Int:
-    """Return the value of a function of which nothing is known."""
-    return _atom(name, *args)
+    return no if condition == FALSE else call("ite", condition, yes, no)
 
 
 # -- conditions --------------------------------------------------------------------------------------

@@ -149,16 +149,8 @@ def executable(op: str) -> bool:
     return spec_of(op).torch is not None
 
 
-def run_graph(
-    graph: Graph, feeds: Mapping[str, np.ndarray], device: Device, *, fuse: bool = True
-) -> dict[str, np.ndarray]:
-    """Run a graph once in torch and return its outputs by name.
-
-    Args:
-        graph: The graph.
-        feeds: The inputs by name.
-        device: The device that runs it.
-        fuse: Whether elementwise operators run as one kernel, as for :class:`Program`.
+def run_graph(graph: Graph, feeds: Mapping[str, np.ndarray], device: Device) -> dict[str, np.ndarray]:
+    """Run a graph of the inputs by name once in torch on the device, and return its outputs by name.
 
     >>> from workbench.devices.device import open_device
     >>> from workbench.graph import Builder
@@ -167,7 +159,7 @@ def run_graph(
     >>> run_graph(graph, {"x": np.array([-1, 0, 2], np.float32)}, open_device("cpu"))["y"].tolist()
     [0.0, 0.0, 2.0]
     """
-    program = Program(graph, device, fuse=fuse)
+    program = Program(graph, device)
     with device.settings():
         results = program(*program.inputs(feeds))
     return {name: to_array(value) for (name, _), value in zip(program.graph.outputs, results, strict=True)}

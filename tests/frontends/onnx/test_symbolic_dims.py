@@ -17,7 +17,7 @@ from tests.frontends.symbolic_models import (
 )
 from workbench.frontends import ModelError, import_onnx
 from workbench.frontends.model_file import open_model
-from workbench.frontends.onnx.prepare import bind_dimensions
+from workbench.frontends.onnx.prepare import _bind_dimensions
 from workbench.symbolic.integers import written as written_size
 
 TEXT = [{"batch": 1, "sequence": 7}, {"batch": 3, "sequence": 16}, {"batch": 8, "sequence": 33}]
@@ -226,12 +226,12 @@ def test_nothing_of_generic_size_is_allocated():
 
 def test_inputs_of_every_kind_have_their_symbols_listed():
     given = [value("x", ["n", 3, None]), value("s", [], FLOAT)]
-    symbols = bind_dimensions(given, [], {}, frozenset())
+    symbols = _bind_dimensions(given, [], {}, frozenset())
     assert [s.name for s in symbols] == ["n", "x[2]"]
     assert len({s.marker for s in symbols}) == 2
     negative = value("x", [1, 2])
     negative.type.tensor_type.shape.dim[0].dim_value = -1
-    assert [s.name for s in bind_dimensions([negative], [], {}, frozenset())] == ["x[0]"]
+    assert [s.name for s in _bind_dimensions([negative], [], {}, frozenset())] == ["x[0]"]
 
 
 def test_a_file_with_external_data_is_opened(tmp_path):

@@ -102,7 +102,7 @@ def prepare(
             value.type.CopyFrom(type_proto(TensorType.of(defaults[value.name])))
     foreign = tuple(v for v in inputs if v.type.WhichOneof("value") not in (None, "tensor_type"))
     tensors = tuple(v for v in inputs if v.type.WhichOneof("value") in (None, "tensor_type"))
-    symbols = bind_dimensions(tensors, [*graph.value_info, *graph.output], dims, numbers)
+    symbols = _bind_dimensions(tensors, [*graph.value_info, *graph.output], dims, numbers)
     for what in ("initializer", "sparse_initializer", "input"):
         graph.ClearField(what)
     graph.input.extend((*tensors, *foreign))
@@ -189,7 +189,7 @@ def _check_versions(model: ModelProto, name: str) -> None:
         )
 
 
-def bind_dimensions(
+def _bind_dimensions(
     inputs: Sequence[ValueInfoProto],
     others: Iterable[ValueInfoProto],
     dims: Dims,
@@ -199,13 +199,8 @@ def bind_dimensions(
 
     A dimension without a name is called ``input[axis]``; an input without a shape takes a whole shape under
     its own name. A dimension that is not bound is left open if ``numbers`` are given, and it is one of the
-    symbols that are returned. Otherwise raise :class:`ModelError` with the names of the unbound dimensions.
-
-    Args:
-        inputs: The inputs of the model.
-        others: Other values, whose named dimensions are set too.
-        dims: The extent of a dimension by its name.
-        numbers: The numbers of the model; the extent of an open dimension is none of them.
+    symbols that are returned; its extent is none of the numbers. Otherwise raise :class:`ModelError` with the
+    names of the unbound dimensions. The named dimensions of the other values are set too.
     """
     names = {d.dim_param for v in inputs for d in v.type.tensor_type.shape.dim if d.dim_param}
     names |= {v.name for v in inputs}

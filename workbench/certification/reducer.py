@@ -14,7 +14,7 @@ from workbench.certification.bisect import Located, Region
 from workbench.certification.model import type_of
 from workbench.certification.runner import Runner
 from workbench.certification.tolerance import mismatch
-from workbench.frontends.onnx.file import write_model
+from workbench.frontends.onnx.file import taken_apart, write_apart
 from workbench.frontends.onnx.opaque import rename
 from workbench.frontends.onnx.prepare import read_by
 from workbench.frontends.runtime import RuntimeFailure
@@ -40,7 +40,7 @@ def write_repro(located: Located, path: Path, runner: Runner) -> tuple[list[str]
             found |= runner.once(model, None, {}, [o.name for o in model.graph.output])
         except RuntimeFailure as failure:
             found["failure"] = str(failure)
-        write_model(model, target)
+        write_apart(taken_apart(model), target)
     if "failure" in found:
         said = f"run by itself it fails: {found['failure']}"
     elif mismatch(found["a"], found["b"], ()) is None:

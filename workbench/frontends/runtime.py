@@ -398,10 +398,8 @@ def _run_within(
         thread.join()
     if late:
         raise RuntimeFailure(f"ONNX Runtime did not finish within {seconds:g} s", late=True)
-    if isinstance(outcome[0], RuntimeFailure):
-        raise outcome[0]
     if isinstance(outcome[0], BaseException):
-        raise RuntimeFailure(f"ONNX Runtime failed: {outcome[0]}") from None
+        raise outcome[0]
     return outcome[0]
 
 

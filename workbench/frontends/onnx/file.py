@@ -477,15 +477,6 @@ def taken_apart(model: ModelProto) -> Apart:
     return Apart(bare, arrays)
 
 
-def write_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
-    """Write a model to a file atomically.
-
-    If the weights exceed :data:`EXTERNAL_BEYOND`, they are written to ``<name>.data`` next to it. Raise
-    OSError if the files cannot be written.
-    """
-    write_apart(taken_apart(model), path)
-
-
 #: Tensors of at least this many bytes are stored apart from their model.
 APART_BYTES: Final = 1 << 16
 
@@ -571,8 +562,8 @@ def place_weights(
 def write_apart(apart: Apart, path: str | os.PathLike[str]) -> None:
     """Write a model to a file atomically.
 
-    If the weights exceed :data:`~workbench.frontends.onnx.file.EXTERNAL_BEYOND`, the large ones are written
-    to ``<name>.data`` next to it. Raise OSError if the files cannot be written.
+    If the weights exceed :data:`EXTERNAL_BEYOND`, the large ones are written to ``<name>.data`` next to it.
+    Raise OSError if the files cannot be written.
     """
     target = check_writable(path)
     large = sum(array.nbytes for array in apart.arrays.values())

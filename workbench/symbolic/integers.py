@@ -165,7 +165,7 @@ def num(value: int) -> Int:
     return _poly({(): int(value)})
 
 
-def call(head: str, *args: Any) -> Int:
+def call(head: str, *args: Int | Cond | str) -> Int:
     """Return one atom: the value of an operation, or of a function of which nothing is known."""
     parts = ",".join(a if isinstance(a, str) else a.text for a in args)
     return _poly({(Atom(head, args, parts if head == "sym" else f"{head}({parts})"),): 1})

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from workbench.ops import TensorType, TypeMismatch
 from workbench.rules import parse_rule
-from workbench.rules.expressions import evaluate
 from workbench.rules.interpret import (
     ARITHMETIC,
     RELATIONS,
@@ -18,6 +17,8 @@ from workbench.rules.interpret import (
     bound_term,
     compared,
     entries,
+    evaluate,
+    holds,
     read_attributes,
     read_term,
     value,
@@ -28,6 +29,8 @@ from workbench.rules.pattern import (
     AttrVar,
     Compare,
     DimOf,
+    DtypeOf,
+    Inverse,
     Literal,
     RankOf,
     Var,
@@ -227,3 +230,47 @@ def test_starred_variables_are_one_members_or_all_members():
     algebra = Text(rows={"c": {"act": "A"}}, members=3)
     assert bound_term(law.sources[0], algebra, member=1) == "matmul(x w_1)"
     assert read_term(law.targets[0].args[0], algebra) == "matmul(x concat(w_0 w_1 w_2))"
+
+
+ATTRS = {"n": 7, "pads": (1, 2, 3, 4), "p": (2, 0, 1), "q": (1, 0, 2)}
+TYPES = {"x": TensorType("float32", (5, 6))}
+
+
+def on_numbers(expr):
+    return evaluate(expr, ATTRS.__getitem__, TYPES.__getitem__)
+
+
+@pytest.mark.parametrize(
+    ("expr", "expected"),
+    [
+        (Literal((1, 2)), (1, 2)),
+        (Arith("//", AttrVar("n"), Literal(2)), 3),
+        (Arith("%", AttrVar("n"), Literal(4)), 3),
+        (Arith("max", AttrVar("n"), DimOf("x", -1)), 7),
+        (Arith("min", AttrVar("n"), DimOf("x", -1)), 6),
+        (DimOf("x", -3), 1),
+        (RankOf("x"), 2),
+        (DtypeOf("x"), "float32"),
+        (Arith("+", AttrVar("pads"), Literal(1)), (2, 3, 4, 5)),
+        (Arith("-", AttrVar("pads"), AttrVar("pads")), (0, 0, 0, 0)),
+        (Vector((AttrVar("n"), Arith("*", DimOf("x", -2), Literal(3)))), (7, 15)),
+        (Arith("compose", AttrVar("p"), AttrVar("q")), (0, 2, 1)),
+        (Inverse(AttrVar("p")), (1, 2, 0)),
+        (Arith("compose", AttrVar("p"), Inverse(AttrVar("p"))), (0, 1, 2)),
+        (Arith("axis", AttrVar("p"), Literal(-1)), -2),
+        (Arith("axis", Inverse(AttrVar("p")), Literal(-2)), -1),
+    ],
+)
+def test_values(expr, expected):
+    assert on_numbers(expr) == expected
+
+
+def test_conditions():
+    assert holds(Compare("<", Literal(0), AttrVar("n")), ATTRS.__getitem__, TYPES.__getitem__)
+    assert holds(Compare(">=", AttrVar("pads"), Literal(1)), ATTRS.__getitem__, TYPES.__getitem__)
+    assert not holds(Compare(">", AttrVar("pads"), Literal(1)), ATTRS.__getitem__, TYPES.__getitem__)
+
+
+def test_permutations_of_two_ranks():
+    with pytest.raises(TypeMismatch, match="do not compose"):
+        on_numbers(Arith("compose", AttrVar("p"), Literal((1, 0))))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from workbench.ops import AttrValue
-from workbench.rules.expressions import Numbers
-from workbench.rules.interpret import RowAttr, attributes
+from workbench.rules.interpret import Numbers, RowAttr, attributes
 from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector, unbinding, ungiven
 
 #: Bound names: tensor variables by name, attributes as ``@name``, attributes of a row as ``#row.name``.

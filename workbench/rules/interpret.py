@@ -8,11 +8,12 @@ go entry by entry through tuples, which attributes a left-hand side binds and a 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from workbench.ops import Attr, spec_of
+from workbench.ops import Attr, AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.ops.types import contains
 from workbench.rules.pattern import (
     App,
@@ -324,3 +325,94 @@ def arguments(
         else:
             operands.append(fold(arg))
     return operands
+
+
+# -- concrete numbers --------------------------------------------------------------------------------
+def inverted(perm: Sequence[int]) -> tuple[int, ...]:
+    """Return the permutation that undoes another.
+
+    >>> inverted((1, 2, 0))
+    (2, 0, 1)
+    """
+    return tuple(sorted(range(len(perm)), key=perm.__getitem__))
+
+
+class Numbers(Values, ABC):
+    """The algebra of concrete attributes; a subclass gives the types of tensors and the bound attributes.
+
+    It raises TypeMismatch if permutations do not compose, and on a division by 0: such a rule does not apply.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def kind(self, name: str) -> TensorType:
+        """Return the type of a tensor variable."""
+
+    def holds(self, condition: Compare) -> bool:
+        """Return whether a condition holds; between tuples it must hold for each entry."""
+        return all(related(condition.relation, a, b) for a, b in compared(condition, self))
+
+    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
+        return value
+
+    def given(self, value: AttrValue, attr: Attr) -> AttrValue:
+        return spread(value, attr)
+
+    def dim(self, var: str, axis: int) -> int:
+        shape = self.kind(var).shape
+        return shape[axis] if -axis <= len(shape) else 1
+
+    def rank(self, var: str) -> int:
+        return self.kind(var).rank
+
+    def dtype(self, var: str) -> str:
+        return self.kind(var).dtype
+
+    def arith(self, sign: str, left: float, right: float) -> float:
+        if sign in ("//", "%") and right == 0:
+            raise TypeMismatch(f"{left} {sign} 0")
+        return ARITHMETIC[sign](left, right)
+
+    def compose(self, left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
+        if len(left) != len(right):
+            raise TypeMismatch("permutations of different ranks do not compose")
+        return tuple(left[i] for i in right)
+
+    def inverse(self, perm: Sequence[int]) -> tuple[int, ...]:
+        return inverted(perm)
+
+    def axis(self, perm: Sequence[int], axis: int) -> int:
+        if not -len(perm) <= axis < 0:
+            raise TypeMismatch(f"axis {axis} of a permutation of {len(perm)} axes")
+        return int(perm[axis]) - len(perm)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup(Numbers):
+    """The algebra of two functions: one gives attribute variables, one the types of tensors."""
+
+    attributes: Callable[[str], Any]
+    types: Callable[[str], TensorType]
+
+    def attribute(self, name: str) -> AttrValue:
+        return self.attributes(name)
+
+    def kind(self, name: str) -> TensorType:
+        return self.types(name)
+
+    def of_row(self, row: str, name: str) -> AttrValue | None:
+        return None
+
+
+def evaluate(expr: AttrExpr, attr: Callable[[str], Any], kind: Callable[[str], TensorType]) -> AttrValue:
+    """Return the value of an expression: ``attr`` maps names to attributes, ``kind`` to tensor types.
+
+    Arithmetic on a tuple applies to each entry. Raise TypeMismatch if permutations do not compose.
+    """
+    return value(expr, Lookup(attr, kind))
+
+
+def holds(condition: Compare, attr: Callable[[str], Any], kind: Callable[[str], TensorType]) -> bool:
+    """Return whether a condition holds; between tuples it must hold for each entry."""
+    return Lookup(attr, kind).holds(condition)

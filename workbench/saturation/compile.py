@@ -11,7 +11,6 @@ from typing import Any, Final
 from workbench.ops import Attr, Trait, spec_of
 from workbench.ops.registry import replacements
 from workbench.ops.types import DTYPE_CODES
-from workbench.rules.expressions import inverted
 from workbench.rules.interpret import (
     Bound,
     NotBinding,
@@ -20,12 +19,12 @@ from workbench.rules.interpret import (
     bound_attributes,
     bound_term,
     compared,
+    inverted,
     read_term,
     spread,
 )
 from workbench.rules.literals import NUMBER, Number, combined, nearest_decimal
-from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, subterms
-from workbench.rules.symmetry import symmetric
+from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, subterms, symmetric
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts
 from workbench.saturation.program import EgglogRule, identifier, literal, named, share, vector
 from workbench.saturation.rule_prefilter import constructor, made, needed

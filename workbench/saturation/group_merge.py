@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from workbench.ops import TensorType, Trait, TypeMismatch, spec_of
-from workbench.rules.expressions import Numbers
-from workbench.rules.interpret import Bound, read_term, value
+from workbench.rules.interpret import Bound, Numbers, read_term, value
 from workbench.rules.pattern import App, Var, joined_axes, off_axis, parts
 from workbench.saturation.compile import CompiledRule
 from workbench.saturation.encoding import BIRTH_BASE, Constructor, column_sorts

@@ -3,7 +3,7 @@
 from workbench.costs import graph_cost
 from workbench.graph import GraphBuilder
 from workbench.ops import TypeMismatch, spec_of
-from workbench.rules.expressions import evaluate, holds
+from workbench.rules.interpret import evaluate, holds
 from workbench.rules.pattern import AttrVar, Literal, Var, Vector
 
 

@@ -16,8 +16,7 @@ from workbench.laws.explain.search import Run
 from workbench.laws.explain.why_not import why_not_graph, why_not_rule
 from workbench.laws.proof_graph import Applied, ProofGraph
 from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
-from workbench.rules.expressions import Numbers
-from workbench.rules.interpret import read_term
+from workbench.rules.interpret import Numbers, read_term
 from workbench.rules.language import parse_term
 from workbench.rules.pattern import App, Rule, Term, format_term, tensor_variables
 from workbench.support.messages import nearest, unknown

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from workbench.laws.synthesis.enumeration import Enumeration, Equation
-from workbench.rules.pattern import App, Term, Var, applications, format_term, tensor_variables
-from workbench.rules.symmetry import canonical
+from workbench.rules.pattern import App, Term, Var, applications, canonical, format_term, tensor_variables
 
 
 def operators_in(*terms: Term) -> int:

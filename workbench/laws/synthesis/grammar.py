@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from workbench.ops import TensorType, spec_of
 from workbench.ops.types import NUMBER_DTYPES
-from workbench.rules.expressions import evaluate
+from workbench.rules.interpret import evaluate
 from workbench.rules.language import RuleSyntaxError, parse_term
 from workbench.rules.pattern import (
     App,

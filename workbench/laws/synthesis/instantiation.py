@@ -10,8 +10,7 @@ from workbench.laws.matching import Bindings, Matched, compiled
 from workbench.laws.synthesis.derivation import backwards
 from workbench.laws.synthesis.grammar import Form, Grammar
 from workbench.ops import TensorType, TypeMismatch, spec_of
-from workbench.rules.expressions import evaluate, holds
-from workbench.rules.interpret import RowAttr, attributes, spread, value
+from workbench.rules.interpret import RowAttr, attributes, evaluate, holds, spread, value
 from workbench.rules.pattern import (
     App,
     Arith,

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from workbench.laws.synthesis.grammar import KINDS
-from workbench.rules.pattern import App, Rule, Term, Var, applications, tensor_variables
-from workbench.rules.symmetry import renamed
+from workbench.rules.pattern import App, Rule, Term, Var, applications, renamed, tensor_variables
 
 
 def proposed_name(source: App, target: Term) -> str:

@@ -27,8 +27,17 @@ from workbench.laws.verification.instances.typings import AXES
 from workbench.laws.verification.refuting.refute import FULL
 from workbench.ops import TypeMismatch
 from workbench.rules.interpret import read_term
-from workbench.rules.pattern import App, Arith, DimOf, IntExpr, Literal, Rule, applications, tensor_variables
-from workbench.rules.symmetry import canonical
+from workbench.rules.pattern import (
+    App,
+    Arith,
+    DimOf,
+    IntExpr,
+    Literal,
+    Rule,
+    applications,
+    canonical,
+    tensor_variables,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,7 @@ from workbench.laws.synthesis.derivation import MOST_TERMS, SECONDS, chains_at
 from workbench.laws.verification.proving import axioms, generic_cases
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules import rule_set
-from workbench.rules.pattern import App, Rule, Term, applications, operators_of
-from workbench.rules.symmetry import canonical
+from workbench.rules.pattern import App, Rule, Term, applications, canonical, operators_of
 from workbench.rules.verdicts import law_of
 from workbench.support import deadline
 from workbench.support.files import write_atomic

@@ -16,8 +16,7 @@ from workbench.laws.synthesis.derivation import backwards
 from workbench.laws.synthesis.enumeration import Enumeration, Node
 from workbench.laws.synthesis.instantiation import grounded
 from workbench.ops import TensorType, TypeMismatch, spec_of
-from workbench.rules.expressions import holds
-from workbench.rules.interpret import spread
+from workbench.rules.interpret import holds, spread
 from workbench.rules.pattern import Compare, DimOf, Literal, Rule, Term, Var, tensor_variables
 
 #: Terms that are rewritten to derive one equation; one that is not derived by then counts as open.

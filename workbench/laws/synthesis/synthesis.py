@@ -25,9 +25,8 @@ from workbench.laws.synthesis.shards import Mapper
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.verdict import Verdict, verdict_counts
 from workbench.ops import TensorType
-from workbench.rules.pattern import App, Rule, applications, format_rule, tensor_variables
+from workbench.rules.pattern import App, Rule, applications, canonical, format_rule, tensor_variables
 from workbench.rules.ruleset import RuleSet
-from workbench.rules.symmetry import canonical
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import Step, StepKind, StopReason, Trace
 

@@ -29,8 +29,7 @@ from workbench.laws.verification.refuting.refute import Findings
 from workbench.laws.verification.verdict import Verdict, verdict_counts
 from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import install, packed
-from workbench.rules.pattern import Rule, operators_of
-from workbench.rules.symmetry import canonical
+from workbench.rules.pattern import Rule, canonical, operators_of
 from workbench.rules.verdicts import VERDICTS
 from workbench.run.stepper import Stepwise
 from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace

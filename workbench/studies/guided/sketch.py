@@ -14,8 +14,7 @@ from workbench.egraph.egraph import EGraph
 from workbench.extraction.problem import tree_costs
 from workbench.graph import Builder, Graph
 from workbench.ops import AttrValue, spec_of
-from workbench.rules.expressions import Lookup
-from workbench.rules.interpret import attributes, value
+from workbench.rules.interpret import Lookup, attributes, value
 from workbench.rules.language import parse_term
 from workbench.rules.pattern import App, Literal, Rule, Term
 from workbench.rules.ruleset import RuleSet

@@ -9,8 +9,7 @@ from typing import Any
 from workbench.laws.matching import Bindings, Matched, Matcher
 from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import read_term, value
-from workbench.rules.pattern import App, Rule, joined_axes, off_axis, parts
-from workbench.rules.symmetry import symmetric
+from workbench.rules.pattern import App, Rule, joined_axes, off_axis, parts, symmetric
 from workbench.studies.search.states import Edit, Kind, Made, NodeTable, State
 from workbench.support.orders import postorder
 

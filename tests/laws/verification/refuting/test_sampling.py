@@ -9,7 +9,7 @@ from workbench.laws.verification.instances.boundary_values import coordinate_of
 from workbench.laws.verification.instances.ground import Ground
 from workbench.laws.verification.refuting.sampling import Draft, draw_instance, draw_type
 from workbench.ops import ACTIVATIONS, TensorType, TypeMismatch
-from workbench.rules.expressions import holds
+from workbench.rules.interpret import holds
 from workbench.rules.language import parse_rule
 
 

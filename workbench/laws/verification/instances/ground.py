@@ -13,8 +13,7 @@ from workbench.laws.verification.instances.nondeterminism import RandomChoices
 from workbench.laws.verification.instances.spaces import Space, open_space, plain, tensor_type
 from workbench.laws.verification.instances.typings import Menu
 from workbench.ops import TensorType, TypeMismatch
-from workbench.rules.expressions import Numbers
-from workbench.rules.interpret import Bound, read_attributes, read_term
+from workbench.rules.interpret import Bound, Numbers, read_attributes, read_term
 from workbench.rules.pattern import App, Rule, parts
 
 

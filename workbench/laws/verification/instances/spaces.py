@@ -20,7 +20,6 @@ from workbench.laws.verification.instances.linear import LEAST, Inconsistent, Li
 from workbench.laws.verification.instances.nondeterminism import Choices
 from workbench.laws.verification.instances.typings import AXES, Extent, Menu, SpaceType, SpaceTyping, known
 from workbench.ops import Attr, AttrValue, TensorType, Trait, TypeMismatch, spec_of
-from workbench.rules.expressions import holds, inverted
 from workbench.rules.interpret import (
     ARITHMETIC,
     RELATIONS,
@@ -28,6 +27,8 @@ from workbench.rules.interpret import (
     RowAttr,
     bound_term,
     compared,
+    holds,
+    inverted,
     read_attributes,
     read_term,
     spread,

@@ -30,8 +30,7 @@ from workbench.laws.verification.refuting.shrinking import small
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.exact import Inexact
 from workbench.ops.types import DTYPE_CODES
-from workbench.rules.pattern import Rule, measured, operators_of
-from workbench.rules.symmetry import canonical
+from workbench.rules.pattern import Rule, canonical, measured, operators_of
 from workbench.support import deadline
 
 #: The menu of the first draws, so that a counterexample found among them is already small.

@@ -9,7 +9,7 @@ from typing import Final
 
 from workbench.laws.verification.instances.ground import Instance
 from workbench.laws.verification.refuting.refute import Findings, search
-from workbench.rules.expressions import holds
+from workbench.rules.interpret import holds
 from workbench.rules.pattern import (
     Arith,
     AttrVar,

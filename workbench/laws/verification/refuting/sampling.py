@@ -20,8 +20,7 @@ from workbench.laws.verification.instances.ground import Instance
 from workbench.laws.verification.instances.spaces import allowed
 from workbench.laws.verification.instances.typings import AXES, Coordinate
 from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of, with_trait
-from workbench.rules.expressions import holds
-from workbench.rules.interpret import RowAttr, attributes
+from workbench.rules.interpret import RowAttr, attributes, holds
 from workbench.rules.pattern import App, AttrVar, Compare, Literal, RankOf, Rule, Term, Var, Vector
 
 DTYPE = "float32"

@@ -11,8 +11,7 @@ from workbench import optimize
 from workbench.frontends import import_onnx
 from workbench.graph import GraphBuilder, evaluate
 from workbench.laws.verification.instances.linear import Inconsistent, System
-from workbench.laws.verification.instances.nondeterminism import RandomChoices
-from workbench.laws.verification.instances.typings import Menu, SpaceType, SpaceTyping
+from workbench.laws.verification.instances.typings import Menu, RandomChoices, SpaceType, SpaceTyping
 from workbench.laws.verification.verify import Verification
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules import parse_rules

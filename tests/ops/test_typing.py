@@ -8,9 +8,8 @@ import pytest
 
 from tests.ops.test_onnx_form import INSTANCES, named
 from workbench.laws.verification.instances.linear import NotLinear, System
-from workbench.laws.verification.instances.nondeterminism import RandomChoices
 from workbench.laws.verification.instances.spaces import tensor_type
-from workbench.laws.verification.instances.typings import AXES, Menu, SpaceType, SpaceTyping
+from workbench.laws.verification.instances.typings import AXES, Menu, RandomChoices, SpaceType, SpaceTyping
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.ops.typing import CONCRETE
 from workbench.saturation.encoding import Encoding

@@ -122,7 +122,7 @@ def test_wrong_laws_are_shown_next_to_the_right_ones(tmp_path):
     assert [(r.index, r.name) for r in contents.rejected] == [(1, "unbound"), (3, "missing"), (4, "good")]
     assert contents.rejected[0].reason.startswith("some.rules, line 3, column 30: y occurs only on the right")
     assert contents.rejected[2].reason == "some.rules, line 7: rule names must be unique, got a second good"
-    assert len(contents.rule_set()) == 3
+    assert len(contents.rules) == 3
 
 
 def test_a_line_that_names_a_phase_is_no_law(tmp_path):

@@ -24,7 +24,6 @@ two different tensors. The law holds for any. A term that a ``final`` rule has r
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -74,21 +73,13 @@ class RuleSyntaxError(ValueError):
     """Raised when a rule's text is wrong; the message gives place, expected and found text."""
 
 
-def law_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the laws of a text with the number of the line where each begins; continued lines are joined.
-
-    Raise :class:`RuleSyntaxError` if there are more than :data:`MOST_LAWS` laws.
-    """
-    for count, law in enumerate(_laws(text)):
-        if count >= MOST_LAWS:
-            raise RuleSyntaxError(f"line {law[0]}: a file must have at most {MOST_LAWS} laws (try two files)")
-        yield law
-
-
-def _laws(text: str) -> Iterator[tuple[int, str]]:
+def _law_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the laws of a text with the number of the line where each begins; continued lines are joined."""
     pending, start = "", 0
     for line_number, raw in enumerate(text.splitlines(), 1):
-        line = raw.split("#", 1)[0] if "@" not in raw else _without_comment(raw)
+        # Provenance such as taso#77 contains the sign that starts a comment elsewhere.
+        law, sign, origin = raw.partition("@")
+        line = law.split("#", 1)[0] if "#" in law else law + sign + re.split(r"\s#", origin, maxsplit=1)[0]
         start = start if pending else line_number
         if line.rstrip().endswith("\\"):
             pending += line.rstrip()[:-1] + " "
@@ -98,14 +89,6 @@ def _laws(text: str) -> Iterator[tuple[int, str]]:
         pending = ""
     if pending.strip():
         yield start, pending
-
-
-def _without_comment(line: str) -> str:
-    # Provenance such as taso#77 contains the sign that starts a comment elsewhere.
-    law, _, rest = line.partition("@")
-    if "#" in law:
-        return law.split("#", 1)[0]
-    return law + "@" + re.split(r"\s#", rest, maxsplit=1)[0]
 
 
 def family_members(text: str) -> list[str]:
@@ -126,6 +109,7 @@ def family_members(text: str) -> list[str]:
 
 #: Suffixes of the law's name by which optional operands are present; so far all of them are biases.
 SUFFIXES: Final = {
+    (): "",
     (False,): "",
     (True,): "-bias",
     (False, False): "",
@@ -142,11 +126,9 @@ def choices(optional: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
     >>> [(suffix, sorted(absent)) for suffix, absent in choices(["a"])]
     [('', ['a']), ('-bias', [])]
     """
-    for present in itertools.product((False, True), repeat=len(optional)):
-        # The first operand changes fastest.
-        here = present[::-1]
-        suffix = SUFFIXES[here] if optional else ""
-        yield suffix, frozenset(name for name, there in zip(optional, here, strict=True) if not there)
+    for here, suffix in SUFFIXES.items():
+        if len(here) == len(optional):
+            yield suffix, frozenset(name for name, there in zip(optional, here, strict=True) if not there)
 
 
 def without(term: Term, absent: frozenset[str]) -> Term | None:
@@ -166,17 +148,12 @@ def without(term: Term, absent: frozenset[str]) -> Term | None:
     if not spec.variadic and None not in args[: spec.min_inputs]:
         return replace(term, args=left)
     others = left if spec.variadic else args[spec.min_inputs :]
-    if Trait.LINEAR not in spec.traits or not _unactivated(term) or any(arg is not None for arg in others):
+    act = dict(term.attrs).get("act", Literal("none") if term.row is None else None)
+    activated = "act" in spec.attr_names and act != Literal("none")
+    if Trait.LINEAR not in spec.traits or activated or any(arg is not None for arg in others):
         names = ", ".join(sorted(absent))
         raise ValueError(f"{term.op} without {names} cannot be derived (try writing both laws)")
     return None
-
-
-def _unactivated(term: App) -> bool:
-    if "act" not in spec_of(term.op).attr_names:
-        return True
-    act = dict(term.attrs).get("act")
-    return act == Literal("none") or (act is None and term.row is None)
 
 
 def objection(optional: Sequence[str], named: Sequence[str], sources: Sequence[Term]) -> str:
@@ -267,15 +244,19 @@ class _Parser:
             return True
         return False
 
+    def expected(self, what: str) -> RuleSyntaxError:
+        return self.error(f"expected {what}, found {repr(self.token.text) if self.token.text else 'the end'}")
+
     def expect(self, text: str) -> None:
         if not self.accept(text):
-            came = repr(self.token.text) if self.token.text else "the end"
-            raise self.error(f"expected {text!r}, found {came}")
+            raise self.expected(repr(text))
 
     def name(self, what: str) -> str:
         if self.token.kind != "name":
-            came = repr(self.token.text) if self.token.text else "the end"
-            raise self.error(f"expected {what}, found {came}")
+            raise self.expected(what)
+        return self.next()
+
+    def next(self) -> str:
         self.at += 1
         return self.tokens[self.at - 1].text
 
@@ -294,8 +275,7 @@ class _Parser:
             sign = -1 if self.accept("-") else 1
             if self.token.kind != "number":
                 raise self.error(f"expected a number, found {self.token.text!r}")
-            self.at += 1
-            return number(sign * float(self.tokens[self.at - 1].text))
+            return number(sign * float(self.next()))
         name = self.name("an operator or a variable")
         if self.token.text not in ("[", "("):
             variable = Var(name, self.accept("*"))
@@ -366,17 +346,13 @@ class _Parser:
         """Parse a sum."""
         left = self.product()
         while self.token.text in ("+", "-"):
-            operator = self.token.text
-            self.at += 1
-            left = Arith(operator, left, self.product())
+            left = Arith(self.next(), left, self.product())
         return left
 
     def product(self) -> IntExpr:
         left = self.atom()
         while self.token.text in ("*", "//", "%"):
-            operator = self.token.text
-            self.at += 1
-            left = Arith(operator, left, self.atom())
+            left = Arith(self.next(), left, self.atom())
         return left
 
     def atom(self) -> IntExpr:
@@ -390,8 +366,7 @@ class _Parser:
                 return Literal(-value.value)
             return Arith("-", Literal(0), value)
         if self.token.kind == "number":
-            text = self.token.text
-            self.at += 1
+            text = self.next()
             return Literal(int(text) if text.isdigit() else float(text))
         name = self.name("a number or a variable")
         if not self.accept("("):
@@ -415,9 +390,9 @@ class _Parser:
         if name in ("max", "min", "compose"):
             left = self.integer()
             self.expect(",")
-            right = self.integer()
+            found = Arith(name, left, self.integer())
             self.expect(")")
-            return Arith(name, left, right)
+            return found
         raise self.error(f"unknown function {name!r} (try dim, rank, max, min, compose or inverse)")
 
     def axis_of(self, perm: IntExpr) -> IntExpr:
@@ -433,6 +408,7 @@ class _Parser:
         self.expect(")")
         return var
 
+    # -- conditions -------------------------------------------------------------------------------
     def restriction(self, conditions: list[Compare], uses: list[tuple[str, ...]]) -> None:
         """Parse a condition, or a restriction to useful cases."""
         word = self.token.text
@@ -502,8 +478,7 @@ class _Parser:
             raise self.error(f"expected the end of the rule, found {self.token.text!r}")
         if len(sources) != len(targets):
             raise self.error(f"there must be {len(sources)} targets, one per source, got {len(targets)}")
-        wrong = objection(optional, self.optional, sources)
-        if wrong:
+        if wrong := objection(optional, self.optional, sources):
             raise self.error(wrong)
         found: list[Rule] = []
         for suffix, absent in choices(optional):
@@ -553,8 +528,7 @@ class _Parser:
             targets = tuple(
                 t if t == s else typed(t, named[0]) for s, t in zip(sources, targets, strict=True)
             )
-        free = [v for v in tensor_variables(*targets) if v not in bound]
-        if free:
+        if free := [v for v in tensor_variables(*targets) if v not in bound]:
             raise self.error(f"{free[0]} occurs only on the right-hand side")
         attrs = {*attribute_variables(*sources)}
         for kind, variable in (*attribute_variables(*targets), *names_in(*conditions)):
@@ -586,27 +560,25 @@ def laws(text: str, file: str = "") -> Iterator[tuple[str, list[Rule] | RuleSynt
     """Yield the label of every law of a text with its rules, or with the error that says why it is none."""
     names: set[str] = set()
     phase = PHASES[0]
-    for at, line in law_lines(text):
-        label = line.partition(":")[0].strip()
+    for count, (at, line) in enumerate(_law_lines(text)):
+        if count >= MOST_LAWS:
+            raise RuleSyntaxError(f"line {at}: a file must have at most {MOST_LAWS} laws (try two files)")
+        label, place = line.partition(":")[0].strip(), _place(file, at)
         try:
             if named := _PHASE.match(line):
-                phase = _phase(named["name"], _place(file, at))
+                if named["name"] not in PHASES:
+                    expected = " or ".join(PHASES)
+                    raise RuleSyntaxError(f"{place}: a phase must be {expected}, got {named['name']!r}")
+                phase = named["name"]
                 continue
             found = [replace(rule, phase=phase) for rule in parse_rule(line, file=file, line=at)]
             if double := [r.name for r in found if r.name in names]:
-                place = _place(file, at)
                 raise RuleSyntaxError(f"{place}: rule names must be unique, got a second {double[0]}")
         except RuleSyntaxError as error:
             yield label, error
         else:
             names.update(r.name for r in found)
             yield label, found
-
-
-def _phase(name: str, place: str) -> str:
-    if name not in PHASES:
-        raise RuleSyntaxError(f"{place}: a phase must be {' or '.join(PHASES)}, got {name!r}")
-    return name
 
 
 def _place(file: str, line: int) -> str:
@@ -616,8 +588,7 @@ def _place(file: str, line: int) -> str:
 def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[Rule]:
     """Parse one line; return its rules, more than one if it is read in both directions or has options."""
     where = _place(file, line)
-    members = family_members(text)
-    if members:
+    if members := family_members(text):
         return [rule for member in members for rule in parse_rule(member, file=file, line=line)]
     law, _, origin = text.partition("@")
     name, colon, body = law.partition(":")

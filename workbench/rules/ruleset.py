@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from workbench.rules.language import RuleSyntaxError, laws, parse_rules
+from workbench.rules.language import RuleSyntaxError, laws
 from workbench.rules.pattern import Rule, format_rule
 from workbench.rules.verdicts import THEOREM, TRUSTED, law_of, library, proof_files, statuses, verdict_of
 from workbench.run.display import Face
@@ -145,11 +145,12 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 # -- files -----------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A law of a file that has no form in the rule language, with the reason."""
+    """A law of a file that has no form in the rule language, or that is ``broken``, with the reason."""
 
     index: int
     name: str
     reason: str
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,63 +172,55 @@ class Contents:
         """Return whether the rules come from a system that broadcasts element-wise operands implicitly."""
         return self.form != "rules"
 
-    def rule_set(self) -> RuleSet:
-        """Return the rules as a set."""
-        return RuleSet(self.name, self.rules)
-
 
 def read_rules(path: str | os.PathLike[str]) -> Contents:
     """Read a file of rules law by law; raise :class:`RuleSyntaxError` if the file as a whole is broken."""
     file = Path(path)
+    found = _contents(file)
+    if not found.rules and not found.rejected:
+        raise RuleSyntaxError(f"{file.name}: the file must have at least one rule, got none")
+    return found
+
+
+def _contents(file: Path) -> Contents:
     data = file.read_bytes()
     form = _form(file, data)
-    if form == "rules":
-        return _own_rules(file, data)
-    rules, rejected = offered(f"{form}_rules")(file, tolerant=True)
-    gone = {r.index for r in rejected}
-    places = [i for i in range(len(rules) + len(rejected)) if i not in gone]
-    return Contents(form, file.stem, tuple(rules), tuple(places), tuple(rejected))
-
-
-def _own_rules(file: Path, data: bytes) -> Contents:
+    if form != "rules":
+        known, rejected = offered(f"{form}_rules")(file)
+        gone = {r.index for r in rejected}
+        places = [i for i in range(len(known) + len(rejected)) if i not in gone]
+        return Contents(form, file.stem, tuple(known), tuple(places), tuple(rejected))
     if not data.strip():
         raise RuleSyntaxError(f"{file.name}: the file is empty")
     rules: list[Rule] = []
     indices: list[int] = []
-    rejected: list[Rejected] = []
+    rejected = []
     for index, (label, found) in enumerate(laws(data.decode("utf-8"), file.name)):
         if isinstance(found, RuleSyntaxError):
-            rejected.append(Rejected(index, label, str(found)))
+            rejected.append(Rejected(index, label, str(found), broken=True))
         else:
             rules += found
             indices += [index] * len(found)
-    if not rules and not rejected:
-        raise RuleSyntaxError(f"{file.name}: the file must have at least one rule, got none")
-    return Contents("rules", file.stem, tuple(rules), tuple(indices), tuple(rejected))
+    return Contents(form, file.stem, tuple(rules), tuple(indices), tuple(rejected))
 
 
 def load_rules(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
     """Read a file of rules: the project's own form, TASO's substitutions, or Tensat's rules or equations.
 
     The contents of the file determine the form. Raise :class:`~workbench.rules.language.RuleSyntaxError` if
-    the file is broken, or if ``strict`` and a law of another system has no form in the rule language;
+    a law is broken, or if ``strict`` and a law of another system has no form in the rule language;
     otherwise such a law is left out.
     """
     file = Path(path)
-    data = file.read_bytes()
-    form = _form(file, data)
-    if form != "rules":
-        rules, rejected = offered(f"{form}_rules")(file)
-        if rejected and strict:
-            first = rejected[0]
-            raise RuleSyntaxError(
-                f"{file.name}: {len(rejected)} of {len(rules) + len(rejected)} laws have no form in the pattern "
-                f"language; {first.name}: {first.reason} (try strict=False to leave them out)"
-            )
-        return RuleSet(file.stem, tuple(rules))
-    if not data.strip():
-        raise RuleSyntaxError(f"{file.name}: the file is empty")
-    return RuleSet(file.stem, tuple(parse_rules(data.decode("utf-8"), file.name)))
+    found = _contents(file)
+    if broken := [law.reason for law in found.rejected if law.broken]:
+        raise RuleSyntaxError(broken[0])
+    if strict and (left_out := found.rejected):
+        raise RuleSyntaxError(
+            f"{file.name}: {len(left_out)} of {len(found.rules) + len(left_out)} laws have no form in the pattern "
+            f"language; {left_out[0].name}: {left_out[0].reason} (try strict=False to leave them out)"
+        )
+    return RuleSet(file.stem, found.rules)
 
 
 def _form(file: Path, data: bytes) -> str:

@@ -173,7 +173,7 @@ def test_a_variable_may_be_an_output(write):
 )
 def test_a_broken_rule_breaks_the_file(write, broken, message):
     path = write(TWICE, broken)
-    for load in (read_taso, load_rules, lambda p: load_rules(p, strict=False)):
+    for load in (load_rules, lambda p: load_rules(p, strict=False)):
         with pytest.raises(RuleSyntaxError, match=r"rules\.pb, rule 1 \(byte \d+\): ") as caught:
             load(path)
         assert message in str(caught.value)

@@ -6,8 +6,10 @@ if their expressions are equal.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import Final
 
 from workbench.rules.language import RuleSyntaxError
@@ -39,48 +41,42 @@ def _order(expr: IntExpr) -> tuple[int, str]:
     return len(text), text
 
 
-def _linear(expr: IntExpr) -> tuple[dict[IntExpr, int], int]:
-    if isinstance(expr, Literal) and isinstance(expr.value, int):
-        return {}, expr.value
-    if isinstance(expr, Arith) and expr.operator in ("+", "-"):
-        (terms, number), (more, other) = _linear(expr.left), _linear(expr.right)
-        sign = 1 if expr.operator == "+" else -1
-        for term, factor in more.items():
-            terms[term] = terms.get(term, 0) + sign * factor
-        return terms, number + sign * other
-    if isinstance(expr, Arith) and expr.operator == "*":
-        for factor_, rest in ((expr.left, expr.right), (expr.right, expr.left)):
-            if isinstance(factor_, Literal) and isinstance(factor_.value, int):
-                terms, number = _linear(rest)
-                return {t: f * factor_.value for t, f in terms.items()}, number * factor_.value
-    return {expr: 1}, 0
+def _summands(expr: IntExpr) -> Counter[IntExpr]:
+    """Return the terms of a sum with their factors; that of 1 is the number in it."""
+    found: Counter[IntExpr] = Counter()
+    match expr:
+        case Literal(int(number)):
+            found[Literal(1)] = number
+        case Arith("+" | "-" as sign, left, right):
+            found = _summands(left)
+            for term, factor in _summands(right).items():
+                found[term] += factor if sign == "+" else -factor
+        case Arith("*", Literal(int(times)), rest) | Arith("*", rest, Literal(int(times))):
+            found.update({term: factor * times for term, factor in _summands(rest).items()})
+        case _:
+            found[expr] = 1
+    return found
 
 
 def normal(expr: IntExpr) -> IntExpr:
     """Return an expression with its sums sorted and equal summands collected."""
-    terms, number = _linear(expr)
-    summands = [(t, f) for t, f in sorted(terms.items(), key=lambda i: _order(i[0])) if f]
-    result: IntExpr | None = None
-    for positive in (True, False):
-        if not positive and result is None:
-            result, number = Literal(number), 0
-        for term, factor in summands:
-            if (factor > 0) is not positive:
-                continue
-            many: IntExpr = term if abs(factor) == 1 else Arith("*", Literal(abs(factor)), term)
-            result = many if result is None else Arith("+" if positive else "-", result, many)
-    assert result is not None
-    if number:
-        return Arith("+" if number > 0 else "-", result, Literal(abs(number)))
-    return result
+    terms = _summands(expr)
+    number = terms.pop(Literal(1), 0)
+    ordered = sorted((t for t, f in terms.items() if f), key=lambda t: (terms[t] < 0, _order(t)))
+    parts = [(terms[t], t if abs(terms[t]) == 1 else Arith("*", Literal(abs(terms[t])), t)) for t in ordered]
+    total: IntExpr = Literal(number)
+    if parts and parts[0][0] > 0:
+        total = parts.pop(0)[1]
+        parts.append((number, Literal(abs(number))))
+    for factor, part in parts:
+        if factor:
+            total = Arith("+" if factor > 0 else "-", total, part)
+    return total
 
 
 def plus(*summands: IntExpr) -> IntExpr:
     """Return a sum."""
-    total: IntExpr = Literal(0)
-    for summand in summands:
-        total = Arith("+", total, summand)
-    return normal(total)
+    return normal(reduce(partial(Arith, "+"), summands, Literal(0)))
 
 
 def minus(left: IntExpr, right: IntExpr) -> IntExpr:
@@ -100,9 +96,7 @@ def over(left: IntExpr, right: IntExpr) -> IntExpr:
     if left == right:
         return Literal(1)
     if isinstance(left, Literal) and isinstance(right, Literal):
-        assert isinstance(left.value, int)
-        assert isinstance(right.value, int)
-        return Literal(left.value // right.value)
+        return Literal(left.value // right.value)  # type: ignore[operator]
     return Arith("//", left, right)
 
 

@@ -7,17 +7,16 @@ the pairs of outputs that replace each other. TASO's source defines the meaning 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from workbench.laws.foreign.extents import Inexpressible
-from workbench.laws.foreign.translation import law
+from workbench.laws.foreign.translation import law, read_laws
 from workbench.laws.foreign.vocabulary import Foreign, Param, Variable, make
 from workbench.rules.language import RuleSyntaxError
 from workbench.rules.pattern import Rule
@@ -90,32 +89,25 @@ def messages() -> dict[str, Any]:
     }
 
 
-def read_taso(path: str | os.PathLike[str], *, tolerant: bool = False) -> tuple[list[Rule], list[Rejected]]:
-    """Read a file of TASO's substitutions; return the rules and the laws without a form in the rule language.
+def read_taso(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejected]]:
+    """Read a file of TASO's substitutions; return the rules and the laws that are none in the rule language.
 
-    If ``tolerant``, an ill-formed law (such as an unknown operator) is rejected too. A broken file raises
-    :class:`RuleSyntaxError` in any case.
+    An ill-formed law, such as one of an unknown operator, is rejected. A broken file raises :class:`RuleSyntaxError`.
     """
     file = Path(path)
     data = file.read_bytes()
     if not data:
         raise RuleSyntaxError(f"{file.name}: the file is empty")
-    rules: list[Rule] = []
-    rejected: list[Rejected] = []
-    for number, (start, payload) in enumerate(_frames(data, file.name)):
-        where = f"{file.name}, rule {number} (byte {start})"
-        name = f"taso-{number}"
-        message = _decoded(payload, where)
-        try:
-            sources, targets = _sides(message)
-            rules.append(law(name, sources, targets, (f"taso#{number}",), file=file.name))
-        except Inexpressible as error:
-            rejected.append(Rejected(number, name, str(error)))
-        except RuleSyntaxError as error:
-            if not tolerant:
-                raise RuleSyntaxError(f"{where}: {error}") from None
-            rejected.append(Rejected(number, name, f"{where}: {error}"))
-    return rules, rejected
+
+    def read(number: int, message: Any) -> Rule:
+        return law(f"taso-{number}", *_sides(message), (f"taso#{number}",), file=file.name)
+
+    def laws() -> Iterator[tuple[int, str, str, Callable[[], Rule]]]:
+        for number, (start, payload) in enumerate(_frames(data, file.name)):
+            where = f"{file.name}, rule {number} (byte {start})"
+            yield number, f"taso-{number}", where, partial(read, number, _decoded(payload, where))
+
+    return read_laws(laws())
 
 
 # -- the wire format ------------------------------------------------------------------------------
@@ -150,16 +142,11 @@ def _decoded(payload: bytes, where: str) -> Any:
     if not message.IsInitialized():
         missing = ", ".join(message.FindInitializationErrors()[:3])
         raise RuleSyntaxError(f"{where}: the bytes must encode a rule, got {missing} missing")
-    if _unknown(message):
+    size = message.ByteSize()
+    message.DiscardUnknownFields()
+    if message.ByteSize() != size:
         raise RuleSyntaxError(f"{where}: unknown fields of a rule")
     return message
-
-
-def _unknown(message: Any) -> bool:
-    if len(UnknownFieldSet(message)):
-        return True
-    nested = (v for f, v in message.ListFields() if f.message_type is not None)
-    return any(_unknown(m) for repeated in nested for m in repeated)
 
 
 # -- rules ----------------------------------------------------------------------------------------
@@ -171,7 +158,9 @@ def _sides(rule: Any) -> tuple[list[Foreign], list[Foreign]]:
         (sources.output(m.srcOpId, m.srcTsId), targets.output(m.dstOpId, m.dstTsId))
         for m in rule.mappedOutput
     ]
-    sources.require_all_used()
+    for index in range(len(sources.results)):
+        if index not in sources.used:  # a pattern must be connected
+            raise Inexpressible(f"source operator {index} leads to no output")
     return [s for s, _ in pairs], [t for _, t in pairs]
 
 
@@ -240,12 +229,6 @@ class _Side:
             )
         return self._value(op, result)
 
-    def require_all_used(self) -> None:
-        """Reject a source with operators that lead to no output, because patterns must be connected."""
-        for index in range(len(self.results)):
-            if index not in self.used:
-                raise Inexpressible(f"{self.name} operator {index} leads to no output")
-
 
 def _parameters(operator: Any, op: str, inputs: int) -> dict[str, Param]:
     """Return an operator's parameters by name, without redundant and ignored ones."""
@@ -267,15 +250,13 @@ def _parameters(operator: Any, op: str, inputs: int) -> dict[str, Param]:
         params.pop("kernel_h", None)
         params.pop("kernel_w", None)
     if op == "transpose":
-        _transpose(params)
+        # The order of n axes is one number of n digits in base n; the shuffle only describes the storage.
+        rank, perm = params.pop("rank", 2), params.get("perm")
+        params.pop("shuffle", None)
+        if isinstance(perm, int) and isinstance(rank, int) and 1 <= rank <= 8:
+            if not 0 <= perm < rank**rank:
+                raise RuleSyntaxError(
+                    f"transpose: perm must be below {rank**rank} for {rank} axes, got {perm}"
+                )
+            params["perm"] = tuple(perm // rank**i % rank for i in reversed(range(rank)))
     return params
-
-
-def _transpose(params: dict[str, Param]) -> None:
-    # The order of n axes is one number of n digits in base n; the shuffle only describes the storage.
-    rank, perm = params.pop("rank", 2), params.get("perm")
-    params.pop("shuffle", None)
-    if isinstance(perm, int) and isinstance(rank, int) and 1 <= rank <= 8:
-        if not 0 <= perm < rank**rank:
-            raise RuleSyntaxError(f"transpose: perm must be below {rank**rank} for {rank} axes, got {perm}")
-        params["perm"] = tuple(perm // rank**i % rank for i in reversed(range(rank)))

@@ -14,11 +14,12 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from workbench.laws.foreign.extents import Inexpressible
-from workbench.laws.foreign.translation import law
+from workbench.laws.foreign.translation import law, read_laws
 from workbench.laws.foreign.vocabulary import SAME, Foreign, Param, Variable, make
 from workbench.rules.language import RuleSyntaxError
 from workbench.rules.pattern import Rule
@@ -101,14 +102,12 @@ class _Reader:
     def term(self, node: _Node) -> Foreign:
         """Return the tensor that a node denotes."""
         if node.children is None and node.text not in self.table:
-            found = _INPUT.match(node.text)
-            if found:
+            if found := _INPUT.match(node.text):
                 return Variable(f"i{int(found[1])}")
             if node.text.startswith("?") and node.text[1:].isidentifier():
                 return Variable(node.text[1:])
             raise self.error(node.at, f"expected a term, found {node.text!r}")
-        value = self.application(node)
-        if isinstance(value, _Split):
+        if isinstance(value := self.application(node), _Split):
             raise self.error(node.at, "split has two results: expected split_0 or split_1 around it")
         return value
 
@@ -123,32 +122,27 @@ class _Reader:
         if len(children) != len(wanted):
             raise self.error(node.at, f"{node.text} takes {len(wanted)} arguments, got {len(children)}")
         if op in ("part0", "part1"):
-            return self.part(node, int(op[-1]), wanted, children)
+            return self.part(node, int(op[-1]), children)
         params: dict[str, Param] = {}
         args: list[Foreign] = []
         for kind, child in zip(wanted, children, strict=True):
             if kind == "x":
                 args.append(self.term(child))
+            elif kind == "perm" and child.children is None and _ORDER.match(child.text):
+                params[kind] = tuple(int(d) for d in child.text.split("_"))
             else:
-                params[kind] = self.parameter(kind, child)
+                params[kind] = self.number(kind, child)
         if op == "split":
-            return _Split(self.parameter_number("axis", children[0]), args[0])
+            return _Split(self.number("axis", children[0]), args[0])
         if op == "transpose":
             params.pop("shuffle", None)
             params.setdefault("perm", (1, 0))
         return self.made(node, op, params, args)
 
-    def part(self, node: _Node, index: int, wanted: Sequence[str], children: Sequence[_Node]) -> Foreign:
-        """Return a result of a split, which is a separate term in Tensat's rules.
-
-        Args:
-            node: The node of the part.
-            index: The number of the result.
-            wanted: The names of the node's arguments.
-            children: The node's arguments.
-        """
-        if len(wanted) == 2:
-            axis, y = self.parameter_number("axis", children[0]), self.term(children[1])
+    def part(self, node: _Node, index: int, children: Sequence[_Node]) -> Foreign:
+        """Return a result of a split, which is a separate term in Tensat's rules; here the axis may be its own."""
+        if len(children) == 2:
+            axis, y = self.number("axis", children[0]), self.term(children[1])
         else:
             (inner,) = children
             split = self.application(inner) if inner.text == "split" else None
@@ -166,14 +160,8 @@ class _Reader:
         except RuleSyntaxError as error:
             raise self.error(node.at, str(error)) from None
 
-    def parameter(self, kind: str, node: _Node) -> Param:
-        """Return a number, or the order of axes of a transpose."""
-        if kind == "perm" and node.children is None and _ORDER.match(node.text):
-            return tuple(int(d) for d in node.text.split("_"))
-        return self.parameter_number(kind, node)
-
-    def parameter_number(self, kind: str, node: _Node) -> int:
-        """Return a number."""
+    def number(self, kind: str, node: _Node) -> int:
+        """Return the value of a parameter."""
         if node.children is not None or not _NUMBER.match(node.text):
             raise self.error(node.at, f"expected a number ({kind}), found {node.text!r}")
         return int(node.text)
@@ -183,14 +171,11 @@ class _Reader:
 _TOKEN: Final = re.compile(r"[()]|[^\s()]+")
 
 
-def read_tensat(
-    path: str | os.PathLike[str], multi: bool | None = None, *, tolerant: bool = False
-) -> tuple[list[Rule], list[Rejected]]:
-    """Read a file of Tensat's rules; return the rules and the laws without a form in the rule language.
+def read_tensat(path: str | os.PathLike[str], multi: bool | None = None) -> tuple[list[Rule], list[Rejected]]:
+    """Read a file of Tensat's rules; return the rules and the laws that are none in the rule language.
 
     The rule on the first line is called ``tensat-1``. If ``multi``, two lines make one rule of two roots, called
-    ``tensat-multi-1`` and so on; by default this is the case if the file contains splits. If ``tolerant``, an
-    ill-formed line is rejected with the reason instead of raising :class:`RuleSyntaxError`.
+    ``tensat-multi-1`` and so on; by default this is the case if the file contains splits.
     """
     file = Path(path)
     text = _text(file)
@@ -203,31 +188,27 @@ def read_tensat(
         raise RuleSyntaxError(
             f"{file.name}, line {lines[-1][0]}: rules of two roots must have two lines each, got {len(lines)}"
         )
-    rules: list[Rule] = []
-    rejected: list[Rejected] = []
-    step = 2 if multi else 1
-    for start in range(0, len(lines), step):
-        number = start // step + 1 if multi else lines[start][0]
-        name, origin = (f"tensat-multi-{number}", "tensat-multi") if multi else (f"tensat-{number}", "tensat")
-        try:
-            pairs = [_rule_line(line, f"{file.name}, line {at}") for at, line in lines[start : start + step]]
-            sources, targets = [p[0] for p in pairs], [p[1] for p in pairs]
-            provenance = (f"{origin}:{number}",)
-            rules.append(law(name, sources, targets, provenance, file=file.name, line=lines[start][0]))
-        except Inexpressible as error:
-            rejected.append(Rejected(start // step, name, str(error)))
-        except RuleSyntaxError as error:
-            place = "" if str(error).startswith(file.name) else f"{file.name}, line {lines[start][0]}: "
-            if not tolerant:
-                raise RuleSyntaxError(f"{place}{error}") from None
-            rejected.append(Rejected(start // step, name, f"{place}{error}"))
-    return rules, rejected
+    step, origin = (2, "tensat-multi") if multi else (1, "tensat")
+
+    def read(number: int, own: Sequence[tuple[int, str]]) -> Rule:
+        sources, targets = zip(
+            *(_rule_line(text, f"{file.name}, line {at}") for at, text in own), strict=True
+        )
+        provenance = (f"{origin}:{number}",)
+        return law(f"{origin}-{number}", sources, targets, provenance, file=file.name, line=own[0][0])
+
+    def laws() -> Iterator[tuple[int, str, str, Callable[[], Rule]]]:
+        for index in range(len(lines) // step):
+            own = lines[index * step :][:step]
+            number = index + 1 if multi else own[0][0]
+            yield index, f"{origin}-{number}", f"{file.name}, line {own[0][0]}", partial(read, number, own)
+
+    return read_laws(laws())
 
 
 def _text(file: Path) -> str:
-    data = file.read_bytes()
     try:
-        return data.decode("utf-8")
+        return file.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise RuleSyntaxError(f"{file.name}, byte {error.start}: the file must be text in UTF-8") from None
 
@@ -288,38 +269,29 @@ _WORD: Final = re.compile(r"input_[0-9]+|[A-Za-z0-9_]+")
 _RANKS: Final = {f"i{n}": 2 if n <= 6 else 4 for n in range(1, 20)}
 
 
-def read_equations(
-    path: str | os.PathLike[str], *, tolerant: bool = False
-) -> tuple[list[Rule], list[Rejected]]:
-    """Read a file of equations; return the rules and the laws without a form in the rule language.
+def read_equations(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejected]]:
+    """Read a file of equations; return the rules and the laws that are none in the rule language.
 
-    The first equation is called ``equation-0``; one that has a form only from right to left is reversed. If
-    ``tolerant``, an equation with wrong operators is rejected too. Equations have no separators, so a wrong sign
-    anywhere breaks the file.
+    The first equation is called ``equation-0``; one that has a form only from right to left is reversed.
+    Equations have no separators, so a wrong sign anywhere breaks the file.
     """
     file = Path(path)
-    rules: list[Rule] = []
-    rejected: list[Rejected] = []
-    for number, (at, left, right) in enumerate(_equations(_text(file), file.name)):
-        name, provenance = f"equation-{number}", (f"equation#{number}",)
-        reader = _Reader(_EQUATIONS, lambda at, message: _misplaced(file.name, at, message))
+    reader = _Reader(_EQUATIONS, partial(_misplaced, file.name))
+
+    def read(number: int, left: _Node, right: _Node) -> Rule:
+        sides = [reader.term(left)], [reader.term(right)]
+        made = partial(law, f"equation-{number}", *sides, (f"equation#{number}",), file=file.name)
         try:
-            sides = [reader.term(left)], [reader.term(right)]
-            try:
-                rule = law(name, *sides, provenance, either=True, planar=True, file=file.name)
-            except Inexpressible:
-                rule = law(
-                    name, *sides, provenance, either=True, planar=True, declared=_RANKS, file=file.name
-                )
-            rules.append(rule)
-        except Inexpressible as error:
-            rejected.append(Rejected(number, name, str(error)))
-        except RuleSyntaxError as error:
-            text = str(error)
-            placed = error if text.startswith(file.name) else _misplaced(file.name, at, text)
-            if not tolerant:
-                raise placed from None
-            rejected.append(Rejected(number, name, str(placed)))
+            return made(either=True, planar=True)
+        except Inexpressible:
+            return made(either=True, planar=True, declared=_RANKS)
+
+    def laws() -> Iterator[tuple[int, str, str, Callable[[], Rule]]]:
+        for number, (at, left, right) in enumerate(_equations(_text(file), file.name)):
+            where = f"{file.name}, character {at}"
+            yield number, f"equation-{number}", where, partial(read, number, left, right)
+
+    rules, rejected = read_laws(laws())
     if not rules and not rejected:
         raise RuleSyntaxError(f"{file.name}: the file is empty")
     return rules, rejected
@@ -374,23 +346,19 @@ def tensat_rules(folder: str | os.PathLike[str]) -> RuleSet:
     """
     files = Path(folder)
     rules = [*load_rules(files / "converted.txt"), *load_rules(files / "converted_multi.txt")]
-    return RuleSet("tensat", (*rules, *_merges(), *_enlargements()))
+    return RuleSet("tensat", (*rules, *_of_the_source()))
 
 
 def _conv(x: Foreign, w: Foreign, stride: int, act: int) -> Foreign:
     return make("conv2d", {"stride_h": stride, "stride_w": stride, "pad": SAME, "act": act}, [x, w])
 
 
-def _merges() -> Iterator[Rule]:
-    x, w = Variable("x"), Variable("w")
+def _of_the_source() -> Iterator[Rule]:
+    x, w, v = Variable("x"), Variable("w"), Variable("v")
     for number, (stride, act) in enumerate(((1, 0), (1, 2), (2, 0), (2, 2)), 121):
         merged = make("merge", {"count": 2}, [w])
         sides = [_conv(x, w, stride, act)], [_conv(x, merged, stride, act)]
         yield law(f"tensat-{number}", *sides, (f"tensat:{number}",))
-
-
-def _enlargements() -> Iterator[Rule]:
-    x, w, v = Variable("x"), Variable("w"), Variable("v")
     for number, act in enumerate((0, 2), 1):
         kernels = make("concat", {"axis": 0, "rank": 4}, [make("enlarge", {}, [w, v]), v])
         both = _conv(x, kernels, 1, act)

@@ -7,9 +7,9 @@ rule names these numbers by attribute variables with conditions on the left, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, cast
 
 from workbench.laws.foreign.extents import (
     ELEMENTWISE,
@@ -39,11 +39,11 @@ from workbench.rules.pattern import (
     RankOf,
     Rule,
     Var,
-    Vector,
     format_expr,
     format_rule,
 )
 from workbench.rules.pattern import Term as Pattern
+from workbench.rules.ruleset import Rejected
 
 _AXES: Final = (-4, -3, -2, -1)
 
@@ -54,10 +54,6 @@ class _Place:
 
     extents: tuple[tuple[int, IntExpr], ...] = ()
     channels: IntExpr | None = None
-
-    def at(self, axis: int) -> IntExpr | None:
-        """Return the extent of an axis, or None."""
-        return dict(self.extents).get(axis)
 
     def off(self, *axes: int) -> _Place:
         """Return the place without the extents of some axes."""
@@ -218,11 +214,8 @@ class _Translation:
         channels = self.measured(x, (-3,)).get(-3)
         w = self.term(term.args[1], _Place(channels=channels))
         same = self.same_padded(term)
-        rows: IntExpr = Literal(0)
-        columns: IntExpr = Literal(0)
-        if same:
-            rows = self.half("p", self.shapes.extent(w, -2))
-            columns = self.half("q", self.shapes.extent(w, -1))
+        sides = (("p", -2), ("q", -1))
+        rows, columns = (self.half(n, self.shapes.extent(w, a)) if same else Literal(0) for n, a in sides)
         app = App(
             "conv2d",
             (x, w),
@@ -253,16 +246,12 @@ class _Translation:
         columns = self.shapes.extent(w, -3)
         if channels == columns:
             return Literal(1)
+        if self.left and (channels, columns) not in self.groups:
+            self.groups[channels, columns] = self.fresh("g")
         if (channels, columns) in self.groups:
             return self.groups[channels, columns]
-        if self.left:
-            self.groups[channels, columns] = self.fresh("g")
-            return self.groups[channels, columns]
         if isinstance(w, App) and w.op == "merge_gconv":
-            groups, count = attribute(w, "groups"), attribute(w, "count")
-            assert not isinstance(groups, Vector | DtypeOf)
-            assert isinstance(count, Literal)
-            return over(groups, count)
+            return over(*(cast("IntExpr", attribute(w, name)) for name in ("groups", "count")))
         return over(channels, columns)
 
     def pool(self, term: Term, place: _Place) -> Pattern:
@@ -376,10 +365,9 @@ class _Translation:
         if self.left:
             return self.fresh("s")
         rank = self.ranks.of(term)
-        extents = [place.at(axis) for axis in range(-(rank or 0), 0)]
-        known = [e for e in extents if e is not None]
+        known = [extent for axis, extent in place.extents if rank is not None and -rank <= axis]
         # If the number of axes is open, a single element that broadcasts has the same effect.
-        return vector(*known) if rank is not None and len(known) == rank else Literal(())
+        return vector(*known) if len(known) == rank else Literal(())
 
     # -- the whole --------------------------------------------------------------------------------
     def settle(self, roots: Sequence[Pattern]) -> None:
@@ -453,6 +441,27 @@ def law(
             continue
         return replace(rule, provenance=origin, file=file, line=line)
     raise Inexpressible("; reversed: ".join(reasons))
+
+
+def read_laws(
+    laws: Iterable[tuple[int, str, str, Callable[[], Rule]]],
+) -> tuple[list[Rule], list[Rejected]]:
+    """Return the rules of a file, and the laws that are ill-formed or have no form in the rule language.
+
+    Of each law there are given: its place from 0, its name, the file and place for messages, and how to read it.
+    """
+    rules: list[Rule] = []
+    rejected: list[Rejected] = []
+    for index, name, where, read in laws:
+        try:
+            rules.append(read())
+        except Inexpressible as error:
+            rejected.append(Rejected(index, name, str(error)))
+        except RuleSyntaxError as error:
+            placed = str(error).startswith(where.partition(",")[0])
+            reason = str(error) if placed else f"{where}: {error}"
+            rejected.append(Rejected(index, name, reason, broken=True))
+    return rules, rejected
 
 
 def _joined(targets: Sequence[Foreign]) -> dict[tuple[str, int], str]:

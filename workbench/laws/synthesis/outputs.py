@@ -21,9 +21,8 @@ from workbench.laws.synthesis.candidates import operators_in
 from workbench.laws.synthesis.enumeration import Enumeration
 from workbench.laws.synthesis.rewriting import Rewriting
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.nondeterminism import RandomChoices
 from workbench.laws.verification.instances.spaces import open_space
-from workbench.laws.verification.instances.typings import AXES
+from workbench.laws.verification.instances.typings import AXES, RandomChoices
 from workbench.laws.verification.refuting.refute import FULL
 from workbench.ops import TypeMismatch
 from workbench.rules.interpret import read_term

@@ -15,9 +15,8 @@ from workbench.laws.verification.instances.ground import (
     sample,
 )
 from workbench.laws.verification.instances.linear import LEAST
-from workbench.laws.verification.instances.nondeterminism import Enumeration
 from workbench.laws.verification.instances.spaces import open_space
-from workbench.laws.verification.instances.typings import Menu
+from workbench.laws.verification.instances.typings import Enumeration, Menu
 from workbench.ops import TensorType, TypeMismatch
 from workbench.rules.language import parse_rule
 

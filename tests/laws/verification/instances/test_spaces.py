@@ -9,9 +9,8 @@ import pytest
 
 from workbench.laws.verification.instances.ground import Ground, Instance, instance_of, sample
 from workbench.laws.verification.instances.linear import Inconsistent, Linear, NotLinear
-from workbench.laws.verification.instances.nondeterminism import Enumeration, RandomChoices
 from workbench.laws.verification.instances.spaces import allowed, open_space
-from workbench.laws.verification.instances.typings import Menu, known
+from workbench.laws.verification.instances.typings import Enumeration, Menu, RandomChoices, known
 from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.ops import TensorType, TypeMismatch
 from workbench.rules import load_rules, parse_rule, rule_set

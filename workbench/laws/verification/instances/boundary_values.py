@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.laws.verification.instances.elements import TRUTH, WHOLE
-from workbench.laws.verification.instances.typings import AXES, Coordinate
+from workbench.laws.verification.instances.typings import AXES, TRUTH, WHOLE, Coordinate
 from workbench.ops import Attr, Trait, with_trait
 from workbench.rules.interpret import RowAttr, attributes
 from workbench.rules.pattern import (

@@ -9,9 +9,8 @@ from typing import Any
 
 from workbench.graph import Builder
 from workbench.laws.verification.instances.linear import LEAST, Inconsistent
-from workbench.laws.verification.instances.nondeterminism import RandomChoices
 from workbench.laws.verification.instances.spaces import Space, open_space, plain, tensor_type
-from workbench.laws.verification.instances.typings import Menu
+from workbench.laws.verification.instances.typings import Menu, RandomChoices
 from workbench.ops import TensorType, TypeMismatch
 from workbench.rules.interpret import Bound, Numbers, read_attributes, read_term
 from workbench.rules.pattern import App, Rule, parts

@@ -15,10 +15,17 @@ from functools import lru_cache
 from typing import Any, Final
 
 from workbench.laws.verification.instances.boundary_values import MEMBERS, axes_of, coordinate_of, unbounded
-from workbench.laws.verification.instances.elements import Element
 from workbench.laws.verification.instances.linear import LEAST, Inconsistent, Linear, NotLinear, System
-from workbench.laws.verification.instances.nondeterminism import Choices
-from workbench.laws.verification.instances.typings import AXES, Extent, Menu, SpaceType, SpaceTyping, known
+from workbench.laws.verification.instances.typings import (
+    AXES,
+    Choices,
+    Element,
+    Extent,
+    Menu,
+    SpaceType,
+    SpaceTyping,
+    known,
+)
 from workbench.ops import Attr, AttrValue, TensorType, Trait, TypeMismatch, spec_of
 from workbench.rules.interpret import (
     ARITHMETIC,

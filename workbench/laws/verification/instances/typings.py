@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partialmethod
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
-from workbench.laws.verification.instances.elements import FLOAT, INDEX, TRUTH, WHOLE, Element
 from workbench.laws.verification.instances.linear import Inconsistent, Linear, NotLinear, Relation, System
-from workbench.laws.verification.instances.nondeterminism import Choices
-from workbench.ops import TensorType
+from workbench.ops import TensorType, Trait, spec_of
+from workbench.ops.types import FLOAT_DTYPES, INDEX_DTYPES, INTEGER_DTYPES
 from workbench.ops.typing import Count
+
+T = TypeVar("T")
 
 #: Number of axes of a type in most readings; axes before a tensor's first axis have extent 1.
 AXES: Final = 4
@@ -58,6 +61,156 @@ class Menu:
         return next((value for known, value in self.fixed if known == coordinate), None)
 
 
+# -- element types ------------------------------------------------------------------------------------
+#: The element type of tensors of which nothing is required, that of whole numbers, that of truth values, and
+#: that of numbers of places along an axis.
+FLOAT, WHOLE, TRUTH, INDEX = "float32", "int8", "bool", "int64"
+_OPEN: Final = frozenset({FLOAT, WHOLE, TRUTH, INDEX})
+#: Operators that round nothing, unless they convert.
+_PLAIN: Final = Trait.CONVERTS | Trait.UNROUNDED | Trait.SELECTS | Trait.MOVES
+
+
+def converts(operators: Iterable[str]) -> bool:
+    """Return whether some of the operators convert between element types, and the others round nothing.
+
+    Such a rule says something about the numbers of element types: real numbers are never rounded.
+    """
+    traits = [spec_of(op).traits for op in operators if not spec_of(op).leaf]
+    return any(Trait.CONVERTS & t for t in traits) and all(_PLAIN & t for t in traits)
+
+
+@dataclass(slots=True, eq=False)
+class Element:
+    """An element type that may still be open; elements that are required to be the same are joined.
+
+    >>> x, y = Element(), Element()
+    >>> y.among({"int8"})
+    >>> x.same(y)
+    >>> x.name, Element().name
+    ('int8', 'float32')
+    """
+
+    options: frozenset[str] = _OPEN
+    joined: Element | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, dtype: str | Element) -> Element:
+        """Return the element type of a name; one type of each kind represents the others of its kind."""
+        if isinstance(dtype, Element):
+            return dtype
+        kinds = (
+            (FLOAT, FLOAT_DTYPES),
+            (WHOLE, INTEGER_DTYPES),
+            (TRUTH, {TRUTH}),
+            (INDEX, INDEX_DTYPES),
+        )
+        return cls(frozenset({name for name, kind in kinds if dtype in kind}) or _OPEN)
+
+    @property
+    def root(self) -> Element:
+        """Return the element that represents all that are joined with this one."""
+        found = self
+        while found.joined is not None:
+            found = found.joined
+        return found
+
+    @property
+    def name(self) -> str:
+        """Return the name of the element type: a floating-point one if nothing else is required."""
+        options = self.root.options
+        return next(name for name in (FLOAT, WHOLE, TRUTH, INDEX) if name in options)
+
+    def among(self, names: Iterable[str]) -> None:
+        """Require one of some element types; raise Inconsistent if it is none of them."""
+        root = self.root
+        root.options &= frozenset(names)
+        if not root.options:
+            raise Inconsistent("no element type is left")
+
+    def same(self, other: Element) -> None:
+        """Require two element types to be the same."""
+        a, b = self.root, other.root
+        if a is not b:
+            b.among(a.options)
+            a.joined = b
+
+
+# -- decisions ----------------------------------------------------------------------------------------
+class Choices(ABC):
+    """A search that is written as a plain function: each decision is one of several options."""
+
+    @abstractmethod
+    def pick(self, options: Sequence[T]) -> T:
+        """Return one of the options; raise :class:`Inconsistent` if there are none."""
+
+    def some(self, options: Sequence[T]) -> T:
+        """Return one of some options that do not exhaust the possibilities."""
+        return self.pick(options)
+
+
+@dataclass(slots=True)
+class RandomChoices(Choices):
+    """Random decisions; an option that is listed twice is twice as likely."""
+
+    rng: random.Random
+
+    def pick(self, options: Sequence[T]) -> T:
+        if not options:
+            raise Inconsistent("nothing to choose from")
+        return options[0] if len(options) == 1 else self.rng.choice(options)
+
+
+@dataclass(slots=True)
+class Enumeration(Choices):
+    """All sequences of decisions, one after another, depth first.
+
+    The function that decides is run again for every sequence; :meth:`advance` moves to the next sequence
+    and skips those that share a failed prefix. ``limited`` means that the current sequence has a decision
+    between some of the possibilities only.
+
+    >>> walk, seen = Enumeration(), []
+    >>> while True:
+    ...     seen.append((walk.pick("ab"), walk.pick("xy")))
+    ...     if not walk.advance():
+    ...         break
+    >>> ["".join(s) for s in seen]
+    ['ax', 'ay', 'bx', 'by']
+    """
+
+    path: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    at: int = 0
+    limited: bool = False
+
+    def pick(self, options: Sequence[T]) -> T:
+        if not options:
+            raise Inconsistent("nothing to choose from")
+        if self.at == len(self.path):
+            self.path.append(0)
+            self.sizes.append(len(options))
+        choice = options[self.path[self.at]]
+        self.at += 1
+        return choice
+
+    def some(self, options: Sequence[T]) -> T:
+        self.limited = True
+        return self.pick(options)
+
+    def advance(self) -> bool:
+        """Go to the next sequence, if any; decisions after the last one made are dropped."""
+        del self.path[self.at :], self.sizes[self.at :]
+        self.at = 0
+        self.limited = False
+        while self.path and self.path[-1] + 1 >= self.sizes[-1]:
+            self.path.pop()
+            self.sizes.pop()
+        if not self.path:
+            return False
+        self.path[-1] += 1
+        return True
+
+
+# -- types --------------------------------------------------------------------------------------------
 #: An integer in this reading: a number, or an expression in unknowns.
 Extent = int | Linear
 

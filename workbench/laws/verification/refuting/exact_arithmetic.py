@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.graph import Node
-from workbench.laws.verification.instances.elements import converts
+from workbench.laws.verification.instances.typings import converts
 from workbench.ops import TensorType, Trait, spec_of
 from workbench.ops.exact import Arithmetic, Inexact, Number, Numbers, each, largest_bound, largest_degree
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES

@@ -17,12 +17,10 @@ from workbench.laws.verification.instances.boundary_values import (
     spread_axes,
     wild,
 )
-from workbench.laws.verification.instances.elements import converts
 from workbench.laws.verification.instances.ground import Instance, instance_of, sample
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.nondeterminism import Enumeration, RandomChoices
 from workbench.laws.verification.instances.spaces import Space, open_space
-from workbench.laws.verification.instances.typings import AXES, Menu
+from workbench.laws.verification.instances.typings import AXES, Enumeration, Menu, RandomChoices, converts
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of
 from workbench.laws.verification.refuting.exact_arithmetic import PRIME, degree
 from workbench.laws.verification.refuting.sampling import draw_instance

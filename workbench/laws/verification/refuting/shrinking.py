@@ -9,9 +9,8 @@ import numpy as np
 
 from workbench.laws.verification.instances.ground import instance_of, options, sample
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.nondeterminism import RandomChoices
 from workbench.laws.verification.instances.spaces import Space, open_space
-from workbench.laws.verification.instances.typings import Menu
+from workbench.laws.verification.instances.typings import Menu, RandomChoices
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of, plain_list, text_of
 from workbench.laws.verification.refuting.exact_arithmetic import ARITHMETICS, filled, whole_numbers
 from workbench.ops import TypeMismatch

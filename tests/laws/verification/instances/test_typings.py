@@ -9,6 +9,7 @@ from workbench.laws.verification.instances.typings import (
     AXES,
     Enumeration,
     Menu,
+    RandomChoices,
     SpaceType,
     SpaceTyping,
     known,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from workbench.laws.synthesis.candidates import candidates
-from workbench.laws.synthesis.enumeration import Enumeration
+from workbench.laws.synthesis.enumeration import Enumeration, candidates
 from workbench.laws.synthesis.grammar import Grammar
 from workbench.laws.synthesis.rewriting import Rewriting
 from workbench.rules import parse_rules

@@ -13,9 +13,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from workbench.laws.matching import depth
-from workbench.laws.synthesis.candidates import operators_in
 from workbench.laws.synthesis.conditions import bound_extents, expression, extents_of, ranks
-from workbench.laws.synthesis.enumeration import Equation
+from workbench.laws.synthesis.enumeration import Equation, operators_in
 from workbench.laws.synthesis.naming import fresh_names
 from workbench.ops import spec_of
 from workbench.rules.pattern import (

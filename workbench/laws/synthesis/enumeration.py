@@ -1,32 +1,38 @@
-"""Enumeration of terms by classes: of equal terms only the first one is extended."""
+"""Enumeration of terms by classes: of equal terms only the first one is extended.
+
+The equations of the others are candidates for laws: up to renaming, without instances of smaller ones, general ones
+first.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from workbench.laws.synthesis.arithmetic import Evaluator, arithmetic_of, drawn
-from workbench.laws.synthesis.grammar import Form, Grammar
+from workbench.laws.synthesis.grammar import Grammar
 from workbench.laws.synthesis.shards import (
     AHEAD,
     Evaluated,
     Here,
     Mapper,
     Shard,
+    arithmetic_of,
     cut,
+    drawn,
     evaluated,
     fingerprints,
     rows_of_a_shard,
 )
-from workbench.ops import TensorType, Trait, TypeMismatch, with_trait
+from workbench.ops import TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.ops.exact import Arithmetic
 from workbench.ops.serialization import packed
-from workbench.rules.pattern import App, Term, Var
+from workbench.rules.pattern import App, Term, Var, applications, canonical, format_term, tensor_variables
 
 #: Elements computed at once; a larger number needs more memory and is hardly faster.
 _ELEMENTS: Final = 2_000_000
@@ -56,7 +62,7 @@ class Equation:
 class _Block:
     """The classes of one size and of the same types, with their values under every assignment of sizes."""
 
-    types: Types
+    kind: int
     ids: np.ndarray
     values: list[np.ndarray]
 
@@ -73,7 +79,6 @@ class Level:
     classes: int
     pairs: int
     complete: bool
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,6 @@ class Enumeration:
         seed: Seed of the values of the variables.
         most_terms: The largest number of terms of one size.
         mapper: The way to evaluate shards of terms; by default one after another in this process.
-
     """
 
     def __init__(
@@ -124,7 +128,6 @@ class Enumeration:
         self.levels: list[Level] = []
         #: Numbers of forms of two operands whose exchange is known to change nothing.
         self.commutative: set[int] = set()
-        self._evaluators: dict[tuple[int, tuple[Types, ...]], list[Evaluator] | None] = {}
         self._kinds: dict[Types, int] = {}
         self._blocks: list[list[_Block]] = []
         #: By class: form and operands of its first term, number of operators, and number of the types.
@@ -156,7 +159,6 @@ class Enumeration:
         self._variables(seed)
 
     def _variables(self, seed: int) -> None:
-        began = time.perf_counter()
         rng = np.random.default_rng(seed)
         found = []
         for number, types in enumerate(self._operand_types):
@@ -164,7 +166,7 @@ class Enumeration:
             kind = self._kind(types)
             result = fingerprints(values, self.arithmetic, kind, keep=True)
             found.append(_usable(-1, np.full((1, self.arity), number, dtype=np.int32), kind, result))
-        self._settle(0, found, True, began, keep=True)
+        self._settle(0, found, True, keep=True)
 
     # -- one size ------------------------------------------------------------------------------------
     def extend(self, deadline: float = float("inf"), *, last: bool = False) -> tuple[Level, list[Equation]]:
@@ -173,7 +175,7 @@ class Enumeration:
         After ``deadline``, in the seconds of ``time.perf_counter``, no further operands are combined. If this size is
         the ``last``, values are not kept.
         """
-        size, began = len(self.levels), time.perf_counter()
+        size = len(self.levels)
         found: list[_Found] = []
         complete = True
         queue: list[tuple[int, np.ndarray, Shard]] = []
@@ -189,7 +191,7 @@ class Enumeration:
             queue.append(cut(part, room))
             complete &= len(part[1]) <= room
         self._evaluate(queue, found)
-        equations = self._settle(size, found, complete, began, keep=not last)
+        equations = self._settle(size, found, complete, keep=not last)
         return self.levels[-1], equations
 
     def _combinations(self, arity: int, total: int) -> Iterator[tuple[_Block, ...]]:
@@ -202,10 +204,10 @@ class Enumeration:
         own = {form.op for form in self.grammar.forms} & with_trait(Trait.OWN)
         operators = packed(own) if self.mapper.workers > 1 else b""
         for number, form in enumerate(self.grammar.forms):
+            attrs = tuple(map(form.values, self._worlds))
             for blocks in self._combinations(form.arity, total):
-                types = tuple(b.types for b in blocks)
-                evaluators = self._evaluator(number, form, types)
-                if evaluators is None:
+                kind = self._result(number, tuple(b.kind for b in blocks))
+                if kind is None:
                     continue
                 grid = np.meshgrid(*(np.arange(len(b.ids)) for b in blocks), indexing="ij")
                 places = np.stack([g.reshape(-1) for g in grid], axis=1)
@@ -213,27 +215,18 @@ class Enumeration:
                 if number in self.commutative:
                     ordered = ids[:, 0] <= ids[:, 1]
                     places, ids = places[ordered], ids[ordered]
-                largest = max(e.out.elements + 1 for e in evaluators)
-                kind = self._kind(tuple(e.out for e in evaluators))
-                worlds = range(len(self._worlds))
+                largest = max(t.elements + 1 for t in self._types[kind])
+                inputs = tuple(zip(*(self._types[b.kind] for b in blocks), strict=True))
                 rows = max(1, min(_ELEMENTS // largest, rows_of_a_shard(len(ids), self.mapper.workers)))
                 for start in range(0, len(ids), rows):
                     part = slice(start, start + rows)
                     padded = np.zeros((len(ids[part]), self.arity), dtype=np.int32)
                     padded[:, : form.arity] = ids[part]
-                    shard = Shard(
-                        form,
-                        tuple(form.values(sizes) for sizes in self._worlds),
-                        tuple(tuple(t[world] for t in types) for world in worlds),
-                        tuple(
-                            tuple(b.values[world][places[part, k]] for k, b in enumerate(blocks))
-                            for world in worlds
-                        ),
-                        self.arithmetic,
-                        kind,
-                        keep,
-                        operators,
+                    values = (
+                        tuple(b.values[world][places[part, k]] for k, b in enumerate(blocks))
+                        for world in range(len(self._worlds))
                     )
+                    shard = Shard(form, attrs, inputs, tuple(values), self.arithmetic, kind, keep, operators)
                     yield number, padded, shard
 
     def _evaluate(self, queue: list[tuple[int, np.ndarray, Shard]], found: list[_Found]) -> None:
@@ -243,28 +236,24 @@ class Enumeration:
             found.append(_usable(number, args, shard.kind, result))
         queue.clear()
 
-    def _evaluator(self, number: int, form: Form, types: tuple[Types, ...]) -> list[Evaluator] | None:
-        """Return the form's evaluators under every assignment of sizes, or None if it is ill-typed."""
-        if (number, types) not in self._evaluators:
-            made: list[Evaluator] | None
-            try:
-                made = [
-                    Evaluator(form, form.values(sizes), [t[world] for t in types], self.arithmetic)
-                    for world, sizes in enumerate(self._worlds)
-                ]
-            except TypeMismatch:
-                made = None
-            self._evaluators[number, types] = made
-        return self._evaluators[number, types]
+    def _result(self, number: int, kinds: tuple[int, ...]) -> int | None:
+        """Return the number of the types of a form's results, or None if it is ill-typed."""
+        if (number, kinds) not in self._results:
+            form = self.grammar.forms[number]
+            found: int | None = None
+            with contextlib.suppress(TypeMismatch):
+                inputs = zip(*(self._types[k] for k in kinds), strict=True)
+                worlds = zip(inputs, self._worlds, strict=True)
+                found = self._kind(tuple(spec_of(form.op).result_type(x, form.values(w)) for x, w in worlds))
+            self._results[number, kinds] = found
+        return self._results[number, kinds]
 
     # -- classes -------------------------------------------------------------------------------------
-    def _settle(
-        self, size: int, found: list[_Found], complete: bool, began: float, *, keep: bool
-    ) -> list[Equation]:
+    def _settle(self, size: int, found: list[_Found], complete: bool, *, keep: bool) -> list[Equation]:
         """Make a class of every new fingerprint and an equation of every other term."""
         if not found:
             self._blocks.append([])
-            self.levels.append(Level(size, 0, 0, 0, complete, time.perf_counter() - began))
+            self.levels.append(Level(size, 0, 0, 0, complete))
             return []
         hashes, args = (
             np.concatenate(parts) for parts in zip(*((f.hashes, f.args) for f in found), strict=True)
@@ -289,9 +278,7 @@ class Enumeration:
             self.nodes[form, tuple(row[: self._arity(form)])] = c
         self._collect_parts(forms, args, classes)
         others = np.setdiff1d(np.arange(len(hashes)), new)
-        self.levels.append(
-            Level(size, len(hashes), len(new), len(others), complete, time.perf_counter() - began)
-        )
+        self.levels.append(Level(size, len(hashes), len(new), len(others), complete))
         return self._equations(size, forms[others], args[others], classes[others])
 
     def _collect_parts(self, forms: np.ndarray, args: np.ndarray, classes: np.ndarray) -> None:
@@ -376,7 +363,7 @@ class Enumeration:
             start = stop
         return [
             _Block(
-                self._types[kind],
+                kind,
                 np.concatenate(ids),
                 [np.concatenate(world) for world in zip(*parts, strict=True)],
             )
@@ -472,8 +459,84 @@ class Enumeration:
         form, operands = node
         if form < 0:
             return int(self._kind_of[operands[0]])
-        kinds = tuple(self._kind_of[list(operands)].tolist())
-        if (form, kinds) not in self._results:
-            made = self._evaluator(form, self.grammar.forms[form], tuple(self._types[k] for k in kinds))
-            self._results[form, kinds] = None if made is None else self._kind(tuple(e.out for e in made))
-        return self._results[form, kinds]
+        return self._result(form, tuple(self._kind_of[list(operands)].tolist()))
+
+
+# -- candidates for laws ------------------------------------------------------------------------------
+def operators_in(*terms: Term) -> int:
+    """Return the number of operators in terms, each place counted."""
+    return sum(1 for _ in applications(*terms))
+
+
+def key_of(equation: Equation) -> str:
+    """Return a text that equations share exactly if they are renamings, with sides exchanged or not."""
+    sides = ((equation.left, equation.right), (equation.right, equation.left))
+    return min(" = ".join(map(format_term, canonical(pair)[0])) for pair in sides)
+
+
+def generality(equation: Equation) -> tuple[int, int, int, str]:
+    """Return the order of candidates: few operators first, then many variables, then few kinds of them."""
+    both = equation.left, equation.right
+    operators = {(t.op, t.attrs) for t in applications(*both)}
+    text = format_term(equation.left) + format_term(equation.right)
+    return operators_in(*both), -len(tensor_variables(*both)), len(operators), text
+
+
+def candidates(enumeration: Enumeration, equations: Iterable[Equation]) -> list[Equation]:
+    """Return the equations that are neither renamings of earlier ones nor instances of smaller true ones."""
+    found: dict[str, Equation] = {}
+    for equation in equations:
+        if not is_instance(enumeration, equation):
+            found.setdefault(key_of(equation), equation)
+    return sorted(found.values(), key=generality)
+
+
+def is_instance(enumeration: Enumeration, equation: Equation) -> bool:
+    """Return whether a smaller true equation has this one as an instance.
+
+    The largest terms that appear on both sides are replaced by variables that the equation does not have. If
+    the two sides are then still in one class, the law is the smaller one.
+    """
+    right = {*applications(equation.right)}
+    shared = [
+        list(dict.fromkeys(_largest(equation.left, among)))
+        for among in (right, right - {equation.left, equation.right})
+    ]
+    return any(_still_equal(enumeration, equation, terms) for terms in shared if terms)
+
+
+def _still_equal(enumeration: Enumeration, equation: Equation, shared: Sequence[Term]) -> bool:
+    """Return whether an equation stays true if terms that both sides have become variables."""
+    used = {*tensor_variables(equation.left, equation.right)}
+    renamed: dict[Term, Var] = {}
+    for term in shared:
+        number = enumeration.class_of(term)
+        if number is None:
+            return False
+        free = enumeration.with_types(enumeration.types_of(number))
+        name = next((n for n in free if n not in used), None)
+        if name is None:
+            continue
+        used.add(name)
+        renamed[term] = Var(name)
+    if not renamed:
+        return False
+    left = enumeration.class_of(_replaced(equation.left, renamed))
+    right = enumeration.class_of(_replaced(equation.right, renamed))
+    return left is not None and left == right
+
+
+def _largest(term: Term, among: set[App]) -> Iterator[Term]:
+    if term in among:
+        yield term
+    elif isinstance(term, App):
+        for arg in term.args:
+            yield from _largest(arg, among)
+
+
+def _replaced(term: Term, by: Mapping[Term, Var]) -> Term:
+    if term in by:
+        return by[term]
+    if isinstance(term, Var):
+        return term
+    return App(term.op, tuple(_replaced(a, by) for a in term.args), term.attrs, term.row)

@@ -17,8 +17,7 @@ from workbench.laws.synthesis.anti_unification import (
     choices,
     law_and_guards,
 )
-from workbench.laws.synthesis.candidates import operators_in
-from workbench.laws.synthesis.enumeration import Enumeration
+from workbench.laws.synthesis.enumeration import Enumeration, operators_in
 from workbench.laws.synthesis.rewriting import Rewriting
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
 from workbench.laws.verification.instances.spaces import open_space

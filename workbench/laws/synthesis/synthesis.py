@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from workbench._version import __version__
 from workbench.laws.synthesis.anti_unification import Variants, repeats, variants_of
-from workbench.laws.synthesis.candidates import candidates, generality
 from workbench.laws.synthesis.checkpoint import Journal
 from workbench.laws.synthesis.derivation import Coverage, backwards, derivable
-from workbench.laws.synthesis.enumeration import Enumeration, Equation
+from workbench.laws.synthesis.enumeration import Enumeration, Equation, candidates, generality
 from workbench.laws.synthesis.grammar import Grammar, Operand
 from workbench.laws.synthesis.instantiation import instances, readable
 from workbench.laws.synthesis.judge import Judged, judge

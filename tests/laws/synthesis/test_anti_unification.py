@@ -2,12 +2,21 @@
 
 import pytest
 
-from workbench.laws.synthesis.anti_unification import oriented, variants_of
-from workbench.laws.synthesis.conditions import equal_extents, same_extents
+from workbench.laws.synthesis.anti_unification import (
+    bound_extents,
+    equal_extents,
+    expression,
+    extents_of,
+    fixed_extents,
+    oriented,
+    ranks,
+    same_extents,
+    variants_of,
+)
 from workbench.laws.synthesis.enumeration import Equation
 from workbench.rules import parse_rule
 from workbench.rules.language import parse_term
-from workbench.rules.pattern import format_condition, format_rule
+from workbench.rules.pattern import AttrVar, DimOf, format_condition, format_rule
 
 SHAPES = dict.fromkeys("xyz", ("n", "n")) | {
     "w": ("c", "c", "k", "k"),
@@ -148,3 +157,47 @@ def test_the_side_that_binds_more_attributes_is_the_left_one():
         parse_term("matmul(x, repeat[axis=-1, times=4](y))"), parse_term("relu(relu(matmul(x, y)))"), 5
     )
     assert format_rule(variants_of(equation, shapes, sizes).laws[0]).startswith("candidate: matmul(")
+
+
+KINDS = {"x": ("m", "n"), "t": ("m", "1"), "s": ()}
+EXTENTS = {"m": 3, "n": 4}
+
+
+def shown(conditions):
+    return [format_condition(c) for c in conditions]
+
+
+def rule(text):
+    return parse_rule(f"law: {text}")[0]
+
+
+def test_extents_of_operands_become_numbers():
+    assert list(extents_of(["x", "t"], KINDS, EXTENTS)) == [
+        (3, DimOf("x", -2)),
+        (4, DimOf("x", -1)),
+        (3, DimOf("t", -2)),
+        (1, DimOf("t", -1)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(3, "c"), (12, "c * a"), (1, "1"), (2, "dim(x, -1) // c"), (7, None)]
+)
+def test_a_number_is_a_known_one_or_a_product_or_a_quotient(value, text):
+    found = expression(value, [(3, AttrVar("c")), (4, AttrVar("a")), (6, DimOf("x", -1))])
+    if text is None:
+        assert found is None
+    else:
+        law = rule(f"reshape[shape=(c, a)](x) => reshape[shape=(c, a)](x) where 0 = {text}")
+        assert found == law.conditions[0].right
+
+
+def test_conditions_say_what_the_grammar_fixes():
+    law = rule("mul(add(x, t), s) => add(mul(x, s), mul(t, s))")
+    assert shown(fixed_extents(law, KINDS)) == ["rank(s) = 0", "dim(t, -1) = 1"]
+    assert shown(ranks(law, KINDS)) == ["rank(x) = 2", "rank(t) = 2", "rank(s) = 0"]
+
+
+def test_variables_in_shapes_may_be_extents_of_operands():
+    law = rule("reshape[shape=(n, k)](x) => reshape[shape=(n, k)](reshape[shape=(k, n)](x))")
+    assert shown(bound_extents({"n": 4, "k": 5}, law, KINDS, EXTENTS)) == ["n = dim(x, -1)"]

@@ -1,19 +1,28 @@
-"""The verdict on equations: the most general law of each that a verification proves or tests."""
+"""The verdict on equations: the most general law of each that a verification proves or tests.
+
+A file of the verdicts lets a run that was ended continue without verifying them again.
+"""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
-from workbench.laws.synthesis.anti_unification import Variants
-from workbench.laws.synthesis.conditions import equal_extents, fixed_extents, same_extents
+from workbench._version import __version__
+from workbench.laws.synthesis.anti_unification import Variants, equal_extents, fixed_extents, same_extents
+from workbench.laws.synthesis.enumeration import Equation
+from workbench.laws.synthesis.grammar import Grammar
 from workbench.laws.verification.evidence import Effort
 from workbench.laws.verification.refuting.refute import search
 from workbench.laws.verification.verdict import Verdict
 from workbench.laws.verification.verify import Verification
-from workbench.rules.pattern import Compare, Rule
+from workbench.ops.serialization import definition_of
+from workbench.rules.pattern import Compare, Rule, format_term
 from workbench.rules.verdicts import TRUSTED
+from workbench.support.disk_cache import DataReader
 
 #: Instances of a first look at a law: most wrong laws fail here already.
 LOOK: Final = 6
@@ -60,7 +69,7 @@ def judge(
     tried: list[list[Verdict]] = [[] for _ in variants]
     # A law that is verified has passed a screening already.
     verifying = replace(effort, screening=min(LOOK, effort.screening))
-    waiting = [_promising(v, effort, seed, halt) for v in variants]
+    waiting = [_Screening(v, effort, seed, halt).laws() for v in variants]
     found: list[Judged | None] = [None] * len(variants)
     failed = [False] * len(variants)
     while not halt():
@@ -89,86 +98,81 @@ def judge(
     return [one or Judged(None, None, tuple(tried[n]), failed[n]) for n, one in enumerate(found)]
 
 
-def _promising(variants: Variants, effort: Effort, seed: int, halt: Callable[[], bool]) -> Iterator[Rule]:
-    """Yield the laws that a few instances do not refute, with conditions if they need them."""
-    left = SCREENED
+@dataclass(slots=True)
+class _Screening:
+    """The laws of one equation that a few instances do not refute, with conditions if they need them."""
 
-    def passes(rule: Rule, times: int = 1) -> bool:
-        nonlocal left
-        left -= 1
-        if left < 0:
+    variants: Variants
+    effort: Effort
+    seed: int
+    halt: Callable[[], bool]
+    left: int = SCREENED
+    failed: list[Rule] = field(default_factory=list)
+
+    def laws(self) -> Iterator[Rule]:
+        last = len(self.variants.laws) - bool(self.variants.pins)
+        yield from self.tried(self.variants.laws[:last])
+        least = self.least_pinned() if self.variants.pins else None
+        yield from self.tried([*([] if least is None else [least]), *self.variants.laws[last:]])
+        for law in self.failed:
+            if not self.halt():
+                yield from self.guarded(law, equal_extents(law, self.variants.shapes))
+
+    def passes(self, rule: Rule, times: int = 1) -> bool:
+        self.left -= 1
+        if self.left < 0:
             return False
         if times < MINIMISING:
-            look = search(rule, LOOK, seed=seed, seconds=5.0, corners=())
+            look = search(rule, LOOK, seed=self.seed, seconds=5.0, corners=())
             if look.counterexample is not None:
                 return False
-        found = search(rule, times * effort.screening, seed=seed, seconds=5.0)
+        found = search(rule, times * self.effort.screening, seed=self.seed, seconds=5.0)
         return found.counterexample is None and len(found.passed) > 0
 
-    def guards(law: Rule) -> tuple[Compare, ...]:
-        shapes = variants.shapes
-        own = variants.guards.get(law, ())
+    def guards(self, law: Rule) -> tuple[Compare, ...]:
+        shapes = self.variants.shapes
+        own = self.variants.guards.get(law, ())
         return tuple(dict.fromkeys((*fixed_extents(law, shapes), *same_extents(law, shapes), *own)))
 
-    failed: list[Rule] = []
-
-    def tried(laws: Sequence[Rule]) -> Iterator[Rule]:
+    def tried(self, laws: Sequence[Rule]) -> Iterator[Rule]:
         for law in laws:
-            if halt():
+            if self.halt():
                 return
-            if passes(law):
+            if self.passes(law):
                 yield law
             else:
-                failed.append(law)
-                yield from _guarded(law, guards(law), passes, halt)
+                self.failed.append(law)
+                yield from self.guarded(law, self.guards(law))
 
-    last = len(variants.laws) - bool(variants.pins)
-    yield from tried(variants.laws[:last])
-    least = _least_pinned(variants, guards, passes, halt) if variants.pins else None
-    yield from tried([*([] if least is None else [least]), *variants.laws[last:]])
-    for law in failed:
-        if not halt():
-            yield from _guarded(law, equal_extents(law, variants.shapes), passes, halt)
+    def least_pinned(self) -> Rule | None:
+        """Return the law in which only those attributes keep their values that must; None if all must."""
 
+        def holds(kept: frozenset[str], times: int = 1) -> bool:
+            law = self.variants.pinned(kept)
+            if law is None or self.halt():
+                return False
+            return self.passes(replace(law, conditions=law.conditions + self.guards(law)), times)
 
-def _least_pinned(
-    variants: Variants,
-    guards: Callable[[Rule], tuple[Compare, ...]],
-    passes: Callable[..., bool],
-    halt: Callable[[], bool],
-) -> Rule | None:
-    """Return the law in which only those attributes keep their values that must; None if all must."""
+        kept = frozenset(self.variants.pins)
+        if not holds(kept):
+            return None
+        for name in self.variants.pins:
+            if holds(kept - {name}, MINIMISING):
+                kept -= {name}
+        return self.variants.pinned(kept)
 
-    def holds(kept: frozenset[str], times: int = 1) -> bool:
-        law = variants.pinned(kept)
-        if law is None or halt():
-            return False
-        return passes(replace(law, conditions=law.conditions + guards(law)), times)
-
-    kept = frozenset(variants.pins)
-    if not holds(kept):
-        return None
-    for name in variants.pins:
-        if holds(kept - {name}, MINIMISING):
-            kept -= {name}
-    return variants.pinned(kept)
-
-
-def _guarded(
-    law: Rule, conditions: tuple[Compare, ...], passes: Callable[..., bool], halt: Callable[[], bool]
-) -> Iterator[Rule]:
-    """Yield a law with those conditions that it needs, then with all of them."""
-    guarded = replace(law, conditions=law.conditions + conditions)
-    if not conditions or not passes(guarded):
-        return
-    least = guarded
-    for condition in conditions:
-        fewer = replace(least, conditions=tuple(c for c in least.conditions if c != condition))
-        if not halt() and passes(fewer, MINIMISING):
-            least = fewer
-    yield least
-    if least != guarded:
-        yield guarded
+    def guarded(self, law: Rule, conditions: tuple[Compare, ...]) -> Iterator[Rule]:
+        """Yield a law with those conditions that it needs, then with all of them."""
+        guarded = least = replace(law, conditions=law.conditions + conditions)
+        if not conditions or not self.passes(guarded):
+            return
+        for condition in conditions:
+            fewer = replace(least, conditions=tuple(c for c in least.conditions if c != condition))
+            if not self.halt() and self.passes(fewer, MINIMISING):
+                least = fewer
+        yield least
+        if least != guarded:
+            yield guarded
 
 
 #: The seed of the instances; it differs from the verification's, which draws other ones.
@@ -211,3 +215,90 @@ def recheck(
         found = search(law, instances, seed=seed, seconds=seconds, corners=())
         wrong = found.counterexample is not None
         yield Recheck(law.name, len(found.passed), wrong, wrong or found.draws >= instances, found.seconds)
+
+
+# -- the journal --------------------------------------------------------------------------------------
+#: The modules whose classes an entry is made of.
+_CLASSES: Final = (
+    "fractions",
+    "workbench.laws.synthesis.judge",
+    "workbench.laws.verification.verdict",
+    "workbench.rules.pattern",
+)
+
+
+class Journal:
+    """The outcomes of equations in a file, which is extended after every verification.
+
+    A journal of another grammar, effort, seed or version is begun anew. One whose last entry was cut off is
+    read up to there. Enumeration is repeated in a new run: it is the same, and takes little time.
+
+    Args:
+        path: The file. Nothing in it is run.
+        grammar: The grammar.
+        effort: The limits of each verification.
+        seed: The seed of the verification.
+
+    Raises:
+        ValueError: The file is not a journal.
+    """
+
+    def __init__(self, path: Path, grammar: Grammar, effort: Effort, seed: int) -> None:
+        self.path = path
+        operators = sorted({f.op for f in grammar.forms})
+        head = (
+            __version__,
+            [str(f) for f in grammar.forms],
+            [(o.name, o.shape, o.dtype) for o in grammar.operands],
+            [sorted(s.items()) for s in grammar.sizes],
+            grammar.repeats,
+            [definition_of(op) for op in operators],
+            repr(effort),
+            seed,
+        )
+        self.known: dict[str, Judged] = {}
+        end = self._read(head) if path.is_file() else 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("r+b" if end else "wb") as file:
+            file.truncate(end)
+            if not end:
+                pickle.dump(head, file)
+
+    def _read(self, head: tuple[object, ...]) -> int:
+        """Read the entries and return the place at which the last whole one ends, 0 for another head."""
+        end = 0
+        with self.path.open("rb") as file:
+            try:
+                found = DataReader(file, ()).load()
+            except Exception:  # whatever pickle makes of other data
+                found = None
+            if not (isinstance(found, tuple) and found and isinstance(found[0], str)):
+                file.seek(0)
+                if pickle.dumps(head).startswith(file.read()):  # ended while the first entry was written
+                    return 0
+                raise ValueError(f"{self.path} must be a journal of a synthesis, or a new file")
+            if found != head:
+                return 0
+            end = file.tell()
+            while True:
+                try:
+                    key, one = DataReader(file, _CLASSES).load()
+                except Exception:  # the end, or an entry that was cut off
+                    return end
+                self.known[key] = one
+                end = file.tell()
+
+    def of(self, equation: Equation) -> Judged | None:
+        """Return the outcome of an equation, or None if it is not known."""
+        return self.known.get(_key(equation))
+
+    def add(self, equation: Equation, outcome: Judged) -> None:
+        """Keep the outcome of an equation if it is decided."""
+        if outcome.decided:
+            self.known[_key(equation)] = outcome
+            with self.path.open("ab") as file:
+                pickle.dump((_key(equation), outcome), file)
+
+
+def _key(equation: Equation) -> str:
+    return f"{format_term(equation.left)} = {format_term(equation.right)}"

@@ -59,9 +59,11 @@ class Rewriting:
 
     Args:
         enumeration: The terms.
+        halt: Whether to stop before the next pair.
     """
 
     enumeration: Enumeration
+    halt: Callable[[], bool] = lambda: False
     _made: dict[Rule, list[_Rewrite]] = field(default_factory=dict)
     _members: dict[int, dict[int, list[Node]]] = field(default_factory=dict)
     _level: int = -1
@@ -72,51 +74,25 @@ class Rewriting:
         for number, form in enumerate(grammar.forms):
             self._forms.setdefault((form.op, form.arity, form.values(grammar.sizes[0])), number)
 
-    def derived(
-        self,
-        pairs: Sequence[Pair],
-        laws: Sequence[Rule],
-        lemmas: Sequence[Pair] = (),
-        halt: Callable[[], bool] = lambda: False,
-    ) -> list[bool]:
+    def derived(self, pairs: Sequence[Pair], laws: Sequence[Rule], lemmas: Sequence[Pair] = ()) -> list[bool]:
         """Return for each pair of terms whether the laws, read both ways, rewrite one into the other.
 
-        Args:
-            pairs: Terms of the enumeration, or applications to such terms.
-            laws: The laws. Those with several sources are left out.
-            lemmas: Pairs of terms that are known to be equal, with all that their variables stand for.
-            halt: Whether to stop before the next pair.
+        The terms are those of the enumeration, or applications to such terms. Laws with several sources are left out.
+        The ``lemmas`` are pairs that are known to be equal, with all that their variables stand for.
         """
         work = self._work(laws, lemmas)
-        return [not halt() and self._meet(a, b, work) for a, b in pairs]
+        return [not self.halt() and self._meet(a, b, work) for a, b in pairs]
 
-    def chosen(
-        self,
-        pairs: Sequence[Pair],
-        laws: Sequence[Rule],
-        lemmas: Sequence[Pair],
-        most: int,
-        halt: Callable[[], bool] = lambda: False,
-    ) -> list[int]:
-        """Return the places of pairs of which none is rewritten by the laws and the earlier ones of them.
-
-        Args:
-            pairs: Terms of the enumeration, or applications to such terms.
-            laws: The laws.
-            lemmas: Pairs of terms that are known to be equal.
-            most: The largest number of pairs.
-            halt: Whether to stop before the next pair.
-        """
-        found: list[int] = []
+    def chosen(self, pairs: Sequence[Pair], laws: Sequence[Rule], lemmas: Sequence[Pair]) -> Iterator[int]:
+        """Yield the places of pairs of which none is rewritten by the laws and the earlier ones of them."""
         work = self._work(laws, lemmas)
         for place, (left, right) in enumerate(pairs):
-            if len(found) == most or halt():
+            if self.halt():
                 break
             if not self._meet(left, right, work):
-                found.append(place)
+                yield place
                 work = _Work(work.rewrites)
                 self._add(work, self._equation(left, right))
-        return found
 
     def _work(self, laws: Sequence[Rule], lemmas: Sequence[Pair]) -> _Work:
         self._collect()
@@ -188,9 +164,9 @@ class Rewriting:
         kind = self.enumeration.kind_of(node)
         for rewrite in work.rewrites.get(node[0], ()):
             for binding in self._matched(rewrite.source, node, {}):
-                if not self._allowed(rewrite, binding):
-                    continue
-                found = self._built(rewrite.target, binding, work)
+                found = (
+                    self._built(rewrite.target, binding, work) if self._allowed(rewrite, binding) else None
+                )
                 if found is not None and self.enumeration.kind_of(found) == kind:
                     yield found
 
@@ -267,20 +243,16 @@ class Rewriting:
 
     def _equation(self, left: Term, right: Term) -> list[_Rewrite]:
         """Return an equation of terms as rewrites; its variables stand for all terms of their types."""
-        names = [{*tensor_variables(side)} for side in (left, right)]
+        names = {side: {*tensor_variables(side)} for side in (left, right)}
         grammar = self.enumeration.grammar
         shapes = {o.name: o.type(grammar.sizes[0]).shape for o in grammar.operands}
         conditions = tuple(
             Compare("=", DimOf(name, axis), Literal(shapes[name][axis]))
-            for name in sorted(names[0] | names[1])
+            for name in sorted(names[left] | names[right])
             for axis in range(-len(shapes[name]), 0)
         )
-        found = []
-        if names[1] <= names[0]:
-            found += self._rewrite(left, right, conditions)
-        if names[0] <= names[1]:
-            found += self._rewrite(right, left, conditions)
-        return found
+        ways = ((a, b) for a, b in ((left, right), (right, left)) if names[b] <= names[a])
+        return [rewrite for way in ways for rewrite in self._rewrite(*way, conditions)]
 
     def _rewrite(self, left: Term, right: Term, conditions: tuple[Compare, ...]) -> list[_Rewrite]:
         source, target = self._pattern(left), self._pattern(right)

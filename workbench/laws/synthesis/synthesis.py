@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from workbench._version import __version__
 from workbench.laws.synthesis.anti_unification import Variants, repeats, variants_of
-from workbench.laws.synthesis.checkpoint import Journal
 from workbench.laws.synthesis.derivation import Coverage, backwards, derivable
 from workbench.laws.synthesis.enumeration import Enumeration, Equation, candidates, generality
 from workbench.laws.synthesis.grammar import Grammar, Operand
 from workbench.laws.synthesis.instantiation import instances, readable
-from workbench.laws.synthesis.judge import Judged, judge
+from workbench.laws.synthesis.judge import Journal, Judged, judge
 from workbench.laws.synthesis.naming import joint_name, proposed_name, tidied, unique_name
 from workbench.laws.synthesis.outputs import Parts, parts_of, variants_of_parts
 from workbench.laws.synthesis.rewriting import Pair, Rewriting
@@ -53,23 +54,12 @@ class Law:
     types: Mapping[str, TensorType]
 
 
-def _pair(equation: Equation) -> Pair:
-    return equation.left, equation.right
+#: The outcomes of candidates, which are counted by size.
+OUTCOMES: Final = ("derived", "kept", "refuted", "special")
 
 
-@dataclass(slots=True)
-class _Count:
-    """The numbers of candidates of one size by outcome."""
-
-    candidates: int = 0
-    derived: int = 0
-    kept: int = 0
-    refuted: int = 0
-    special: int = 0
-
-    @property
-    def open(self) -> int:
-        return self.candidates - self.derived - self.kept - self.refuted - self.special
+def _pairs(equations: Sequence[Equation]) -> list[Pair]:
+    return [(e.left, e.right) for e in equations]
 
 
 class Synthesis(Stepwise):
@@ -127,7 +117,7 @@ class Synthesis(Stepwise):
         self.joint: list[Law] = []
         self.refuted: list[tuple[Equation, tuple[Verdict, ...]]] = []
         self.dropped: list[Law] = []
-        self.counts: dict[int, _Count] = {}
+        self.counts: dict[int, Counter[str]] = {}
         self.trace = Trace(
             {
                 "kind": "synthesis",
@@ -144,7 +134,7 @@ class Synthesis(Stepwise):
                 "versions": {"workbench": __version__},
             }
         )
-        self._rewriting = Rewriting(self.enumeration)
+        self._rewriting = Rewriting(self.enumeration, self._late)
         self._pending: list[Equation] = []
         #: Equations of this size that the laws imply, found in an e-graph.
         self._lemmas: list[Pair] = []
@@ -204,15 +194,9 @@ class Synthesis(Stepwise):
         level, equations = self.enumeration.extend(deadline, last=last)
         self._pending = candidates(self.enumeration, equations)
         self._lemmas = []
-        self.counts[level.size] = _Count(candidates=len(self._pending))
-        counts = {
-            "size": level.size,
-            "terms": level.terms,
-            "classes": level.classes,
-            "pairs": level.pairs,
-            "candidates": len(self._pending),
-            "complete": int(level.complete),
-        }
+        self.counts[level.size] = Counter(candidates=len(self._pending))
+        counts = asdict(level)
+        counts |= {"candidates": len(self._pending), "complete": int(counts.pop("complete"))}
         cut = "" if level.complete else " (cut by a limit)"
         note = "terms of {size} operators{cut}: {terms}, {classes} new classes, {candidates} candidates"
         return StepKind.ENUMERATION, counts, note.format(**counts, cut=cut)
@@ -220,54 +204,32 @@ class Synthesis(Stepwise):
     # -- laws ---------------------------------------------------------------------------------------
     def _choose(self) -> tuple[StepKind, dict[str, int], str]:
         """Drop candidates that the laws imply, and verify the most general of the others."""
-        count = self.counts[self.size]
-        before = len(self._pending)
-        self._pending = self._not_rewritten(self._pending)
-        derived = before - len(self._pending)
-        special = self._leave_out_special()
+        found = dict.fromkeys(OUTCOMES, 0)
+        laws = [*self.known, *self.law_rules]
+        met = self._rewriting.derived(_pairs(self._pending), laws, self._lemmas)
+        found["derived"] = sum(met)
+        self._pending = [e for e, implied in zip(self._pending, met, strict=True) if not implied]
+        if not (self.grammar.repeats or self._late()):  # laws that all repeat a variable on both sides
+            sizes, shapes, before = self.grammar.sizes[0], self.grammar.types, len(self._pending)
+            self._pending = [
+                e for e in self._pending if not all(map(repeats, variants_of(e, shapes, sizes).laws))
+            ]
+            found["special"] = before - len(self._pending)
         turn = self._turn()
-        pairs = [_pair(e) for e in turn]
         types = {o.name: o.type(self.grammar.sizes[0]) for o in self.grammar.operands}
-        met = derivable(pairs, types, self._both_ways(self.law_rules))
-        implied = {e for e, known in zip(turn, met, strict=True) if known}
-        self._lemmas += [_pair(e) for e in turn if e in implied]
-        derived += len(implied)
-        count.derived += derived
+        met = derivable(_pairs(turn), types, self._both_ways(self.law_rules))
+        implied = [e for e, known in zip(turn, met, strict=True) if known]
+        self._lemmas += _pairs(implied)
+        found["derived"] += len(implied)
         self._pending = [e for e in self._pending if e not in turn]
-        kept, refuted, fewer = self._judged([e for e in turn if e not in implied])
-        special += fewer
-        count.kept += kept
-        count.refuted += refuted
-        count.special += special
-        if kept and self.size == 1:
+        for outcome in self._judged([e for e in turn if e not in implied]):
+            found[outcome] += 1
+        self.counts[self.size].update(found)
+        if found["kept"] and self.size == 1:
             self._find_commutative()
-        counts = {
-            "size": self.size,
-            "derived": derived,
-            "kept": kept,
-            "refuted": refuted,
-            "special": special,
-            "laws": len(self.laws),
-            "open": len(self._pending),
-        }
+        counts = {"size": self.size, **found, "laws": len(self.laws), "open": len(self._pending)}
         note = "{derived} candidates follow, {kept} laws kept, {refuted} refuted, {open} candidates open"
         return StepKind.CHOICE, counts, note.format(**counts)
-
-    def _not_rewritten(self, equations: Sequence[Equation]) -> list[Equation]:
-        """Return the equations of which the laws do not rewrite one side into the other."""
-        laws = [*self.known, *self.law_rules]
-        met = self._rewriting.derived(list(map(_pair, equations)), laws, self._lemmas, self._late)
-        return [e for e, implied in zip(equations, met, strict=True) if not implied]
-
-    def _leave_out_special(self) -> int:
-        """Leave out candidates whose laws all repeat a variable on both sides; return their number."""
-        if self.grammar.repeats or self._late():
-            return 0
-        sizes, shapes, before = self.grammar.sizes[0], self.grammar.types, len(self._pending)
-        self._pending = [
-            e for e in self._pending if not all(map(repeats, variants_of(e, shapes, sizes).laws))
-        ]
-        return before - len(self._pending)
 
     def _turn(self) -> list[Equation]:
         """Take the most general candidates that do not imply each other and have different operators.
@@ -279,36 +241,29 @@ class Synthesis(Stepwise):
             operators = sorted(t.op for t in applications(equation.left, equation.right))
             chosen.setdefault(tuple(operators), equation)
         first = list(chosen.values())
-        laws = [*self.known, *self.law_rules]
-        places = self._rewriting.chosen(list(map(_pair, first)), laws, self._lemmas, JUDGED, self._late)
-        return [first[n] for n in places]
+        places = self._rewriting.chosen(_pairs(first), [*self.known, *self.law_rules], self._lemmas)
+        return [first[n] for n in itertools.islice(places, JUDGED)]
 
-    def _drop(self, law: Law) -> None:
-        self.laws.remove(law)
-        self.dropped.append(law)
-
-    def _judged(self, equations: Sequence[Equation]) -> tuple[int, int, int]:
-        """Verify candidates; return the numbers of those kept as laws, refuted, and left out as special."""
+    def _judged(self, equations: Sequence[Equation]) -> Iterator[str]:
+        """Verify candidates; yield ``kept`` for one that becomes a law, else its outcome if it is decided."""
         sizes, shapes = self.grammar.sizes[0], self.grammar.types
         variants = [variants_of(e, shapes, sizes) for e in equations]
         left_out = [not self.grammar.repeats and any(map(repeats, v.laws)) for v in variants]
         if not self.grammar.repeats:
             variants = [replace(v, laws=tuple(w for w in v.laws if not repeats(w))) for v in variants]
         outcome = self._outcomes(equations, variants)
-        kept = refuted = special = 0
         for equation, one, variant, fewer in zip(equations, outcome, variants, left_out, strict=True):
             if one.law is not None and one.verdict is not None:
                 if not self._has(one.law):  # another candidate of this step may have given the same law
                     self.laws.append(self._law(equation, one.law, variant.shapes, one.verdict))
-                    kept += 1
+                    yield "kept"
             elif one.decided and fewer:
-                special += 1
+                yield "special"
             elif one.decided:
                 self.refuted.append((equation, one.tried))
-                refuted += 1
+                yield "refuted"
             else:  # the time limit came first
                 self._pending.append(equation)
-        return kept, refuted, special
 
     def _outcomes(self, equations: Sequence[Equation], variants: Sequence[Variants]) -> list[Judged]:
         """Return the outcomes of equations: those in the journal, and those of the others, which it keeps."""
@@ -375,14 +330,16 @@ class Synthesis(Stepwise):
         return StepKind.REDUCTION, counts, note.format(**counts)
 
     def _reduce(self) -> tuple[StepKind, dict[str, int], str]:
-        """Drop the laws that the others imply, the most special first."""
+        """Drop the laws all of whose instances in the grammar the others imply, the most special first."""
         dropped = 0
         for law in sorted(self.laws, key=lambda law: generality(law.equation), reverse=True):
             others = self._both_ways([x.rule for x in self.laws if x is not law])
             if self._late():
                 break
-            if len(self.laws) > 1 and self._implied(law, others):
-                self._drop(law)
+            pairs = instances(law.rule, self.grammar, law.types) if len(self.laws) > 1 else []
+            if pairs and all(derivable(pairs, law.types, others, rounds=REDUCING)):
+                self.laws.remove(law)
+                self.dropped.append(law)
                 dropped += 1
         self._reduced = True
         counts = {"dropped": dropped, "kept": len(self.laws)}
@@ -392,11 +349,6 @@ class Synthesis(Stepwise):
     def _both_ways(self, laws: Sequence[Rule]) -> list[Rule]:
         """Return laws with the known ones, and with the instances needed to read them from right to left."""
         return [*self.known, *laws, *readable(laws, self.grammar)]
-
-    def _implied(self, law: Law, laws: Sequence[Rule]) -> bool:
-        """Return whether laws imply all instances of a law in the settings of the grammar."""
-        pairs = instances(law.rule, self.grammar, law.types)
-        return bool(pairs) and all(derivable(pairs, law.types, laws, rounds=REDUCING))
 
     # -- results ------------------------------------------------------------------------------------
     @property
@@ -420,8 +372,10 @@ class Synthesis(Stepwise):
 
         rows = []
         for level in self.enumeration.levels[1:]:
-            count = self.counts.get(level.size, _Count())
-            rows.append(asdict(level) | asdict(count) | {"laws": count.kept, "open": count.open})
+            count = self.counts.get(level.size, Counter())
+            left = count["candidates"] - sum(count[name] for name in OUTCOMES)
+            known = {name: count[name] for name in ("candidates", *OUTCOMES)}
+            rows.append(asdict(level) | known | {"laws": count["kept"], "open": left})
         columns = "size terms classes pairs candidates derived refuted special laws open complete"
         return pd.DataFrame(rows, columns=columns.split())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -62,7 +62,12 @@ def judged(rules: RuleSet, *, keep_refuted: bool = False) -> RuleSet:
     found = verdicts([rule for rule in rules if rules.verdict(rule) not in TRUSTED])
     wrong = {name: one.reason for name, one in found.items() if one.verdict == "refuted"}
     if wrong and not keep_refuted:
-        raise RefutedRules(_refusal(rules.name, wrong))
+        shown = "; ".join(f"{rule} ({reason})" for rule, reason in wrong.items())
+        plural, them = ("s", "them") if len(wrong) > 1 else ("", "it")
+        raise RefutedRules(
+            f"the rules of {rules.name} must hold, got {len(wrong)} refuted rule{plural}: {shown} (try leaving "
+            f"{them} out, or keep_refuted=True, --keep-refuted)"
+        )
     for name, reason in wrong.items():
         warnings.warn(
             f"rule {name} of {rules.name} is wrong but is applied nevertheless: {reason}. The certificate "
@@ -89,29 +94,16 @@ def verdicts(rules: Sequence[Rule]) -> dict[str, Judged]:
             raise _Unfinished(found)
         return found
 
+    own = sorted(frozenset[str]().union(*map(operators_of, rules)) & with_trait(Trait.OWN))
+    axioms = (library() / "axioms.rules").read_bytes()
     try:
-        found = remembered("verdicts", _content(rules), decide)
+        content = [*map(format_rule, rules), *(f"{name} {definition_of(name)}" for name in own), axioms]
+        found = remembered("verdicts", content, decide)
     except CannotTravel:  # an operator whose definition cannot be told from another
         found = decide()
     except _Unfinished as unfinished:
         found = unfinished.found
     return {name: Judged(verdict, reason) for name, verdict, reason in found}
-
-
-def _content(rules: Sequence[Rule]) -> list[str | bytes]:
-    """Return everything on which the verdicts depend."""
-    own = sorted(frozenset[str]().union(*map(operators_of, rules)) & with_trait(Trait.OWN))
-    axioms = (library() / "axioms.rules").read_bytes()
-    return [*map(format_rule, rules), *(f"{name} {definition_of(name)}" for name in own), axioms]
-
-
-def _refusal(name: str, wrong: Mapping[str, str]) -> str:
-    shown = "; ".join(f"{rule} ({reason})" for rule, reason in wrong.items())
-    plural = "s" if len(wrong) > 1 else ""
-    return (
-        f"the rules of {name} must hold, got {len(wrong)} refuted rule{plural}: {shown} (try leaving "
-        f"{'them' if plural else 'it'} out, or keep_refuted=True, --keep-refuted)"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +164,9 @@ def sound_rules(
         again.run(progress)
     sound = {v.name: v for v in (*verdicts, *again.verdicts) if v.verdict in TRUSTED}
     kept = [sound[v.name] for v in verdicts if v.name in sound]
+    rules = tuple(v.rule for v in kept if v.rule is not None)
     return Sound(
-        RuleSet(
-            f"{verification.name}, sound",
-            tuple(v.rule for v in kept if v.rule is not None),
-            {v.name: v.verdict for v in kept},
-        ),
+        RuleSet(f"{verification.name}, sound", rules, {v.name: v.verdict for v in kept}),
         tuple(verdicts),
         tuple(r.name for r in narrowed if r.name in sound),
         tuple(v.name for v in verdicts if v.name not in sound),

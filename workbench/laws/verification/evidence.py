@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from workbench.laws.theorems.check import check
 from workbench.laws.theorems.prove import attempt
@@ -36,6 +37,8 @@ from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import THEOREM, is_theorem
 from workbench.support import deadline
+
+T = TypeVar("T")
 
 #: Largest number of generic instances without a proof that are searched for counterexamples of their own.
 OPEN_CASES: Final = 24
@@ -113,20 +116,29 @@ class Answer:
     seconds: float
 
 
-def screen(settings: Settings, rule: Rule) -> Findings:
-    """Return the findings of a first, short search for counterexamples; an error in it is one of them."""
+def _kept(settings: Settings, work: Callable[[], T], failed: Callable[[str], T]) -> T:
+    """Return the result of some work, or what stands for an error: one rule must not take the others' verdicts."""
     with deadline.ending(settings.until):
         try:
-            if settings.effort.kernel:
-                found = _searched(settings, rule, settings.effort.glance, corners=())
-                found.theorem = 0 if found.decided else _cases_proved(rule, settings.effort.kernel)
-                if found.decided:
-                    return found
-            return _searched(settings, rule, settings.effort.screening)
+            return work()
         except deadline.OutOfTime:
             raise
-        except Exception as error:  # one rule must not take the verdicts of the others
-            return Findings(failure=_named(error))
+        except Exception as error:
+            return failed(f"{type(error).__name__}: {error}")
+
+
+def screen(settings: Settings, rule: Rule) -> Findings:
+    """Return the findings of a first, short search for counterexamples; an error in it is one of them."""
+
+    def screened() -> Findings:
+        if settings.effort.kernel:
+            found = _searched(settings, rule, settings.effort.glance, corners=())
+            found.theorem = 0 if found.decided else _cases_proved(rule, settings.effort.kernel)
+            if found.decided:
+                return found
+        return _searched(settings, rule, settings.effort.screening)
+
+    return _kept(settings, screened, lambda fault: Findings(failure=fault))
 
 
 def _cases_proved(rule: Rule, seconds: float) -> int:
@@ -140,52 +152,28 @@ def _cases_proved(rule: Rule, seconds: float) -> int:
 
 def cases_of(settings: Settings, rule: Rule) -> Cases:
     """Return the generic instances that a proof must cover, none after an error."""
-    with deadline.ending(settings.until):
-        try:
-            return generic_cases(rule, broadcast=not settings.apart)
-        except deadline.OutOfTime:
-            raise
-        except Exception as error:
-            return Cases((), False, _named(error))
+    made = partial(generic_cases, rule, broadcast=not settings.apart)
+    return _kept(settings, made, lambda fault: Cases((), False, fault))
 
 
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _searched(
-    settings: Settings,
-    rule: Rule,
-    draws: int,
-    go_on: int = 0,
-    corners: Sequence[Corner] | None = None,
-) -> Findings:
-    return search(
-        rule,
-        draws,
-        seed=settings.seed,
-        broadcast=not settings.apart,
-        go_on=go_on,
-        seconds=min(20.0, settings.effort.seconds),
-        corners=corners,
-    )
+def _searched(settings: Settings, rule: Rule, draws: int, **options: Any) -> Findings:
+    seconds = min(20.0, settings.effort.seconds)
+    return search(rule, draws, seed=settings.seed, broadcast=not settings.apart, seconds=seconds, **options)
 
 
 def decide(settings: Settings, question: Question) -> Answer:
     """Return the verdict on one rule, unknown after an error; raise OutOfTime if the time is up."""
     began = time.perf_counter()
-    with deadline.ending(settings.until):
-        deadline.check()
-        try:
-            verdict, evidence = _decided(settings, question)
-        except deadline.OutOfTime:
-            raise
-        except Exception as error:
-            verdict, evidence = "unknown", {"reason": f"not judged: {_named(error)}"}
+    verdict, evidence = _kept(
+        settings,
+        partial(_decided, settings, question),
+        lambda fault: ("unknown", {"reason": f"not judged: {fault}"}),
+    )
     return Answer(verdict, evidence, time.perf_counter() - began)
 
 
 def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any]]:
+    deadline.check()
     rule, found, effort = question.rule, question.findings, settings.effort
     if rule.sources == rule.targets:
         return "vacuous", {"reason": "both sides are the same term"}
@@ -259,18 +247,17 @@ def _refutation(
     settings: Settings, question: Question, first: Findings, corners: Sequence[Corner]
 ) -> dict[str, Any]:
     found = first
+    effort = settings.effort
     for further in (None, corners):
-        again = _searched(
-            settings, question.rule, settings.effort.screening, settings.effort.region, corners=further
-        )
+        again = _searched(settings, question.rule, effort.screening, go_on=effort.region, corners=further)
         if again.counterexample is not None:
             found = again
             break
     assert found.counterexample is not None
     evidence = refuted_by(found)
     evidence["replays"] = replays(question.rule, evidence["counterexample"])
-    if settings.effort.region:
-        limits = {"draws": settings.effort.enough, "seed": settings.seed}
+    if effort.region:
+        limits = {"draws": effort.enough, "seed": settings.seed}
         with contextlib.suppress(deadline.OutOfTime):
             region = find_region(question.rule, found, broadcast=not settings.apart, **limits)
             if region is not None:
@@ -288,12 +275,8 @@ def _broadcasting(settings: Settings, rule: Rule, *, proved: bool) -> dict[str, 
     draws = 0 if proved else settings.effort.screening // 2
     corners = () if proved else None
     found = search(rule, draws, seed=settings.seed, broadcast=True, seconds=5.0, corners=corners)
-    if found.counterexample is not None:
-        return {
-            "verdict": "refuted",
-            "summary": str(found.counterexample),
-            "counterexample": found.counterexample.record(),
-        }
+    if (example := found.counterexample) is not None:
+        return {"verdict": "refuted", "summary": str(example), "counterexample": example.record()}
     try:
         mismatch = broadcasting_mismatch(rule, settings.seed)
     except (Inconsistent, NotLinear, TypeMismatch):

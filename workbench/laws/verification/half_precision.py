@@ -55,8 +55,9 @@ def judge_range(rule: Rule, dtype: str, *, seed: int = 0) -> RangeFault | None:
             fault = case.draw(dtype, np.random.default_rng(rng.getrandbits(32)))
             if fault is not None:
                 shown += 1
-                if best is None or case.size < best[0]:
-                    best = case.size, fault
+                size = sum(case.nodes[i].tensor.elements for i in case.leaves.values())
+                if best is None or size < best[0]:
+                    best = size, fault
                 break
     return best[1] if best else None
 
@@ -71,15 +72,11 @@ class _Sides:
     constant: list[bool]
     variances: set[int]
 
-    @property
-    def size(self) -> int:
-        """Return the number of entries of all operands."""
-        return sum(self.nodes[i].tensor.elements for i in self.leaves.values())
-
     def draw(self, dtype: str, rng: np.random.Generator) -> RangeFault | None:
         """Draw operands and return the fault of the right side relative to the left one, or None."""
         values: dict[int, np.ndarray] = {}
         text = []
+        lefts, rights = ([pair[side] for pair in self.pairs] for side in (0, 1))
         for name, i in self.leaves.items():
             kind = self.nodes[i].tensor
             power = float(rng.choice(WEIGHTS if self.constant[i] else RUNNING))
@@ -91,13 +88,13 @@ class _Sides:
                 data /= max(1.0, float(np.prod(kind.shape[1:]))) ** 0.5
             values[i] = rounded(data, dtype)
             text.append(f"{name}{list(kind.shape)} about {float(np.abs(values[i]).max(initial=0.0)):.2g}")
-        left = self._run([a for a, _ in self.pairs], values, dtype)
-        if left is None or left.strange:
-            return None
-        exact = self._run([a for a, _ in self.pairs], values, None)
-        gross = self._run([a for a, _ in self.pairs], without_signs(values), None)
-        right = self._run([b for _, b in self.pairs], values, dtype)
-        if exact is None or gross is None or right is None:
+        try:
+            left = self._run(lefts, values, dtype)
+            if left.strange:
+                return None
+            exact, gross = self._run(lefts, values, None), self._run(lefts, without_signs(values), None)
+            right = self._run(rights, values, dtype)
+        except (ValueError, IndexError, ArithmeticError):
             return None
         for a, b in self.pairs:
             found = ((left.values[a], a), (right.values[b], b))
@@ -107,12 +104,8 @@ class _Sides:
                 return RangeFault(fault.kind, dtype, fault.output, fault.error, fault.own, ", ".join(text))
         return None
 
-    def _run(
-        self, roots: Sequence[int], values: Mapping[int, np.ndarray], dtype: str | None
-    ) -> Computed | None:
-        with suppress(ValueError, IndexError, ArithmeticError):
-            return computed(self.nodes, values, self.constant, live(self.nodes, roots), dtype)
-        return None
+    def _run(self, roots: Sequence[int], values: Mapping[int, np.ndarray], dtype: str | None) -> Computed:
+        return computed(self.nodes, values, self.constant, live(self.nodes, roots), dtype)
 
 
 def _instance(rule: Rule, rng: random.Random, *, small: bool) -> _Sides | None:
@@ -158,13 +151,9 @@ def _roles(nodes: Sequence[Node]) -> tuple[list[bool], set[int]]:
 # -- the library's record -------------------------------------------------------------------------------
 def range_record(rule: Rule) -> dict[str, str]:
     """Return the record of a rule's range by type: ``kept``, or the kind of fault and an instance."""
-    faults = {dtype: judge_range(rule, dtype) for dtype in UNITS}
-    return {
-        d: "kept" if fault is None else f"{fault.kind}: {_evidence(fault)}" for d, fault in faults.items()
-    }
-
-
-def _evidence(fault: RangeFault) -> str:
-    if fault.kind == "overflows":
-        return fault.where
-    return f"{fault.error:.1e} off, the source {fault.own:.1e}; {fault.where}"
+    record = dict.fromkeys(UNITS, "kept")
+    for dtype in UNITS:
+        if (fault := judge_range(rule, dtype)) is not None:
+            off = f"{fault.error:.1e} off, the source {fault.own:.1e}; " * (fault.kind != "overflows")
+            record[dtype] = f"{fault.kind}: {off}{fault.where}"
+    return record

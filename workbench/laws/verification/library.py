@@ -94,16 +94,6 @@ def judge_ranges(rules: Sequence[Rule], pool: Executor, *, new: bool = False) ->
     return found | dict(zip((r.name for r in left), pool.map(range_record, left), strict=True))
 
 
-def write_ranges(ranges: dict[str, Any], folder: Path) -> None:
-    """Write the results on ranges into an existing record."""
-    file = folder / "status.json"
-    data = json.loads(file.read_text(encoding="utf-8"))
-    for name, found in ranges.items():
-        if name in data["rules"]:
-            data["rules"][name]["ranges"] = found
-    write_atomic(file, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-
-
 def write_status(
     verification: Verification,
     tests: Mapping[str, Mapping[str, Any]],
@@ -188,7 +178,11 @@ def main() -> None:
     if chosen.ranges:
         with processes() as pool:
             ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
-        write_ranges(ranges, library())
+        file = library() / "status.json"
+        data = json.loads(file.read_text(encoding="utf-8"))
+        for name in data["rules"].keys() & ranges.keys():
+            data["rules"][name]["ranges"] = ranges[name]
+        write_atomic(file, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
         for name, found in ranges.items():
             for dtype, outcome in found.items():
                 if outcome != "kept":

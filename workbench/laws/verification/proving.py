@@ -115,7 +115,7 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
     """
     found: list[Instance] = []
     walk = Enumeration()
-    complete, reason = True, ""
+    complete, reason = False, ""
     sampled = 0
     for _ in range(40 * limit):
         deadline.check()
@@ -124,18 +124,16 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
             if instance is not None:
                 found.append(instance)
         except NotLinear as error:
-            complete, reason = False, str(error)
+            reason = str(error)
         except (Inconsistent, TypeMismatch):
             pass
         if not walk.advance():
+            complete = not reason
             break
         if len(found) > limit:
-            complete = False
             found = _drawn(rule, GENERIC, limit)
             sampled = len(found)
             break
-    else:
-        complete = False
     own = len(found)
     if found:
         found += _unusual(rule, broadcast)
@@ -159,8 +157,7 @@ def _unusual(rule: Rule, broadcast: bool) -> list[Instance]:
         found += _drawn(rule, replace(GENERIC, fixed=corner.fixed, axes=axes, ranks=ranks), 1)
     for corner in of_more_axes(rule):
         menu = replace(GENERIC, fixed=corner.fixed, axes=corner.rank, ranks=(corner.rank,))
-        more = _drawn(rule, menu, 1)
-        found += [instance for instance in more if instance not in found]
+        found += [instance for instance in _drawn(rule, menu, 1) if instance not in found]
     return found
 
 
@@ -244,24 +241,12 @@ def _numbers(space: Space, attempt: int) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A proof of a rule: its number of cases, whether they are complete, and the round of the last one.
-
-    ``sampled`` is the number of cases that were drawn at random.
-    """
+    """A proof of a rule: its cases, whether they are complete, the round of the last, and how many were drawn."""
 
     cases: int
     complete: bool
     round: int
     sampled: int = 0
-
-
-@dataclass(slots=True)
-class _Goal:
-    """One case of one rule, with the pairs of nodes that must be found equal."""
-
-    rule: int
-    case: int
-    pairs: list[tuple[int, int]]
 
 
 def warm_engine(memory: int) -> RemoteEngine:
@@ -296,7 +281,8 @@ class Prover:
     passes: int = 0
     sweeps: int = 0
     saturation: Saturation | None = None
-    _goals: list[_Goal] = field(default_factory=list)
+    #: By rule and case of the pass: the pairs of nodes that must be found equal.
+    _goals: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
     engine: RemoteEngine | None = None
     _waiting: list[tuple[int, int]] = field(default_factory=list)
     _met_in_sweep: int = 0
@@ -317,7 +303,7 @@ class Prover:
     @property
     def loaded(self) -> set[int]:
         """Return the rules that have open cases in the current pass."""
-        return {goal.rule for goal in self._goals}
+        return {rule for rule, _ in self._goals}
 
     def proof(self, number: int) -> Proof | None:
         """Return the proof of a rule, or None if a case is open or the rule has no cases."""
@@ -343,22 +329,20 @@ class Prover:
             self.engine.until = deadline.until()
         ready = time.perf_counter()
         ground = Ground(canonical=True)
-        self._goals = []
+        self._goals = {}
         self._waiting = []
         for place, (number, case) in enumerate(goals):
             if len(ground.builder.nodes) > LOAD:
                 self._waiting = goals[place:]
                 break
             deadline.check()
-            instance = self.cases[number].instances[case]
-            self._goals.append(_Goal(number, case, ground.add(instance)))
+            self._goals[number, case] = ground.add(self.cases[number].instances[case])
         if not self._goals:
             return False
-        roots = sorted({i for goal in self._goals for pair in goal.pairs for i in pair})
+        roots = sorted({i for pairs in self._goals.values() for pair in pairs for i in pair})
         graph = ground.builder.graph([(f"r{i}", i) for i in roots])
         found = dict(zip(roots, graph.output_ids, strict=True))
-        for goal in self._goals:
-            goal.pairs = [(found[a], found[b]) for a, b in goal.pairs]
+        self._goals = {goal: [(found[a], found[b]) for a, b in pairs] for goal, pairs in self._goals.items()}
         # Every pass has the time that is left, not that of the first one.
         limits = replace(self.limits, seconds=max(0.001, min(self.limits.seconds, deadline.left())))
         self.saturation = Saturation(graph, self.axioms, limits, engine=self.engine, keep=0)
@@ -385,9 +369,10 @@ class Prover:
     def _check(self, index: int) -> int:
         assert self.saturation is not None
         classes = self.saturation.classes()
-        met = [goal for goal in self._goals if all(classes[a] == classes[b] for a, b in goal.pairs)]
-        self.rounds |= {(goal.rule, goal.case): index for goal in met}
-        self._goals = [g for g in self._goals if (g.rule, g.case) not in self.rounds]
+        met = [g for g, pairs in self._goals.items() if all(classes[a] == classes[b] for a, b in pairs)]
+        for goal in met:
+            self.rounds[goal] = index
+            del self._goals[goal]
         return len(met)
 
     @property
@@ -399,8 +384,7 @@ class Prover:
     def productive(self) -> bool:
         """Return whether another pass may prove more: cases wait, or a sweep that proved some was cut."""
         cut = self._cut_in_sweep or self._unfinished
-        again = bool(self.open_goals()) and self._met_in_sweep > 0 and cut
-        return self.waiting or again
+        return self.waiting or (bool(self.open_goals()) and self._met_in_sweep > 0 and cut)
 
     @property
     def _unfinished(self) -> bool:
@@ -486,13 +470,12 @@ def replay(instance: Instance, chains: Sequence[Chain], axioms: Sequence[Rule]) 
     ground = Ground()
     pairs = ground.add(instance)
     by_name = {axiom.name: axiom for axiom in axioms}
-    for (left, right), chain in zip(pairs, chains, strict=True):
-        terms = Terms(chain.terms.entries)
-        place = terms.enter(ground.builder.nodes)
-        try:
-            passed = proof_graph.replay(terms, place[left], chain.steps, by_name)
-        except NotAStep:
-            return False
-        if passed[-1] != place[right]:
-            return False
+    try:
+        for (left, right), chain in zip(pairs, chains, strict=True):
+            terms = Terms(chain.terms.entries)
+            place = terms.enter(ground.builder.nodes)
+            if proof_graph.replay(terms, place[left], chain.steps, by_name)[-1] != place[right]:
+                return False
+    except NotAStep:
+        return False
     return True

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -32,7 +32,7 @@ from workbench.ops.serialization import install, packed
 from workbench.rules.pattern import Rule, canonical, operators_of
 from workbench.rules.verdicts import VERDICTS
 from workbench.run.stepper import Stepwise
-from workbench.run.trace import RuleStep, Step, StepKind, StopReason, Trace
+from workbench.run.trace import Step, StepKind, StopReason, Trace
 from workbench.saturation import Limits
 from workbench.support import deadline
 
@@ -50,16 +50,12 @@ T = TypeVar("T")
 CROWDED: Final = 12_000
 #: Number of rules screened or decided in one step.
 BATCH: Final = 24
+#: The kinds of steps that have the work of each axiom.
+PROVING: Final = (StepKind.SEPARATE, StepKind.PASS, StepKind.ROUND, StepKind.UNPROVED)
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """The work of one step: its kind, its numbers, a text for people, and the work of each axiom."""
-
-    kind: StepKind
-    counts: Mapping[str, int]
-    note: str
-    rules: tuple[RuleStep, ...] = ()
+#: The kind of a step, its numbers, and a text for people that has them.
+Done = tuple[StepKind, Mapping[str, int], str]
 
 
 class Verification(Stepwise):
@@ -124,14 +120,26 @@ class Verification(Stepwise):
                 "mode": "one by one" if one_by_one else "batch",
             }
         )
-        self._first = self._renamings()
+        seen: dict[Any, int] = {}
+        #: The first rule of which each is a renaming.
+        self._first = [
+            seen.setdefault((canonical([*r.sources, *r.targets], r.conditions), len(r.sources), r.each), n)
+            for n, r in enumerate(self.rules)
+        ]
         self._distinct = sorted(set(self._first))
         self._findings: dict[int, Findings] = {}
         self._own: dict[int, float] = dict.fromkeys(self._distinct, 0.0)
         self._verdicts: dict[int, Verdict] = {}
         self._pending = [n for n in self._distinct if self.rules[n].sources != self.rules[n].targets]
         self._pool: ProcessPoolExecutor | None = None
-        self._prover = self._new_prover(self._pending)
+        limits = self.settings.effort
+        self._prover = Prover(
+            self.rules,
+            self.settings.axioms,
+            Limits(e_nodes=limits.e_nodes, seconds=limits.seconds, iterations=limits.rounds, k_multi=0),
+            broadcast=not apart,
+            dropped=set(range(len(self.rules))).difference(self._pending),
+        )
         self._queue: list[int] = list(self._pending)
         self._phase = "screening"
         self._idle = 0
@@ -148,22 +156,6 @@ class Verification(Stepwise):
             **options,
         )
 
-    def _renamings(self) -> list[int]:
-        seen: dict[Any, int] = {}
-        first = []
-        for number, rule in enumerate(self.rules):
-            size = len(rule.sources)
-            key = (canonical([*rule.sources, *rule.targets], rule.conditions), size, rule.each)
-            first.append(seen.setdefault(key, number))
-        return first
-
-    def _new_prover(self, numbers: Sequence[int]) -> Prover:
-        effort = self.settings.effort
-        limits = Limits(e_nodes=effort.e_nodes, seconds=effort.seconds, iterations=effort.rounds, k_multi=0)
-        prover = Prover(self.rules, self.settings.axioms, limits, broadcast=not self.settings.apart)
-        prover.dropped = set(range(len(self.rules))) - set(numbers)
-        return prover
-
     # -- stepping -----------------------------------------------------------------------------------
     def step(self) -> Step:
         """Do one step; raise StopIteration if everything is decided."""
@@ -175,9 +167,9 @@ class Verification(Stepwise):
         late = False
         try:
             with deadline.ending(time.time() + self.settings.effort.seconds - self.seconds):
-                done = work()
+                kind, counts, note = work()
         except deadline.OutOfTime:
-            late, done = True, _Done(StepKind.CUT, {}, "its time was up")
+            late, kind, counts, note = True, StepKind.CUT, {}, "its time was up"
         except KeyboardInterrupt:
             self.stop_reason = StopReason.INTERRUPTED
             raise
@@ -185,8 +177,10 @@ class Verification(Stepwise):
         self.seconds += spent
         saturation = self._prover.saturation
         sizes = (0, 0) if saturation is None else (saturation.e_nodes, saturation.e_classes)
-        place = len(self.trace.steps)
-        step = Step(place, done.kind, spent, *sizes, done.rules, note=done.note, counts=done.counts)
+        last = saturation.trace.steps[-1:] if saturation is not None and kind in PROVING else []
+        rules = last[0].rules if last and last[0].index else ()
+        note = note.format(**counts)
+        step = Step(len(self.trace.steps), kind, spent, *sizes, rules, note=note, counts=counts)
         self.trace.add(step)
         if self._phase == "done":
             self.stop_reason = StopReason.FINISHED
@@ -239,7 +233,7 @@ class Verification(Stepwise):
             self.jobs, self._pool = 1, None
             return [_in_time(work, item) for item in items]
 
-    def _screen(self) -> _Done:
+    def _screen(self) -> Done:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         found = self._map(screen, [self.rules[n] for n in batch])
         for number, findings in zip(batch, found, strict=True):
@@ -252,45 +246,42 @@ class Verification(Stepwise):
         refuted = sum(f is not None and f.counterexample is not None for f in found)
         counts = {"screened": len(self._findings), "rules": len(self._pending), "refuted": refuted}
         note = "screened {screened} of {rules}: {refuted} counterexamples in this step"
-        return _Done(StepKind.SCREENING, counts, note.format(**counts))
+        return StepKind.SCREENING, counts, note
 
-    def _prove(self) -> _Done:
+    def _prove(self) -> Done:
         began = time.perf_counter()
-        prover = self._prover
-        if self.one_by_one:
-            self._prove_one_by_one()
-            kind, counts, note = StepKind.SEPARATE, {}, "each rule in an e-graph of its own"
-        elif prover.saturation is None or prover.pass_over or self._hopeless():
-            # Another pass has a smaller e-graph and gets further; refuted rules are not tried again.
-            if prover.passes:
-                prover.dropped |= {n for n in self._pending if self._findings[n].counterexample is not None}
-            prover.dropped |= {n for n in self._pending if self._findings[n].fruitless}
-            if not prover.passes:
-                wanted = [n for n in self._pending if n not in prover.dropped]
-                found = self._map(cases_of, [self.rules[n] for n in wanted])
-                prover.cases |= {n: c for n, c in zip(wanted, found, strict=True) if c is not None}
-                deadline.check()
-            more = prover.waiting or prover.sweeps < self.settings.effort.passes
-            again = self.settings.axioms and (prover.passes == 0 or (prover.productive and more))
-            self._idle = 0
-            if again and prover.begin():
-                kind, counts = StepKind.PASS, {"pass": prover.passes, "open": len(prover.open_goals())}
-                note = "pass {pass}: {open} cases to prove"
-            else:
-                kind, counts = StepKind.UNPROVED, {"open": len(prover.open_goals())}
-                note = "{open} cases stay unproved"
-        else:
-            met = prover.step()
-            self._idle = 0 if met else self._idle + 1
-            kind, counts = StepKind.ROUND, {"proved": met, "open": len(prover.open_goals())}
-            note = "{proved} cases proved, {open} open"
+        kind, counts, note = self._proved()
         if kind in (StepKind.SEPARATE, StepKind.UNPROVED):
             self._phase, self._queue = "settling", list(range(len(self.rules)))
         self.prove_seconds += time.perf_counter() - began
-        saturation = prover.saturation
-        steps = saturation.trace.steps if saturation is not None else []
-        rules = steps[-1].rules if steps and steps[-1].index else ()
-        return _Done(kind, counts, note.format(**counts), rules)
+        return kind, counts, note
+
+    def _proved(self) -> Done:
+        prover = self._prover
+        if self.one_by_one:
+            self._prove_one_by_one()
+            return StepKind.SEPARATE, {}, "each rule in an e-graph of its own"
+        if prover.saturation is not None and not prover.pass_over and not self._hopeless():
+            met = prover.step()
+            self._idle = 0 if met else self._idle + 1
+            counts = {"proved": met, "open": len(prover.open_goals())}
+            return StepKind.ROUND, counts, "{proved} cases proved, {open} open"
+        # Another pass has a smaller e-graph and gets further; refuted rules are not tried again.
+        if prover.passes:
+            prover.dropped |= {n for n in self._pending if self._findings[n].counterexample is not None}
+        prover.dropped |= {n for n in self._pending if self._findings[n].fruitless}
+        if not prover.passes:
+            wanted = [n for n in self._pending if n not in prover.dropped]
+            found = self._map(cases_of, [self.rules[n] for n in wanted])
+            prover.cases |= {n: c for n, c in zip(wanted, found, strict=True) if c is not None}
+            deadline.check()
+        more = prover.waiting or prover.sweeps < self.settings.effort.passes
+        again = self.settings.axioms and (prover.passes == 0 or (prover.productive and more))
+        self._idle = 0
+        if again and prover.begin():
+            counts = {"pass": prover.passes, "open": len(prover.open_goals())}
+            return StepKind.PASS, counts, "pass {pass}: {open} cases to prove"
+        return StepKind.UNPROVED, {"open": len(prover.open_goals())}, "{open} cases stay unproved"
 
     def _hopeless(self) -> bool:
         """Return whether further rounds are useless: only refuted rules are open, or a round costs too much.
@@ -312,7 +303,7 @@ class Verification(Stepwise):
                 idle = 0 if self._prover.step() else idle + 1
         self._prover.dropped = set()
 
-    def _settle(self) -> _Done:
+    def _settle(self) -> Done:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         share = self.prove_seconds / max(1, len(self._pending))
         for number, answer in self._answers([n for n in batch if self._first[n] == n]):
@@ -332,7 +323,7 @@ class Verification(Stepwise):
         if not self._queue:
             self._phase = "done"
         counts = {"decided": len(self._verdicts), "rules": len(self.rules)}
-        return _Done(StepKind.DECISION, counts, "decided {decided} of {rules}".format(**counts))
+        return StepKind.DECISION, counts, "decided {decided} of {rules}"
 
     def _answers(self, numbers: Sequence[int]) -> list[tuple[int, Answer]]:
         """Return the decisions on rules, without those for which there was no time."""

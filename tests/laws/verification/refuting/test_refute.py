@@ -95,7 +95,7 @@ def recomputed(example, side):
     """Evaluate one side of a counterexample by the graph's own evaluation, from its text."""
     text = example.left_text if side == "left" else example.right_text
     builder = GraphBuilder()
-    leaves = {name: builder.input(name, shape) for name, shape in example.shapes.items()}
+    leaves = {name: builder.input(name, kind.shape) for name, kind in example.kinds.items()}
 
     def build(term):
         if not hasattr(term, "op"):
@@ -107,7 +107,7 @@ def recomputed(example, side):
 
     rule = rule_of(f"side: identity({text}) => identity({text})")
     graph = builder.graph({"y": build(rule.sources[0])})
-    inputs = {n: np.array(example.inputs[n], np.float64).reshape(s) for n, s in example.shapes.items()}
+    inputs = {n: np.array(example.inputs[n], np.float64).reshape(k.shape) for n, k in example.kinds.items()}
     return evaluate(graph, inputs, precise=True)["y"]
 
 
@@ -123,7 +123,7 @@ def test_a_counterexample_can_be_recomputed(name):
 
 def test_counterexamples_are_small():
     example = search(rule_of(f"merge: {WRONG['merge-grouped-convs']}"), 100).counterexample
-    assert example.shapes["x"] == (1, 2, 1, 1)
+    assert example.kinds["x"].shape == (1, 2, 1, 1)
     assert all(abs(v) <= 4 for v in np.ravel(example.inputs["x"]))
     assert str(example).startswith("x[1, 2, 1, 1], w_0[2, 1, 1, 1], w_1[2, 1, 1, 1]: ")
 

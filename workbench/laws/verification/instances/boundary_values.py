@@ -58,9 +58,7 @@ _NUMBERS: Final[dict[str, tuple[int, ...]]] = {
     "size": (7, 12),
     "channels": (5, 7, 8),
 }
-_FLOATS: Final = (1e-3, 3.0, -7.0, 100.0)
-_EPSILONS: Final = (1e-5, 1e-3, 2.0)
-_AXES: Final = ((-4,), (-3, -1), (-4, -3))
+
 _EXTENTS: Final = (6, 9, 17)
 #: Largest extent that is tried, beyond every extent that stands for all extents in a proof.
 LONG: Final = 1031
@@ -144,13 +142,11 @@ def axes_of(rule: Rule) -> int:
     found = [AXES]
     for term in applications(*rule.sources, *rule.targets):
         for attr, expr in attributes(term):
-            value = (
-                expr.value if isinstance(expr, Literal) else expr.items if isinstance(expr, Vector) else ()
-            )
-            if attr.kind in ("perm", "shape") and isinstance(value, tuple):
-                found.append(len(value))
-            elif attr.name == "axis" and isinstance(value, int):
-                found.append(-value)
+            match expr:
+                case Literal(tuple(items)) | Vector(items) if attr.kind in ("perm", "shape"):
+                    found.append(len(items))
+                case Literal(int(axis)) if attr.name == "axis":
+                    found.append(-axis)
     return max(found)
 
 
@@ -192,13 +188,11 @@ def _of_attribute(attr: Attr) -> tuple[Any, ...]:
         return (*alone, (numbers[-1],) * attr.length)
     if numbers is not None:
         return numbers
-    if attr.kind == "extent":
-        return (7, 12)
     if attr.name == "eps":
-        return _EPSILONS
-    if attr.kind == "float" and not attr.tried:
-        return _FLOATS
-    return _AXES if attr.kind == "axes" else ()
+        return (1e-5, 1e-3, 2.0)
+    if attr.kind == "float":
+        return () if attr.tried else (1e-3, 3.0, -7.0, 100.0)
+    return {"extent": (7, 12), "axes": ((-4,), (-3, -1), (-4, -3))}.get(attr.kind, ())
 
 
 def spread_axes(rule: Rule) -> list[Corner]:
@@ -239,8 +233,9 @@ def beside_literals(rule: Rule) -> list[Corner]:
     kinds = attribute_coordinates(rule)
     found: dict[Corner, None] = {}
     for expr in _expressions(rule):
-        literals = sorted(set(_literals(expr)))
-        for coordinate in dict.fromkeys(_named(expr)):
+        values = (p.value for p in _parts(expr) if isinstance(p, Literal))
+        literals = sorted({v for v in values if isinstance(v, int | float)})
+        for coordinate in dict.fromkeys(c for c in map(_named, _parts(expr)) if c is not None):
             for literal in literals:
                 for value in _around(literal, kinds.get(coordinate)):
                     found.setdefault(_corner(coordinate, value, BESIDE))
@@ -269,20 +264,15 @@ def _parts(expr: Any) -> Iterator[Any]:
             yield from _parts(item)
 
 
-def _literals(expr: Any) -> Iterator[int | float]:
-    for part in _parts(expr):
-        if isinstance(part, Literal) and isinstance(part.value, int | float):
-            yield part.value
-
-
-def _named(expr: Any) -> Iterator[Coordinate]:
-    for part in _parts(expr):
-        if isinstance(part, AttrVar):
-            yield coordinate_of(part.name)
-        elif isinstance(part, DimOf) and isinstance(part.axis, int):
-            yield ("dim", part.var, part.axis)
-        elif isinstance(part, RankOf):
-            yield ("rank", part.var, "")
+def _named(part: Any) -> Coordinate | None:
+    match part:
+        case AttrVar(name):
+            return coordinate_of(name)
+        case DimOf(var, int(axis)):
+            return "dim", var, axis
+        case RankOf(var):
+            return "rank", var, ""
+    return None
 
 
 def _around(literal: int | float, attr: Attr | None) -> tuple[Any, ...]:

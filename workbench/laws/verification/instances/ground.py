@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,16 +50,13 @@ def instance_of(space: Space, values: dict[int, int]) -> Instance:
 def options(space: Space, unknown: int, menu: Menu) -> tuple[int, ...]:
     """Return the values to try for a free unknown."""
     kind = space.system.kinds[unknown]
-    if kind in ("extent", "kernel", "pad"):
-        found = {"extent": menu.extents, "kernel": menu.kernels, "pad": menu.pads}[kind]
-    else:
-        found = (0, 1, 2, 3)
+    found = {"extent": menu.extents, "kernel": menu.kernels, "pad": menu.pads}.get(kind, (0, 1, 2, 3))
     top = space.system.top.get(unknown, 1 << 60)
     return tuple(v for v in found if LEAST[kind] <= v <= top) or (LEAST[kind],)
 
 
 def sample(space: Space, rng: random.Random, menu: Menu, tries: int = 40) -> dict[int, int] | None:
-    """Return random values for all unknowns of a space, or None if no attempt succeeds.
+    """Return random values of a menu for all unknowns of a space, or None if no attempt succeeds.
 
     Args:
         space: A family of instances.
@@ -115,11 +113,8 @@ class _Grounding(Bound, Numbers):
     def variable(self, name: str) -> int:
         kind = self.kind(name)
         if name not in self.names:
-            label = name
-            if self.ground.canonical:
-                count = sum(self.kind(n) == kind for n in self.names)
-                label = f"{count}:{kind}"
-            self.names[name] = label
+            count = sum(self.kind(n) == kind for n in self.names)
+            self.names[name] = f"{count}:{kind}" if self.ground.canonical else name
         return self.ground.leaf(self.names[name], kind)
 
     def starred(self, name: str) -> list[int]:
@@ -133,8 +128,12 @@ class _Grounding(Bound, Numbers):
         if not all(self.holds(c) for c in rule.conditions):
             raise TypeMismatch("a condition of the rule does not hold")
         if rule.each:
+            merged = rule.targets[0]
+            assert isinstance(merged, App)
             lefts = [read_term(rule.sources[0], self, member=i) for i in range(self.instance.members)]
-            rights = self.parts(lefts)
+            axis = read_attributes(merged, self)["axis"]
+            whole = read_term(merged.args[0], self)
+            rights = [builder.op("slice", whole, **given) for given in parts(map(builder.type, lefts), axis)]
         else:
             # A root that is the same on both sides only gives context, but it must be well-typed.
             sources = [read_term(s, self) for s in rule.sources]
@@ -146,13 +145,6 @@ class _Grounding(Bound, Numbers):
                 raise TypeMismatch(f"{builder.type(left)} on the left, {builder.type(right)} on the right")
         return list(zip(lefts, rights, strict=True))
 
-    def parts(self, lefts: list[int]) -> list[int]:
-        builder, merged = self.ground.builder, self.instance.rule.targets[0]
-        assert isinstance(merged, App)
-        axis = read_attributes(merged, self)["axis"]
-        whole = read_term(merged.args[0], self)
-        return [builder.op("slice", whole, **given) for given in parts(map(builder.type, lefts), axis)]
-
 
 def broadcasting_mismatch(rule: Rule, seed: int = 0, tries: int = 60) -> str:
     """Return an instance whose left-hand side broadcasts and whose right-hand side has another type.
@@ -162,23 +154,20 @@ def broadcasting_mismatch(rule: Rule, seed: int = 0, tries: int = 60) -> str:
     """
     rng = random.Random(seed)
     menu = Menu()
-    left_only = replace(rule, targets=rule.sources)
     for _ in range(tries):
         try:
-            space = open_space(left_only, RandomChoices(rng), menu)
+            space = open_space(replace(rule, targets=rule.sources), RandomChoices(rng), menu)
         except (Inconsistent, TypeMismatch):
             continue
         values = sample(space, rng, menu, 6) if space.typing.broadcasts else None
         if values is None:
             continue
-        instance = replace(instance_of(space, values), rule=rule)
-        try:
-            Ground().add(replace(instance, rule=left_only))
-        except TypeMismatch:
-            continue
-        try:
+        instance = instance_of(space, values)
+        with suppress(TypeMismatch):
             Ground().add(instance)
-        except TypeMismatch as error:
-            shapes = ", ".join(f"{n}{list(t.shape)}" for n, t in instance.types.items())
-            return f"{shapes}: {error}"
+            try:
+                Ground().add(replace(instance, rule=rule))
+            except TypeMismatch as error:
+                shapes = ", ".join(f"{n}{list(t.shape)}" for n, t in instance.types.items())
+                return f"{shapes}: {error}"
     return ""

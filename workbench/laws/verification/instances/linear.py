@@ -191,33 +191,28 @@ class System:
         self._plan = None
         if isinstance(condition, Relation) and condition.kind == "=":
             self.equate(condition.row)
-        elif isinstance(condition, Relation):
-            reduced = self.reduce(condition.row)
-            if reduced.terms:
+            return
+        if isinstance(condition, Relation):
+            reduced = Relation(condition.kind, self.reduce(condition.row))
+            if reduced.row.terms:
                 self.relations.append(condition)
-            elif not Relation(condition.kind, reduced).holds({}):
-                raise Inconsistent("a requirement is false")
-        elif not condition:
+                return
+            condition = reduced.holds({})
+        if not condition:
             raise Inconsistent("a requirement is false")
 
     def check(self) -> None:
         """Check all requirements again; raise :class:`Inconsistent` if one can no longer hold."""
-        kept: list[Relation] = []
-        for relation in self.relations:
-            reduced = self.reduce(relation.row)
-            if reduced.terms:
-                kept.append(Relation(relation.kind, reduced))
-            elif not Relation(relation.kind, reduced).holds({}):
-                raise Inconsistent("a requirement is false")
-        self.relations = kept
+        known, self.relations = self.relations, []
+        for relation in known:
+            self.require(Relation(relation.kind, self.reduce(relation.row)))
 
     def bounds(self) -> dict[int, int]:
         """Return upper bounds of free unknowns, from the requirements that contain a single unknown."""
         found: dict[int, int] = {}
         free = set(self.free())
-        for relation in self.relations:
-            row = self.reduce(relation.row)
-            if relation.kind == ">=" and len(row.terms) == 1:
+        for row in (self.reduce(r.row) for r in self.relations if r.kind == ">="):
+            if len(row.terms) == 1:
                 ((unknown, factor),) = row.terms.items()
                 if factor < 0 and unknown in free:
                     top = int(row.constant // -factor)
@@ -240,33 +235,32 @@ class System:
         # An unknown with factor 1 is expressed by integer multiples of the others. Quotients are the last
         # choice, because they follow from the extents that are divided.
         order = {"position": 0, "extent": 1, "rank": 1, "pad": 2, "kernel": 3, "remainder": 4, "quotient": 5}
-        pivot = min(
-            reduced.terms,
-            key=lambda u: (abs(reduced.terms[u]) != 1, order[self.kinds[u]], -u),
-        )
+        pivot = min(reduced.terms, key=lambda u: (abs(reduced.terms[u]) != 1, order[self.kinds[u]], -u))
         factor = reduced.terms[pivot]
         rest = Row(reduced.constant, {u: c for u, c in reduced.terms.items() if u != pivot})
         solution = _NOTHING.plus(rest, -factor if abs(factor) == 1 else Fraction(-1) / factor)
-        if not solution.terms and (
-            solution.constant < LEAST[self.kinds[pivot]]
-            or solution.constant > self.top.get(pivot, 1 << 60)
-            or solution.constant != int(solution.constant)
-        ):
-            above = solution.constant > self.top.get(pivot, 1 << 60)
-            raise Inconsistent(f"{self.names[pivot]} would be {solution.constant}", limited=above)
+        number = solution.constant
+        if not solution.terms and (number != int(number) or not self._has(pivot, number)):
+            above = number > self.top.get(pivot, 1 << 60)
+            raise Inconsistent(f"{self.names[pivot]} would be {number}", limited=above)
         self.solved[pivot] = solution
+
+    def _has(self, unknown: int, value: Number) -> bool:
+        """Return whether a value is within the bounds of an unknown."""
+        return LEAST[self.kinds[unknown]] <= value <= self.top.get(unknown, 1 << 60)
 
     def _equate_dividends(self, difference: Row) -> bool:
         """If a row is the difference of two quotients by one divisor, equate the dividends."""
         found = {u: (dividend, by) for dividend, by, u in self.divisions if u in difference.terms}
         if len(found) != 2 or len(difference.terms) != 2 or sorted(difference.terms.values()) != [-1, 1]:
             return False
-        (above, by), (below, other) = (found[u] for u in sorted(found, key=lambda u: -difference.terms[u]))
+        first, second = sorted(found, key=lambda u: -difference.terms[u])
+        (above, by), (below, other) = found[first], found[second]
         if by != other:
             return False
-        rests = [self._remainder(u, by) for u in sorted(found, key=lambda u: -difference.terms[u])]
         both = Row(above.constant + by * difference.constant, above.terms).plus(below, -1)
-        self.equate(both.plus(rests[0], -1).plus(rests[1]))
+        rest = self._remainder(first, by)
+        self.equate(both.plus(rest, -1).plus(self._remainder(second, by)))
         return True
 
     def _in_proportion(self, row: Row) -> bool:
@@ -341,7 +335,7 @@ class System:
                 value //= divisor
             elif value != int(value):
                 return None
-            if not LEAST[self.kinds[unknown]] <= value <= self.top.get(unknown, 1 << 60):
+            if not self._has(unknown, value):
                 return None
             found[unknown] = int(value)
         if not all(r.holds(found) for r in self.relations):

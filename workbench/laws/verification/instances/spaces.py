@@ -150,33 +150,31 @@ class Space(Bound):
             return number
         if attr.kind == "extent":
             return self.system.fresh(name, "extent")
-        if attr.kind == "act":
-            return some(menu.acts)
-        if attr.names:
+        if attr.names and attr.kind != "act":
             return pick(attr.names)
         if attr.kind == "dtype":
             return Element()
-        if attr.name == "axis":
-            return some(tuple(range(-1, -self.typing.axes - 1, -1)))
-        if attr.name == "step":
-            return some(menu.steps)
-        if attr.name == "eps":
-            return some(menu.eps)
-        if attr.tried:
-            return some(attr.tried)
-        if attr.kind == "float":
-            return some(menu.numbers + unbounded(attr))
-        if attr.kind == "int":
-            return some(menu.flags)
         if attr.kind == "perm":
             return self._permutation(name)
-        if attr.kind == "axes":
-            more = tuple((-axis,) for axis in range(AXES + 1, self.typing.axes + 1))
-            return some(((-1,), (-2,), (-2, -1), (-3,), *more))
         if attr.kind == "shape":
             rank = some(tuple(r for r in menu.ranks if r))
             return tuple(self.system.fresh(f"{name}[{i}]", "extent") for i in range(rank))
-        raise NotLinear(f"the attribute {attr.name}")
+        options = self._options(attr)
+        if not options:
+            raise NotLinear(f"the attribute {attr.name}")
+        return some(options)
+
+    def _options(self, attr: Attr) -> tuple[Any, ...]:
+        """Return the values of an attribute that is neither an unknown nor a word; empty if it has none."""
+        menu, axes = self.typing.menu, self.typing.axes
+        by_name = {"axis": tuple(range(-1, -axes - 1, -1)), "step": menu.steps, "eps": menu.eps}
+        by_kind = {
+            "act": menu.acts,
+            "float": menu.numbers + unbounded(attr),
+            "int": menu.flags,
+            "axes": ((-1,), (-2,), (-2, -1), (-3,), *((-axis,) for axis in range(AXES + 1, axes + 1))),
+        }
+        return by_name.get(attr.name) or attr.tried or by_kind.get(attr.kind, ())
 
     def step(self, name: str, kind: str, place: int) -> int:
         """Return a stride or a dilation along one axis.
@@ -198,11 +196,9 @@ class Space(Bound):
         rank = self.typing.choices.some(tuple(r for r in self.typing.menu.ranks if r >= 2))
         if rank > AXES:  # too many to enumerate, and too many to meet a condition by chance
             return self.typing.choices.some(allowed(name, rank, self.rule.conditions))
-        left = list(range(rank))
         found: list[int] = []
-        while left:
+        while left := [axis for axis in range(rank) if axis not in found]:
             found.append(self.typing.choices.pick(tuple(left)))
-            left.remove(found[-1])
         return tuple(found)
 
     # -- expressions ----------------------------------------------------------------------------------
@@ -235,8 +231,6 @@ class Space(Bound):
         if sign == "max":
             return larger(left, right)
         if sign == "min":
-            if not isinstance(left, Linear) and not isinstance(right, Linear):
-                return min(left, right)
             return left + right - larger(left, right)
         if sign in ("//", "%") and not isinstance(right, Linear) and right == 0:
             raise Inconsistent("a division by 0")
@@ -246,9 +240,7 @@ class Space(Bound):
             # Channels divided by the columns of a weight are the groups. Their number is decided, unless
             # one of the two is a multiple of the other for all extents.
             ratio = _ratio(left, right)
-            if ratio is not None:
-                return ratio
-            return self.number(left, right)
+            return self.number(left, right) if ratio is None else ratio
         result = ARITHMETIC[sign](left, right)
         reduced = result.reduced() if isinstance(result, Linear) else result
         return int(reduced) if not isinstance(reduced, Linear) and reduced == int(reduced) else result
@@ -283,8 +275,7 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
         if isinstance(term, Var):
             (space.starred if term.starred else space.variable)(term.name)
     _fix(space)
-    # Apply conditions on ranks and extents first: they rule out whole branches before typing starts, for
-    # example an operand that is a scalar.
+    # Conditions on ranks and extents come first: they rule out whole branches before typing starts.
     for condition in rule.conditions:
         if condition.relation == "=" and _plain(condition.left) and _plain(condition.right):
             space.condition(condition)

@@ -343,18 +343,20 @@ class SpaceTyping:
         before = len(self.pending), sum(len(p.axes) for p in self.pending)
         for p in self.pending:
             p.axes = [i for i in p.axes if not self._forced_axis(p.x.dims[i], p.y.dims[i], p.out.dims[i])]
-            ranks = known(p.x.rank), known(p.y.rank)
             if p.ranked:
                 continue
-            if not isinstance(ranks[0], Linear) and not isinstance(ranks[1], Linear):
-                self.require(p.out.rank == max(ranks[0], ranks[1]), "the larger rank")
-                p.ranked = True
-            elif any(isinstance(r, int) and r == 0 for r in ranks):
-                other = p.x if isinstance(ranks[1], int) and ranks[1] == 0 else p.y
-                self.require(p.out.rank == other.rank, "the larger rank")
-                p.ranked = True
-            elif (p.x.rank == p.y.rank) is True:
-                self.require(p.out.rank == p.x.rank, "the rank")
+            rank: Extent | None = None
+            match known(p.x.rank), known(p.y.rank):
+                case int(a), int(b):
+                    rank = max(a, b)
+                case _, int(b) if b == 0:
+                    rank = p.x.rank
+                case int(a), _ if a == 0:
+                    rank = p.y.rank
+                case _ if (p.x.rank == p.y.rank) is True:
+                    rank = p.x.rank
+            if rank is not None:
+                self.require(p.out.rank == rank, "the larger rank")
                 p.ranked = True
         self.pending = [p for p in self.pending if p.axes or not p.ranked]
         return before != (len(self.pending), sum(len(p.axes) for p in self.pending))
@@ -424,10 +426,8 @@ class SpaceTyping:
         return rank
 
     def maximum(self, a: Extent, b: Extent) -> Extent:
-        if not isinstance(a, Linear) and not isinstance(b, Linear):
-            return max(a, b)
         # If nothing broadcasts, the extents of two operands of which a type rule takes the larger are equal.
-        if not self.menu.broadcast:
+        if not self.menu.broadcast and (isinstance(a, Linear) or isinstance(b, Linear)):
             self.choices.some(("left",))
             self.require(a >= b, "the left number is the larger one")
             return a

@@ -56,11 +56,6 @@ class Counterexample:
     left_text: str
     right_text: str
 
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes by variable."""
-        return {name: kind.shape for name, kind in self.kinds.items()}
-
     def record(self) -> dict[str, Any]:
         """Return the counterexample as plain data, ready for JSON."""
         return {
@@ -86,7 +81,7 @@ class Counterexample:
         return a, b
 
     def __str__(self) -> str:
-        shapes = ", ".join(f"{n}{list(s)}" for n, s in self.shapes.items())
+        shapes = ", ".join(f"{n}{list(k.shape)}" for n, k in self.kinds.items())
         return f"{shapes}: {self.at()[0]} on the left, {self.at()[1]} on the right"
 
 
@@ -136,22 +131,25 @@ class Case:
     def differs(self, kind: str, values: dict[int, np.ndarray]) -> tuple[int, tuple[int, ...]] | None:
         """Return the output and the index at which the two sides differ on some values, or None."""
         results = self.results(kind, values)
-        allowed = ROUNDED_BY if rounded(self.nodes, self.live) else Fraction(0)
         for number, (left, right) in enumerate(self.pairs):
-            where = differs(kind, results[left], results[right], allowed=allowed)
+            where = self.place(kind, results[left], results[right])
             if where is not None:
                 return number, where
         return None
+
+    def place(self, kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] | None:
+        """Return the index at which two results differ, or None."""
+        allowed = ROUNDED_BY if rounded(self.nodes, self.live) else Fraction(0)
+        return differs(kind, left, right, allowed=allowed)
 
 
 def case_of(instance: Instance) -> Case:
     """Return an instance with both sides as nodes; raise TypeMismatch if the types do not fit."""
     ground = Ground()
     pairs = ground.add(instance)
-    nodes = ground.builder.nodes
-    live = live_nodes(nodes, [i for pair in pairs for i in pair])
-    kind = arithmetic_for(nodes[i] for i in live)
-    return Case(instance, nodes, ground.leaves, pairs, kind)
+    case = Case(instance, ground.builder.nodes, ground.leaves, pairs, "")
+    case.kind = arithmetic_for(case.nodes[i] for i in case.live)
+    return case
 
 
 def plain_list(array: np.ndarray) -> list[Any] | int | str:
@@ -200,10 +198,9 @@ def replays(rule: Rule, record: Mapping[str, Any]) -> bool:
         for name, given in inputs.items()
     }
     results = case.results(kind, values)
-    sides = [results[i] for i in case.pairs[record["output"]]]
-    shown = [plain_list(side) for side in sides] == [record["left"], record["right"]]
-    allowed = ROUNDED_BY if rounded(case.nodes, case.live) else Fraction(0)
-    return shown and differs(kind, *sides, allowed=allowed) == tuple(record["index"])
+    left, right = (results[i] for i in case.pairs[record["output"]])
+    shown = [plain_list(left), plain_list(right)] == [record["left"], record["right"]]
+    return shown and case.place(kind, left, right) == tuple(record["index"])
 
 
 def _tuples(value: Any) -> Any:

@@ -64,9 +64,14 @@ def arithmetic_for(nodes: Iterable[Node]) -> str:
     both = list(nodes)
     if converts(node.op for node in both):
         return MACHINE
-    needed = max((_needed(node) for node in both), default=Arithmetic.POLYNOMIAL)
-    if any(spec_of(node.op).places is not None for node in both):
-        needed = max(needed, Arithmetic.ORDERED)  # a place that is counted from the end is negative
+    needed = Arithmetic.POLYNOMIAL
+    for node in both:
+        spec = spec_of(node.op)
+        if spec.places is not None:  # a place that is counted from the end is negative
+            needed = max(needed, Arithmetic.ORDERED)
+        if not spec.leaf:
+            own = Arithmetic.DIGITS if spec.exact is None else spec.exact.arithmetic(node.named_attrs())
+            needed = max(needed, own)
     return whole_numbers(both) if needed is Arithmetic.ORDERED else _NAMES[needed]
 
 
@@ -78,13 +83,6 @@ def whole_numbers(nodes: Iterable[Node]) -> str:
     forms = (spec_of(node.op).exact for node in nodes)
     unbounded = any(form is not None and form.bound is None for form in forms)
     return _NAMES[Arithmetic.RATIONAL if unbounded else Arithmetic.ORDERED]
-
-
-def _needed(node: Node) -> Arithmetic:
-    spec = spec_of(node.op)
-    if spec.leaf:
-        return Arithmetic.POLYNOMIAL
-    return Arithmetic.DIGITS if spec.exact is None else spec.exact.arithmetic(node.named_attrs())
 
 
 def degree(nodes: Sequence[Node], root: int) -> int:
@@ -146,20 +144,15 @@ def draw_values(
         elif kind == "modular":
             drawn = [rng.randrange(PRIME) for _ in range(size)]
         elif kind == "rational" and nodes[i].tensor.dtype in INTEGER_DTYPES and rng.random() < 0.5:
-            drawn = _near_the_bounds(nodes[i].tensor.dtype, size, rng)
+            limits = np.iinfo(nodes[i].tensor.dtype)  # quantising cuts off there
+            ends = [*range(limits.min, limits.min + 3), *range(limits.max - 2, limits.max + 1)]
+            drawn = rng.choices(ends, k=size)
         else:
             drawn = [rng.randint(-reach, reach) for _ in range(size)]
             if far and rng.random() < 0.4:
                 drawn = [rng.choice(far) if rng.random() < 0.5 else d for d in drawn]
         values[i] = filled(kind, drawn, shape)
     return values
-
-
-def _near_the_bounds(dtype: str, size: int, rng: random.Random) -> list[int]:
-    """Return random numbers near the bounds of a type of whole numbers: quantising cuts off there."""
-    limits = np.iinfo(dtype)
-    ends = [*range(limits.min, limits.min + 3), *range(limits.max - 2, limits.max + 1)]
-    return rng.choices(ends, k=size)
 
 
 def _machine_numbers(
@@ -323,13 +316,12 @@ def _apply(kind: str, node: Node, operands: list[np.ndarray]) -> np.ndarray:
     if kind == MACHINE:
         return np.asarray(spec.evaluate(operands, attrs), node.tensor.numpy_dtype())
     if kind == "modular":
-        if Trait.OWN in spec.traits:  # of any degree: 64 bits may not hold the powers of a residue
-            operands = [np.asarray(x, dtype=object) for x in operands]
-            values = np.asarray(spec.evaluate(operands, attrs), dtype=object)
-            if not all(isinstance(v, int | np.integer) for v in values.flat):
-                raise Inexact(f"{node.op} leaves the whole numbers")
-            return np.asarray(values % PRIME, dtype=np.int64)
-        return np.asarray(np.asarray(spec.evaluate(operands, attrs)) % PRIME, dtype=np.int64)
+        own = Trait.OWN in spec.traits  # of any degree: 64 bits may not hold the powers of a residue
+        operands = [np.asarray(x, dtype=object) for x in operands] if own else operands
+        values = np.asarray(spec.evaluate(operands, attrs))
+        if own and not all(isinstance(v, int | np.integer) for v in values.flat):
+            raise Inexact(f"{node.op} leaves the whole numbers")
+        return np.asarray(values % PRIME, dtype=np.int64)
     if kind in ("ordered", "float64"):
         return np.asarray(spec.evaluate(operands, attrs), dtype=np.float64)
     numbers = numbers_of(kind)
@@ -390,10 +382,9 @@ def differs(
     apart = numbers_of(kind).number(max(allowed, CLOSE) if kind == "digits" else allowed)
     for index in np.ndindex(left.shape):
         a, b = left[index], right[index]
-        if a != a or b != b:  # at least one side is not a number
-            if (a != a) != (b != b):
-                return index
-        elif a != b:
+        if (a != a) != (b != b):  # one side is not a number
+            return index
+        if a == a and a != b:
             finite = abs(a) < math.inf and abs(b) < math.inf
             if not finite or abs(a - b) > apart * max(1, abs(a), abs(b)):
                 return index

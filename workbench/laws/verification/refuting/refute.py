@@ -106,13 +106,11 @@ class Findings:
         """Return the findings of two searches that found no counterexample."""
         return Findings(
             self.passed + other.passed,
-            [],
-            self.arithmetics + other.arithmetics,
-            None,
-            max(self.degree, other.degree),
-            self.tries + other.tries,
-            self.unusual + other.unusual,
-            self.seconds + other.seconds,
+            arithmetics=self.arithmetics + other.arithmetics,
+            degree=max(self.degree, other.degree),
+            tries=self.tries + other.tries,
+            unusual=self.unusual + other.unusual,
+            seconds=self.seconds + other.seconds,
             reason=self.reason,
         )
 
@@ -148,25 +146,20 @@ def search(
         corners: Coordinates at values that are evaluated besides; by default those next to the rule's
             literals, every axis that may broadcast, and one unusual value for every fourth draw.
     """
-    began = time.perf_counter()
     one = _Search(rule, random.Random(seed_of(rule, seed)), broadcast, min(seconds, deadline.left()))
     if corners is None:
         unusual = wild(rule)
         one.rng.shuffle(unusual)
         spread = spread_axes(rule) if broadcast else []
-        corners = _beside(rule) + spread + unusual[: draws // 4] + of_more_axes(rule)
+        beside = beside_literals(rule)[:LITERALS]
+        most = BESIDE_ALL // max(1, len(beside))  # fewer instances at each if they are many
+        beside = [replace(corner, instances=min(corner.instances, most)) for corner in beside]
+        corners = beside + spread + unusual[: draws // 4] + of_more_axes(rule)
     one.random(draws, go_on)
     if not one.found.empty:
         one.at_corners(corners, go_on)
-    one.found.seconds = time.perf_counter() - began
+    one.found.seconds = time.perf_counter() - one.began
     return one.found
-
-
-def _beside(rule: Rule) -> list[Corner]:
-    """Return the corners next to the literals of a rule, with fewer instances at each if they are many."""
-    corners = beside_literals(rule)[:LITERALS]
-    most = BESIDE_ALL // max(1, len(corners))
-    return [replace(corner, instances=min(corner.instances, most)) for corner in corners]
 
 
 def seed_of(rule: Rule, seed: int) -> int:
@@ -197,7 +190,6 @@ class _Search:
         conditions = tuple(c for c in self.rule.conditions if measured(c) and not c.of_dtypes)
         self.plain = replace(self.rule, conditions=conditions) if self.converts else self.rule
 
-    @property
     def out_of_time(self) -> bool:
         return time.perf_counter() - self.began >= self.seconds
 
@@ -206,17 +198,13 @@ class _Search:
         found = self.found
         tiny, full = (replace(menu, broadcast=self.broadcast) for menu in (TINY, FULL))
         self.left = draws
-        while self.left > 0 and found.tries < 60 * (draws + go_on) and not self.out_of_time:
+        while self.left > 0 and found.tries < 60 * (draws + go_on) and not self.out_of_time():
             # Small instances first, unless hardly any of them is well-typed.
             rare = found.tries > 20 * (found.draws + 10)
             self.one(full if rare or found.draws >= draws // 3 else tiny, go_on)
             if found.tries == 200 and not found.draws and not self.curved and typed(self.rule, full) is False:
                 found.empty = True
                 return
-
-    def typed(self, instance: Instance) -> Instance:
-        """Return an instance, with random element types if the rule converts between element types."""
-        return retyped(replace(instance, rule=self.rule), self.rng) if self.converts else instance
 
     def at_corners(self, corners: Sequence[Corner], go_on: int) -> None:
         """Evaluate instances at corners, until a counterexample is found."""
@@ -225,13 +213,14 @@ class _Search:
                 return
             if corner.broadcasts and not self.broadcast:
                 continue
-            self.left, turn = corner.instances, 0
-            while self.left > 0 and turn < TRIES * corner.instances and not self.out_of_time:
+            self.left = corner.instances
+            for turn in range(TRIES * corner.instances):
+                if self.left <= 0 or self.out_of_time():
+                    break
                 menu = replace(_fitting(CORNERS[turn % len(CORNERS)], corner), broadcast=self.broadcast)
                 before = self.found.draws
                 self.one(menu, go_on)
                 self.found.unusual += self.found.draws - before
-                turn += 1
 
     def one(self, menu: Menu, go_on: int) -> None:
         """Evaluate one instance, if one can be made."""
@@ -248,7 +237,9 @@ class _Search:
                 drawn = draw_instance(self.plain, rng, fixed=dict(menu.fixed))
             if drawn is None:
                 return
-            case = case_of(self.typed(drawn))
+            if self.converts:
+                drawn = retyped(replace(drawn, rule=self.rule), self.rng)
+            case = case_of(drawn)
             if case.large:
                 found.reason = "too many elements"
                 return

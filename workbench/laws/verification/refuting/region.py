@@ -57,36 +57,30 @@ def find_region(
         seed: Seed of the random instances.
     """
     candidates = [
-        (guard, rank, sum(_under(guard, i) for i in findings.passed))
+        (guard, rank, _under(guard, findings.passed))
         for guard, rank in dict(_guards(rule, findings.failed + findings.passed)).items()
     ]
     useful = [c for c in candidates if c[2] >= ENOUGH]
-    excluding = [c for c in useful if not any(_under(c[0], i) for i in findings.failed)]
-    partial = [c for c in useful if c not in excluding and any(not _under(c[0], i) for i in findings.failed)]
+    excluding = [c for c in useful if not _under(c[0], findings.failed)]
+    partial = [c for c in useful if 0 < _under(c[0], findings.failed) < len(findings.failed)]
     pairs = []
     for one, two in combinations(sorted(partial, key=lambda c: (c[1], -c[2]))[:30], 2):
         guard = tuple(dict.fromkeys(one[0] + two[0]))
-        if not any(_under(guard, i) for i in findings.failed):
-            count = sum(_under(guard, i) for i in findings.passed)
-            if count >= ENOUGH:
-                pairs.append((guard, one[1] + two[1] + 1, count))
+        count = 0 if _under(guard, findings.failed) else _under(guard, findings.passed)
+        if count >= ENOUGH:
+            pairs.append((guard, one[1] + two[1] + 1, count))
     for guard, _, _ in sorted(excluding + pairs, key=lambda c: (c[1], -c[2]))[:4]:
-        region = _tested(rule, guard, broadcast, draws, seed)
-        if region is not None:
-            return region
+        guarded = replace(rule, conditions=rule.conditions + guard)
+        again = search(guarded, draws, seed=seed + 1, broadcast=broadcast)
+        if again.counterexample is None and len(again.passed) >= draws:
+            return Region(guard, guarded, len(again.passed))
     return None
 
 
-def _under(guard: Sequence[Compare], instance: Instance) -> bool:
-    return all(holds(c, instance.attrs.__getitem__, instance.types.__getitem__) for c in guard)
-
-
-def _tested(rule: Rule, guard: tuple[Compare, ...], broadcast: bool, draws: int, seed: int) -> Region | None:
-    guarded = replace(rule, conditions=rule.conditions + guard)
-    again = search(guarded, draws, seed=seed + 1, broadcast=broadcast)
-    if again.counterexample is not None or len(again.passed) < draws:
-        return None
-    return Region(guard, guarded, len(again.passed))
+def _under(guard: Sequence[Compare], instances: Sequence[Instance]) -> int:
+    """Return how many instances meet a guard."""
+    values = [(i.attrs.__getitem__, i.types.__getitem__) for i in instances]
+    return sum(all(holds(c, *value) for c in guard) for value in values)
 
 
 def _guards(rule: Rule, instances: Sequence[Instance]) -> Iterator[tuple[tuple[Compare, ...], int]]:
@@ -97,8 +91,14 @@ def _guards(rule: Rule, instances: Sequence[Instance]) -> Iterator[tuple[tuple[C
         if isinstance(value, int | tuple) and not isinstance(value, bool):
             yield (Compare("=", AttrVar(name), Literal(1)),), 0
             yield (Compare("=", AttrVar(name), Literal(0)),), 2
-    for guard in _balanced(rule):
-        yield guard, 1
+    convs: list[tuple[str, str]] = []
+    for term in applications(*rule.sources):
+        groups = dict(term.attrs).get("groups")
+        if term.op == "conv2d" and isinstance(term.args[1], Var) and isinstance(groups, AttrVar):
+            convs.append((term.args[1].name, groups.name))
+    for (w, g), (v, h) in combinations(convs, 2):  # equal output channels per group: O / G = P / H
+        left = Arith("*", DimOf(w, -4), AttrVar(h))
+        yield (Compare("=", left, Arith("*", DimOf(v, -4), AttrVar(g))),), 1
     variables = tensor_variables(*rule.sources)
     for one, two in combinations(variables, 2):
         extents = [Compare("=", DimOf(one, axis), DimOf(two, axis)) for axis in range(-1, -5, -1)]
@@ -107,15 +107,3 @@ def _guards(rule: Rule, instances: Sequence[Instance]) -> Iterator[tuple[tuple[C
     for variable in variables:
         for axis in range(-1, -5, -1):
             yield (Compare("=", DimOf(variable, axis), Literal(1)),), 4
-
-
-def _balanced(rule: Rule) -> Iterator[tuple[Compare, ...]]:
-    """Yield the condition that two convolutions have equal output channels per group: O / G = P / H."""
-    convs: list[tuple[str, str]] = []
-    for term in applications(*rule.sources):
-        groups = dict(term.attrs).get("groups")
-        if term.op == "conv2d" and isinstance(term.args[1], Var) and isinstance(groups, AttrVar):
-            convs.append((term.args[1].name, groups.name))
-    for (w, g), (v, h) in combinations(convs, 2):
-        left = Arith("*", DimOf(w, -4), AttrVar(h))
-        yield (Compare("=", left, Arith("*", DimOf(v, -4), AttrVar(g))),)

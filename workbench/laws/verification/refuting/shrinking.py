@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -45,17 +46,12 @@ def _whole(case: Case) -> str:
     return whole_numbers(case.nodes[i] for i in case.live) if case.kind == "modular" else case.kind
 
 
-def _witness(
-    case: Case, rng: random.Random, tries: int
-) -> tuple[dict[int, np.ndarray], int, tuple[int, ...]] | None:
+def _witness(case: Case, rng: random.Random, tries: int) -> dict[int, np.ndarray] | None:
     for attempt in range(tries):
         values = case.draw(rng, _whole(case), 2 if attempt < tries // 2 else 4)
-        try:
-            outcome = case.differs(_whole(case), values)
-        except Inexact:
-            continue
-        if outcome is not None:
-            return values, *outcome
+        with suppress(Inexact):
+            if case.differs(_whole(case), values) is not None:
+                return values
     return None
 
 
@@ -89,30 +85,28 @@ def _shrunk(
 ) -> Counterexample | None:
     """Return a counterexample whose extents and elements no single step makes smaller."""
     best, witness = case, _witness(case, rng, 20)
-    if space is not None and values is not None:
-        free = space.system.free()
-        current = {u: values[u] for u in free}
-        changed = True
-        while changed:
-            changed = False
-            for unknown in free:
-                deadline.check()
-                for smaller in sorted({1, *options(space, unknown, menu)}):
-                    if smaller >= current[unknown]:
-                        break
-                    complete = space.system.complete(current | {unknown: smaller})
-                    if complete is None:
-                        continue
-                    try:
-                        smaller_case = case_of(instance_of(space, complete))
-                        found = _witness(smaller_case, rng, 6)
-                    except TypeMismatch:
-                        continue
+    free = [] if space is None or values is None else space.system.free()
+    current = {u: values[u] for u in free} if values is not None else {}
+    changed = True
+    while changed:
+        changed = False
+        for unknown in free:
+            assert space is not None
+            deadline.check()
+            for smaller in sorted({1, *options(space, unknown, menu)}):
+                if smaller >= current[unknown]:
+                    break
+                complete = space.system.complete(current | {unknown: smaller})
+                if complete is None:
+                    continue
+                with suppress(TypeMismatch):
+                    smaller_case = case_of(instance_of(space, complete))
+                    found = _witness(smaller_case, rng, 6)
                     if found is not None:
                         best, witness, changed = smaller_case, found, True
                         current[unknown] = smaller
                         break
-    return None if witness is None else _shown(best, *_simple(best, witness[0]))
+    return None if witness is None else _shown(best, *_simple(best, witness))
 
 
 def _simple(case: Case, values: dict[int, np.ndarray]) -> tuple[dict[int, np.ndarray], int, tuple[int, ...]]:
@@ -129,10 +123,9 @@ def _simple(case: Case, values: dict[int, np.ndarray]) -> tuple[dict[int, np.nda
                     break
                 budget -= 1
                 values[i][index] = filled(kind, [simple], ()).item()
-                try:
+                trial = None
+                with suppress(Inexact):
                     trial = case.differs(kind, values)
-                except Inexact:
-                    trial = None
                 if trial is not None:
                     outcome = trial
                     break
@@ -145,15 +138,13 @@ def _shown(case: Case, values: dict[int, np.ndarray], output: int, index: tuple[
     results = case.results(kind, values)
     left, right = case.pairs[output]
     names = {i: name for name, i in case.leaves.items()}
+    kinds = {name: case.nodes[i].tensor for name, i in case.leaves.items()}
     # A variable that only gives context does not enter the values, but without it the rule does not match.
-    ones = {
-        i: filled(kind, [1] * case.nodes[i].tensor.elements, case.nodes[i].tensor.shape)
-        for i in case.leaves.values()
-    }
+    ones = {name: filled(kind, [1] * k.elements, k.shape) for name, k in kinds.items()}
     return Counterexample(
-        {name: case.nodes[i].tensor for name, i in case.leaves.items()},
+        kinds,
         case.instance.settings(),
-        {name: plain_list(values.get(i, ones[i])) for name, i in case.leaves.items()},
+        {name: plain_list(values.get(i, ones[name])) for name, i in case.leaves.items()},
         output,
         index,
         plain_list(results[left]),

@@ -18,14 +18,17 @@ from workbench.rules.interpret import (
     RELATIONS,
     Binder,
     NotBinding,
+    Number,
     RowAttr,
     arguments,
     bound_term,
+    combined,
     compared,
+    is_number,
+    nearest_decimal,
     read_attributes,
     value,
 )
-from workbench.rules.literals import Number, combined, is_number, nearest_decimal
 from workbench.rules.pattern import App, Rule, Term, applications, format_condition, parts, starred
 from workbench.support import deadline
 

@@ -31,8 +31,7 @@ from typing import Final, TypeVar, cast
 
 from workbench.ops import Attr, OpSpec, Trait, spec_of
 from workbench.ops.types import DTYPE_CODES
-from workbench.rules.interpret import RELATIONS
-from workbench.rules.literals import number, typed
+from workbench.rules.interpret import RELATIONS, number, typed
 from workbench.rules.pattern import (
     PHASES,
     App,

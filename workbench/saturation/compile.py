@@ -12,18 +12,21 @@ from workbench.ops import Attr, Trait, spec_of
 from workbench.ops.registry import replacements
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules.interpret import (
+    NUMBER,
     Bound,
     NotBinding,
+    Number,
     RowAttr,
     arguments,
     bound_attributes,
     bound_term,
+    combined,
     compared,
     inverted,
+    nearest_decimal,
     read_term,
     spread,
 )
-from workbench.rules.literals import NUMBER, Number, combined, nearest_decimal
 from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, subterms, symmetric
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts
 from workbench.saturation.program import EgglogRule, identifier, literal, named, share, vector

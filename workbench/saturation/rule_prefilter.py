@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from workbench.rules.literals import NUMBER, is_number
+from workbench.rules.interpret import NUMBER, is_number
 from workbench.rules.pattern import App, Term, Var, applications
 from workbench.saturation.encoding import Constructor
 

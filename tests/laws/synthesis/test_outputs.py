@@ -48,7 +48,7 @@ def test_an_instance_of_a_law_of_parts_is_left_out():
 def test_positions_become_extents_of_the_variables_that_make_the_parts():
     enumeration, (one,) = found_in("matmul concat[axis=-1]", 3)
     grammar = enumeration.grammar
-    first = variants_of_parts(one.sources, one.targets, grammar.types, grammar.sizes[0]).laws[0]
+    first = variants_of_parts(one, grammar.types, grammar.sizes[0]).laws[0]
     assert [format_term(t).partition("](matmul")[0] for t in first.targets] == [
         "slice[axis=-1, start=0, stop=dim(y, -1)",
         "slice[axis=-1, start=dim(y, -1), stop=dim(y, -1) + dim(z, -1)",

@@ -7,7 +7,7 @@ import numpy as np
 
 from workbench.graph import GraphBuilder
 from workbench.graph.evaluate import evaluate
-from workbench.laws.verification.instances.ground import Ground, Instance
+from workbench.laws.verification.instances.spaces import Ground, Instance
 from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules import parse_rule

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from workbench.laws.verification.evidence import Effort
-from workbench.laws.verification.instances.ground import Ground, Instance
+from workbench.laws.verification.instances.spaces import Ground, Instance
 from workbench.laws.verification.verify import Verification
 from workbench.ops import TensorType
 from workbench.rules import parse_rule, rule_set

@@ -11,8 +11,7 @@ from tests.sampled import turn
 from workbench.graph import GraphBuilder
 from workbench.laws.verification import evidence
 from workbench.laws.verification.evidence import Effort
-from workbench.laws.verification.instances.ground import Ground, Instance
-from workbench.laws.verification.instances.spaces import allowed
+from workbench.laws.verification.instances.spaces import Ground, Instance, allowed
 from workbench.laws.verification.proving import axioms
 from workbench.laws.verification.refuting import refute
 from workbench.laws.verification.verify import Verification

@@ -14,7 +14,7 @@ from workbench.laws.explain.search import MOST_NEW, WORK, Asking, Run
 from workbench.laws.matching import compiled, depth
 from workbench.laws.proof_graph import Applied, Index
 from workbench.ops.inputs_and_opaque import NAMED
-from workbench.rules.literals import is_number
+from workbench.rules.interpret import is_number
 from workbench.rules.pattern import App, Rule, applications, format_term, subterms
 
 #: Limit on the matches of a rule that are examined when a rule is the target.

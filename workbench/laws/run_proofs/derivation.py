@@ -19,8 +19,7 @@ from workbench.graph.dataflow import numbers_in
 from workbench.laws.matching import Application, Bindings, compiled
 from workbench.laws.run_proofs.instance import Instance, number_key, number_of
 from workbench.ops import TensorType, TypeMismatch, spec_of
-from workbench.rules.interpret import value
-from workbench.rules.literals import is_number, nearest_decimal
+from workbench.rules.interpret import is_number, nearest_decimal, value
 from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, parts, starred
 from workbench.support import deadline
 

@@ -13,8 +13,18 @@ from typing import Any, Final
 from workbench.egraph.at_sizes import SizedType
 from workbench.laws.run_proofs import sizes
 from workbench.ops import AttrValue, TensorType, TypeMismatch
-from workbench.rules.interpret import Numbers, arguments, compared, read_attributes, related, value
-from workbench.rules.literals import NUMBER, Number, combined, is_number
+from workbench.rules.interpret import (
+    NUMBER,
+    Number,
+    Numbers,
+    arguments,
+    combined,
+    compared,
+    is_number,
+    read_attributes,
+    related,
+    value,
+)
 from workbench.rules.pattern import App, AttrVar, Compare, Rule, Term, format_term, parts
 from workbench.symbolic.facts import Facts
 

@@ -36,7 +36,7 @@ from workbench.laws.run_proofs.proof import (
 from workbench.laws.run_proofs.sizes import Sized
 from workbench.laws.theorems.store import rules_of
 from workbench.ops import AttrValue, TensorType, TypeMismatch, ValueType
-from workbench.rules.literals import is_number
+from workbench.rules.interpret import is_number
 from workbench.rules.pattern import App, Rule, applications, starred
 from workbench.rules.verdicts import law_of
 from workbench.support.orders import postorder

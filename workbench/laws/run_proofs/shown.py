@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from workbench.laws.run_proofs.proof import LAW, NUMBER, GroundTerm, ProofStep, RunProof, ground_terms
 from workbench.laws.run_proofs.sizes import Sized
 from workbench.ops import spec_of
-from workbench.rules.literals import nearest_decimal
+from workbench.rules.interpret import nearest_decimal
 from workbench.support.messages import unknown
 from workbench.support.orders import postorder
 

@@ -65,18 +65,18 @@ def parts_of(enumeration: Enumeration) -> list[Parts]:
             if len(sources) == len(chosen) and not inner & {*sources}:
                 targets = tuple(enumeration.made(form, [whole]) for form, _ in chosen)
                 found.setdefault(canonical([*sources, *targets]), Parts(sources, targets))
+
+    def generality(one: Parts) -> tuple[int, int, int, str]:
+        terms = (*one.sources, one.targets[0])
+        operators = {t.op for t in applications(*terms)}
+        return operators_in(*terms), -len(tensor_variables(*terms)), len(operators), repr(one)
+
     general: list[Parts] = []
     rewriting = Rewriting(enumeration)
-    for one in sorted(found.values(), key=_generality):
+    for one in sorted(found.values(), key=generality):
         if not any(_instance(one, earlier, rewriting) for earlier in general):
             general.append(one)
     return general
-
-
-def _generality(one: Parts) -> tuple[int, int, int, str]:
-    terms = (*one.sources, one.targets[0])
-    operators = {t.op for t in applications(*terms)}
-    return operators_in(*terms), -len(tensor_variables(*terms)), len(operators), repr(one)
 
 
 def _covering(
@@ -110,26 +110,18 @@ def _instance(one: Parts, law: Parts, rewriting: Rewriting) -> bool:
 
 # -- laws ------------------------------------------------------------------------------------------
 def variants_of_parts(
-    sources: Sequence[App],
-    targets: Sequence[App],
-    shapes: Mapping[str, Sequence[str]],
-    sizes: Mapping[str, int],
+    parts: Parts, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
 ) -> Variants:
     """Return the laws that may make several terms parts of one, the most general first.
 
-    Positions along an axis become sums of extents of variables, one for each part.
-
-    Args:
-        sources: The terms.
-        targets: The part that each of them is equal to.
-        shapes: The symbolic shapes of the variables.
-        sizes: The assignment of numbers to extents for which the equations have their attributes.
+    Positions along an axis become sums of extents of variables, one for each part. Under the assignment ``sizes`` of
+    numbers to extents the equations have their attributes.
     """
     found: dict[Rule, None] = {}
-    spans = list(_summed(sources, targets, shapes, sizes))
-    for choice in (c for c in choices([*sources, *targets]) if not c.spans):
+    spans = list(_summed(parts, shapes, sizes))
+    for choice in (c for c in choices([*parts.sources, *parts.targets]) if not c.spans):
         for expressions in [*spans, {}]:
-            law = law_and_guards(sources, targets, choice, expressions)[0]
+            law = law_and_guards(parts.sources, parts.targets, choice, expressions)[0]
             if law is not None:
                 found.setdefault(law)
         if len(found) >= MOST:
@@ -137,13 +129,9 @@ def variants_of_parts(
     return Variants(tuple(found)[:MOST], dict(shapes))
 
 
-def _summed(
-    sources: Sequence[App],
-    targets: Sequence[App],
-    shapes: Mapping[str, Sequence[str]],
-    sizes: Mapping[str, int],
-) -> Iterator[Sizes]:
+def _summed(parts: Parts, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]) -> Iterator[Sizes]:
     """Yield expressions for the positions of parts: sums of the extents of the first terms."""
+    targets = parts.targets
     given: list[dict[str, Any]] = [
         {n: e.value for n, e in t.attrs if isinstance(e, Literal)} for t in targets
     ]
@@ -151,7 +139,7 @@ def _summed(
     if not all(isinstance(g.get(n), int) for g in given for n in (start, stop, "axis")):
         return
     order = sorted(range(len(targets)), key=lambda n: given[n][start])
-    options = [_extents_of(sources, n, int(given[n]["axis"]), shapes) for n in order]
+    options = [_extents_of(parts.sources, n, int(given[n]["axis"]), shapes) for n in order]
     for chosen in itertools.islice(itertools.product(*options), PAIRINGS):
         numbers = [sizes.get(shapes[d.var][d.axis], 0) for d in chosen if isinstance(d.axis, int)]
         sums: Iterator[IntExpr] = itertools.accumulate(chosen, lambda a, b: Arith("+", a, b))

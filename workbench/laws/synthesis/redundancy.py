@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -170,16 +171,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="limit on this run in seconds")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="the folder of the record and the table")
-    parser.add_argument(
-        "--axioms", action="store_true", help="ask instead which axioms follow from the others"
-    )
+    help_text = "ask instead which axioms follow from the others"
+    parser.add_argument("--axioms", action="store_true", help=help_text)
     options = parser.parse_args(arguments)
     if not options.seconds > 0:
         parser.error(f"the limit must be positive, got {options.seconds} (try 600)")
 
-    def tell(text: str) -> None:
-        print(text, flush=True)
-
+    tell = partial(print, flush=True)
     if options.axioms:
         examine(list(axioms()), {}, seconds=options.seconds, keep=lambda found: None, tell=tell)
         return
@@ -193,8 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     found = examine(rules, known, seconds=options.seconds, keep=keep, tell=tell)
     keep(found)
-    write_atomic(options.folder / "redundancy.md", table(rules, found))
     where = options.folder / "redundancy.md"
+    write_atomic(where, table(rules, found))
     print(f"{len(found)} of {len(rules)} rules asked; see {where}", file=sys.stderr)
 
 

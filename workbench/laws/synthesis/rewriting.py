@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workbench.laws.synthesis.derivation import backwards
+from workbench.laws.synthesis.derivation import backwards, grounded
 from workbench.laws.synthesis.enumeration import Enumeration, Node
-from workbench.laws.synthesis.instantiation import grounded
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import holds, spread
 from workbench.rules.pattern import Compare, DimOf, Literal, Rule, Term, Var, tensor_variables

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from workbench._version import __version__
 from workbench.laws.synthesis.anti_unification import Variants, repeats, variants_of
-from workbench.laws.synthesis.derivation import Coverage, backwards, derivable
+from workbench.laws.synthesis.derivation import Coverage, backwards, derivable, instances, readable
 from workbench.laws.synthesis.enumeration import Enumeration, Equation, candidates, generality
 from workbench.laws.synthesis.grammar import Grammar, Operand
-from workbench.laws.synthesis.instantiation import instances, readable
 from workbench.laws.synthesis.judge import Journal, Judged, judge
 from workbench.laws.synthesis.naming import joint_name, proposed_name, tidied, unique_name
 from workbench.laws.synthesis.outputs import Parts, parts_of, variants_of_parts
@@ -316,7 +315,7 @@ class Synthesis(Stepwise):
     def _join(self, waiting: list[Parts]) -> tuple[StepKind, dict[str, int], str]:
         """Verify some laws that make several terms parts of one."""
         turn, sizes, shapes = waiting[:JUDGED], self.grammar.sizes[0], self.grammar.types
-        variants = [variants_of_parts(p.sources, p.targets, shapes, sizes) for p in turn]
+        variants = [variants_of_parts(parts, shapes, sizes) for parts in turn]
         kept = 0
         for parts, one, variant in zip(turn, self._judge(variants), variants, strict=True):
             if one.decided:

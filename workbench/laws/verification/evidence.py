@@ -17,8 +17,8 @@ from workbench.laws.theorems.check import check
 from workbench.laws.theorems.prove import attempt
 from workbench.laws.theorems.steps import Rejected
 from workbench.laws.verification.instances.boundary_values import OPEN, Corner, decisions_of
-from workbench.laws.verification.instances.ground import Instance, broadcasting_mismatch
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+from workbench.laws.verification.instances.spaces import Instance, broadcasting_mismatch
 from workbench.laws.verification.proving import (
     Cases,
     Proof,
@@ -31,8 +31,7 @@ from workbench.laws.verification.proving import (
 from workbench.laws.verification.refuting.cases import replays
 from workbench.laws.verification.refuting.exact_arithmetic import NEAR
 from workbench.laws.verification.refuting.models import corners_of
-from workbench.laws.verification.refuting.refute import Findings, search
-from workbench.laws.verification.refuting.region import find_region
+from workbench.laws.verification.refuting.refute import Findings, find_region, search
 from workbench.ops import TypeMismatch
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import THEOREM, is_theorem

@@ -109,9 +109,8 @@ class _Sides:
 
 
 def _instance(rule: Rule, rng: random.Random, *, small: bool) -> _Sides | None:
-    from workbench.laws.verification.instances.ground import Ground, instance_of, sample
     from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-    from workbench.laws.verification.instances.spaces import open_space
+    from workbench.laws.verification.instances.spaces import Ground, instance_of, open_space, sample
     from workbench.laws.verification.instances.typings import RandomChoices
     from workbench.laws.verification.refuting import sampling
     from workbench.laws.verification.refuting.refute import FULL, TINY

@@ -27,9 +27,15 @@ from workbench.laws.verification.instances.boundary_values import (
     of_more_axes,
     spread_axes,
 )
-from workbench.laws.verification.instances.ground import Ground, Instance, instance_of
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.spaces import GROUPED, Space, open_space
+from workbench.laws.verification.instances.spaces import (
+    GROUPED,
+    Ground,
+    Instance,
+    Space,
+    instance_of,
+    open_space,
+)
 from workbench.laws.verification.instances.typings import AXES, Choices, Enumeration, Menu, RandomChoices
 from workbench.laws.verification.refuting.cases import text_of
 from workbench.ops import Trait, TypeMismatch, with_trait

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from itertools import product
 
-from workbench.laws.verification.instances.ground import options
-from workbench.laws.verification.instances.spaces import Space
+from workbench.laws.verification.instances.spaces import Space, options
 from workbench.laws.verification.instances.typings import Menu
 
 SMALL = Menu(

@@ -9,9 +9,8 @@ import pytest
 import workbench
 from workbench.frontends import RuntimeFailure, run_graph
 from workbench.graph import GraphBuilder, Node
-from workbench.laws.verification.instances.ground import Ground, instance_of, sample
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.spaces import open_space
+from workbench.laws.verification.instances.spaces import Ground, instance_of, open_space, sample
 from workbench.laws.verification.instances.typings import RandomChoices
 from workbench.laws.verification.refuting.exact_arithmetic import (
     ARITHMETICS,

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from workbench.laws.verification.instances.boundary_values import coordinate_of
-from workbench.laws.verification.instances.ground import Ground
+from workbench.laws.verification.instances.spaces import Ground
 from workbench.laws.verification.refuting.sampling import Draft, draw_instance, draw_type
 from workbench.ops import ACTIVATIONS, TensorType, TypeMismatch
 from workbench.rules.interpret import holds

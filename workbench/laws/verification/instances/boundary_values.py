@@ -34,7 +34,7 @@ from workbench.rules.pattern import (
 )
 
 if TYPE_CHECKING:
-    from workbench.laws.verification.instances.ground import Instance
+    from workbench.laws.verification.instances.spaces import Instance
 
 #: Attributes that are sizes: unknowns, as extents are.
 SIZES: Final = frozenset({"pads", "extra", "kernel", "start", "stop", "size", "channels"})

@@ -15,8 +15,7 @@ from itertools import product
 from typing import Any
 
 from workbench.laws.verification.instances.boundary_values import coordinate_of, unbounded
-from workbench.laws.verification.instances.ground import Instance
-from workbench.laws.verification.instances.spaces import allowed
+from workbench.laws.verification.instances.spaces import Instance, allowed
 from workbench.laws.verification.instances.typings import AXES, WHOLE, Coordinate
 from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.rules.interpret import RowAttr, attributes, holds

@@ -1,8 +1,7 @@
 """The rules of a set that follow from its other rules, and are kept because one step is faster than several.
 
 Run as ``python -m workbench.laws.synthesis.redundancy`` it asks this of every default rule and writes a record
-and a table to ``results/library``. It continues where an earlier run ended; ``--seconds`` limits one run. ``--axioms``
-asks it of the axioms instead, and writes nothing.
+and a table to ``results/library``. It continues where an earlier run ended; ``--seconds`` limits one run.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from workbench.laws.synthesis.derivation import MOST_TERMS, SECONDS, chains_at
-from workbench.laws.verification.proving import axioms, generic_cases
+from workbench.laws.verification.proving import generic_cases
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules import rule_set
 from workbench.rules.pattern import App, Rule, Term, applications, canonical, operators_of
@@ -171,16 +170,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--seconds", type=float, default=600.0, help="limit on this run in seconds")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="the folder of the record and the table")
-    help_text = "ask instead which axioms follow from the others"
-    parser.add_argument("--axioms", action="store_true", help=help_text)
     options = parser.parse_args(arguments)
     if not options.seconds > 0:
         parser.error(f"the limit must be positive, got {options.seconds} (try 600)")
 
-    tell = partial(print, flush=True)
-    if options.axioms:
-        examine(list(axioms()), {}, seconds=options.seconds, keep=lambda found: None, tell=tell)
-        return
     options.folder.mkdir(parents=True, exist_ok=True)
     record = options.folder / "redundancy.json"
     known = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
@@ -189,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def keep(found: dict[str, dict[str, Any]]) -> None:
         write_atomic(record, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
-    found = examine(rules, known, seconds=options.seconds, keep=keep, tell=tell)
+    found = examine(rules, known, seconds=options.seconds, keep=keep, tell=partial(print, flush=True))
     keep(found)
     where = options.folder / "redundancy.md"
     write_atomic(where, table(rules, found))

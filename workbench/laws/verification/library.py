@@ -172,38 +172,22 @@ def main() -> None:
     """Judge the library and write the outcome to its folder."""
     parser = argparse.ArgumentParser(description="Judge the rule library.")
     parser.add_argument("--new", action="store_true", help="test only new and changed laws")
-    parser.add_argument("--ranges", action="store_true", help="judge only the ranges of 16-bit floats")
     chosen = parser.parse_args()
     began = time.perf_counter()
-    if chosen.ranges:
-        with processes() as pool:
-            ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
-        file = library() / "status.json"
-        data = json.loads(file.read_text(encoding="utf-8"))
-        for name in data["rules"].keys() & ranges.keys():
-            data["rules"][name]["ranges"] = ranges[name]
-        write_atomic(file, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
-        for name, found in ranges.items():
-            for dtype, outcome in found.items():
-                if outcome != "kept":
-                    print(f"{name}, {dtype}: {outcome}")
-    else:
-        verification = judge_library(new=chosen.new)
-        if verification.stop_reason is not StopReason.FINISHED:
-            sys.exit(
-                f"{verification!r}\nNothing is written: every rule must be judged (try a quieter machine)."
-            )
-        with processes() as pool:
-            tested = [v.rule for v in verification.verdicts if v.verdict == "tested" and v.rule is not None]
-            unproved = [rule for rule in tested if not is_theorem(rule)]
-            tests = dict(zip([r.name for r in unproved], pool.map(draw_many, unproved), strict=True))
-            ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
-        write_status(verification, tests, library(), ranges)
-        for verdict in verification.verdicts:
-            if verdict.verdict != "tested":
-                print(verdict)
-        refuted = sum("status" in test for test in tests.values())
-        print(f"{verification!r}\ntests refuted {refuted}")
+    verification = judge_library(new=chosen.new)
+    if verification.stop_reason is not StopReason.FINISHED:
+        sys.exit(f"{verification!r}\nNothing is written: every rule must be judged (try a quieter machine).")
+    with processes() as pool:
+        tested = [v.rule for v in verification.verdicts if v.verdict == "tested" and v.rule is not None]
+        unproved = [rule for rule in tested if not is_theorem(rule)]
+        tests = dict(zip([r.name for r in unproved], pool.map(draw_many, unproved), strict=True))
+        ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
+    write_status(verification, tests, library(), ranges)
+    for verdict in verification.verdicts:
+        if verdict.verdict != "tested":
+            print(verdict)
+    refuted = sum("status" in test for test in tests.values())
+    print(f"{verification!r}\ntests refuted {refuted}")
     print(f"{time.perf_counter() - began:.1f} s")
 
 

@@ -148,7 +148,6 @@ def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
     covers = {name: run.covers(rules[name], seed=seed) for name in rules}
     before = {name: Coverage(rules[name], known, seed=seed) for name in rules if known}
     open_laws = [law.rule for law in (*run.laws, *run.joint) if not law.verdict.by_axioms]
-    rechecks = recheck(open_laws, study.instances) if study.instances else ()
     result = {
         "laws": {law.rule.name: [law.verdict.short, law.verdict.law] for law in run.laws},
         "covers": {
@@ -162,7 +161,7 @@ def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
         },
         "joint": {law.rule.name: [law.verdict.short, law.verdict.law] for law in run.joint},
         # How many drawn instances of each law that does not follow from axioms passed, and whether one failed.
-        "rechecks": {r.name: [r.passed, r.refuted, r.complete] for r in rechecks},
+        "rechecks": {law.name: [*recheck(law, study.instances)] for law in open_laws if study.instances},
         "levels": run.funnel().to_dict("records"),
     }
     funnel = run.funnel()

@@ -12,7 +12,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 from workbench.laws.verification.instances.boundary_values import coordinate_of, unbounded
 from workbench.laws.verification.instances.spaces import Instance, allowed
@@ -130,11 +130,6 @@ def _spoiled(rng: random.Random, kind: TensorType) -> TensorType:
     return _tensor(*shape)
 
 
-def _image(rng: random.Random) -> TensorType:
-    channels = rng.choice((1, 2, 3, 4, 4, 6))
-    return _tensor(rng.randint(1, 2), channels, rng.randint(1, 7), rng.randint(1, 7))
-
-
 def _first(draft: Draft, op: str) -> TensorType:
     rng = draft.rng
     if op in with_trait(Trait.FOUR_AXES):
@@ -145,7 +140,8 @@ def _first(draft: Draft, op: str) -> TensorType:
             if rng.random() < 0.5:
                 shape[rng.choice((0, 1))] = rng.choice((1, 2, 3, 4))
             return _tensor(*shape)
-        return _image(rng)
+        channels = rng.choice((1, 2, 3, 4, 4, 6))
+        return _tensor(rng.randint(1, 2), channels, rng.randint(1, 7), rng.randint(1, 7))
     if op == "matmul":
         seen = [k for k in draft.types.values() if k.rank >= 2]
         if seen and rng.random() < 0.6:
@@ -153,14 +149,11 @@ def _first(draft: Draft, op: str) -> TensorType:
             if rng.random() < 0.5:
                 return _tensor(*kind.shape[:-1], rng.randint(1, 4))
             return kind
-        return _tensor(*(rng.randint(1, 3) for _ in range(rng.choice((0, 0, 1, 2)))), *_pair(rng))
+        batch = [rng.randint(1, 3) for _ in range(rng.choice((0, 0, 1, 2)))]
+        return _tensor(*batch, rng.randint(1, 4), rng.randint(1, 4))
     if op in ("bn_scale", "bn_shift"):
         return _tensor(rng.randint(1, 4))
     return _anything(draft)
-
-
-def _pair(rng: random.Random) -> tuple[int, int]:
-    return rng.randint(1, 4), rng.randint(1, 4)
 
 
 def _operand(
@@ -266,12 +259,23 @@ def _several(draft: Draft, expr: Vector, attr: Attr, first: TensorType) -> tuple
     return drawn
 
 
+#: The values of attributes of two numbers, and of those of one, by name.
+_PAIRS: Final = {"extra": (0, 0, 1), "strides": (1, 1, 2), "dilations": (1, 1, 1, 2), "kernel": (1, 2, 3)}
+_NUMBERS: Final[dict[str, tuple[float, ...]]] = {
+    "start": (0, 0, 1, 2),
+    "stop": (1, 2, 3, 4, 5),
+    "step": (1, 1, 2),
+    "eps": (1e-5, 1e-3, 0.5),
+    **dict.fromkeys(("ceil", "include_pad", "keepdims", "tanh"), (0, 1)),
+}
+
+
 def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
     name = attr.name
     if attr.kind == "dtype":
         return rng.choice((DTYPE, DTYPE, WHOLE))
-    if name == "extra":
-        return (rng.choice((0, 0, 1)), rng.choice((0, 0, 1)))
+    if name in _PAIRS:
+        return (rng.choice(_PAIRS[name]), rng.choice(_PAIRS[name]))
     if name == "size" and attr.kind == "ints":
         return tuple(rng.randint(1, 6) for _ in range(attr.length))
     if name == "size":
@@ -281,35 +285,21 @@ def _draw(rng: random.Random, attr: Attr, first: TensorType) -> Any:
     if name == "groups":
         channels = first.shape[1] if first.rank == 4 else 4
         return rng.choice([g for g in range(1, channels + 1) if channels % g == 0])
-    if name == "strides":
-        return (rng.choice((1, 1, 2)), rng.choice((1, 1, 2)))
-    if name == "dilations":
-        return (rng.choice((1, 1, 1, 2)), rng.choice((1, 1, 1, 2)))
     if name == "pads":
         same = rng.choice((0, 0, 1))
         return tuple(same if rng.random() < 0.7 else rng.randint(0, 2) for _ in range(4))
-    if name == "kernel":
-        return (rng.randint(1, 3), rng.randint(1, 3))
     if attr.names:
         return rng.choice(attr.names)
     if name == "axis":
         return -rng.randint(1, max(1, first.rank))
-    if name == "start":
-        return rng.choice((0, 0, 1, 2))
-    if name == "stop":
-        return rng.randint(1, 5)
-    if name == "step":
-        return rng.choice((1, 1, 2))
+    if name in _NUMBERS:
+        return rng.choice(_NUMBERS[name])
     if attr.kind == "perm":
         perm = list(range(first.rank))
         rng.shuffle(perm)
         return tuple(perm)
     if attr.kind == "shape":
         return _reshaped(rng, first)
-    if name == "eps":
-        return rng.choice((1e-5, 1e-3, 0.5))
-    if name in ("ceil", "include_pad", "keepdims", "tanh"):
-        return rng.randint(0, 1)
     if attr.kind == "axes":
         return tuple(sorted(rng.sample(range(-first.rank, 0), rng.randint(min(1, first.rank), first.rank))))
     if attr.tried:

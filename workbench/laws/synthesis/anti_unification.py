@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -172,12 +172,12 @@ def _linear(
     fresh = [f"{v}_{left[:i].count(v)}" for i, v in enumerate(left)]
     known = {new: shapes[old] for new, old in zip(fresh, left, strict=True)}
     for orders in itertools.product(*(itertools.permutations(p) for p in places)):
-        renamed = [""] * len(right)
+        again = [""] * len(right)
         for name, order in zip(names, orders, strict=True):
             own = [new for new, old in zip(fresh, left, strict=True) if old == name]
             for place, new in zip(order, own, strict=True):
-                renamed[place] = new
-        sides = _renamed(equation.left, iter(fresh)), _renamed(equation.right, iter(renamed))
+                again[place] = new
+        sides = _renamed(equation.left, iter(fresh)), _renamed(equation.right, iter(again))
         yield Equation(*sides, equation.size), known
 
 
@@ -238,32 +238,24 @@ def _sized(
     source: App, target: Term, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
 ) -> Iterator[Sizes]:
     """Yield expressions for positions along an axis: extents of variables, or sums of two of them."""
-    places: dict[tuple[App, str, int, int], None] = {}
+    extents = list(extents_of(tensor_variables(source, target), shapes, sizes))
+
+    def expressions(value: int, axis: int) -> list[IntExpr | None]:
+        known = [(n, d) for n, d in extents if d.axis == axis]
+        pairs = [*itertools.combinations(known, 2), *((k, k) for k in known)]
+        double = (Arith("+", a, b) for (n, a), (m, b) in pairs if n + m == value)
+        return [*(e for n, e in known if n == value), *double, None]
+
+    options: dict[tuple[App, str], list[IntExpr | None]] = {}
     for term in applications(source, target):
         given = {n: e.value for n, e in term.attrs if isinstance(e, Literal)}
         axis = given.get("axis")
         for name in SPAN[:2]:
             value = given.get(name)
             if isinstance(value, int) and isinstance(axis, int) and value > 0:
-                places.setdefault((term, name, value, axis))
-    names = tensor_variables(source, target)
-    options = [_extents(value, axis, names, shapes, sizes) for _, _, value, axis in places]
-    for chosen in itertools.islice(itertools.product(*options), 8):
-        yield {
-            (term, attr): expr
-            for (term, attr, _, _), expr in zip(places, chosen, strict=True)
-            if expr is not None
-        }
-
-
-def _extents(
-    value: int, axis: int, names: Sequence[str], shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
-) -> list[IntExpr | None]:
-    known = [(n, d) for n, d in extents_of(names, shapes, sizes) if d.axis == axis]
-    single: list[IntExpr | None] = [e for n, e in known if n == value]
-    pairs = [*itertools.combinations(known, 2), *((k, k) for k in known)]
-    double: list[IntExpr | None] = [Arith("+", a, b) for (n, a), (m, b) in pairs if n + m == value]
-    return [*single, *double, None]
+                options[term, name] = expressions(value, axis)
+    for chosen in itertools.islice(itertools.product(*options.values()), 8):
+        yield {place: expr for place, expr in zip(options, chosen, strict=True) if expr is not None}
 
 
 # -- the law ----------------------------------------------------------------------------------------
@@ -280,15 +272,13 @@ def law_and_guards(
     The law has no name yet: it is called ``candidate``. The third part is the number of attributes that stay
     fixed because the left-hand side does not bind them.
 
-    With the ``shapes`` of variables and the ``numbers`` of their extents, numbers in the attribute ``shape``
-    of an operator become extents of variables.
-
     Args:
         sources: The left-hand side, with numbers as attributes.
         targets: The right-hand side.
         choice: Which attributes become variables.
-        sizes: The extents at which the candidate was found.
-        shapes: The names of the variables' extents, by variable.
+        sizes: The expressions for positions along an axis.
+        shapes: The names of the variables' extents, by variable: with them, and with ``numbers``, those in the
+            attribute ``shape`` of an operator become extents of variables.
         numbers: The extents, by name.
     """
     variables = [v for v in tensor_variables(*sources) if v in shapes]
@@ -393,21 +383,16 @@ class _Naming:
         axes = sorted(
             (v, n) for (kind, v), n in self.values.items() if kind == "int" and isinstance(v, int) and v < 0
         )
-        relation = self.choice.relation
-        return [
-            Compare(relation, AttrVar(x), AttrVar(y)) for (_, x), (_, y) in itertools.combinations(axes, 2)
-        ]
+        names = [AttrVar(name) for _, name in axes]
+        return [Compare(self.choice.relation, x, y) for x, y in itertools.combinations(names, 2)]
 
     def _carried(self, axis: Any) -> IntExpr | None:
         """Return this axis as the one that a transposition brings to a bound axis, or None."""
-        for kind, perm in self.values:
-            if kind != "perm":
-                continue
-            for other, bound in self.values:
-                known = other == "int" and bound != axis and -len(perm) <= bound < 0
-                if known and perm[bound] - len(perm) == axis:
-                    p, a = self.values[kind, perm], self.values[other, bound]
-                    return Arith("axis", AttrVar(p), AttrVar(a))
+        perms, numbers = ([k for k in self.values if k[0] == kind] for kind in ("perm", "int"))
+        for p, a in itertools.product(perms, numbers):
+            perm, bound = p[1], a[1]
+            if bound != axis and -len(perm) <= bound < 0 and perm[bound] - len(perm) == axis:
+                return Arith("axis", AttrVar(self.values[p]), AttrVar(self.values[a]))
         return None
 
     def _at_axis(self, size: IntExpr, term: App, bind: bool) -> IntExpr:
@@ -418,9 +403,7 @@ class _Naming:
             along = Literal(size.axis) == given
             return DimOf(size.var, axis.name) if along and isinstance(axis, AttrVar) else size
         assert isinstance(size, Arith)
-        return replace(
-            size, left=self._at_axis(size.left, term, bind), right=self._at_axis(size.right, term, bind)
-        )
+        return Arith(size.operator, *(self._at_axis(side, term, bind) for side in (size.left, size.right)))
 
     def _name(self, known: dict[Any, str], key: Any, letters: str, bind: bool) -> str | None:
         if key not in known:
@@ -502,14 +485,15 @@ def bound_extents(
 def same_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:
     """Return the conditions that operands of one shape have equal extents, so that none broadcasts."""
     broadcasting = with_trait(Trait.BROADCASTS)
-    found: dict[Compare, None] = {}
-    for term in applications(*law.sources, *law.targets):
-        if term.op in broadcasting:
-            for x, y in itertools.combinations(sorted(tensor_variables(*term.args)), 2):
-                if shapes[x] == shapes[y]:
-                    for axis in range(-len(shapes[x]), 0):
-                        found.setdefault(Compare("=", DimOf(x, axis), DimOf(y, axis)))
-    return tuple(found)
+    terms = (t for t in applications(*law.sources, *law.targets) if t.op in broadcasting)
+    found = (
+        Compare("=", DimOf(x, axis), DimOf(y, axis))
+        for term in terms
+        for x, y in itertools.combinations(sorted(tensor_variables(*term.args)), 2)
+        if shapes[x] == shapes[y]
+        for axis in range(-len(shapes[x]), 0)
+    )
+    return tuple(dict.fromkeys(found))
 
 
 def equal_extents(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]:

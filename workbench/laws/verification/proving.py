@@ -36,7 +36,7 @@ from workbench.laws.verification.instances.spaces import (
     instance_of,
     open_space,
 )
-from workbench.laws.verification.instances.typings import AXES, Choices, Enumeration, Menu, RandomChoices
+from workbench.laws.verification.instances.typings import Choices, Enumeration, Menu, RandomChoices
 from workbench.laws.verification.refuting.cases import text_of
 from workbench.ops import Trait, TypeMismatch, with_trait
 from workbench.rules.pattern import Rule, applications
@@ -144,9 +144,10 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
     if found:
         found += _unusual(rule, broadcast)
     if broadcast and spreads(rule):
-        found += _drawn(rule, replace(GENERIC, broadcast=True), BROADCASTING, broadcasting=True)
+        menu = replace(GENERIC, broadcast=True)
+        found += _drawn(rule, menu, BROADCASTING, broadcasting=True)
         for corner in spread_axes(rule)[:AXES_SPREAD]:
-            found += _drawn(rule, replace(GENERIC, broadcast=True, spread=True, fixed=corner.fixed), 1)
+            found += _drawn(rule, corner.within(menu), 1)
     return Cases(tuple(found), complete, reason, sampled + len(found) - own)
 
 
@@ -156,14 +157,10 @@ def _unusual(rule: Rule, broadcast: bool) -> list[Instance]:
     if any(attr.name in _ALTERNATIVES for attr in attribute_coordinates(rule).values()) or rule.each:
         found += _drawn(rule, OTHERS, 1)
     for corner in beside_literals(rule)[:LITERALS]:
-        if corner.broadcasts and not broadcast:
-            continue
-        axes = max(AXES, corner.rank)
-        ranks = (corner.rank,) if corner.rank else GENERIC.ranks
-        found += _drawn(rule, replace(GENERIC, fixed=corner.fixed, axes=axes, ranks=ranks), 1)
+        if broadcast or not corner.broadcasts:
+            found += _drawn(rule, corner.within(GENERIC), 1)
     for corner in of_more_axes(rule):
-        menu = replace(GENERIC, fixed=corner.fixed, axes=corner.rank, ranks=(corner.rank,))
-        found += [instance for instance in _drawn(rule, menu, 1) if instance not in found]
+        found += [i for i in _drawn(rule, corner.within(GENERIC), 1) if i not in found]
     return found
 
 

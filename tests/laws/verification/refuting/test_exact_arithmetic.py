@@ -76,7 +76,7 @@ def exactly(kind, graph, values):
     """Evaluate a graph in an arithmetic from whole numbers; return floats."""
     leaves = {i: filled(kind, values[i].ravel().tolist(), values[i].shape) for i in values}
     root = graph.outputs[0][1]
-    result = run(kind, graph.nodes, range(len(graph.nodes)), leaves)[root]
+    result = run(kind, dict(enumerate(graph.nodes)), leaves)[root]
     return floats(result)
 
 
@@ -99,8 +99,8 @@ def test_every_arithmetic_agrees_with_onnx_runtime(op):
     compared = 0
     for graph, rng in instances(op, 12):
         least = arithmetic_for(n for n in graph.nodes)
-        live = range(len(graph.nodes))
-        drawn = draw_values("rational", graph.nodes, live, rng)
+        live = dict(enumerate(graph.nodes))
+        drawn = draw_values("rational", live, rng)
         whole = {i: floats(a) for i, a in drawn.items()}
         named = {
             graph.nodes[i].attr("name"): a.astype(
@@ -127,17 +127,17 @@ def test_every_arithmetic_agrees_with_onnx_runtime(op):
 @pytest.mark.parametrize("op", sorted(operators_in(Arithmetic.POLYNOMIAL) & set(OPERATORS)))
 def test_residues_are_those_of_the_whole_numbers(op):
     for graph, rng in instances(op, 12):
-        live = range(len(graph.nodes))
+        live = dict(enumerate(graph.nodes))
         if arithmetic_for(graph.nodes) != "modular":
             continue
-        whole = draw_values("ordered", graph.nodes, live, rng)
+        whole = draw_values("ordered", live, rng)
         root = graph.outputs[0][1]
-        expected = run("ordered", graph.nodes, live, whole)[root]
+        expected = run("ordered", live, whole)[root]
         residues = {
             i: a.astype(np.int64) if is_place(graph, i) else filled("modular", a.ravel().tolist(), a.shape)
             for i, a in whole.items()
         }
-        found = run("modular", graph.nodes, live, residues)[root]
+        found = run("modular", live, residues)[root]
         assert (found == expected.astype(np.int64) % PRIME).all()
 
 
@@ -188,12 +188,12 @@ def test_a_function_without_a_fraction_for_a_value_is_refused():
     scalar = TensorType("float32", ())
     nodes = [leaf(()), Node("exp", (0,), (), scalar)]
     with pytest.raises(Inexact, match="without a fraction"):
-        run("rational", nodes, range(2), {0: filled("rational", [1], ())})
+        run("rational", dict(enumerate(nodes)), {0: filled("rational", [1], ())})
     root = [leaf(()), Node("sqrt", (0,), (), scalar)]
     square = filled("rational", [Fraction(4, 9)], ())
-    assert run("rational", root, range(2), {0: square})[1].item() == Fraction(2, 3)
+    assert run("rational", dict(enumerate(root)), {0: square})[1].item() == Fraction(2, 3)
     with pytest.raises(Inexact, match="root of 2"):
-        run("rational", root, range(2), {0: filled("rational", [2], ())})
+        run("rational", dict(enumerate(root)), {0: filled("rational", [2], ())})
 
 
 def leaf(shape):
@@ -205,8 +205,8 @@ def test_sums_that_may_leave_the_whole_numbers_are_refused():
     nodes += [Node("mul", (i, i), (), TensorType("float32", (1, 1))) for i in range(1, 6)]
     value = filled("ordered", [4], (1, 1))
     with pytest.raises(Inexact, match="2\\^53"):
-        run("ordered", nodes, range(len(nodes)), {0: value})
-    assert run("rational", nodes, range(7), {0: filled("rational", [4], (1, 1))})[6].item() == 4**64
+        run("ordered", dict(enumerate(nodes)), {0: value})
+    assert run("rational", dict(enumerate(nodes)), {0: filled("rational", [4], (1, 1))})[6].item() == 4**64
     assert degree(nodes, 6) == 64
 
 
@@ -214,8 +214,10 @@ def test_a_division_by_zero_is_not_a_value():
     scalar = TensorType("float32", ())
     nodes = [leaf(()), Node("reciprocal", (0,), (), scalar)]
     with pytest.raises(Inexact, match="division by zero"):
-        run("rational", nodes, range(2), {0: filled("rational", [0], ())})
-    assert run("rational", nodes, range(2), {0: filled("rational", [3], ())})[1].item() == Fraction(1, 3)
+        run("rational", dict(enumerate(nodes)), {0: filled("rational", [0], ())})
+    assert run("rational", dict(enumerate(nodes)), {0: filled("rational", [3], ())})[1].item() == Fraction(
+        1, 3
+    )
 
 
 def test_differences_are_exact_where_the_arithmetic_is():
@@ -226,9 +228,8 @@ def test_differences_are_exact_where_the_arithmetic_is():
     assert differs("digits", filled("digits", [1], (1,)), filled("digits", [1 + tiny], (1,))) == (0,)
     close = filled("digits", [1 + Fraction(1, 10**55)], (1,))
     assert differs("digits", filled("digits", [1], (1,)), close) is None
-    infinite = run("digits", [leaf(()), Node("log", (0,), (), TensorType("float32", ()))], range(2), {
-        0: filled("digits", [0], ())
-    })[1]  # fmt: skip
+    logarithm = {0: leaf(()), 1: Node("log", (0,), (), TensorType("float32", ()))}
+    infinite = run("digits", logarithm, {0: filled("digits", [0], ())})[1]
     assert differs("digits", infinite, infinite) is None
     assert differs("digits", infinite, filled("digits", [5], ())) == ()
     assert differs("modular", one, filled("modular", [1, 1], (2,))) == ()
@@ -249,7 +250,7 @@ def verdict(law):
 def test_values_lie_beside_large_constants_and_the_inverses_of_small_ones():
     def of(value):
         nodes = graph_with(value).nodes
-        return beyond(nodes, range(len(nodes)), 4)
+        return beyond(dict(enumerate(nodes)), 4)
 
     assert of(100.0) == [-201, -101, -100, -99, 99, 100, 101, 201]
     assert of(-100.0) == of(100.0) == of(0.01)
@@ -269,7 +270,7 @@ def test_values_lie_beside_large_constants_and_the_inverses_of_small_ones():
 )
 def test_a_number_of_many_digits_is_rounded(value, whether):
     nodes = graph_with(value).nodes
-    assert rounded(nodes, range(len(nodes))) is whether
+    assert rounded(dict(enumerate(nodes))) is whether
 
 
 @pytest.mark.parametrize(

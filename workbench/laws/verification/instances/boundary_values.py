@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.laws.verification.instances.typings import AXES, TRUTH, WHOLE, Coordinate
+from workbench.laws.verification.instances.typings import AXES, TRUTH, WHOLE, Coordinate, Menu
 from workbench.ops import Attr, Trait, with_trait
 from workbench.rules.interpret import RowAttr, attributes
 from workbench.rules.pattern import (
@@ -89,6 +89,11 @@ class Corner:
     def broadcasts(self) -> bool:
         """Return whether an axis has extent 1 here, so that it may broadcast."""
         return any(kind == "dim" and value == 1 for (kind, _, _), value in self.fixed)
+
+    def within(self, menu: Menu) -> Menu:
+        """Return a menu that leads to instances at this corner."""
+        ranks, axes = (self.rank,) if self.rank else menu.ranks, max(AXES, self.rank)
+        return replace(menu, fixed=self.fixed, spread=self.spread, axes=axes, ranks=ranks)
 
 
 #: Number of instances at an unusual value, with a broadcast axis, next to a literal, and of a case that

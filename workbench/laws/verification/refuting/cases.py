@@ -29,6 +29,7 @@ from workbench.laws.verification.refuting.exact_arithmetic import (
     ARITHMETICS,
     MACHINE,
     ROUNDED_BY,
+    Live,
     NoValue,
     arithmetic_for,
     differs,
@@ -109,7 +110,7 @@ class Case:
     kind: str
 
     @property
-    def live(self) -> list[int]:
+    def live(self) -> Live:
         """Return the nodes that the two sides depend on."""
         return live_nodes(self.nodes, [i for pair in self.pairs for i in pair])
 
@@ -117,26 +118,26 @@ class Case:
     def large(self) -> bool:
         """Return whether the nodes have too many elements to be evaluated in a moment."""
         most = ELEMENTS if self.kind in ("modular", "ordered", MACHINE) else SLOW_ELEMENTS
-        return sum(self.nodes[i].tensor.elements for i in self.live) > most
+        return sum(node.tensor.elements for node in self.live.values()) > most
 
     @property
-    def left(self) -> list[int]:
+    def left(self) -> Live:
         """Return the nodes of the left-hand side."""
         return live_nodes(self.nodes, [left for left, _ in self.pairs])
 
     def draw(self, rng: random.Random, kind: str = "", reach: int = 4) -> dict[int, np.ndarray]:
         """Return random values of the leaves, for the left-hand side to have a value."""
-        return draw_values(kind or self.kind, self.nodes, self.live, rng, reach, self.left)
+        return draw_values(kind or self.kind, self.live, rng, reach, self.left)
 
     def results(self, kind: str, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         """Return the values of all nodes, no number for right-hand sides that have no value if the left ones do."""
         try:
-            return run(kind, self.nodes, self.live, values)
+            return run(kind, self.live, values)
         except NoValue:
-            found = run(kind, self.nodes, self.left, values)
+            found = run(kind, self.left, values)
         for _, right in self.pairs:
             try:
-                found |= run(kind, self.nodes, live_nodes(self.nodes, [right]), values)
+                found |= run(kind, live_nodes(self.nodes, [right]), values)
             except NoValue:
                 found[right] = np.full(self.nodes[right].tensor.shape, np.nan)
         return found
@@ -152,7 +153,7 @@ class Case:
 
     def place(self, kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] | None:
         """Return the index at which two results differ, or None."""
-        allowed = ROUNDED_BY if rounded(self.nodes, self.live) else Fraction(0)
+        allowed = ROUNDED_BY if rounded(self.live) else Fraction(0)
         return differs(kind, left, right, allowed=allowed)
 
 
@@ -161,7 +162,7 @@ def case_of(instance: Instance) -> Case:
     ground = Ground()
     pairs = ground.add(instance)
     case = Case(instance, ground.builder.nodes, ground.leaves, pairs, "")
-    case.kind = arithmetic_for(case.nodes[i] for i in case.live)
+    case.kind = arithmetic_for(case.live.values())
     return case
 
 
@@ -243,12 +244,12 @@ def small(
         rng: The source of random numbers.
         menu: The values to choose from.
     """
-    return _flat(rule, case, rng, menu) or _shrunk(case, space, values, rng, menu)
+    return _of_lower_rank(rule, case, rng, menu) or _shrunk(case, space, values, rng, menu)
 
 
 def _whole(case: Case) -> str:
     """Return an arithmetic in which small whole numbers are exact."""
-    return whole_numbers(case.nodes[i] for i in case.live) if case.kind == "modular" else case.kind
+    return whole_numbers(case.live.values()) if case.kind == "modular" else case.kind
 
 
 def _witness(case: Case, rng: random.Random, tries: int) -> dict[int, np.ndarray] | None:
@@ -260,7 +261,7 @@ def _witness(case: Case, rng: random.Random, tries: int) -> dict[int, np.ndarray
     return None
 
 
-def _flat(rule: Rule, case: Case, rng: random.Random, menu: Menu) -> Counterexample | None:
+def _of_lower_rank(rule: Rule, case: Case, rng: random.Random, menu: Menu) -> Counterexample | None:
     """Return a counterexample of smaller rank than a case that is one, or None."""
     most = max((case.nodes[i].tensor.rank for i in case.leaves.values()), default=0)
     for rank in range(most):

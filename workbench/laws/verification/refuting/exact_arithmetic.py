@@ -15,6 +15,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -50,13 +51,17 @@ MACHINE: Final = "machine"
 ARITHMETICS[MACHINE] = "the element types' own numbers"
 
 
+#: Nodes of a graph by their number, operands first.
+Live = Mapping[int, Node]
+
+
 class NoValue(Inexact):
     """Raised when an operator has no value: a row outside a table, or a division by zero."""
 
 
-def live_nodes(nodes: Sequence[Node], roots: Iterable[int]) -> list[int]:
-    """Return the nodes that ``roots`` depend on, operands first."""
-    return sorted(postorder(roots, lambda i: nodes[i].inputs))
+def live_nodes(nodes: Sequence[Node], roots: Iterable[int]) -> Live:
+    """Return the nodes that ``roots`` depend on, operands first, by their number."""
+    return {i: nodes[i] for i in sorted(postorder(roots, lambda i: nodes[i].inputs))}
 
 
 def arithmetic_for(nodes: Iterable[Node]) -> str:
@@ -88,8 +93,8 @@ def whole_numbers(nodes: Iterable[Node]) -> str:
 def degree(nodes: Sequence[Node], root: int) -> int:
     """Return the degree of a polynomial expression in its variables' elements."""
     known: dict[int, int] = {}
-    for i in live_nodes(nodes, [root]):
-        node, exact = nodes[i], spec_of(nodes[i].op).exact
+    for i, node in live_nodes(nodes, [root]).items():
+        exact = spec_of(node.op).exact
         below = [known[j] for j in node.inputs]
         if node.op == "input":
             known[i] = 1
@@ -100,12 +105,7 @@ def degree(nodes: Sequence[Node], root: int) -> int:
 
 # -- values -----------------------------------------------------------------------------------------
 def draw_values(
-    kind: str,
-    nodes: Sequence[Node],
-    live: Sequence[int],
-    rng: random.Random,
-    reach: int = 4,
-    left: Sequence[int] = (),
+    kind: str, live: Live, rng: random.Random, reach: int = 4, left: Live = MappingProxyType({})
 ) -> dict[int, np.ndarray]:
     """Return random values of the leaves: residues, or whole numbers from ``-reach`` to ``reach``.
 
@@ -116,19 +116,18 @@ def draw_values(
 
     Args:
         kind: The arithmetic.
-        nodes: The nodes of a graph.
-        live: The nodes to evaluate, operands first.
+        live: The nodes to evaluate.
         rng: The source of random numbers.
         reach: The largest absolute value of whole numbers.
         left: The nodes of the left-hand side.
     """
-    variances, extents = _variances(nodes, live), _extents(nodes, live) | _extents(nodes, left)
-    far = beyond(nodes, live, reach) if kind in ("ordered", "rational", "digits") else []
+    variances, extents = _variances(live), _extents(live) | _extents(left)
+    far = beyond(live, reach) if kind in ("ordered", "rational", "digits") else []
     values: dict[int, np.ndarray] = {}
-    for i in live:
-        if nodes[i].op != "input":
+    for i, node in live.items():
+        if node.op != "input":
             continue
-        shape = nodes[i].tensor.shape
+        shape, dtype = node.tensor.shape, node.tensor.dtype
         size = math.prod(shape)
         if i in variances:
             roots = [Fraction(rng.randint(2, 5)) for _ in range(size)]
@@ -136,15 +135,15 @@ def draw_values(
         elif i in extents:  # counted from the first place, or from the last one as a negative number
             drawn = [rng.randrange(-extents[i], extents[i]) for _ in range(size)]
         elif kind == MACHINE:
-            drawn = _machine_numbers(nodes, live, size, rng)
-        elif nodes[i].tensor.dtype == "bool":
+            drawn = _machine_numbers({node.tensor.dtype for node in live.values()}, size, rng)
+        elif dtype == "bool":
             drawn = [rng.randint(0, 1) for _ in range(size)]
         elif kind == "float64":
             drawn = [rng.uniform(-reach, reach) for _ in range(size)]
         elif kind == "modular":
             drawn = [rng.randrange(PRIME) for _ in range(size)]
-        elif kind == "rational" and nodes[i].tensor.dtype in INTEGER_DTYPES and rng.random() < 0.5:
-            limits = np.iinfo(nodes[i].tensor.dtype)  # quantising cuts off there
+        elif kind == "rational" and dtype in INTEGER_DTYPES and rng.random() < 0.5:
+            limits = np.iinfo(dtype)  # quantising cuts off there
             ends = [*range(limits.min, limits.min + 3), *range(limits.max - 2, limits.max + 1)]
             drawn = rng.choices(ends, k=size)
         else:
@@ -155,14 +154,11 @@ def draw_values(
     return values
 
 
-def _machine_numbers(
-    nodes: Sequence[Node], live: Sequence[int], size: int, rng: random.Random
-) -> list[float]:
+def _machine_numbers(kinds: set[str], size: int, rng: random.Random) -> list[float]:
     """Return random numbers of all magnitudes; small ones if they may become whole numbers of few bits.
 
     Where a number lies outside a type of whole numbers, the result of the conversion is not defined.
     """
-    kinds = {nodes[i].tensor.dtype for i in live}
     if kinds <= FLOAT_DTYPES:
         return [rng.choice((-1, 1)) * rng.random() * 2.0 ** rng.randint(-160, 130) for _ in range(size)]
     if kinds & FLOAT_DTYPES:
@@ -170,24 +166,23 @@ def _machine_numbers(
     return [float(rng.randint(-(1 << 40), 1 << 40) >> rng.randint(0, 40)) for _ in range(size)]
 
 
-def _variances(nodes: Sequence[Node], live: Sequence[int]) -> dict[int, Fraction]:
+def _variances(live: Live) -> dict[int, Fraction]:
     found: dict[int, Fraction] = {}
-    for i in live:
-        node = nodes[i]
+    for node in live.values():
         at = spec_of(node.op).variance
-        if at is not None and nodes[node.inputs[at]].op == "input":
+        if at is not None and live[node.inputs[at]].op == "input":
             found[node.inputs[at]] = as_written(node.attr("eps"))
     return found
 
 
-def _extents(nodes: Sequence[Node], live: Sequence[int]) -> dict[int, int]:
+def _extents(live: Live) -> dict[int, int]:
     """Return the least extent of the axes along which the elements of a leaf number places, by leaf."""
     found: dict[int, int] = {}
-    for i in live:
-        at = spec_of(nodes[i].op).places
+    for node in live.values():
+        at = spec_of(node.op).places
         if at is not None:
-            x, places = (nodes[i].inputs[k] for k in (0, at))
-            extent = nodes[x].tensor.shape[nodes[i].attr("axis")]
+            x, places = (node.inputs[k] for k in (0, at))
+            extent = live[x].tensor.shape[node.attr("axis")]
             found[places] = min(found.get(places, extent), extent)
     return found
 
@@ -282,27 +277,17 @@ def numbers_of(kind: str) -> Numbers:
 
 
 # -- operators --------------------------------------------------------------------------------------
-def run(
-    kind: str, nodes: Sequence[Node], live: Sequence[int], leaves: Mapping[int, np.ndarray]
-) -> dict[int, np.ndarray]:
-    """Evaluate nodes in an arithmetic; raise :class:`Inexact` if a value leaves it.
-
-    Args:
-        kind: The arithmetic.
-        nodes: The nodes of a graph.
-        live: The nodes to evaluate, operands first.
-        leaves: The values of the leaves.
-    """
+def run(kind: str, live: Live, leaves: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Evaluate nodes in an arithmetic from the values of the leaves; raise :class:`Inexact` if a value leaves it."""
     if kind == "ordered":
-        _check_bound(nodes, live, leaves)
+        _check_bound(live, leaves)
     values: dict[int, np.ndarray] = dict(leaves)
     with np.errstate(all="ignore"):
         if kind == MACHINE:
-            values = {i: _own(value, nodes[i].tensor) for i, value in leaves.items()}
-        for i in live:
+            values = {i: _own(value, live[i].tensor) for i, value in leaves.items() if i in live}
+        for i, node in live.items():
             if i in values:
                 continue
-            node = nodes[i]
             try:
                 values[i] = _apply(kind, node, [values[j] for j in node.inputs])
             except (IndexError, ZeroDivisionError) as error:
@@ -346,16 +331,15 @@ def _own(value: np.ndarray, kind: TensorType) -> np.ndarray:
     return value.astype(np.int64).astype(kind.numpy_dtype())
 
 
-def _check_bound(nodes: Sequence[Node], live: Sequence[int], leaves: Mapping[int, np.ndarray]) -> None:
+def _check_bound(live: Live, leaves: Mapping[int, np.ndarray]) -> None:
     """Raise :class:`Inexact` if a sum of products may reach 2^53."""
     bound: dict[int, int] = {}
-    for i in live:
-        node = nodes[i]
+    for i, node in live.items():
         if i in leaves:
             bound[i] = int(np.abs(leaves[i]).max(initial=0))
         else:
             exact, below = spec_of(node.op).exact, [bound[j] for j in node.inputs]
-            shapes = [nodes[j].tensor.shape for j in node.inputs]
+            shapes = [live[j].tensor.shape for j in node.inputs]
             rule = None if exact is None else exact.bound
             bound[i] = (rule or largest_bound)(below, shapes, node.named_attrs())
         if bound[i] >= WHOLE:
@@ -414,16 +398,16 @@ ROUNDED_BY: Final = Fraction(1, 10**12)
 _LARGEST: Final = 2.0**40
 
 
-def beyond(nodes: Sequence[Node], live: Sequence[int], reach: int) -> list[int]:
-    """Return whole numbers beside and beyond the constants of the live ones of some nodes, of either sign.
+def beyond(live: Live, reach: int) -> list[int]:
+    """Return whole numbers beside and beyond the constants of some nodes, of either sign.
 
     Constants up to ``reach``, which is drawn anyway, are left out, and so are inverses of small ones.
     """
     found: set[int] = set()
-    for i in live:
-        for value in _written(nodes[i]):
+    for node in live.values():
+        for value in _written(node):
             # A factor of 0.001 moves a bound of 1 to 1000.
-            inverse = 1 / value if nodes[i].op == "scalar" and value else 0.0
+            inverse = 1 / value if node.op == "scalar" and value else 0.0
             for at in (abs(value), abs(inverse)):
                 if reach < at <= _LARGEST:
                     whole = math.ceil(at)
@@ -431,9 +415,9 @@ def beyond(nodes: Sequence[Node], live: Sequence[int], reach: int) -> list[int]:
     return sorted(found | {-n for n in found})
 
 
-def rounded(nodes: Sequence[Node], live: Sequence[int]) -> bool:
+def rounded(live: Live) -> bool:
     """Return whether a constant of some nodes is a rounded number: it has 15 significant digits or more."""
-    return any(_digits(value) >= _ROUNDED for i in live for value in _written(nodes[i]))
+    return any(_digits(value) >= _ROUNDED for node in live.values() for value in _written(node))
 
 
 def _written(node: Node) -> list[float]:

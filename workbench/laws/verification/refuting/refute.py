@@ -20,7 +20,7 @@ from workbench.laws.verification.instances.boundary_values import (
 )
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
 from workbench.laws.verification.instances.spaces import Instance, Space, instance_of, open_space, sample
-from workbench.laws.verification.instances.typings import AXES, Enumeration, Menu, RandomChoices, converts
+from workbench.laws.verification.instances.typings import Enumeration, Menu, RandomChoices, converts
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of, small
 from workbench.laws.verification.refuting.exact_arithmetic import PRIME, degree
 from workbench.laws.verification.refuting.sampling import draw_instance
@@ -293,17 +293,12 @@ def _fitting(menu: Menu, corner: Corner) -> Menu:
     whole = max((v for v in given if isinstance(v, int)), default=0)
     real = max((v for v in given if isinstance(v, float)), default=0.0)
     window = tuple(v for v in (whole, whole + 1) if v <= WINDOW)
-    rank = corner.rank
     return replace(
-        menu,
+        corner.within(menu),
         extents=menu.extents + ((whole, whole + 1, 2 * whole + 1) if whole > 2 else ()),
         kernels=menu.kernels + window,
         pads=menu.pads + window[:1],
         numbers=menu.numbers + ((real, 2 * real + 10.0) if real else ()),
-        ranks=(rank,) if rank else menu.ranks,
-        axes=max(AXES, rank),
-        fixed=corner.fixed,
-        spread=corner.spread,
     )
 
 

@@ -197,53 +197,56 @@ class Shapes:
         if isinstance(term, Var):
             return DimOf(self.alias.get((term.name, axis), term.name), axis)
         op, args = term.op, term.args
-        if op in UNARY:
-            return self.extent(args[0], axis)
+        own = _number(term, "axis") if op in ("concat", "slice") else axis
+        if own is None:
+            raise Inexpressible("an extent along an axis that depends on the rank")
+        if (source := self._source(term, axis)) is not None:
+            return self.extent(*source)
         if op in ELEMENTWISE:
             return self._broadcast(term, lambda a: self.extent(a, axis), 1)
-        if op in ("concat", "slice"):
-            return self._along(term, axis)
+        if op == "slice":
+            start, stop = (self._resolved(attribute(term, n)) for n in ("start", "stop"))
+            return minus(stop, start)
+        if op == "concat":
+            extents = [self.extent(a, axis) for a in args]
+            # Off its axis, all operands of a well-typed concatenation agree, so any of them can be used.
+            return plus(*extents) if own == axis else min(extents, key=_order)
         if op == "matmul":
-            if axis in (-1, -2):
-                return self.extent(args[1 if axis == -1 else 0], axis)
             return largest(self.extent(args[0], axis), self.extent(args[1], axis))
         if op == "transpose":
-            perm = _numbers(term, "perm")
-            return self.extent(args[0], perm[axis] - len(perm)) if -axis <= len(perm) else Literal(1)
-        if op == "conv2d" and axis == -3:
-            return self.extent(args[1], -4)
+            return Literal(1)
         if op in ("conv2d", *POOLS):
-            return self._window(term, axis) if axis in (-1, -2) else self.extent(args[0], axis)
-        if op in ("enlarge", "merge_gconv"):
-            if op == "enlarge" and axis in (-1, -2):
-                return self.kernels[term][axis]
+            return self._window(term, axis)
+        if op == "enlarge":
+            return self.kernels[term][axis]
+        if op == "merge_gconv":
             inner = self.extent(args[0], axis)
-            count = _number(term, "count") if op == "merge_gconv" and axis == -3 else None
+            count = _number(term, "count") if axis == -3 else None
             return inner if count is None else times(count, inner)
         return self._constant(term, axis)
 
-    def _along(self, term: App, axis: int) -> IntExpr:
-        own = _number(term, "axis")
-        if own is None:
-            raise Inexpressible("an extent along an axis that depends on the rank")
-        if term.op == "slice":
-            if own != axis:
-                return self.extent(term.args[0], axis)
-            start, stop = (self._resolved(attribute(term, n)) for n in ("start", "stop"))
-            return minus(stop, start)
-        extents = [self.extent(a, axis) for a in term.args]
-        # Off its axis, all operands of a well-typed concatenation agree, so any of them can be used.
-        return plus(*extents) if own == axis else min(extents, key=_order)
+    def _source(self, term: App, axis: int) -> tuple[Term, int] | None:
+        """Return the operand and its axis that are a term's axis, or None if it is that of no single operand."""
+        op, args = term.op, term.args
+        if op in UNARY or (op == "slice" and _number(term, "axis") != axis):
+            return args[0], axis
+        if op == "matmul" and axis in (-1, -2):
+            return args[1 if axis == -1 else 0], axis
+        if op == "transpose":
+            perm = _numbers(term, "perm")
+            return (args[0], perm[axis] - len(perm)) if -axis <= len(perm) else None
+        if op == "conv2d" and axis == -3:
+            return args[1], -4
+        if op in ("conv2d", *POOLS, "enlarge") and axis not in (-1, -2):
+            return args[0], axis
+        return (args[0], axis) if op == "merge_gconv" and axis == -4 else None
 
     def _window(self, term: App, axis: int) -> IntExpr:
         whole, stride = self.extent(term.args[0], axis), _numbers(term, "strides")[axis]
         if term in self.same:
             return whole if stride == 1 else plus(over(minus(whole, Literal(1)), Literal(stride)), Literal(1))
-        kernel = (
-            self.extent(term.args[1], axis)
-            if term.op == "conv2d"
-            else Literal(_numbers(term, "kernel")[axis])
-        )
+        pool = term.op in POOLS
+        kernel = Literal(_numbers(term, "kernel")[axis]) if pool else self.extent(term.args[1], axis)
         return plus(over(minus(whole, kernel), Literal(stride)), Literal(1))
 
     def _constant(self, term: App, axis: int) -> IntExpr:
@@ -308,20 +311,8 @@ class Shapes:
                 marks.discard(None)
             # Operands that were joined at different places, or only some of them, leave no common mark.
             return marks.pop() if len(marks) == 1 else None
-        if op == "slice":
-            return None if _number(term, "axis") == axis else self._marks(args[0], axis)
-        if op == "matmul":
-            return self._marks(args[1 if axis == -1 else 0], axis) if axis in (-1, -2) else None
-        if op == "transpose":
-            perm = _numbers(term, "perm")
-            return self._marks(args[0], perm[axis] - len(perm)) if -axis <= len(perm) else None
-        if op == "conv2d":
-            if axis not in (-3, -4):
-                return None
-            return self._marks(args[0], -4) if axis == -4 else self._marks(args[1], -4)
-        if op in UNARY or axis == -4 or (axis == -3 and op != "merge_gconv"):
-            return self._marks(args[0], axis)
-        return None
+        source = self._source(term, axis)
+        return None if source is None else self._marks(*source)
 
     def learn(self, roots: Sequence[Term]) -> None:
         """Record the ranks that variables have whenever the terms are well-typed."""

@@ -19,7 +19,6 @@ from workbench.rules.pattern import (
     Literal,
     Rule,
     Term,
-    Var,
     format_term,
     names_in,
     operators_of,
@@ -83,9 +82,7 @@ class Form:
         return App(self.op, tuple(args), tuple((name, Literal(values[name])) for name, _ in self.attrs))
 
     def __str__(self) -> str:
-        return format_term(App(self.op, tuple(Var("_") for _ in range(self.arity)), self.attrs)).replace(
-            "(" + ", ".join("_" * self.arity) + ")", ""
-        )
+        return format_term(App(self.op, (), self.attrs)).removesuffix("()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +119,9 @@ class Grammar:
             raise GrammarError(f"the number of operators in a term must be positive, got {self.operators}")
         if not self.sizes:
             object.__setattr__(self, "sizes", default_sizes(self.operands))
-        known = {d for o in self.operands for d in o.shape if not d.isdigit()}
-        for sizes in self.sizes:
-            missing = known - set(sizes)
-            if missing:
-                raise GrammarError(f"sizes must name every extent, got none for {', '.join(sorted(missing))}")
-        known = known.union(set.intersection(*(set(sizes) for sizes in self.sizes)))
+        known = set.intersection(*map(set, self.sizes))
+        if missing := {d for o in self.operands for d in o.shape if not d.isdigit()} - known:
+            raise GrammarError(f"sizes must name every extent, got none for {', '.join(sorted(missing))}")
         for form in self.forms:
             for kind, name in (n for _, expr in form.attrs for n in names_in(expr)):
                 if kind != "attr" or name not in known:
@@ -158,7 +152,6 @@ class Grammar:
 
         Raises:
             GrammarError: if a part cannot be read.
-
         """
         forms = tuple(_form(text) for text in _split(operators_text))
         return cls(forms, tuple(_operands(operands)), operators, tuple(sizes), name, repeats)
@@ -178,11 +171,8 @@ def default_sizes(operands: Sequence[Operand]) -> tuple[dict[str, int], ...]:
     symbols = list(dict.fromkeys(d for o in operands for d in o.shape if not d.isdigit()))
     if len(symbols) > len(_SMALL):
         raise GrammarError(f"sizes must be given for more than {len(_SMALL)} extents, got {len(symbols)}")
-    first = dict(zip(symbols, _SMALL, strict=False))
-    second = dict(zip(symbols, (*_SMALL[1 : len(symbols)], _SMALL[0]), strict=False))
-    if len(symbols) == 1:
-        second = {symbols[0]: 2}
-    return first, second
+    others = (*_SMALL[1 : len(symbols)], _SMALL[0]) if len(symbols) > 1 else (2,)
+    return dict(zip(symbols, _SMALL, strict=False)), dict(zip(symbols, others, strict=False))
 
 
 def _split(text: str) -> Iterator[str]:
@@ -227,11 +217,10 @@ def _operands(given: str | Mapping[str, Any]) -> Iterator[Operand]:
     seen: set[str] = set()
     for left, right in given.items():
         for operand in _of_kind(str(left), right):
-            if operand.name in seen:
-                free = next(f"{operand.name}{i}" for i in range(2, 99) if f"{operand.name}{i}" not in seen)
-                operand = replace(operand, name=free)
-            seen.add(operand.name)
-            yield operand
+            more = (f"{operand.name}{i}" for i in range(2, 99))
+            name = next(n for n in (operand.name, *more) if n not in seen)
+            seen.add(name)
+            yield replace(operand, name=name)
 
 
 def _of_kind(left: str, right: Any) -> Iterator[Operand]:
@@ -265,7 +254,6 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
     Raises:
         OSError: if the file cannot be read.
         GrammarError: if it is not a grammar.
-
     """
     import yaml
 
@@ -276,10 +264,9 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
         raise GrammarError(f"{file}: not a YAML file: {yaml_reason(error)}") from None
     if not isinstance(given, dict):
         raise GrammarError(f"{file}: a grammar must have operators and operands, got {given!r:.80}")
-    known = ("operators", "operands", "size", "sizes", "repeats", "name")
-    for key in given:
-        if key not in known:
-            raise GrammarError(f"{file}: {unknown('field', str(key), list(known))}")
+    known = ["operators", "operands", "size", "sizes", "repeats", "name"]
+    if others := [str(key) for key in given if key not in known]:
+        raise GrammarError(f"{file}: {unknown('field', others[0], known)}")
     operators = given.get("operators", "")
     text = operators if isinstance(operators, str) else " ".join(map(str, operators))
     size, sizes = given.get("size", 3), given.get("sizes", ())

@@ -26,6 +26,10 @@ from workbench.certification.half_precision import (
 )
 from workbench.graph import Node
 from workbench.graph.graph import live
+from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
+from workbench.laws.verification.instances.spaces import Ground, draw_family, instance_of
+from workbench.laws.verification.refuting.refute import FULL, TINY
+from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.ops import TypeMismatch, spec_of
 from workbench.rules.pattern import Rule
 
@@ -109,20 +113,14 @@ class _Sides:
 
 
 def _instance(rule: Rule, rng: random.Random, *, small: bool) -> _Sides | None:
-    from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-    from workbench.laws.verification.instances.spaces import Ground, instance_of, open_space, sample
-    from workbench.laws.verification.instances.typings import RandomChoices
-    from workbench.laws.verification.refuting import sampling
-    from workbench.laws.verification.refuting.refute import FULL, TINY
 
     menu, ground = TINY if small and rng.random() < 0.5 else FULL, Ground()
     with suppress(Inconsistent, TypeMismatch):
         try:
-            space = open_space(rule, RandomChoices(rng), menu)
-            values = sample(space, rng, menu)
-            instance = None if values is None else instance_of(space, values)
+            family = draw_family(rule, rng, menu)
+            instance = None if family is None else instance_of(*family)
         except NotLinear:
-            instance = sampling.draw_instance(rule, rng)
+            instance = draw_instance(rule, rng)
         if instance is not None:
             pairs = ground.add(instance)
             return _Sides(ground.builder.nodes, ground.leaves, pairs, *_roles(ground.builder.nodes))

@@ -441,6 +441,10 @@ class Instance:
         return {**self.attrs, **of_rows}
 
 
+#: A family of instances, and the numbers of one of them for its unknowns.
+Family = tuple[Space, dict[int, int]]
+
+
 def instance_of(space: Space, values: dict[int, int]) -> Instance:
     """Return the instance for an assignment of numbers to a space's unknowns."""
     return Instance(
@@ -477,6 +481,13 @@ def sample(space: Space, rng: random.Random, menu: Menu, tries: int = 40) -> dic
         if found is not None:
             return found
     return None
+
+
+def draw_family(rule: Rule, rng: random.Random, menu: Menu) -> Family | None:
+    """Return a random family of instances of a rule with random values, or None if no values fit."""
+    space = open_space(rule, RandomChoices(rng), menu)
+    values = sample(space, rng, menu)
+    return None if values is None else (space, values)
 
 
 # -- both sides as nodes ------------------------------------------------------------------------------

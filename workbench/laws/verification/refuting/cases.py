@@ -16,15 +16,14 @@ from workbench.laws.explain.egraph_index import written
 from workbench.laws.proof_graph import Entry
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
 from workbench.laws.verification.instances.spaces import (
+    Family,
     Ground,
     Instance,
-    Space,
+    draw_family,
     instance_of,
-    open_space,
     options,
-    sample,
 )
-from workbench.laws.verification.instances.typings import Menu, RandomChoices
+from workbench.laws.verification.instances.typings import Menu
 from workbench.laws.verification.refuting.exact_arithmetic import (
     ARITHMETICS,
     MACHINE,
@@ -226,25 +225,16 @@ def _flat(data: Any) -> list[Any]:
 
 
 # -- small counterexamples -------------------------------------------------------------------------
-def small(
-    rule: Rule,
-    case: Case,
-    space: Space | None,
-    values: dict[int, int] | None,
-    rng: random.Random,
-    menu: Menu,
-) -> Counterexample | None:
+def small(case: Case, family: Family | None, rng: random.Random, menu: Menu) -> Counterexample | None:
     """Return a small counterexample from a case that is one, None if whole numbers do not show it.
 
     Args:
-        rule: The rule.
         case: An instance on which the two sides differ.
-        space: The family of the instance, if it is known.
-        values: The numbers that the instance has for the unknowns of the family.
+        family: The family of the instance, if it is known.
         rng: The source of random numbers.
         menu: The values to choose from.
     """
-    return _of_lower_rank(rule, case, rng, menu) or _shrunk(case, space, values, rng, menu)
+    return _of_lower_rank(case, rng, menu) or _shrunk(case, family, rng, menu)
 
 
 def _whole(case: Case) -> str:
@@ -261,7 +251,7 @@ def _witness(case: Case, rng: random.Random, tries: int) -> dict[int, np.ndarray
     return None
 
 
-def _of_lower_rank(rule: Rule, case: Case, rng: random.Random, menu: Menu) -> Counterexample | None:
+def _of_lower_rank(case: Case, rng: random.Random, menu: Menu) -> Counterexample | None:
     """Return a counterexample of smaller rank than a case that is one, or None."""
     most = max((case.nodes[i].tensor.rank for i in case.leaves.values()), default=0)
     for rank in range(most):
@@ -269,49 +259,46 @@ def _of_lower_rank(rule: Rule, case: Case, rng: random.Random, menu: Menu) -> Co
         for _ in range(12):
             deadline.check()
             try:
-                space = open_space(rule, RandomChoices(rng), lower)
-                values = sample(space, rng, lower)
-                if values is None:
+                family = draw_family(case.instance.rule, rng, lower)
+                if family is None:
                     continue
-                found = case_of(instance_of(space, values))
+                found = case_of(instance_of(*family))
                 if found.large or found.differs(found.kind, found.draw(rng)) is None:
                     continue
             except (Inexact, Inconsistent, NotLinear, TypeMismatch):
                 continue
             ranks = [found.nodes[i].tensor.rank for i in found.leaves.values()]
             if max(ranks, default=0) < most:
-                shown = _shrunk(found, space, values, rng, lower)
+                shown = _shrunk(found, family, rng, lower)
                 if shown is not None:
                     return shown
     return None
 
 
-def _shrunk(
-    case: Case, space: Space | None, values: dict[int, int] | None, rng: random.Random, menu: Menu
-) -> Counterexample | None:
+def _shrunk(case: Case, family: Family | None, rng: random.Random, menu: Menu) -> Counterexample | None:
     """Return a counterexample whose extents and elements no single step makes smaller."""
     best, witness = case, _witness(case, rng, 20)
-    free = [] if space is None or values is None else space.system.free()
-    current = {u: values[u] for u in free} if values is not None else {}
-    changed = True
-    while changed:
-        changed = False
-        for unknown in free:
-            assert space is not None
-            deadline.check()
-            for smaller in sorted({1, *options(space, unknown, menu)}):
-                if smaller >= current[unknown]:
-                    break
-                complete = space.system.complete(current | {unknown: smaller})
-                if complete is None:
-                    continue
-                with suppress(TypeMismatch):
-                    smaller_case = case_of(instance_of(space, complete))
-                    found = _witness(smaller_case, rng, 6)
-                    if found is not None:
-                        best, witness, changed = smaller_case, found, True
-                        current[unknown] = smaller
+    if family is not None:
+        space, values = family
+        current = {u: values[u] for u in space.system.free()}
+        changed = True
+        while changed:
+            changed = False
+            for unknown in current:
+                deadline.check()
+                for smaller in sorted({1, *options(space, unknown, menu)}):
+                    if smaller >= current[unknown]:
                         break
+                    complete = space.system.complete(current | {unknown: smaller})
+                    if complete is None:
+                        continue
+                    with suppress(TypeMismatch):
+                        smaller_case = case_of(instance_of(space, complete))
+                        found = _witness(smaller_case, rng, 6)
+                        if found is not None:
+                            best, witness, changed = smaller_case, found, True
+                            current[unknown] = smaller
+                            break
     return None if witness is None else _shown(best, *_simple(best, witness))
 
 

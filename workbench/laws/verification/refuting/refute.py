@@ -19,8 +19,14 @@ from workbench.laws.verification.instances.boundary_values import (
     wild,
 )
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.spaces import Instance, Space, instance_of, open_space, sample
-from workbench.laws.verification.instances.typings import Enumeration, Menu, RandomChoices, converts
+from workbench.laws.verification.instances.spaces import (
+    Family,
+    Instance,
+    draw_family,
+    instance_of,
+    open_space,
+)
+from workbench.laws.verification.instances.typings import Enumeration, Menu, converts
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of, small
 from workbench.laws.verification.refuting.exact_arithmetic import PRIME, degree
 from workbench.laws.verification.refuting.sampling import draw_instance
@@ -241,13 +247,11 @@ class _Search:
         """Evaluate one instance, if one can be made."""
         rule, rng, found = self.rule, self.rng, self.found
         found.tries += 1
-        space: Space | None = None
-        values: dict[int, int] | None = None
+        family: Family | None = None
         try:
             if self.curved < 12 or (found.draws and self.curved < found.tries // 2):
-                space = open_space(rule, RandomChoices(rng), menu)
-                values = sample(space, rng, menu)
-                drawn = None if values is None else instance_of(space, values)
+                family = draw_family(rule, rng, menu)
+                drawn = None if family is None else instance_of(*family)
             else:
                 drawn = draw_instance(self.plain, rng, fixed=dict(menu.fixed))
             if drawn is None:
@@ -278,7 +282,7 @@ class _Search:
             found.passed.append(case.instance)
             return
         if found.counterexample is None:
-            shown = small(rule, case, space, values, rng, menu)
+            shown = small(case, family, rng, menu)
             if shown is None:  # whole numbers of this size do not show the difference: try another instance
                 found.arithmetics[case.kind] -= 1
                 return

@@ -70,7 +70,8 @@ def test_a_commutative_operator_is_applied_in_one_order_only():
 
 
 def test_limits_cut_an_enumeration_and_are_reported():
-    enumeration = Enumeration(Grammar.of("add mul", "matrix: 3"), most_terms=10)
+    enumeration = Enumeration(Grammar.of("add mul", "matrix: 3"))
+    enumeration.most_terms = 10
     level, _ = enumeration.extend()
     assert not level.complete
     late = Enumeration(Grammar.of("add mul", "matrix: 3"))

@@ -35,8 +35,9 @@ class Recorded:
         return [back[id(s)] for s in shards]
 
 
-def run(mapper=None, **options):
-    enumeration = Enumeration(GRAMMAR, mapper=mapper, **options)
+def run(mapper=None, most_terms=4_000_000):
+    enumeration = Enumeration(GRAMMAR, mapper=mapper)
+    enumeration.most_terms = most_terms
     found = [enumeration.extend(last=size == 2)[1] for size in (1, 2)]
     return [(x.size, x.terms, x.classes, x.pairs, x.complete) for x in enumeration.levels], found
 

@@ -153,7 +153,7 @@ def wrong(rule: Rule, rng, random, tries=60) -> str:
     """Return an instance on which the sides of a rule differ, empty if none was found."""
     for _ in range(tries):
         try:
-            instance = draw_instance(rule, random, tries=4)
+            instance = draw_instance(rule, random)
             if instance is not None and any(far(*pair) for pair in sides(instance, rng)):
                 return f"{dict(instance.types)} {instance.settings()}"
         except (TypeMismatch, ZeroDivisionError, ValueError):

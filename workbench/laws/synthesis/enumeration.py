@@ -107,21 +107,14 @@ class Enumeration:
     Args:
         grammar: The grammar.
         seed: Seed of the values of the variables.
-        most_terms: The largest number of terms of one size.
         mapper: The way to evaluate shards of terms; by default one after another in this process.
     """
 
-    def __init__(
-        self,
-        grammar: Grammar,
-        *,
-        seed: int = 0,
-        most_terms: int = 4_000_000,
-        mapper: Mapper | None = None,
-    ) -> None:
+    def __init__(self, grammar: Grammar, *, seed: int = 0, mapper: Mapper | None = None) -> None:
         self.grammar = grammar
         self.mapper: Mapper = mapper or Here()
-        self.most_terms = most_terms
+        #: The largest number of terms of one size.
+        self.most_terms = 4_000_000
         self.arithmetic = arithmetic_of(grammar.forms, dict(grammar.sizes[0]))
         self._worlds = [dict(s) for s in grammar.sizes for _ in range(_DRAWS[self.arithmetic])]
         self.arity = max(f.arity for f in grammar.forms)

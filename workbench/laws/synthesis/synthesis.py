@@ -76,7 +76,6 @@ class Synthesis(Stepwise):
         seed: Seed of the values and of the verification.
         jobs: Number of processes of the verification.
         effort: The limits of each verification.
-        most_terms: The largest number of terms of one size.
         mapper: The way to evaluate shards of terms; by default in this process. The laws do not depend on it.
         journal: A file that keeps verdicts: a run that was ended continues from there.
 
@@ -96,7 +95,6 @@ class Synthesis(Stepwise):
         seed: int = 0,
         jobs: int = 1,
         effort: Effort | None = None,
-        most_terms: int = 4_000_000,
         mapper: Mapper | None = None,
         journal: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -109,7 +107,7 @@ class Synthesis(Stepwise):
         self.seed, self.jobs = seed, jobs
         self.effort = effort or EFFORT
         self.seconds = 0.0
-        self.enumeration = Enumeration(grammar, seed=seed, most_terms=most_terms, mapper=mapper)
+        self.enumeration = Enumeration(grammar, seed=seed, mapper=mapper)
         self._journal = None if journal is None else Journal(Path(journal), grammar, self.effort, seed)
         self.laws: list[Law] = []
         #: Laws of several outputs; the other laws imply that each of their sides are equal.

@@ -113,8 +113,8 @@ class Cases:
     sampled: int = 0
 
 
-def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
-    """Return one generic instance per alternative of a rule's typing, or a sample of ``limit`` of them.
+def generic_cases(rule: Rule, *, broadcast: bool) -> Cases:
+    """Return one generic instance per alternative of a rule's typing, or a sample of :data:`CASES` of them.
 
     Instances next to the literals of the rule are added, one with other strides, groups and so on, and if
     ``broadcast``, some with broadcasting operands.
@@ -123,7 +123,7 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
     walk = Enumeration()
     complete, reason = False, ""
     sampled = 0
-    for _ in range(40 * limit):
+    for _ in range(40 * CASES):
         deadline.check()
         try:
             instance = _generic(rule, walk, GENERIC)
@@ -136,8 +136,8 @@ def generic_cases(rule: Rule, *, broadcast: bool, limit: int = CASES) -> Cases:
         if not walk.advance():
             complete = not reason
             break
-        if len(found) > limit:
-            found = _drawn(rule, GENERIC, limit)
+        if len(found) > CASES:
+            found = _drawn(rule, GENERIC, CASES)
             sampled = len(found)
             break
     own = len(found)

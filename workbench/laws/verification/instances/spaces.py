@@ -564,7 +564,7 @@ class _Grounding(Bound, Numbers):
         return list(zip(lefts, rights, strict=True))
 
 
-def broadcasting_mismatch(rule: Rule, seed: int = 0, tries: int = 60) -> str:
+def broadcasting_mismatch(rule: Rule, seed: int = 0) -> str:
     """Return an instance whose left-hand side broadcasts and whose right-hand side has another type.
 
     Such an instance is not a counterexample, but a system that applies the rule without checking types
@@ -572,7 +572,7 @@ def broadcasting_mismatch(rule: Rule, seed: int = 0, tries: int = 60) -> str:
     """
     rng = random.Random(seed)
     menu = Menu()
-    for _ in range(tries):
+    for _ in range(60):
         try:
             space = open_space(replace(rule, targets=rule.sources), RandomChoices(rng), menu)
         except (Inconsistent, TypeMismatch):

@@ -75,6 +75,8 @@ CORNERS: Final = (
     _NEAR,
     replace(TINY, acts=_FEW.acts),
 )
+#: Sequences of decisions among which a common type of both sides is sought.
+DECIDED: Final = 3000
 #: Tries per instance that is wanted at a corner.
 TRIES: Final = 4
 #: The largest number at a corner that kernels and pads may have as well.
@@ -322,14 +324,14 @@ def _evaluated(case: Case, rng: random.Random) -> tuple[int, tuple[int, ...]] | 
     raise reason
 
 
-def typed(rule: Rule, menu: Menu, limit: int = 3000) -> bool | None:
+def typed(rule: Rule, menu: Menu) -> bool | None:
     """Return whether the two sides of a rule have a type in common.
 
     None means that no sequence of decisions leads to one, but that some decisions were among few of the
     possibilities: another stride, or a larger rank, may lead to a type.
     """
     walk, limited = Enumeration(), False
-    for _ in range(limit):
+    for _ in range(DECIDED):
         deadline.check()
         try:
             open_space(rule, walk, menu)

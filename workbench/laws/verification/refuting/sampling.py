@@ -21,7 +21,9 @@ from workbench.ops import Attr, TensorType, Trait, TypeMismatch, spec_of, with_t
 from workbench.rules.interpret import RowAttr, attributes, holds
 from workbench.rules.pattern import App, AttrVar, Compare, Literal, RankOf, Rule, Term, Var, Vector
 
-DTYPE = "float32"
+DTYPE: Final = "float32"
+#: Attempts to draw an instance.
+TRIES: Final = 60
 
 
 @dataclass(slots=True)
@@ -348,15 +350,11 @@ def _reshaped(rng: random.Random, kind: TensorType) -> tuple[int, ...]:
 
 # -- whole instances --------------------------------------------------------------------------------
 def draw_instance(
-    rule: Rule, rng: random.Random, tries: int = 60, *, fixed: Mapping[Coordinate, Any] | None = None
+    rule: Rule, rng: random.Random, *, fixed: Mapping[Coordinate, Any] | None = None
 ) -> Instance | None:
     """Return an instance on which the left-hand side of a rule is well-typed, or None if none was found.
 
-    Args:
-        rule: The rule.
-        rng: The source of random numbers.
-        tries: The number of attempts.
-        fixed: The values of attributes and extents that are not drawn, by their coordinates.
+    ``fixed`` are the values of attributes and extents that are not drawn.
     """
     if rule.each:
         return None
@@ -365,7 +363,7 @@ def draw_instance(
         for c in rule.conditions
         if c.relation == "=" and isinstance(c.left, RankOf) and c.right == Literal(0)
     )
-    for _ in range(tries):
+    for _ in range(TRIES):
         draft = Draft(rng, fixed=fixed or {}, scalars=numbers, conditions=rule.conditions)
         try:
             for source in rule.sources:

@@ -259,11 +259,10 @@ def value(expr: AttrExpr, algebra: Values, attr: Attr | None = None) -> Any:
 
 def entries(left: Any, right: Any) -> list[tuple[Any, Any]]:
     """Return two values entry by entry; a number is paired with every entry of a tuple."""
-    if not isinstance(left, tuple) and not isinstance(right, tuple):
+    sizes = [len(side) for side in (left, right) if isinstance(side, tuple)]
+    if not sizes:
         return [(left, right)]
-    size = len(left if isinstance(left, tuple) else right)
-    lefts = left if isinstance(left, tuple) else (left,) * size
-    rights = right if isinstance(right, tuple) else (right,) * size
+    lefts, rights = (x if isinstance(x, tuple) else (x,) * sizes[0] for x in (left, right))
     return list(zip(lefts, rights, strict=True))
 
 

@@ -45,21 +45,19 @@ def test_an_earlier_outcome_is_kept_unless_the_set_has_changed(monkeypatch):
         return redundancy.Redundant(rule.name, "independent")
 
     monkeypatch.setattr(redundancy, "redundant", decide)
-    kept = []
-    first = examine(RULES, {}, seconds=60.0, keep=kept.append)
+    *_, first = kept = list(examine(RULES, {}, 60.0))
     assert asked == list(NAMED)
-    assert len(kept) == len(RULES)
-    again = examine(RULES, first, seconds=60.0, keep=kept.append)
-    assert again == first
+    assert len(kept) == len(RULES) + 1
+    assert list(examine(RULES, first, 60.0)) == [first]
     assert len(asked) == len(RULES)
-    examine(RULES[:-1], first, seconds=60.0, keep=kept.append)
+    list(examine(RULES[:-1], first, 60.0))
     assert len(asked) == 2 * len(RULES) - 1
     assert digest(RULES) != digest(RULES[:-1])
 
 
 def test_a_run_without_time_decides_nothing(monkeypatch):
     monkeypatch.setattr(redundancy, "redundant", lambda *given: pytest.fail("too late"))
-    assert examine(RULES, {}, seconds=-1.0, keep=lambda found: None) == {}
+    assert list(examine(RULES, {}, -1.0)) == [{}]
 
 
 def test_the_table_counts_outcomes_and_names_the_rules():

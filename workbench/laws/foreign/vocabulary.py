@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from workbench.laws.foreign.extents import POOLS, UNARY, Inexpressible
 from workbench.ops import TASO_ACTIVATIONS
@@ -60,8 +60,7 @@ class Term:
 Foreign = Variable | Term
 
 
-@dataclass(frozen=True, slots=True)
-class _Signature:
+class _Signature(NamedTuple):
     least: int
     most: int
     needed: tuple[str, ...] = ()
@@ -116,16 +115,14 @@ def make(op: str, params: Mapping[str, Param], args: Sequence[Foreign]) -> Term:
     Traceback (most recent call last):
     workbench.rules.language.RuleSyntaxError: relu takes 1 input, got 2
     """
-    signature = _VOCABULARY[op]
-    least, most = signature.least, signature.most
+    least, most, needed, allowed = _VOCABULARY[op]
     if not least <= len(args) <= most:
         wanted = f"{least}" if least == most else f"{least} to {most}"
         raise RuleSyntaxError(f"{op} takes {wanted} input{'s' * (most != 1)}, got {len(args)}")
-    for name in signature.needed:
-        if name not in params:
-            raise RuleSyntaxError(f"{op} must have the parameter {name}, got none")
+    if missing := [name for name in needed if name not in params]:
+        raise RuleSyntaxError(f"{op} must have the parameter {missing[0]}, got none")
     for name, value in params.items():
-        if name not in signature.needed + signature.allowed:
+        if name not in needed + allowed:
             raise RuleSyntaxError(f"{op} has no parameter {name}")
         if isinstance(value, tuple):
             if sorted(value) != list(range(len(value))):

@@ -11,10 +11,9 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,21 +99,11 @@ def _key(rule: Rule) -> frozenset[Any]:
 
 # -- the library --------------------------------------------------------------------------------------
 def examine(
-    rules: Sequence[Rule],
-    known: Mapping[str, Mapping[str, Any]],
-    *,
-    seconds: float,
-    keep: Callable[[dict[str, dict[str, Any]]], None],
-    tell: Callable[[str], None] = lambda text: None,
-) -> dict[str, dict[str, Any]]:
-    """Return the outcomes of all rules that are known or decided before the time is over, by name.
+    rules: Sequence[Rule], known: Mapping[str, Mapping[str, Any]], seconds: float
+) -> Iterator[dict[str, dict[str, Any]]]:
+    """Yield the outcomes of rules by name: those still known from an earlier run, then again after every decision.
 
-    Args:
-        rules: The rules.
-        known: Outcomes of an earlier run, with the laws and the digest of the set that they hold for.
-        seconds: Limit in seconds.
-        keep: Called with all outcomes after every rule, so that an interrupted run loses nothing.
-        tell: Called with a line for each rule.
+    A known outcome names the law and the digest of the set that it holds for. After ``seconds`` no rule is begun.
     """
     mark, began = digest(rules), time.perf_counter()
     found = {
@@ -122,16 +111,14 @@ def examine(
         for r in rules
         if known.get(r.name, {}).get("set") == mark and known[r.name].get("law") == law_of(r)
     }
-    for rule in rules:
-        if rule.name in found:
-            continue
+    yield found
+    for rule in (r for r in rules if r.name not in found):
         if time.perf_counter() - began > seconds:
-            break
+            return
         one = redundant(rule, rules)
         found[rule.name] = {"law": law_of(rule), "set": mark, **asdict(one), "used": list(one.used)}
-        tell(f"{rule.name}: {one.outcome} {', '.join(one.used)}".rstrip())
-        keep(found)
-    return found
+        print(f"{rule.name}: {one.outcome} {', '.join(one.used)}".rstrip(), flush=True)
+        yield found
 
 
 def digest(rules: Iterable[Rule]) -> str:
@@ -179,11 +166,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}
     rules = list(rule_set("default"))
 
-    def keep(found: dict[str, dict[str, Any]]) -> None:
+    for found in examine(rules, known, options.seconds):
         write_atomic(record, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-
-    found = examine(rules, known, seconds=options.seconds, keep=keep, tell=partial(print, flush=True))
-    keep(found)
     where = options.folder / "redundancy.md"
     write_atomic(where, table(rules, found))
     print(f"{len(found)} of {len(rules)} rules asked; see {where}", file=sys.stderr)

@@ -76,7 +76,8 @@ def normal(expr: IntExpr) -> IntExpr:
 
 def plus(*summands: IntExpr) -> IntExpr:
     """Return a sum."""
-    return normal(reduce(partial(Arith, "+"), summands, Literal(0)))
+    zero: IntExpr = Literal(0)
+    return normal(reduce(partial(Arith, "+"), summands, zero))
 
 
 def minus(left: IntExpr, right: IntExpr) -> IntExpr:

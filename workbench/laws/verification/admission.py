@@ -36,14 +36,6 @@ class RefutedRuleKept(UserWarning):
     """The warning that a rule with a counterexample is applied on purpose."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The verdict on a rule, its evidence in one line, and its place for messages."""
-
-    verdict: str
-    reason: str
-
-
 class _Unfinished(Exception):
     """Raised when the time limit ended a verification: its verdicts are not kept for the next run."""
 
@@ -59,8 +51,8 @@ def judged(rules: RuleSet, *, keep_refuted: bool = False) -> RuleSet:
     theorems or tested keep that verdict. Verdicts on the others are cached by the laws, and by the definitions of
     the operators that are not built in.
     """
-    found = verdicts([rule for rule in rules if rules.verdict(rule) not in TRUSTED])
-    wrong = {name: one.reason for name, one in found.items() if one.verdict == "refuted"}
+    found = _verdicts([rule for rule in rules if rules.verdict(rule) not in TRUSTED])
+    wrong = {name: reason for name, verdict, reason in found if verdict == "refuted"}
     if wrong and not keep_refuted:
         shown = "; ".join(f"{rule} ({reason})" for rule, reason in wrong.items())
         plural, them = ("s", "them") if len(wrong) > 1 else ("", "it")
@@ -75,13 +67,13 @@ def judged(rules: RuleSet, *, keep_refuted: bool = False) -> RuleSet:
             RefutedRuleKept,
             stacklevel=3,
         )
-    return replace(rules, verdicts={**rules.verdicts, **{name: one.verdict for name, one in found.items()}})
+    return replace(rules, verdicts={**rules.verdicts, **{name: verdict for name, verdict, _ in found}})
 
 
-def verdicts(rules: Sequence[Rule]) -> dict[str, Judged]:
-    """Return the verdicts on rules by name, from the cache or by a verification."""
+def _verdicts(rules: Sequence[Rule]) -> tuple[tuple[str, str, str], ...]:
+    """Return the name, the verdict and the reason of rules, from the cache or by a verification."""
     if not rules:
-        return {}
+        return ()
 
     def decide() -> tuple[tuple[str, str, str], ...]:
         check = Verification(rules, effort=Effort(chain=0, seconds=SECONDS), name="own rules")
@@ -97,13 +89,16 @@ def verdicts(rules: Sequence[Rule]) -> dict[str, Judged]:
     own = sorted(frozenset[str]().union(*map(operators_of, rules)) & with_trait(Trait.OWN))
     axioms = (library() / "axioms.rules").read_bytes()
     try:
-        content = [*map(format_rule, rules), *(f"{name} {definition_of(name)}" for name in own), axioms]
-        found = remembered("verdicts", content, decide)
+        content: list[str | bytes] = [
+            *map(format_rule, rules),
+            *(f"{name} {definition_of(name)}" for name in own),
+            axioms,
+        ]
+        return remembered("verdicts", content, decide)
     except CannotTravel:  # an operator whose definition cannot be told from another
-        found = decide()
+        return decide()
     except _Unfinished as unfinished:
-        found = unfinished.found
-    return {name: Judged(verdict, reason) for name, verdict, reason in found}
+        return unfinished.found
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,11 +126,10 @@ class Verification(Stepwise):
             seen.setdefault((canonical([*r.sources, *r.targets], r.conditions), len(r.sources), r.each), n)
             for n, r in enumerate(self.rules)
         ]
-        self._distinct = sorted(set(self._first))
         self._findings: dict[int, Findings] = {}
-        self._own: dict[int, float] = dict.fromkeys(self._distinct, 0.0)
         self._verdicts: dict[int, Verdict] = {}
-        self._pending = [n for n in self._distinct if self.rules[n].sources != self.rules[n].targets]
+        distinct = sorted(set(self._first))
+        self._pending = [n for n in distinct if self.rules[n].sources != self.rules[n].targets]
         self._pool: ProcessPoolExecutor | None = None
         limits = self.settings.effort
         self._prover = Prover(
@@ -236,11 +235,7 @@ class Verification(Stepwise):
     def _screen(self) -> Done:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         found = self._map(screen, [self.rules[n] for n in batch])
-        for number, findings in zip(batch, found, strict=True):
-            if findings is None:
-                continue
-            self._findings[number] = findings
-            self._own[number] += findings.seconds
+        self._findings |= {n: f for n, f in zip(batch, found, strict=True) if f is not None}
         if not self._queue:
             self._phase = "proving"
         refuted = sum(f is not None and f.counterexample is not None for f in found)
@@ -307,7 +302,8 @@ class Verification(Stepwise):
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         share = self.prove_seconds / max(1, len(self._pending))
         for number, answer in self._answers([n for n in batch if self._first[n] == n]):
-            seconds = answer.seconds + self._own[number] + (share if number in self._findings else 0.0)
+            screened = self._findings.get(number)
+            seconds = answer.seconds + (0.0 if screened is None else screened.seconds + share)
             self._verdicts[number] = self._verdict(number, answer.verdict, answer.evidence, seconds)
         again = []
         for number in (n for n in batch if self._first[n] != n):

@@ -18,7 +18,6 @@ from workbench.laws.theorems.prove import NotFound, Search, prove_case
 from workbench.laws.theorems.symbolic_typing import Axis
 from workbench.laws.verification.instances.boundary_values import Corner, attribute_coordinates, tensors
 from workbench.laws.verification.instances.typings import Coordinate
-from workbench.ops import Attr
 from workbench.rules.pattern import Rule
 from workbench.support.deadline import OutOfTime
 from workbench.symbolic.integers import num, replaced
@@ -100,7 +99,15 @@ def corner_of(rule: Rule, model: Model) -> dict[Coordinate, Any]:
     fixed: dict[Coordinate, Any] = {}
     for coordinate, attr in attribute_coordinates(rule).items():
         kind, name, at = coordinate
-        value = _attribute(f"{name}.{at}" if kind == "row" else str(name), attr, model)
+        symbol = f"{name}.{at}" if kind == "row" else str(name)
+        value: Any = None
+        if attr.kind == "int":
+            value = model.axes.get(symbol, model.numbers.get(symbol))
+        elif attr.kind == "extent":
+            value = model.numbers.get(f"+{symbol}")
+        elif attr.kind == "ints":
+            parts = [model.numbers.get(f"{symbol}.{k}") for k in range(attr.length)]
+            value = None if None in parts else tuple(parts)
         if value is not None:
             fixed[coordinate] = value
     for name in tensors(rule):
@@ -109,18 +116,6 @@ def corner_of(rule: Rule, model: Model) -> dict[Coordinate, Any]:
             fixed["rank", name, ""] = rank
         fixed |= {("dim", name, axis): n for axis, n in _extents(name, rank, model).items()}
     return fixed
-
-
-def _attribute(name: str, attr: Attr, model: Model) -> Any:
-    """Return the value of an attribute as its type rule takes it, or None if the model gives none."""
-    if attr.kind == "int":
-        return model.axes.get(name, model.numbers.get(name))
-    if attr.kind == "extent":
-        return model.numbers.get(f"+{name}")
-    if attr.kind != "ints":
-        return None
-    parts = [model.numbers.get(f"{name}.{k}") for k in range(attr.length)]
-    return None if any(p is None for p in parts) else tuple(parts)
 
 
 def _extents(tensor: str, rank: int | None, model: Model) -> Mapping[int, int]:

@@ -471,11 +471,10 @@ def _joined(targets: Sequence[Foreign]) -> dict[tuple[str, int], str]:
         if isinstance(term, Term) and term.op == "concat" and term.has("rank"):
             first, *rest = term.args
             rank, own = term.number("rank"), term.number("axis") - term.number("rank")
+            others = [axis for axis in range(-rank, 0) if axis != own]
             for other in rest:
                 if isinstance(first, Variable) and isinstance(other, Variable) and first != other:
-                    for axis in range(-rank, 0):
-                        if axis != own:
-                            alias[other.name, axis] = first.name
+                    alias |= {(other.name, axis): first.name for axis in others}
     return alias
 
 

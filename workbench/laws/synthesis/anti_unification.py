@@ -291,7 +291,8 @@ def law_and_guards(
     law = Rule("candidate", tuple(s for s in left if isinstance(s, App)), right, tuple(conditions))
     if not naming.items:
         return law, (), naming.fixed
-    guards = (*bound_extents(naming.items, law, shapes, numbers), *ranks(law, shapes))
+    extents = list(extents_of(tensor_variables(*law.sources), shapes, numbers))
+    guards = (*bound_extents(naming.items, extents), *ranks(law, shapes))
     return law, guards, naming.fixed
 
 
@@ -466,18 +467,8 @@ def ranks(law: Rule, shapes: Mapping[str, Sequence[str]]) -> tuple[Compare, ...]
     return tuple(Compare("=", RankOf(name), Literal(len(shapes[name]))) for name in names)
 
 
-def bound_extents(
-    items: Mapping[str, int], law: Rule, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
-) -> tuple[Compare, ...]:
-    """Return the conditions that variables in shapes are extents of operands.
-
-    Args:
-        items: The variables, with the number that each stands for in the equation.
-        law: The law.
-        shapes: The symbolic shapes of the operands.
-        sizes: The assignment of numbers to symbols.
-    """
-    extents = list(extents_of(tensor_variables(*law.sources), shapes, sizes))
+def bound_extents(items: Mapping[str, int], extents: Sequence[tuple[int, DimOf]]) -> tuple[Compare, ...]:
+    """Return the conditions that variables in shapes are extents of operands, each with its number in the equation."""
     first = dict(reversed(extents))
     return tuple(Compare("=", AttrVar(name), first[n]) for name, n in items.items() if n in first)
 

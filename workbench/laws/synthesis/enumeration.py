@@ -157,7 +157,7 @@ class Enumeration:
         for number, types in enumerate(self._operand_types):
             values = [drawn(t, self.arithmetic, rng)[None] for t in types]
             kind = self._kind(types)
-            result = fingerprints(values, self.arithmetic, kind, keep=True)
+            result = fingerprints(values, self.arithmetic, kind)
             found.append(_usable(-1, np.full((1, self.arity), number, dtype=np.int32), kind, result))
         self._settle(0, found, True, keep=True)
 

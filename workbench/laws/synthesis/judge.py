@@ -70,32 +70,26 @@ def judge(
     # A law that is verified has passed a screening already.
     verifying = replace(effort, screening=min(LOOK, effort.screening))
     waiting = [_Screening(v, effort, seed, halt).laws() for v in variants]
-    found: list[Judged | None] = [None] * len(variants)
-    failed = [False] * len(variants)
+    found: dict[int, Judged] = {}
+    failed: set[int] = set()
     while not halt():
-        turn: list[int] = []
-        rules: list[Rule] = []
+        turn: dict[int, Rule] = {}
         for n, laws in enumerate(waiting):
-            law = next(laws, None) if found[n] is None else None
+            law = next(laws, None) if n not in found else None
             if law is not None:
-                turn.append(n)
                 # Rules of one verification need different names, even if they get other names later.
-                rules.append(replace(law, name=f"candidate-{n}"))
-            elif found[n] is None and not halt():
-                failed[n] = True
+                turn[n] = replace(law, name=f"candidate-{n}")
+            elif not halt():
+                failed.add(n)
         if not turn:
             break
-        verification = Verification(rules, effort=verifying, seed=seed, jobs=jobs)
-        try:
-            verification.run()
-            verdicts = verification.verdicts
-        finally:
-            verification.close()
-        for n, rule, verdict in zip(turn, rules, verdicts, strict=True):
+        verification = Verification(list(turn.values()), effort=verifying, seed=seed, jobs=jobs)
+        verification.run()
+        for n, verdict in zip(turn, verification.verdicts, strict=True):
             tried[n].append(verdict)
             if verdict.verdict in TRUSTED:
-                found[n] = Judged(rule, verdict, tuple(tried[n]), True)
-    return [one or Judged(None, None, tuple(tried[n]), failed[n]) for n, one in enumerate(found)]
+                found[n] = Judged(turn[n], verdict, tuple(tried[n]), True)
+    return [found.get(n) or Judged(None, None, tuple(t), n in failed) for n, t in enumerate(tried)]
 
 
 @dataclass(slots=True)

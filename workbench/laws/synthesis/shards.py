@@ -206,18 +206,12 @@ def evaluated(shard: Shard) -> Evaluated:
     make = Evaluator if shard.form.op in with_trait(Trait.OWN) else _evaluator
     worlds = zip(shard.attrs, shard.inputs, shard.operands, strict=True)
     values = [make(shard.form, attrs, inputs, shard.arithmetic)(x) for attrs, inputs, x in worlds]
-    return fingerprints(values, shard.arithmetic, shard.kind, keep=shard.keep)
+    found = fingerprints(values, shard.arithmetic, shard.kind)
+    return found if shard.keep else replace(found, values=[])
 
 
-def fingerprints(values: list[np.ndarray], arithmetic: Arithmetic, kind: int, *, keep: bool) -> Evaluated:
-    """Return the hashes of rows of values under every assignment of sizes.
-
-    Args:
-        values: The values, rows first, under every assignment.
-        arithmetic: The arithmetic of the values.
-        kind: The number of their types.
-        keep: Whether the values are kept.
-    """
+def fingerprints(values: list[np.ndarray], arithmetic: Arithmetic, kind: int) -> Evaluated:
+    """Return the hashes of rows of values, rows first, of types of a number, under every assignment of sizes."""
     total = np.full(len(values[0]), np.uint64(kind + 1))
     usable = np.ones(len(values[0]), dtype=bool)
     for world, value in enumerate(values):
@@ -225,7 +219,7 @@ def fingerprints(values: list[np.ndarray], arithmetic: Arithmetic, kind: int, *,
         with np.errstate(over="ignore"):
             total = mixed(total * _FACTOR + part)
         usable &= good
-    return Evaluated(total, usable, values if keep else [])
+    return Evaluated(total, usable, values)
 
 
 def cut(part: tuple[int, np.ndarray, Shard], room: int) -> tuple[int, np.ndarray, Shard]:

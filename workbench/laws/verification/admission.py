@@ -77,10 +77,7 @@ def _verdicts(rules: Sequence[Rule]) -> tuple[tuple[str, str, str], ...]:
 
     def decide() -> tuple[tuple[str, str, str], ...]:
         check = Verification(rules, effort=Effort(chain=0, seconds=SECONDS), name="own rules")
-        try:
-            stop = check.run()
-        finally:
-            check.close()
+        stop = check.run()
         found = tuple((v.name, v.verdict, v.reason()) for v in check.verdicts)
         if stop is not StopReason.FINISHED:
             raise _Unfinished(found)

@@ -57,14 +57,14 @@ def models(rule: Rule, seconds: float = 4.0) -> Iterator[Model]:
 
 
 def _models(statement: Statement, search: Search) -> Iterator[Model]:
-    asked: dict[tuple[str, ...], None] = {}
+    asked: set[tuple[str, ...]] = set()
     for conditions in search.doubts:
         key = tuple(sorted(c.text for c in conditions))
         if key in asked:
             continue
         if len(asked) >= MOST or time.perf_counter() - search.started > 2 * search.seconds:
             return
-        asked[key] = None
+        asked.add(key)
         found = Question(solver(), linear=False).model(conditions, EFFORT)
         if found is not None:
             yield _model(statement, found)

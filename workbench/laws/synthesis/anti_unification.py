@@ -117,10 +117,7 @@ class Variants:
 def variants_of(
     equation: Equation, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
 ) -> Variants:
-    """Return the laws that an equation may be an instance of, the most general first, itself included.
-
-    Under the assignment ``sizes`` of numbers to extents the equation has its attributes.
-    """
+    """Return the laws of which an equation under ``sizes`` may be an instance, the most general first."""
     if next(_orders(equation), None) is None:
         return Variants((), shapes)  # each side has a variable that the other one lacks
     found: dict[Rule, tuple[Compare, ...]] = {}
@@ -157,10 +154,9 @@ def variants_of(
 def _linear(
     equation: Equation, shapes: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[Equation, dict[str, Sequence[str]]]]:
-    """Yield the equation with more variables: occurrences of one get names of their own, alike on both sides.
+    """Yield the equation with a variable for every occurrence, for each pairing of those on both sides.
 
-    A grammar of few variables thus gives laws of many. Each pairing of the occurrences on the two sides is
-    one such equation; with more than :data:`PAIRINGS` there is none.
+    A grammar of few variables thus gives laws of many. With more than :data:`PAIRINGS` pairings there is none.
     """
     left, right = _occurrences(equation.left), _occurrences(equation.right)
     if sorted(left) != sorted(right) or len({*left}) == len(left):

@@ -278,10 +278,7 @@ def instances(rule: Rule, grammar: Grammar, types: Mapping[str, TensorType]) -> 
 
 
 def readable(laws: Sequence[Rule], grammar: Grammar) -> list[Rule]:
-    """Return instances, read backwards, of those laws that cannot be read so in general.
-
-    In an instance the attributes are values, so its right-hand side can be matched.
-    """
+    """Return instances, read backwards, of laws that cannot be read so in general: their attributes are values."""
     found = []
     for law in laws:
         if law.multi or backwards(law) is not None:

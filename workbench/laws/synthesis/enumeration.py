@@ -47,11 +47,7 @@ Node = tuple[int, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """Two terms with one fingerprint, each an application of a form to classes, or a variable.
-
-    ``left`` and ``right`` are terms over the grammar's variables; ``size`` is the number of operators in
-    both.
-    """
+    """Two terms over a grammar's variables with one fingerprint, and the number of operators in both."""
 
     left: Term
     right: Term
@@ -69,10 +65,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The numbers of one size of terms: terms, those that are the first of a class, and equal pairs.
-
-    ``complete`` is false if a limit ended the enumeration of this size.
-    """
+    """The numbers of one size of terms: all, the first of classes, equal pairs; not ``complete`` if cut by a limit."""
 
     size: int
     terms: int
@@ -367,10 +360,7 @@ class Enumeration:
     def _equations(
         self, size: int, forms: np.ndarray, args: np.ndarray, classes: np.ndarray
     ) -> list[Equation]:
-        """Return the equations of which a side names the variables of a sort in their order.
-
-        Every other equation is a renaming of such a one.
-        """
+        """Return the equations of which a side names the variables of a sort in order: the others rename one."""
         orders = self._order_of
         good = np.array([self._in_order(order) for order in self._order_list], dtype=bool)
         kept = good[orders[classes]]

@@ -34,10 +34,7 @@ SCREENED: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The outcome for one equation: the law that holds, if any, and the verdicts on the laws verified.
-
-    ``decided`` is false if a limit came first.
-    """
+    """The law of an equation that holds, if any, the verdicts on those verified, and whether no limit came first."""
 
     law: Rule | None
     verdict: Verdict | None

@@ -49,10 +49,7 @@ def draw_many(rule: Rule) -> dict[str, Any]:
 
 
 def judge_library(*, new: bool = False) -> Verification:
-    """Return the completed verification of every rule of the library.
-
-    With ``new`` rules with a recorded verdict are left out.
-    """
+    """Return the completed verification of every rule of the library, or of those that are ``new``."""
     rules = _library_rules()
     if new:
         rules = [r for r in rules if not _is_recorded(r)]

@@ -30,10 +30,7 @@ INSTANCES: Final = 4
 
 
 def prove_all(stems: Sequence[str], seconds: float, *, new: bool) -> Iterator[tuple[str, str]]:
-    """Prove the rules of files, each in ``seconds``, and store the proofs; yield each rule's name and its result.
-
-    With ``new`` rules that have a stored proof are left as they are.
-    """
+    """Prove all or ``new`` rules of files, each in ``seconds``; store the proofs, yield the names and the results."""
     for stem in stems:
         known = proofs()
         records = []

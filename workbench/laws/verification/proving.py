@@ -407,10 +407,7 @@ class Prover:
 # -- chains -----------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A chain of equal terms, from a rule's left-hand side to its right-hand side.
-
-    ``passed`` are the terms through which the ``steps`` lead, the first and the last included.
-    """
+    """The terms from a rule's left-hand side to its right-hand side, both included, and the steps between them."""
 
     terms: Terms
     steps: tuple[Step, ...]
@@ -431,10 +428,7 @@ class Chain:
 
 
 def find_chain(instance: Instance, axioms: Sequence[Rule], effort: int = 3000) -> list[Chain] | None:
-    """Return a chain for every output of an instance, or None if one is not found.
-
-    ``effort`` is the largest number of terms that are made of the instance's.
-    """
+    """Return a chain for every output of an instance, or None if ``effort`` further terms are not enough for one."""
     ground = Ground()
     pairs = ground.add(instance)
     graph = ProofGraph(constant=lambda term: True, most=effort + len(ground.builder.nodes))
@@ -466,10 +460,7 @@ def _shortest(graph: ProofGraph, start: int, steps: list[Step], axioms: dict[str
 
 
 def replay(instance: Instance, chains: Sequence[Chain], axioms: Sequence[Rule]) -> bool:
-    """Return whether chains lead from the left to the right of an instance, each step by the axiom that it names.
-
-    Each step is one application of its axiom, which is matched and built again without the proof graph.
-    """
+    """Return whether chains lead from left to right, each step an application of its axiom, made again here."""
     ground = Ground()
     pairs = ground.add(instance)
     by_name = {axiom.name: axiom for axiom in axioms}

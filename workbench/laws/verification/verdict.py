@@ -51,10 +51,7 @@ class Verdict(Face):
 
     @property
     def contradiction(self) -> bool:
-        """Return whether a rule was proved at some instances and refuted at another.
-
-        Either the instances miss that one, or an axiom is wrong.
-        """
+        """Return whether a rule was proved at instances that miss one that refutes it, or by a wrong axiom."""
         return "contradiction" in self.evidence
 
     def record(self) -> dict[str, Any]:

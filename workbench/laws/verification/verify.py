@@ -190,10 +190,7 @@ class Verification(Stepwise):
         return step
 
     def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
-        """Step until everything is decided or a limit is reached; Ctrl-C stops and keeps the verdicts.
-
-        However the run ends, it leaves no process behind.
-        """
+        """Step until all is decided or a limit is reached, and end all processes; Ctrl-C keeps the verdicts."""
         try:
             return self.drive(progress)
         finally:
@@ -212,10 +209,7 @@ class Verification(Stepwise):
             kill(pool)
 
     def _map(self, job: Callable[[Settings, Any], T], items: Sequence[Any]) -> list[T | None]:
-        """Apply a job to every item, in several processes if there are enough items and processes.
-
-        The result is None for items that are not done when the time is up.
-        """
+        """Apply a job to every item, in several processes if there are enough; None for what is late."""
         work = partial(job, replace(self.settings, until=deadline.until()))
         if self.jobs < 2 or len(items) < 4:
             return [_in_time(work, item) for item in items]
@@ -279,10 +273,7 @@ class Verification(Stepwise):
         return StepKind.UNPROVED, {"open": len(prover.open_goals())}, "{open} cases stay unproved"
 
     def _hopeless(self) -> bool:
-        """Return whether further rounds are useless: only refuted rules are open, or a round costs too much.
-
-        Cases that are still open then get another pass, in which the same rounds are small.
-        """
+        """Return whether only refuted rules are open, or a round costs more than it would in another pass."""
         left = self._prover.loaded
         refuted = all(self._findings[n].counterexample is not None for n in left)
         crowded = self._prover.saturation is not None and self._prover.saturation.e_nodes > CROWDED

@@ -68,10 +68,7 @@ _MEMBERS: Final = (4, 5, 7)
 
 @dataclass(frozen=True, slots=True)
 class Corner:
-    """Coordinates at given values, and the number of instances that are to be evaluated there.
-
-    With ``spread`` most of them broadcast.
-    """
+    """Coordinates at given values, and how many instances are evaluated there; with ``spread`` most broadcast."""
 
     fixed: tuple[tuple[Coordinate, Any], ...]
     instances: int

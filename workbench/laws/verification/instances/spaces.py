@@ -78,12 +78,9 @@ _UNKNOWN: Final = {
 
 @dataclass(slots=True)
 class Space(Bound):
-    """One family of instances: the open types and attributes, and the requirements between them.
+    """One family of instances: the algebra in which terms are types, with open extents and requirements on them.
 
-    It is the algebra in which the terms of a rule are types.
-
-    ``members`` is the number of members of an ``each`` rule; member ``i`` has its own starred variables
-    ``w_i``.
+    Of the ``members`` of an ``each`` rule, number ``i`` has its own starred variables ``w_i``.
     """
 
     rule: Rule
@@ -184,8 +181,7 @@ class Space(Bound):
     def step(self, name: str, kind: str, place: int) -> int:
         """Return a stride or a dilation along one axis.
 
-        If the menu decides few alternatives, the first stride of an axis is that axis' own number. A later
-        one that a condition compares equals it or differs from it.
+        With few alternatives the first one of an axis is its own number; later ones in conditions may differ.
         """
         menu, pick = self.typing.menu, self.typing.choices.some
         options: tuple[tuple[int, int], ...] = getattr(menu, kind)
@@ -399,10 +395,7 @@ RANDOM: Final = 500
 
 @lru_cache(maxsize=256)
 def allowed(name: str, rank: int, conditions: tuple[Compare, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return permutations of a rank that satisfy the conditions on one attribute variable alone, all of few axes.
-
-    Those ``conditions`` that name something else are left out.
-    """
+    """Return permutations of a rank, all of few axes, that meet those conditions that name one attribute alone."""
     alone = [c for c in conditions if {*names_in(c)} == {("attr", name)}]
     return tuple(p for p in _some(rank) if all(_holds(c, p) for c in alone))
 
@@ -510,10 +503,7 @@ class Ground:
         return self.leaves[name]
 
     def add(self, instance: Instance) -> list[tuple[int, int]]:
-        """Add both sides of an instance; return their pairs of roots.
-
-        Raise TypeMismatch if the right-hand side is ill-typed or has another type than the left-hand side.
-        """
+        """Add both sides of an instance; return their pairs of roots, or raise TypeMismatch if they do not fit."""
         return _Grounding(self, instance).pairs()
 
 

@@ -190,10 +190,7 @@ def text_of(nodes: Sequence[Node | Entry], root: int, names: dict[int, str]) -> 
 
 # -- records ----------------------------------------------------------------------------------------
 def replays(rule: Rule, record: Mapping[str, Any]) -> bool:
-    """Return whether a rule's two sides differ on a recorded counterexample, with the recorded values.
-
-    Only the record is read: types, attributes and values of all variables of the rule.
-    """
+    """Return whether a rule's sides differ on the variables of a recorded counterexample, with the recorded values."""
     settings = {name: _tuples(value) for name, value in record["settings"].items()}
     rows: dict[str, dict[str, Any]] = {}
     for name, value in settings.items():

@@ -81,10 +81,7 @@ def arithmetic_for(nodes: Iterable[Node]) -> str:
 
 
 def whole_numbers(nodes: Iterable[Node]) -> str:
-    """Return an arithmetic with whole numbers that supports the operators of two sides, all polynomials.
-
-    It is that of fractions if nothing bounds the results.
-    """
+    """Return an arithmetic with whole numbers for polynomials: that of fractions if nothing bounds the results."""
     forms = (spec_of(node.op).exact for node in nodes)
     unbounded = any(form is not None and form.bound is None for form in forms)
     return _NAMES[Arithmetic.RATIONAL if unbounded else Arithmetic.ORDERED]

@@ -38,10 +38,7 @@ class Model:
 
 
 def models(rule: Rule, seconds: float = 4.0) -> Iterator[Model]:
-    """Yield numbers for which a rule may fail; none if it is proved for all types, or z3 is not installed.
-
-    The search for a proof takes at most ``seconds``, the models as long again.
-    """
+    """Yield numbers for which a rule may fail, if z3 is installed; proof and models take ``seconds`` each."""
     if solver() is None:
         return
     search = Search(seconds)

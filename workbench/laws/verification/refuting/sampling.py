@@ -28,10 +28,7 @@ TRIES: Final = 60
 
 @dataclass(slots=True)
 class Draft:
-    """A rule's variables as they are met: types of tensors, attributes, whole rows of attributes.
-
-    The ``scalars`` are variables that must have no axes.
-    """
+    """A rule's variables as they are met; the ``scalars`` among them must have no axes."""
 
     rng: random.Random
     types: dict[str, TensorType] = field(default_factory=dict)

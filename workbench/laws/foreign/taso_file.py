@@ -100,14 +100,14 @@ def read_taso(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejected]]
         raise RuleSyntaxError(f"{file.name}: the file is empty")
 
     def read(number: int, message: Any) -> Rule:
-        return law(f"taso-{number}", *_sides(message), (f"taso#{number}",), file=file.name)
+        return law(f"taso-{number}", *_sides(message), (f"taso#{number}",))
 
     def laws() -> Iterator[tuple[int, str, str, Callable[[], Rule]]]:
         for number, (start, payload) in enumerate(_frames(data, file.name)):
             where = f"{file.name}, rule {number} (byte {start})"
             yield number, f"taso-{number}", where, partial(read, number, _decoded(payload, where))
 
-    return read_laws(laws())
+    return read_laws(file.name, laws())
 
 
 # -- the wire format ------------------------------------------------------------------------------

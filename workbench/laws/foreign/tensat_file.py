@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -194,8 +194,8 @@ def read_tensat(path: str | os.PathLike[str], multi: bool | None = None) -> tupl
         sources, targets = zip(
             *(_rule_line(text, f"{file.name}, line {at}") for at, text in own), strict=True
         )
-        provenance = (f"{origin}:{number}",)
-        return law(f"{origin}-{number}", sources, targets, provenance, file=file.name, line=own[0][0])
+        rule = law(f"{origin}-{number}", sources, targets, (f"{origin}:{number}",))
+        return replace(rule, line=own[0][0])
 
     def laws() -> Iterator[tuple[int, str, str, Callable[[], Rule]]]:
         for index in range(len(lines) // step):
@@ -203,7 +203,7 @@ def read_tensat(path: str | os.PathLike[str], multi: bool | None = None) -> tupl
             number = index + 1 if multi else own[0][0]
             yield index, f"{origin}-{number}", f"{file.name}, line {own[0][0]}", partial(read, number, own)
 
-    return read_laws(laws())
+    return read_laws(file.name, laws())
 
 
 def _text(file: Path) -> str:
@@ -280,7 +280,7 @@ def read_equations(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejec
 
     def read(number: int, left: _Node, right: _Node) -> Rule:
         sides = [reader.term(left)], [reader.term(right)]
-        made = partial(law, f"equation-{number}", *sides, (f"equation#{number}",), file=file.name)
+        made = partial(law, f"equation-{number}", *sides, (f"equation#{number}",))
         try:
             return made(either=True, planar=True)
         except Inexpressible:
@@ -291,7 +291,7 @@ def read_equations(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejec
             where = f"{file.name}, character {at}"
             yield number, f"equation-{number}", where, partial(read, number, left, right)
 
-    rules, rejected = read_laws(laws())
+    rules, rejected = read_laws(file.name, laws())
     if not rules and not rejected:
         raise RuleSyntaxError(f"{file.name}: the file is empty")
     return rules, rejected

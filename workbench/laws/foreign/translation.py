@@ -401,8 +401,6 @@ def law(
     either: bool = False,
     planar: bool = False,
     declared: Mapping[str, int] | None = None,
-    file: str = "",
-    line: int = 0,
 ) -> Rule:
     """Return a law as a rule of the rule language.
 
@@ -416,8 +414,6 @@ def law(
         either: Whether a law that has a form only in the other direction is reversed too.
         planar: See :class:`~workbench.laws.foreign.vocabulary.Ranks`.
         declared: See there.
-        file: The file of the law.
-        line: Its line.
 
     Raises:
         Inexpressible: If the law has no form in the rule language.
@@ -439,12 +435,12 @@ def law(
         except Inexpressible as error:
             reasons.append(str(error))
             continue
-        return replace(rule, provenance=origin, file=file, line=line)
+        return replace(rule, provenance=origin)
     raise Inexpressible("; reversed: ".join(reasons))
 
 
 def read_laws(
-    laws: Iterable[tuple[int, str, str, Callable[[], Rule]]],
+    file: str, laws: Iterable[tuple[int, str, str, Callable[[], Rule]]]
 ) -> tuple[list[Rule], list[Rejected]]:
     """Return the rules of a file, and the laws that are ill-formed or have no form in the rule language.
 
@@ -454,11 +450,11 @@ def read_laws(
     rejected: list[Rejected] = []
     for index, name, where, read in laws:
         try:
-            rules.append(read())
+            rules.append(replace(read(), file=file))
         except Inexpressible as error:
             rejected.append(Rejected(index, name, str(error)))
         except RuleSyntaxError as error:
-            placed = str(error).startswith(where.partition(",")[0])
+            placed = str(error).startswith(file)
             reason = str(error) if placed else f"{where}: {error}"
             rejected.append(Rejected(index, name, reason, broken=True))
     return rules, rejected

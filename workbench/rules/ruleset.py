@@ -307,10 +307,9 @@ def rule_set(name: str) -> RuleSet:
 
 
 def _named(name: str, files: Iterable[Path]) -> tuple[Rule, ...]:
-    rules = [r for file in files for r in load_rules(file)]
-    left_out = LEFT_OUT.get(name, ())
+    rules = (r for file in files for r in load_rules(file) if r.name not in LEFT_OUT.get(name, ()))
     # Its present law was tested or is a theorem, and was never refuted.
-    return tuple(r for r in rules if r.name not in left_out and verdict_of(r) in TRUSTED)
+    return tuple(r for r in rules if verdict_of(r) in TRUSTED)
 
 
 # -- what a user asks for ---------------------------------------------------------------------------
@@ -336,14 +335,20 @@ def rules_of(rules: Rules, *, keep_refuted: bool = False) -> RuleSet:
     if isinstance(rules, RuleSet):
         return rules
     if isinstance(rules, str | os.PathLike):
-        return _read(os.fspath(rules), keep_refuted)
+        name = os.fspath(rules)
+        if name.endswith(".rules"):
+            return offered("judged_rules")(replace(rule_set(name), name=name), keep_refuted=keep_refuted)
+        return replace(
+            offered("sound_rules")(name).rules if Path(name).is_file() else rule_set(name), name=name
+        )
     if isinstance(rules, Rule):
         return RuleSet(rules.name, (rules,), weights=False)
     if not isinstance(rules, Iterable):
         raise TypeError(f"rules must be names, files or rules, got {rules!r}")
     given: list[Rules] = list(rules)
-    if all(isinstance(rule, Rule) for rule in given):
-        return RuleSet("given", tuple(r for r in given if isinstance(r, Rule)), weights=False)
+    own = tuple(r for r in given if isinstance(r, Rule))
+    if len(own) == len(given):
+        return RuleSet("given", own, weights=False)
     return union([rules_of(part, keep_refuted=keep_refuted) for part in given])
 
 
@@ -369,12 +374,3 @@ def union(sets: Sequence[RuleSet]) -> RuleSet:
 def published(rules: str) -> RuleSet:
     """Return all rules of a file as they are, including unsound ones, or a set of the library by name."""
     return load_rules(rules, strict=False) if Path(rules).is_file() else rule_set(rules)
-
-
-def _read(name: str, keep_refuted: bool) -> RuleSet:
-    if not name.endswith(".rules") and Path(name).is_file():
-        return replace(offered("sound_rules")(name).rules, name=name)
-    found = replace(rule_set(name), name=name)
-    if name.endswith(".rules"):
-        found = offered("judged_rules")(found, keep_refuted=keep_refuted)
-    return found

@@ -341,7 +341,11 @@ class _Translation:
             size = min(sizes, key=lambda e: len(format_expr(e)), default=None)
             return App("eye", (), (("size", self.sized("n", size)), ("dtype", dtype)))
         if term.op == "ones":
-            return App("ones", (), (("shape", self.ones_shape(term, place)), ("dtype", dtype)))
+            rank = self.ranks.of(term)
+            known = [extent for axis, extent in place.extents if rank is not None and -rank <= axis]
+            # If the number of axes is open, a single element that broadcasts has the same effect.
+            whole = vector(*known) if len(known) == rank else Literal(())
+            return App("ones", (), (("shape", self.fresh("s") if self.left else whole), ("dtype", dtype)))
         kernel = ("kernel", Literal(term.pair("kernel")))
         channels = self.sized("c", place.channels)
         if self.left and place.channels is not None:
@@ -360,14 +364,6 @@ class _Translation:
         if extent is None:
             raise Inexpressible("the size of a constant on the right-hand side is open")
         return extent
-
-    def ones_shape(self, term: Term, place: _Place) -> AttrExpr:
-        if self.left:
-            return self.fresh("s")
-        rank = self.ranks.of(term)
-        known = [extent for axis, extent in place.extents if rank is not None and -rank <= axis]
-        # If the number of axes is open, a single element that broadcasts has the same effect.
-        return vector(*known) if len(known) == rank else Literal(())
 
     # -- the whole --------------------------------------------------------------------------------
     def settle(self, roots: Sequence[Pattern]) -> None:

@@ -113,7 +113,6 @@ class _Sides:
 
 
 def _instance(rule: Rule, rng: random.Random, *, small: bool) -> _Sides | None:
-
     menu, ground = TINY if small and rng.random() < 0.5 else FULL, Ground()
     with suppress(Inconsistent, TypeMismatch):
         try:

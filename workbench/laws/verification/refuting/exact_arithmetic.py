@@ -206,16 +206,14 @@ def as_written(value: float) -> Fraction:
 
 # -- numbers ----------------------------------------------------------------------------------------
 class Fractions:
-    """Fractions: exact, without a value for any function but the root of a square."""
+    """Fractions, of a float the decimal as it is written: without a value for any function but the root of a square."""
 
     def number(self, value: float | Fraction) -> Number:
-        """Return the fraction that a Python number is, of a float the decimal as it is written."""
         if isinstance(value, float) and not math.isfinite(value):
             raise Inexact(f"{value} is not a fraction")
         return as_written(value) if isinstance(value, float) else Fraction(value)
 
     def root(self, x: Number) -> Number:
-        """Return the square root of the square of a fraction."""
         up, down = math.isqrt(x.numerator), math.isqrt(x.denominator)
         if up * up != x.numerator or down * down != x.denominator:
             raise Inexact(f"the root of {x} is not a fraction")
@@ -238,7 +236,6 @@ class Decimals:
         self.exp, self.tanh, self.erf, self.cos, self.sin = mp.exp, mp.tanh, mp.erf, mp.cos, mp.sin
 
     def number(self, value: float | Fraction | np.integer[Any]) -> Number:
-        """Return the decimal nearest to a Python number."""
         self.mp.dps = DIGITS
         if isinstance(value, float) and math.isfinite(value):
             value = as_written(value)
@@ -247,23 +244,19 @@ class Decimals:
         return self.mp.mpf(int(value) if isinstance(value, np.integer) else value)
 
     def root(self, x: Number) -> Number:
-        """Return the square root, no number for a negative one."""
         return self.mp.sqrt(x) if x >= 0 else self.mp.nan
 
     def log(self, x: Number) -> Number:
-        """Return the natural logarithm: minus infinity of 0, and no number of less."""
         if x == 0:
             return -self.mp.inf
         return self.mp.log(x) if x > 0 else self.mp.nan
 
     def power(self, x: Number, y: Number) -> Number:
-        """Return ``x ** y``; raise ZeroDivisionError for a negative power of 0."""
         if x == 0 and y < 0:
             raise ZeroDivisionError("a negative power of 0")
         return self.mp.nan if x < 0 and not self.mp.isint(y) else self.mp.power(x, y)
 
     def pi(self) -> Number:
-        """Return the ratio of a circle's circumference to its diameter."""
         return +self.mp.pi
 
 

@@ -160,7 +160,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if not options.seconds > 0:
         parser.error(f"the limit must be positive, got {options.seconds} (try 600)")
-
     options.folder.mkdir(parents=True, exist_ok=True)
     record = options.folder / "redundancy.json"
     known = json.loads(record.read_text(encoding="utf-8")) if record.is_file() else {}

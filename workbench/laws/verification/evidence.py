@@ -106,13 +106,8 @@ class Question:
     open_cases: tuple[Instance, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The verdict on a rule, its evidence, and the time in seconds that it took."""
-
-    verdict: str
-    evidence: dict[str, Any]
-    seconds: float
+#: The verdict on a rule, its evidence, and the time in seconds that it took.
+Answer = tuple[str, dict[str, Any], float]
 
 
 def _kept(settings: Settings, work: Callable[[], T], failed: Callable[[str], T]) -> T:
@@ -168,7 +163,7 @@ def decide(settings: Settings, question: Question) -> Answer:
         partial(_decided, settings, question),
         lambda fault: ("unknown", {"reason": f"not judged: {fault}"}),
     )
-    return Answer(verdict, evidence, time.perf_counter() - began)
+    return verdict, evidence, time.perf_counter() - began
 
 
 def _decided(settings: Settings, question: Question) -> tuple[str, dict[str, Any]]:

@@ -292,10 +292,10 @@ class Verification(Stepwise):
     def _settle(self) -> Done:
         batch, self._queue = self._queue[:BATCH], self._queue[BATCH:]
         share = self.prove_seconds / max(1, len(self._pending))
-        for number, answer in self._answers([n for n in batch if self._first[n] == n]):
+        for number, (verdict, evidence, seconds) in self._answers([n for n in batch if self._first[n] == n]):
             screened = self._findings.get(number)
-            seconds = answer.seconds + (0.0 if screened is None else screened.seconds + share)
-            self._verdicts[number] = self._verdict(number, answer.verdict, answer.evidence, seconds)
+            seconds += 0.0 if screened is None else screened.seconds + share
+            self._verdicts[number] = self._verdict(number, verdict, evidence, seconds)
         again = []
         for number in (n for n in batch if self._first[n] != n):
             known = self._verdicts.get(self._first[number])
@@ -304,9 +304,9 @@ class Verification(Stepwise):
                 self._verdicts[number] = self._verdict(number, known.verdict, evidence, 0.0)
             elif known is not None:  # with a counterexample and a region, or a place in the file, of its own
                 again.append(number)
-        for number, answer in self._answers(again):
-            evidence = {"renaming_of": self.rules[self._first[number]].name} | answer.evidence
-            self._verdicts[number] = self._verdict(number, answer.verdict, evidence, answer.seconds)
+        for number, (verdict, evidence, seconds) in self._answers(again):
+            evidence = {"renaming_of": self.rules[self._first[number]].name} | evidence
+            self._verdicts[number] = self._verdict(number, verdict, evidence, seconds)
         if not self._queue:
             self._phase = "done"
         counts = {"decided": len(self._verdicts), "rules": len(self.rules)}

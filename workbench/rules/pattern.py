@@ -242,6 +242,15 @@ def names_in(*exprs: AttrExpr | Compare) -> Iterator[tuple[str, str]]:
                 yield "attr", expr.axis
 
 
+def rebuilt(expr: object, part: Callable[[Any], Any]) -> object:
+    """Return an expression or a condition with a function's results in place of its parts."""
+    if isinstance(expr, Vector):
+        return Vector(tuple(map(part, expr.items)))
+    if isinstance(expr, Arith | Compare):
+        return replace(expr, left=part(expr.left), right=part(expr.right))
+    return Inverse(part(expr.perm)) if isinstance(expr, Inverse) else expr
+
+
 def attribute_variables(*terms: Term) -> Iterator[tuple[str, str]]:
     """Yield the attribute, row and measured tensor variables of terms: (kind, name)."""
     for term in applications(*terms):
@@ -414,15 +423,9 @@ def renamed(
     def attribute(expr: Any) -> Any:
         if isinstance(expr, AttrVar):
             return AttrVar(name("attr", expr.name))
-        if isinstance(expr, Vector):
-            return Vector(tuple(attribute(i) for i in expr.items))
-        if isinstance(expr, Arith | Compare):
-            return replace(expr, left=attribute(expr.left), right=attribute(expr.right))
-        if isinstance(expr, Inverse):
-            return Inverse(attribute(expr.perm))
         if isinstance(expr, DimOf | RankOf | DtypeOf):
             return replace(expr, var=name("tensor", expr.var))
-        return expr
+        return rebuilt(expr, attribute)
 
     def rename(term: Term) -> Term:
         if isinstance(term, Var):

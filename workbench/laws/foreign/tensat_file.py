@@ -20,7 +20,7 @@ from typing import Final
 
 from workbench.laws.foreign.extents import Inexpressible
 from workbench.laws.foreign.translation import law, read_laws
-from workbench.laws.foreign.vocabulary import SAME, Foreign, Param, Variable, make
+from workbench.laws.foreign.vocabulary import Foreign, Param, Variable, handwritten, make
 from workbench.rules.language import RuleSyntaxError
 from workbench.rules.pattern import Rule
 from workbench.rules.ruleset import Rejected, RuleSet, load_rules
@@ -346,22 +346,7 @@ def tensat_rules(folder: str | os.PathLike[str]) -> RuleSet:
     """
     files = Path(folder)
     rules = [*load_rules(files / "converted.txt"), *load_rules(files / "converted_multi.txt")]
-    return RuleSet("tensat", (*rules, *_of_the_source()))
-
-
-def _conv(x: Foreign, w: Foreign, stride: int, act: int) -> Foreign:
-    return make("conv2d", {"stride_h": stride, "stride_w": stride, "pad": SAME, "act": act}, [x, w])
-
-
-def _of_the_source() -> Iterator[Rule]:
-    x, w, v = Variable("x"), Variable("w"), Variable("v")
-    for number, (stride, act) in enumerate(((1, 0), (1, 2), (2, 0), (2, 2)), 121):
-        merged = make("merge", {"count": 2}, [w])
-        sides = [_conv(x, w, stride, act)], [_conv(x, merged, stride, act)]
-        yield law(f"tensat-{number}", *sides, (f"tensat:{number}",))
-    for number, act in enumerate((0, 2), 1):
-        kernels = make("concat", {"axis": 0, "rank": 4}, [make("enlarge", {}, [w, v]), v])
-        both = _conv(x, kernels, 1, act)
-        parts = [make("part", {"axis": 1, "index": i, "count": 2}, [both]) for i in (0, 1)]
-        sources = [_conv(x, w, 1, act), _conv(x, v, 1, act)]
-        yield law(f"tensat-multi-p{number}", sources, parts, (f"tensat:P{number}",))
+    enlarged, grouped = handwritten()
+    rules += [law(f"tensat-{n}", *sides, (f"tensat:{n}",)) for n, sides in enumerate(grouped, 121)]
+    rules += [law(f"tensat-multi-p{n}", *sides, (f"tensat:P{n}",)) for n, sides in enumerate(enlarged, 1)]
+    return RuleSet("tensat", tuple(rules))

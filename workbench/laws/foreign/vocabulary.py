@@ -142,6 +142,31 @@ def make(op: str, params: Mapping[str, Param], args: Sequence[Foreign]) -> Term:
     return term
 
 
+#: The terms of both sides of a law.
+Sides = tuple[list[Foreign], list[Foreign]]
+
+
+def handwritten() -> tuple[list[Sides], list[Sides]]:
+    """Return the laws of TASO's and Tensat's sources: a kernel enlarged to the size of another, and merged groups.
+
+    The first are without an activation and with relu; the others so at stride 1, then so at stride 2.
+    """
+    x, w, v = Variable("x"), Variable("w"), Variable("v")
+
+    def conv(kernel: Foreign, act: int, stride: int = 1) -> Foreign:
+        return make("conv2d", {"stride_h": stride, "stride_w": stride, "pad": SAME, "act": act}, [x, kernel])
+
+    both = make("concat", {"axis": 0, "rank": 4}, [make("enlarge", {}, [w, v]), v])
+    cut = {i: {"axis": 1, "index": i, "count": 2} for i in (0, 1)}
+    acts = tuple(TASO_ACTIVATIONS.index(act) for act in ("none", "relu"))
+    enlarged = [
+        ([conv(w, act), conv(v, act)], [make("part", cut[i], [conv(both, act)]) for i in cut]) for act in acts
+    ]
+    merged = make("merge", {"count": 2}, [w])
+    grouped = [([conv(w, act, s)], [conv(merged, act, s)]) for s in (1, 2) for act in acts]
+    return enlarged, grouped
+
+
 def variables(terms: Iterable[Foreign]) -> list[str]:
     """Return the names of the variables of terms in order of appearance."""
     return list(dict.fromkeys(t.name for root in terms for t in below(root) if isinstance(t, Variable)))

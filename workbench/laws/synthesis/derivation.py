@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.graph import Builder
@@ -22,18 +23,16 @@ from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import RowAttr, attributes, evaluate, holds, spread, value
 from workbench.rules.pattern import (
     App,
-    Arith,
     AttrExpr,
     DimOf,
-    Inverse,
     Literal,
     Rule,
     Term,
     Var,
-    Vector,
     attribute_variables,
     measured,
     names_in,
+    rebuilt,
     tensor_variables,
     unbinding,
 )
@@ -249,10 +248,7 @@ def grounded(rule: Rule, forms: Sequence[Form], sizes: Mapping[str, int]) -> lis
     for source, values in _sources(rule.sources[0], known, {}):
         assert isinstance(source, App)
         try:
-            given = [
-                replace(c, left=_filled(c.left, values), right=_filled(c.right, values))
-                for c in rule.conditions
-            ]
+            given: list[Any] = [rebuilt(c, partial(_filled, values=values)) for c in rule.conditions]
             target = _target(rule.targets[0], values)
             allowed = all(measured(c) or _Values({}).holds(c) for c in given)
         except TypeMismatch:
@@ -348,10 +344,4 @@ def _filled(expr: Any, values: Bindings) -> Any:
         return Literal(value(expr, _Values(values)))
     if isinstance(expr, DimOf):
         return expr if isinstance(expr.axis, int) else DimOf(expr.var, values[f"@{expr.axis}"])
-    if isinstance(expr, Arith):
-        return replace(expr, left=_filled(expr.left, values), right=_filled(expr.right, values))
-    if isinstance(expr, Vector):
-        return Vector(tuple(_filled(item, values) for item in expr.items))
-    if isinstance(expr, Inverse):
-        return Inverse(_filled(expr.perm, values))
-    return expr
+    return rebuilt(expr, partial(_filled, values=values))

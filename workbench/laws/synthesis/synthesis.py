@@ -156,6 +156,7 @@ class Synthesis(Stepwise):
         self.seconds += spent
         terms = sum(level.terms for level in self.enumeration.levels)
         classes = sum(level.classes for level in self.enumeration.levels)
+        note = note.format(**counts)
         step = Step(len(self.trace.steps), kind, spent, terms, classes, note=note, counts=counts)
         self.trace.add(step)
         if self._reduced:
@@ -195,8 +196,10 @@ class Synthesis(Stepwise):
         counts = asdict(level)
         counts |= {"candidates": len(self._pending), "complete": int(counts.pop("complete"))}
         cut = "" if level.complete else " (cut by a limit)"
-        note = "terms of {size} operators{cut}: {terms}, {classes} new classes, {candidates} candidates"
-        return StepKind.ENUMERATION, counts, note.format(**counts, cut=cut)
+        note = (
+            f"terms of {{size}} operators{cut}: {{terms}}, {{classes}} new classes, {{candidates}} candidates"
+        )
+        return StepKind.ENUMERATION, counts, note
 
     # -- laws ---------------------------------------------------------------------------------------
     def _choose(self) -> tuple[StepKind, dict[str, int], str]:
@@ -226,7 +229,7 @@ class Synthesis(Stepwise):
             self._find_commutative()
         counts = {"size": self.size, **found, "laws": len(self.laws), "open": len(self._pending)}
         note = "{derived} candidates follow, {kept} laws kept, {refuted} refuted, {open} candidates open"
-        return StepKind.CHOICE, counts, note.format(**counts)
+        return StepKind.CHOICE, counts, note
 
     def _turn(self) -> list[Equation]:
         """Take the most general candidates that do not imply each other and have different operators.
@@ -323,8 +326,7 @@ class Synthesis(Stepwise):
                 self.joint.append(self._law(first, one.law, variant.shapes, one.verdict))
                 kept += 1
         counts = {"joint": len(self.joint), "kept": kept, "open": len(waiting)}
-        note = "{kept} laws of several outputs kept, {open} open"
-        return StepKind.REDUCTION, counts, note.format(**counts)
+        return StepKind.REDUCTION, counts, "{kept} laws of several outputs kept, {open} open"
 
     def _reduce(self) -> tuple[StepKind, dict[str, int], str]:
         """Drop the laws all of whose instances in the grammar the others imply, the most special first."""
@@ -340,8 +342,7 @@ class Synthesis(Stepwise):
                 dropped += 1
         self._reduced = True
         counts = {"dropped": dropped, "kept": len(self.laws)}
-        note = "{dropped} laws follow from the others, {kept} stay"
-        return StepKind.REDUCTION, counts, note.format(**counts)
+        return StepKind.REDUCTION, counts, "{dropped} laws follow from the others, {kept} stay"
 
     def _both_ways(self, laws: Sequence[Rule]) -> list[Rule]:
         """Return laws with the known ones, and with the instances needed to read them from right to left."""

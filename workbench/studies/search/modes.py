@@ -8,14 +8,14 @@ from functools import cache
 from typing import Final
 
 from workbench.laws.foreign.translation import law
-from workbench.laws.foreign.vocabulary import SAME, Variable, make
+from workbench.laws.foreign.vocabulary import handwritten
 from workbench.rules.language import parse_rules
 from workbench.rules.pattern import AttrVar, Compare, Literal, Rule
 from workbench.support.plugins import Table
 
 #: The epsilon that TASO uses for every folded batch normalisation, instead of the model's: cuDNN's smallest.
 _EPSILON: Final = "0.00001"
-_ACTIVATIONS: Final = {"none": 0, "relu": 2}
+_ACTIVATIONS: Final = ("none", "relu")
 
 
 def guarded_merges() -> tuple[Rule, ...]:
@@ -58,22 +58,11 @@ def _fusions() -> tuple[Rule, ...]:
 @cache
 def _merges() -> tuple[Rule, ...]:
     """Return TASO's other six rules: merges of two convolutions of one input, and of neighbouring groups."""
-    x, w, v = Variable("x"), Variable("w"), Variable("v")
-    rules = []
-    for act, number in _ACTIVATIONS.items():
-        params = {"stride_h": 1, "stride_w": 1, "pad": SAME, "act": number}
-        joined = make("concat", {"axis": 0, "rank": 4}, [make("enlarge", {}, [w, v]), v])
-        whole = make("conv2d", params, [x, joined])
-        parts = [make("part", {"axis": 1, "index": i, "count": 2}, [whole]) for i in (0, 1)]
-        sources = [make("conv2d", params, [x, w]), make("conv2d", params, [x, v])]
-        rules.append(law(f"taso-enlarge-merge-{act}", sources, parts, ("taso-handwritten",)))
-    for stride in (1, 2):
-        for act, number in _ACTIVATIONS.items():
-            params = {"stride_h": stride, "stride_w": stride, "pad": SAME, "act": number}
-            source = make("conv2d", params, [x, w])
-            target = make("conv2d", params, [x, make("merge", {"count": 2}, [w])])
-            rules.append(law(f"taso-merge-groups-{stride}-{act}", [source], [target], ("taso-handwritten",)))
-    return tuple(rules)
+    enlarged, grouped = handwritten()
+    names = [f"enlarge-merge-{act}" for act in _ACTIVATIONS]
+    names += [f"merge-groups-{stride}-{act}" for stride in (1, 2) for act in _ACTIVATIONS]
+    laws = zip(names, [*enlarged, *grouped], strict=True)
+    return tuple(law(f"taso-{name}", *sides, ("taso-handwritten",)) for name, sides in laws)
 
 
 #: The rules of each mode that are written in C++ in TASO and precede the given rules. In a mode that has any, rules

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -397,15 +397,10 @@ RANDOM: Final = 500
 def allowed(name: str, rank: int, conditions: tuple[Compare, ...]) -> tuple[tuple[int, ...], ...]:
     """Return permutations of a rank, all of few axes, that meet those conditions that name one attribute alone."""
     alone = [c for c in conditions if {*names_in(c)} == {("attr", name)}]
-    return tuple(p for p in _some(rank) if all(_holds(c, p) for c in alone))
-
-
-def _some(rank: int) -> Iterator[tuple[int, ...]]:
     first, rng = max(0, rank - MOVED), random.Random(rank)
-    for last in itertools.permutations(range(first, rank)):
-        yield (*range(first), *last)
-    if first:
-        yield from (tuple(rng.sample(range(rank), rank)) for _ in range(RANDOM))
+    moved = ((*range(first), *last) for last in itertools.permutations(range(first, rank)))
+    drawn = (tuple(rng.sample(range(rank), rank)) for _ in range(RANDOM if first else 0))
+    return tuple(p for p in itertools.chain(moved, drawn) if all(_holds(c, p) for c in alone))
 
 
 def _holds(condition: Compare, perm: tuple[int, ...]) -> bool:

@@ -63,22 +63,16 @@ def _models(statement: Statement, search: Search) -> Iterator[Model]:
             return
         asked.add(key)
         found = Question(solver(), linear=False).model(conditions, EFFORT)
-        if found is not None:
-            yield _model(statement, found)
-
-
-def _model(statement: Statement, found: Mapping[str, int]) -> Model:
-    by = {n: num(v) for n, v in found.items()}
-    numbers = dict(found)
-    for name, x in statement.solved.items():
-        value = replaced(x, by).value
-        if value is not None:
-            numbers[name] = value
-    places = {
-        name: replaced(axis.place, by).value if isinstance(axis, Axis) else axis
-        for name, axis in statement.axes.items()
-    }
-    return Model(numbers, {n: p for n, p in places.items() if p is not None})
+        if found is None:
+            continue
+        by = {n: num(v) for n, v in found.items()}
+        solved = {name: replaced(x, by).value for name, x in statement.solved.items()}
+        places = {
+            name: replaced(axis.place, by).value if isinstance(axis, Axis) else axis
+            for name, axis in statement.axes.items()
+        }
+        numbers = dict(found) | {n: v for n, v in solved.items() if v is not None}
+        yield Model(numbers, {n: p for n, p in places.items() if p is not None})
 
 
 #: The number of instances that are evaluated at the numbers of a model.

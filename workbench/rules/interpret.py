@@ -155,15 +155,12 @@ class Bound:
     rows: Mapping[str, Mapping[str, Any]]
 
     def attribute(self, name: str) -> Any:
-        """Return the value of an attribute variable."""
         return self.attrs[name]
 
     def of_row(self, row: str, name: str) -> Any:
-        """Return the value of a row's attribute, or None if the row has no such attribute."""
         return self.rows.get(row, {}).get(name)
 
     def given(self, value: Any, attr: Attr) -> Any:
-        """Return the value of an expression; one number for several integers stands for each of them."""
         return spread(value, attr)
 
 
@@ -424,6 +421,10 @@ def holds(condition: Compare, attr: Callable[[str], Any], kind: Callable[[str], 
 
 
 # -- numbers in rules ------------------------------------------------------------------------------
+# A number is a term: the constant operator that it stands for, as in mul(x, 0.5), or a term of numbers alone, as in
+# div(x, sqrt(2)). On a left-hand side it matches any tensor all of whose elements are that number, if broadcasting
+# the tensor does not change the other operand's type. On a right-hand side it makes a number of the element type
+# that the operands next to it have.
 #: The operators without operands that stand for numbers.
 _NUMBERS: Final = with_trait(Trait.NUMBER)
 #: The operator among them whose attribute states the number: ``0.5`` in a rule is an application of it.

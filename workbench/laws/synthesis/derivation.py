@@ -222,6 +222,7 @@ class Coverage(Face):
 
 
 # -- instances of laws in a grammar ----------------------------------------------------------------
+# Their attributes have the values of the grammar's forms.
 class _Values(Matched):
     """The values of attribute variables and of rows; the types of tensors are open."""
 

@@ -222,6 +222,7 @@ def _flat(data: Any) -> list[Any]:
 
 
 # -- small counterexamples -------------------------------------------------------------------------
+# They have a lower rank, smaller extents, and elements that are 0 or 1.
 def small(case: Case, family: Family | None, rng: random.Random, menu: Menu) -> Counterexample | None:
     """Return a small counterexample from a case that is one, None if whole numbers do not show it.
 

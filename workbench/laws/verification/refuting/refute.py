@@ -375,6 +375,7 @@ def _other(value: object, rng: random.Random) -> object:
 
 
 # -- regions ---------------------------------------------------------------------------------------
+# A refuted rule may hold in a region: under a condition that excludes every failed instance.
 #: A condition counts only if at least this many instances passed under it.
 ENOUGH: Final = 12
 

@@ -159,7 +159,7 @@ def handwritten() -> tuple[list[Sides], list[Sides]]:
     both = make("concat", {"axis": 0, "rank": 4}, [make("enlarge", {}, [w, v]), v])
     cut = {i: {"axis": 1, "index": i, "count": 2} for i in (0, 1)}
     acts = tuple(TASO_ACTIVATIONS.index(act) for act in ("none", "relu"))
-    enlarged = [
+    enlarged: list[Sides] = [
         ([conv(w, act), conv(v, act)], [make("part", cut[i], [conv(both, act)]) for i in cut]) for act in acts
     ]
     merged = make("merge", {"count": 2}, [w])

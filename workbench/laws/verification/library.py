@@ -91,28 +91,17 @@ def judge_ranges(rules: Sequence[Rule], pool: Executor, *, new: bool = False) ->
     return found | dict(zip((r.name for r in left), pool.map(range_record, left), strict=True))
 
 
-def write_status(
-    verification: Verification,
-    tests: Mapping[str, Mapping[str, Any]],
-    folder: Path,
-    ranges: dict[str, Any] | None = None,
-) -> None:
+def write_status(verification: Verification, more: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
     """Write the record and the table; each file is written completely or not at all.
 
-    Args:
-        verification: The verdicts on rules.
-        tests: The records of rules that are not theorems, by name.
-        folder: The folder of the library.
-        ranges: The effects on the range of 16-bit floats, by rule name.
+    The verdicts come with ``more`` facts by the name of the rule: tests of those that are not theorems, and ranges.
     """
     ruleset = _library_rules()
     known = {r.name: statuses()[r.name] for r in ruleset if _is_recorded(r)}
     known |= {v.name: record(v) for v in verification.verdicts}
     rules = {r.name: known.pop(r.name) for r in ruleset if r.name in known} | known  # as the files have them
-    for name, test in tests.items():
-        rules[name] = {**rules[name], **test}
-    for name, found in (ranges or {}).items():
-        rules[name]["ranges"] = found
+    for name, found in more.items():
+        rules[name] = {**rules[name], **found}
     data = {
         "method": "instances in exact arithmetic "
         f"(integers modulo {PRIME}, whole numbers, fractions; exponentials to 60 digits)",
@@ -179,7 +168,8 @@ def main() -> None:
         unproved = [rule for rule in tested if not is_theorem(rule)]
         tests = dict(zip([r.name for r in unproved], pool.map(draw_many, unproved), strict=True))
         ranges = judge_ranges(_library_rules(), pool, new=chosen.new)
-    write_status(verification, tests, library(), ranges)
+    with_ranges = {name: {**tests.get(name, {}), "ranges": found} for name, found in ranges.items()}
+    write_status(verification, tests | with_ranges, library())
     for verdict in verification.verdicts:
         if verdict.verdict != "tested":
             print(verdict)

@@ -21,9 +21,9 @@ from workbench.extraction.incumbent import Incumbent
 from workbench.extraction.methods import (
     IDLE_SECONDS,
     PROGRESS_SHARE,
-    Idling,
     Search,
     early_bound,
+    idling,
     in_blocks,
 )
 from workbench.extraction.problem import Terms, is_acyclic
@@ -390,7 +390,7 @@ def test_effects_of_further_reductions_are_added_to_earlier_ones(monkeypatch):
     assert sum(e.before - e.after for e in search.effects) == search.before - len(search.left.nodes)
     assert len(search.left.nodes) < once < search.before
     monkeypatch.setattr(methods, "MIN_WHOLE_SIZE", 10)
-    search.restart(search.problem)
+    search.left, search.before, search.effects = search.problem, len(search.problem.nodes), []
     search.reduce(1.0)
     assert {e.name for e in search.effects} == {one.__name__ for one in REDUCTIONS}
 
@@ -448,12 +448,12 @@ def test_a_bound_proves_only_without_what_all_selections_pay():
 
 def test_a_race_goes_on_while_cost_or_bound_move_and_as_long_again():
     small = PROGRESS_SHARE / 2
-    patience = Idling(0)
+    patience = idling(0)
     assert patience(0.1, 100.0, 50.0)
     assert patience(IDLE_SECONDS, 100.0 * (1 - small), 50.0 + 100.0 * small)  # too little to count
     assert not patience(IDLE_SECONDS + 0.1, 100.0 * (1 - small), 50.0)
     for cost, bound in ((90.0, 50.0), (100.0, 60.0)):
-        patience = Idling(0)
+        patience = idling(0)
         assert patience(0.1, 100.0, 50.0)
         assert patience(2 * IDLE_SECONDS, cost, bound)
         assert patience(3.9 * IDLE_SECONDS, cost, bound)
@@ -461,6 +461,6 @@ def test_a_race_goes_on_while_cost_or_bound_move_and_as_long_again():
 
 
 def test_a_large_problem_may_pause_longer():
-    patience = Idling(10**6)
+    patience = idling(10**6)
     assert patience(0.1, 100.0, 50.0)
     assert patience(3 * IDLE_SECONDS, 100.0, 50.0)

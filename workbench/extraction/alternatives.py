@@ -63,20 +63,17 @@ def k_best(
     Raises:
         ValueError: If ``k`` or ``distance`` is less than 1.
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
-    if distance < 1:
-        raise ValueError(f"the distance must be at least 1, got {distance}")
+    for name, count in (("k", k), ("the distance", distance)):
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
     values = check_costs(egraph, costs)
     until = time.perf_counter() + seconds
     terms = Terms.of(egraph, values)
     known = extract(egraph, costs, seconds=seconds) if first is None else first
     found = [known]
+    reductions = _KEEPING if distance == 1 else _COUNTING
     for fix_free in (True, False):
-        problem = terms.problem(fix_free=fix_free)
-        if not fix_free:
-            problem = _one_free_term(problem, terms)
-        reductions = _KEEPING if distance == 1 else _COUNTING
+        problem = terms.problem() if fix_free else _one_free_term(terms)
         for reach in REACH if problem.roots else ():
             most = known.cost * reach if reach < math.inf else math.inf
             reduced, _ = presolve(problem, most, until=until, reductions=reductions)
@@ -88,11 +85,12 @@ def k_best(
     return sorted(found, key=lambda s: s.cost)
 
 
-def _one_free_term(problem: Problem, terms: Terms) -> Problem:
+def _one_free_term(terms: Terms) -> Problem:
     """Return a problem with the chosen free term of each e-class and all terms that may cost something.
 
     The free terms of an e-class from which such a term can be reached all stay: they break different cycles.
     """
+    problem = terms.problem(fix_free=False)
     above = problem.above(i for i, cost in enumerate(problem.cost) if cost > 0.0)
     paying = {problem.eclass[i] for i in above}
     alive = [
@@ -117,9 +115,8 @@ def _next_best(
     known = {_paid(problem, forbidden[0])}
     while len(found) < k and time.perf_counter() < until:
         start = _neighbour(problem, picked, rest, forbidden, until) if distance == 1 else None
-        solved = solve_whole(
-            Job(problem, must, start, until - time.perf_counter(), tuple(forbidden), distance)
-        )
+        left = until - time.perf_counter()
+        solved = solve_whole(Job(problem, must, start, left, tuple(forbidden), distance))
         if solved.picked is None:
             break
         picked = solved.picked
@@ -211,9 +208,6 @@ def alternatives(
         method: A name of :data:`~workbench.extraction.METHODS`.
         seconds: Time limit for all alternatives together.
 
-    Returns:
-        One alternative per e-node of the e-class.
-
     Raises:
         IndexError: If the e-graph has no such e-class.
     """
@@ -225,15 +219,12 @@ def alternatives(
     wider = replace(egraph, roots=tuple(dict.fromkeys((*egraph.roots, eclass))))
     found = []
     for node in members:
-        taken = int(known.choice[eclass]) == node
-        if taken:  # the best extraction builds the e-class with this e-node
-            found.append(Alternative(node, egraph.ops[node], known.cost, known.bound, 0.0, taken))
-            continue
+        taken = int(known.choice[eclass]) == node  # the best extraction builds the e-class with this e-node
+        cost, bound = (known.cost, known.bound) if taken else (math.inf, math.inf)
         only = values.copy()
         only[[m for m in members if m != node]] = math.inf
-        cost = bound = math.inf
-        tree, _ = tree_costs(wider, only)
-        if all(math.isfinite(tree[r]) for r in wider.roots):
+        tree = [] if taken else tree_costs(wider, only)[0]
+        if not taken and all(math.isfinite(tree[r]) for r in wider.roots):
             solution = extract(wider, only, method, seconds=seconds / len(members))
             cost, bound = solution.cost, solution.bound
         found.append(Alternative(node, egraph.ops[node], cost, bound, cost - known.cost, taken))

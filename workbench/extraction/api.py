@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import numpy as np
@@ -16,7 +15,7 @@ from workbench.egraph.serialize import load_json
 from workbench.extraction.alternatives import k_best
 from workbench.extraction.egglog_python import s_expressions
 from workbench.extraction.extract import extract as extract_columns
-from workbench.extraction.registry import METHODS, OWN, Extractor
+from workbench.extraction.registry import OWN, Extractor
 from workbench.extraction.result import Solution, Status
 
 if TYPE_CHECKING:
@@ -131,9 +130,7 @@ def extract(
     from workbench.extraction.egglog_python import read_typed
 
     typed = read_typed(egraph, costs, cost)
-    return _extracted(
-        typed.egraph, typed.costs, lambda choice: (typed.expression(choice),), method, k, seconds
-    )
+    return _extracted(typed.egraph, typed.costs, lambda one: (typed.expression(one),), method, k, seconds)
 
 
 def _extracted(
@@ -144,39 +141,15 @@ def _extracted(
     k: int,
     seconds: float,
 ) -> Extracted[Any]:
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
     if k == 1:
         found = [extract_columns(egraph, costs, method, seconds=seconds)]
     else:
         found = k_best(egraph, costs, k, seconds=seconds)
-    terms = [written(s.choice) for s in found]
+    terms, first = [written(s.choice) for s in found], found[0]
     whole = [one[0] if len(one) == 1 else "\n".join(one) for one in terms]
     best = tuple((term, s.cost) for term, s in zip(whole, found, strict=True))
-    first = found[0]
     return Extracted(whole[0], terms[0], first.cost, first.bound, first.status, best, first)
 
 
-class _Extractors:
-    """The extractors by name.
-
-    A user's own is a function ``(egraph, costs, *, seconds)`` that returns an e-node for every e-class that the
-    roots need: a mapping, or an array with -1 for the other e-classes; ``extractor=`` and ``--extractor`` then know
-    its name. The result is checked (:class:`~workbench.extraction.registry.BadExtraction`).
-    """
-
-    register, forget, names = OWN.register, OWN.forget, OWN.names
-
-    def __call__(self, name: str | Extractor) -> Callable[..., Solution]:
-        """Return an extraction ``(egraph, costs, seconds=…)`` by a method of this name, or by a function.
-
-        Raise :class:`~workbench.support.messages.UnknownName`, with the nearest name, for any other name.
-        """
-        method = OWN.named(name)
-        if method not in METHODS and OWN.find(method) is None:
-            raise OWN.unknown(method)
-        return partial(extract, method=method)
-
-
 #: Return an extractor by name: ``extractor("exact")``.
-extractor: Final = _Extractors()
+extractor: Final = OWN

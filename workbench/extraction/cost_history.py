@@ -48,8 +48,7 @@ def cost_by_step(egraph: EGraph, costs: np.ndarray, steps: Iterable[int]) -> dic
     The cost never rises from one step to the next. The exact optimum of the last step may be lower.
     """
     found: dict[int, float] = {}
-    best = float("inf")
-    known = -1
+    best, known = float("inf"), -1
     for step in sorted(steps):
         smaller, kept = born_by(egraph, step)
         if len(kept) != known:
@@ -79,11 +78,6 @@ def add_costs(
     trace.meta |= {"cost_source": source, "cost_before": before, "cost_after": after, "cost_curve": CURVE}
     if solution is not None:
         trace.meta |= {"cost_after": solution.cost, "cost_bound": solution.bound}
-        trace.meta["cost_after_is"] = result_name(solution)
-
-
-def result_name(solution: Solution) -> str:
-    """Return the name of a solution's cost in the legend of a figure."""
-    return (
-        "extracted optimum" if solution.status is Status.OPTIMAL else f"extracted ({solution.status.value})"
-    )
+        optimal = solution.status is Status.OPTIMAL
+        name = "extracted optimum" if optimal else f"extracted ({solution.status.value})"
+        trace.meta["cost_after_is"] = name  # in the legend of a figure

@@ -16,7 +16,7 @@ DEEP: Final = 200
 #: The array method is given up when it has evaluated this many times the candidates, or when more than ROUNDS
 #: of its rounds have evaluated fewer than NARROW on average, as in a deep and narrow e-graph.
 REPEATS, ROUNDS, NARROW = 40, 500, 100
-#: Of more e-classes than this, the cheaper half is passed on first.
+#: Of more e-classes than this, the cheapest tenth is passed on first.
 MANY: Final = 2_000
 
 
@@ -39,13 +39,12 @@ class Table:
     def of(
         cls, eclass: np.ndarray, cost: np.ndarray, start: np.ndarray, children: np.ndarray, n: int
     ) -> Table:
-        """Return the table of ``n`` e-classes for e-nodes in any order.
+        """Return the table of e-nodes in any order.
 
         Args:
             eclass: The e-class of every e-node.
             cost: The cost of every e-node.
-            start: The position of every e-node's first operand in ``children``, and the length of
-                ``children``.
+            start: The place of every e-node's first operand in ``children``, and the length of that.
             children: The e-classes of all operands.
             n: The number of e-classes.
         """
@@ -55,18 +54,8 @@ class Table:
     def at(self, positions: np.ndarray) -> Table:
         """Return the table of some candidates, given in order of their e-class."""
         entries, start = ranges(self.start, positions)
-        return Table(
-            self.nodes[positions],
-            self.eclass[positions],
-            self.cost[positions],
-            start,
-            self.children[entries],
-            self.n_classes,
-        )
-
-    def keep(self, alive: np.ndarray) -> Table:
-        """Return the table of the candidates that a mask selects."""
-        return self if alive.all() else self.at(np.flatnonzero(alive))
+        columns = self.nodes[positions], self.eclass[positions], self.cost[positions]
+        return Table(*columns, start, self.children[entries], self.n_classes)
 
     def reading(self, kept: np.ndarray) -> Table:
         """Return the table in which candidates read only the e-classes that a mask selects."""
@@ -104,7 +93,19 @@ class Table:
             entries, _ = ranges(self.start, candidates)
             below = self.children[entries]
             front = np.unique(below[~seen[below]])
-        return self._reach(seen, front.tolist(), offsets) if front.size else seen
+        if not front.size:
+            return seen
+        # A deep e-graph has few e-classes in a layer: the rest is walked one e-class at a time.
+        bounds, start, children = offsets.tolist(), self.start.tolist(), self.children.tolist()
+        seen[front] = True
+        flags, stack = seen.tolist(), front.tolist()
+        while stack:
+            c = stack.pop()
+            for d in children[start[bounds[c]] : start[bounds[c + 1]]]:
+                if not flags[d]:
+                    flags[d] = True
+                    stack.append(d)
+        return np.array(flags, dtype=bool)
 
     def depths(self, roots: tuple[int, ...], most: float) -> np.ndarray | None:
         """Return the least cost of a path of candidates from a root to each e-class, without its own.
@@ -133,27 +134,12 @@ class Table:
         It costs at least a path from a root to the candidate, the candidate, and a path below it. The result
         is None if paths take too long to find.
         """
-        height = least(self, highest=True)
-        depth = None if height is None else self.depths(roots, most)
+        height, depth = least(self, highest=True), self.depths(roots, most)
         if height is None or depth is None:
             return None
-        own = _values(self, self.cost, np.arange(len(self.cost)), height.best, highest=True)
+        own = _values(self, self.cost, np.arange(len(self.cost)), height[0], highest=True)
         found: np.ndarray = depth[self.eclass] + own <= most
         return found
-
-    def _reach(self, seen: np.ndarray, stack: list[int], offsets: np.ndarray) -> np.ndarray:
-        """Finish :meth:`reachable` one e-class at a time: a deep e-graph has few e-classes in a layer."""
-        bounds, start, children = offsets.tolist(), self.start.tolist(), self.children.tolist()
-        flags = seen.tolist()
-        for c in stack:
-            flags[c] = True
-        while stack:
-            c = stack.pop()
-            for d in children[start[bounds[c]] : start[bounds[c + 1]]]:
-                if not flags[d]:
-                    flags[d] = True
-                    stack.append(d)
-        return np.array(flags, dtype=bool)
 
 
 def ranges(start: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -165,29 +151,17 @@ def ranges(start: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return entries, begin
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Least:
-    """The least cost of every e-class, the candidate that attains it, and a number above its children's.
-
-    All are indexed by e-class. An e-class without a finite term has an infinite cost, and -1 otherwise.
-    ``complete`` is false if time was up, so that the costs are upper bounds only.
-    """
-
-    best: np.ndarray
-    choice: np.ndarray
-    rank: np.ndarray
-    complete: bool = True
-
-
 def least(
     table: Table,
     *,
     highest: bool = False,
     until: float = math.inf,
     roots: tuple[int, ...] = (),
-    thorough: bool = False,
-) -> Least | None:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return the least costs of all e-classes, or None if a method with a heap will be faster.
+
+    The result is, by e-class: the least cost, the candidate that attains it, and a number above those of its
+    children. An e-class without a finite term has an infinite cost, and -1 otherwise.
 
     A candidate costs its own cost and that of every child, or the highest of its children's if ``highest``
     is true. Every round evaluates the candidates that read an e-class which became cheaper. An e-class takes
@@ -199,7 +173,6 @@ def least(
         highest: Whether to count the costliest child alone.
         until: Deadline of ``time.perf_counter``. It holds once all roots have a finite cost.
         roots: The e-classes that need a cost before time may be up.
-        thorough: Whether to finish even if a heap would be faster.
     """
     n = len(table.cost)
     readers, offsets = table.readers()
@@ -212,14 +185,12 @@ def least(
     place = np.array(roots, dtype=np.int64)
     waiting = np.empty(0, dtype=np.int64)  # e-classes that became cheaper and are not yet passed on
     work = rounds = 0
-    complete = True
     while active.size:
         rounds += 1
         work += active.size
-        if not thorough and (work > REPEATS * n or (rounds > ROUNDS and work < NARROW * rounds)):
+        if work > REPEATS * n or (rounds > ROUNDS and work < NARROW * rounds):
             return None
         if time.perf_counter() > until and np.isfinite(best[place]).all():
-            complete = False
             break
         value = _values(table, price, active, best, highest=highest)
         of = table.eclass[active]
@@ -232,29 +203,18 @@ def least(
         classes = of[hits]
         best[classes], choice[classes], when[classes] = value[hits], active[hits], rounds
         waiting = _distinct(np.concatenate((waiting, classes)), table.n_classes)
-        active, waiting = _next(best, waiting, readers, offsets, n)
+        active = waiting[:0]
+        while waiting.size and not active.size:
+            # The cheaper part of many e-classes is passed on first: the others may yet become cheaper.
+            value, few = best[waiting], len(waiting) // 10
+            now = value <= (np.partition(value, few)[few] if len(value) > MANY else math.inf)
+            entries, _ = ranges(offsets, waiting[now])
+            active, waiting = _distinct(readers[entries], n), waiting[~now]
     order = np.lexsort((when, best))
     rank = np.empty(table.n_classes, dtype=np.int64)
     rank[order] = np.arange(table.n_classes)
     rank[choice < 0] = -1
-    return Least(best, choice, rank, complete)
-
-
-def _next(
-    best: np.ndarray, waiting: np.ndarray, readers: np.ndarray, offsets: np.ndarray, n: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the candidates to evaluate next, and the e-classes that still wait.
-
-    The cheaper half of many e-classes is taken first: the others may yet become cheaper.
-    """
-    active = waiting[:0]
-    while waiting.size and not active.size:
-        value = best[waiting]
-        middle = np.partition(value, len(value) // 10)[len(value) // 10] if len(value) > MANY else math.inf
-        now = value <= middle
-        entries, _ = ranges(offsets, waiting[now])
-        active, waiting = _distinct(readers[entries], n), waiting[~now]
-    return active, waiting
+    return best, choice, rank
 
 
 def _values(

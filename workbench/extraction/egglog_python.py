@@ -65,17 +65,10 @@ def read_typed(
 ) -> TypedEGraph:
     """Return an e-graph of egglog-python as columns, with an expression's e-class as root.
 
-    The expression is registered if the e-graph does not have it, as egglog's own extraction does.
-
-    Args:
-        source: The e-graph.
-        expr: The expression whose e-class is the root.
-        cost: A function from an e-node, as a typed expression whose operands are values, to its cost; by
-            default egglog's own: what ``set_cost`` or the declaration says, otherwise 1, and 1 for every
-            primitive value in it.
-
-    Raises:
-        NoExtraction: (a ValueError) if the expression is of a primitive sort, or a cost is not a number.
+    The expression is registered if the e-graph does not have it, as egglog's own extraction does. ``cost`` maps an
+    e-node, as a typed expression whose operands are values, to its cost; by default it is egglog's own: what
+    ``set_cost`` or the declaration says, otherwise 1, and 1 for every primitive value in it. Raise
+    :class:`NoExtraction` if the expression is of a primitive sort, or a cost is not a number.
     """
     from egglog.declarations import ConstantDecl, ConstructorDecl, TypedExprDecl
     from egglog.runtime import RuntimeExpr
@@ -103,8 +96,9 @@ def read_typed(
             classes.setdefault(row.output, len(classes))
             own = set_costs.get((ref, tuple(row.inputs)), declared)
             rows.append((runtime.__egg_typed_expr__, row.output, row.subsumed or closed, own))
-    root = state.typed_expr_to_value(_typed(expr))
-    if _typed(expr).tp.ident.module == _BUILTIN or root not in classes:
+    asked: Any = expr
+    root = state.typed_expr_to_value(asked.__egg_typed_expr__)
+    if asked.__egg_typed_expr__.tp.ident.module == _BUILTIN or root not in classes:
         raise NoExtraction(f"an expression must be of a sort with e-classes to be extracted, got {expr}")
     children: list[int] = []
     start, costs = [0], []
@@ -116,8 +110,7 @@ def read_typed(
         elif cost is None:
             costs.append((1 if own is None else own) + _literals(typed))
         else:
-            shown = RuntimeExpr.__from_values__(decls, TypedExprDecl(typed.tp, typed.expr))
-            costs.append(float(cost(shown)))
+            costs.append(float(cost(RuntimeExpr.__from_values__(decls, TypedExprDecl(typed.tp, typed.expr)))))
     egraph = EGraph(
         ops=tuple(str(_name(typed)) for typed, *_ in rows),
         attrs=((),) * len(rows),
@@ -131,10 +124,6 @@ def read_typed(
         birth_step=np.zeros(len(rows), dtype=np.int32),
     )
     return TypedEGraph(source, egraph, np.array(costs, float), tuple(row[0] for row in rows), classes)
-
-
-def _typed(expr: Any) -> Any:
-    return expr.__egg_typed_expr__
 
 
 def _name(typed: Any) -> str:

@@ -54,17 +54,9 @@ def signed(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Signed
     """Return costs of which every selection costs 0 or more.
 
     A negative cost is a gain that an extraction makes when a root needs the e-node. Costs of an e-class that
-    every selection contains are raised by a constant. If other e-classes offer a gain, all such gains
-    together are added to the first root, which every selection pays once.
-
-    Args:
-        egraph: The e-graph.
-        costs: One cost per e-node; an infinite cost excludes the e-node.
-        until: Deadline of ``time.perf_counter`` for the e-classes that every selection contains; after it
-            only the roots count as such.
-
-    Raises:
-        NoExtraction: For costs that are not numbers, minus infinity, or a root without a finite term.
+    every selection contains are raised by a constant; after the moment ``until`` only the roots count as such. If other
+    e-classes offer a gain, all such gains together are added to the first root, which every selection pays once. Raise
+    :class:`NoExtraction` as :func:`~workbench.extraction.problem.check_costs`.
     """
     values = check_costs(egraph, costs, negative=True)
     if not (values < 0).any():
@@ -251,9 +243,8 @@ class Extraction(Stepwise):
 
     def _finish(self) -> None:
         best = self._kept.solution
-        if self.stop_reason is None:
-            optimal = best.status is Status.OPTIMAL
-            self.stop_reason = StopReason.OPTIMAL if optimal else StopReason.FEASIBLE
+        optimal = best.status is Status.OPTIMAL
+        self.stop_reason = self.stop_reason or (StopReason.OPTIMAL if optimal else StopReason.FEASIBLE)
         method = self.method if self.method in ("tree", "dag") else best.method
         self._kept.change(method=method, seconds=self._spent + time.perf_counter() - self._since)
 
@@ -277,16 +268,16 @@ class Extraction(Stepwise):
         self.stop_reason = StopReason.INTERRUPTED
         if self._kept.best is None:
             raise KeyboardInterrupt
-        if Limit.INTERRUPTED not in self._kept.limits:
+        if Limit.INTERRUPTED not in self._kept.best.limits:
             self._kept.change(endings=(*self._kept.best.endings, Ending(Limit.INTERRUPTED)))
         self._kept.change(seconds=self._spent)
         return cast(Solution, self.solution)
 
     def __repr__(self) -> str:
-        lines, s = [f"Extraction ({self.method}) from {len(self.egraph)} e-nodes"], self.solution
-        if s is not None:
-            known = f"cost {s.cost:.6g}, bound {s.bound:.6g}, gap {s.gap:.2%}, {s.status.value} ({s.scope})"
-            lines.append(f"  {known}")
+        lines = [f"Extraction ({self.method}) from {len(self.egraph)} e-nodes"]
+        if (s := self.solution) is not None:
+            gap = f"gap {s.gap:.2%}, {s.status.value} ({s.scope})"
+            lines.append(f"  cost {s.cost:.6g}, bound {s.bound:.6g}, {gap}")
         lines += [
             f"  {step.note}: {'nothing yet' if step.cost is None else format(step.cost, '.6g')}"
             for step in self.trace.steps[-6:]
@@ -304,21 +295,8 @@ def extract(
     effort: Effort = PROOF_EFFORT,
     start: np.ndarray | None = None,
 ) -> Solution:
-    """Return the cheapest term that a method finds in an e-graph.
+    """Return the cheapest term that a method finds in an e-graph, by :class:`Extraction` in one call.
 
-    Args:
-        egraph: The e-graph, with at least one root.
-        costs: One cost per e-node; an infinite cost excludes the e-node, a negative one is a gain.
-        method: A name of :data:`METHODS`, such as ``"tree"`` (least tree cost), ``"dag"`` (greedy with
-            sharing), ``"exact"`` (proved optimal if ``seconds`` suffice) or ``"auto"`` (exact, but stops
-            when it makes no more progress).
-        seconds: Time limit.
-        memory: Bytes that each solver's process may use.
-        effort: How far an exact method proves its result.
-        start: A selection to start from instead of a greedy one.
-
-    Raises:
-        ValueError: For an unknown method or a limit that is not positive.
-        NoExtraction: (a ValueError) for costs that cannot be used or a root without a finite term.
+    The arguments are those of :meth:`Extraction.__init__`.
     """
     return Extraction(egraph, costs, method, seconds=seconds, memory=memory, effort=effort, start=start).run()

@@ -12,7 +12,7 @@ from workbench.egraph.egraph import EGraph
 from workbench.extraction.exact.types import met
 from workbench.extraction.problem import NoExtraction, Problem, dag_cost, is_acyclic
 from workbench.extraction.reduce.dominators import surely_paid
-from workbench.extraction.result import Ending, Limit, Solution, Status
+from workbench.extraction.result import Ending, Solution, Status
 from workbench.run.trace import RuleStep, Step, StepKind, Trace
 
 
@@ -41,11 +41,6 @@ class Incumbent:
         """Return the best selection; there must be one."""
         assert self.best is not None
         return self.best
-
-    @property
-    def limits(self) -> frozenset[Limit]:
-        """Return the reasons for which the extraction, or a solver of it, ended early."""
-        return frozenset() if self.best is None else self.best.limits
 
     @property
     def optimal(self) -> bool:
@@ -81,12 +76,9 @@ class Incumbent:
         return self.note(kind, self.best.bound, method, rules)
 
     def prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
-        """Settle the bound of the best selection, and whether that is proved optimal.
+        """Settle the bound of the best selection (before the offset), and whether that is proved optimal.
 
-        Args:
-            bound: A bound on every selection's cost, before the offset.
-            proved: Whether a solver proved the best selection optimal.
-            endings: Why solvers ended.
+        ``endings`` say why solvers ended.
         """
         self.settled, best = True, self.solution
         bound = min(max(bound, best.bound), best.cost)
@@ -136,6 +128,6 @@ class Incumbent:
     def _proves(self, bound: float) -> bool:
         """Return whether a bound proves the best selection optimal."""
         cost, core = self.solution.cost, self.core
-        if not met(cost, bound):
-            return False
-        return met(cost, bound, surely_paid(core) if core is not None and core.roots else 0.0)
+        # What every selection pays is looked for only if it matters.
+        paid = surely_paid(core) if met(cost, bound) and core is not None and core.roots else 0.0
+        return met(cost, bound, paid)

@@ -71,14 +71,10 @@ class Search:
     start: np.ndarray | None = None
     left: Problem = field(init=False)
     before: int = field(init=False)
-    effects: list[Effect] = field(init=False)
+    effects: list[Effect] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.restart(self.problem)
-
-    def restart(self, problem: Problem) -> None:
-        """Go on with a problem without reductions so far."""
-        self.left, self.before, self.effects = problem, len(problem.nodes), []
+        self.left, self.before = self.problem, len(self.problem.nodes)
 
     def reduce(self, share: float, *, once: bool = False) -> None:
         """Reduce what is left, by the reductions that suit its first size.
@@ -101,10 +97,6 @@ class Search:
         share = share if self.effort.nodes is None else 1.0
         return (now := time.perf_counter()) + share * max(0.0, self.until - now)
 
-    def seconds(self) -> float:
-        """Return the seconds that remain."""
-        return self.until - time.perf_counter()
-
     @property
     def large(self) -> bool:
         """Return whether the problem is so large that preparations pay before a solver is started."""
@@ -120,17 +112,14 @@ def stages(method: str, *, gains: bool) -> tuple[Stage, ...]:
 
     ``gains`` tells whether costs are negative that a selection can avoid: only branch and bound searches then.
     """
-    if method not in _STAGES:
-        return (own,)
-    if gains:
+    if gains and method in _STAGES:
         return (tree,) if method in ("tree", "dag", "local") else (tree, gaining)
-    return _STAGES[method]
+    return _STAGES.get(method, (own,))
 
 
 def original(s: Search) -> Iterator[StepKind]:
     """Offer the start graph's own selection, if it is known."""
-    found = original_selection(s.kept.egraph)
-    if found is not None:
+    if (found := original_selection(s.kept.egraph)) is not None:
         yield s.kept.offer(found, StepKind.ORIGINAL)
 
 
@@ -194,7 +183,8 @@ def local(s: Search) -> Iterator[StepKind]:
 
 def filtered(s: Search) -> Iterator[StepKind]:
     """Break all cycles, then reduce and solve the rest."""
-    s.restart(_cycle_free(s, frozenset(s.kept.within(s.problem).values())))
+    s.left = _cycle_free(s, frozenset(s.kept.within(s.problem).values()))
+    s.before, s.effects = len(s.left.nodes), []
     yield from reduced(s)
 
 
@@ -216,7 +206,7 @@ def exact(s: Search) -> Iterator[StepKind]:
         yield kept.offer(problem.selection({}), StepKind.INCUMBENT, s.method)
         yield kept.prove(kept.solution.cost, proved=True)
         return
-    left = s.seconds()
+    left = s.until - time.perf_counter()
     if left < START_SECONDS_PER_CANDIDATE * len(problem.nodes):
         yield kept.prove(bound, proved=False, endings=(Ending(Limit.TIME),))
         return
@@ -225,7 +215,7 @@ def exact(s: Search) -> Iterator[StepKind]:
         problem,
         kept.within(problem),
         left,
-        patience=Idling(len(problem.nodes)) if s.method == "auto" else None,
+        patience=idling(len(problem.nodes)) if s.method == "auto" else None,
         memory=s.memory,
         effort=s.effort,
     )
@@ -254,21 +244,20 @@ def tensat(s: Search) -> Iterator[StepKind]:
         yield kept.prove(0.0, proved=True)
         return
     process = yield from _run(s, s.method, problem, None)
-    endings = tuple(process.endings)
     if kept.best is None:
         yield kept.offer(s.terms.selection(), StepKind.TREE)
-        endings = (*endings, Ending(Limit.NOTHING))
+        process.endings.append(Ending(Limit.NOTHING))
     proved, best = process.proved and process.best.picked is not None, process.best
-    yield kept.prove(best.cost if proved else best.bound, proved=proved, endings=endings)
+    yield kept.prove(best.cost if proved else best.bound, proved=proved, endings=tuple(process.endings))
 
 
 def gaining(s: Search) -> Iterator[StepKind]:
     """Improve the tree selection by branch and bound, which takes negative costs."""
-    if s.seconds() < 0:
+    if s.until < time.perf_counter():
         yield s.kept.prove(0.0, proved=False, endings=(Ending(Limit.TIME),))
         return
     start = s.problem.picked(frozenset(s.kept.within(s.problem).values()))
-    patience = Idling(len(s.problem.nodes)) if s.method == "auto" else None
+    patience = idling(len(s.problem.nodes)) if s.method == "auto" else None
     process = yield from _run(s, "highs", s.problem, start, patience)
     yield s.kept.prove(process.best.bound, proved=process.proved, endings=tuple(process.endings))
 
@@ -278,7 +267,7 @@ def own(s: Search) -> Iterator[StepKind]:
     extractor = OWN.find(s.method)
     assert extractor is not None
     with naming(f"the extractor {s.method!r}"):
-        given = extractor(s.kept.egraph, s.costs, seconds=max(0.01, s.seconds()))
+        given = extractor(s.kept.egraph, s.costs, seconds=max(0.01, s.until - time.perf_counter()))
     choice = checked_choice(s.method, s.kept.egraph, s.costs, given)
     yield s.kept.offer(choice, StepKind.OWN, s.method)
     yield s.kept.prove(s.kept.bound, proved=False)
@@ -288,8 +277,8 @@ def _run(
     s: Search, solver: str, problem: Problem, start: dict[int, int] | None, patience: Patience | None = None
 ) -> Generator[StepKind, None, SolverProcess]:
     """Run a solver on a problem without reductions, and return its process after its end."""
-    kept = s.kept
-    process = SolverProcess(Job(problem, None, start, max(0.01, s.seconds())), solver, s.memory)
+    kept, left = s.kept, max(0.01, s.until - time.perf_counter())
+    process = SolverProcess(Job(problem, None, start, left), solver, s.memory)
     for _ in process.run(patience):
         kept.bound, picked = process.best.bound, process.best.picked
         if picked is None:
@@ -324,10 +313,7 @@ _STAGES: Final[dict[str, tuple[Stage, ...]]] = {
 
 # -- what the stages ask of a problem ----------------------------------------------------------------
 def in_blocks(problem: Problem, until: float) -> bool:
-    """Return whether all independent parts of a problem are small: each is then improved and solved alone.
-
-    The layers of a network are such parts. Whatever is done to the whole before would be done twice.
-    """
+    """Return whether all independent parts of a problem are small, as a network's layers: each is solved alone."""
     return all(len(part.nodes) < MIN_WHOLE_SIZE for part in split(problem, until))
 
 
@@ -336,19 +322,19 @@ def early_bound(problem: Problem, until: float) -> float:
 
     The reductions and solvers of a large problem may take all the time, so it has a bound before them.
     """
-    ascents = climb(problem, until=until, times=1) if len(problem.nodes) >= MIN_LOCAL_SIZE else []
+    ascents = climb(problem, until=until, once=True) if len(problem.nodes) >= MIN_LOCAL_SIZE else []
     return max((one.bound for one in ascents), default=0.0)
 
 
-class Idling:
-    """A stopping rule of a solver: go on while cost or bound move; larger problems may pause longer."""
+def idling(candidates: int) -> Patience:
+    """Return a rule by which a solver goes on while cost or bound move; larger problems may pause longer."""
+    idle = max(IDLE_SECONDS, IDLE_SECONDS_PER_CANDIDATE * candidates)
+    last, lowest, highest = 0.0, math.inf, 0.0
 
-    def __init__(self, candidates: int) -> None:
-        self._idle = max(IDLE_SECONDS, IDLE_SECONDS_PER_CANDIDATE * candidates)
-        self._cost, self._bound, self._since = math.inf, 0.0, 0.0
+    def goes_on(seconds: float, cost: float, bound: float) -> bool:
+        nonlocal last, lowest, highest
+        if cost < lowest * (1 - PROGRESS_SHARE) or bound > highest + PROGRESS_SHARE * cost:
+            last, lowest, highest = seconds, cost, bound
+        return seconds - last < max(idle, last)
 
-    def __call__(self, seconds: float, cost: float, bound: float) -> bool:
-        """Return whether the solver goes on."""
-        if cost < self._cost * (1 - PROGRESS_SHARE) or bound > self._bound + PROGRESS_SHARE * cost:
-            self._cost, self._bound, self._since = cost, bound, seconds
-        return seconds - self._since < max(self._idle, self._since)
+    return goes_on

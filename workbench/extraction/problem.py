@@ -7,7 +7,7 @@ import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -84,11 +84,8 @@ class Problem:
         assert self.egraph is not None
         choice = np.full(self.egraph.n_classes, -1, dtype=np.int64)
         for decided in (self.fixed, taken):
-            choice[np.fromiter(decided, np.int64, len(decided))] = np.fromiter(
-                decided.values(), np.int64, len(decided)
-            )
-        needed = below(self.egraph, choice)
-        if needed is None:
+            choice[list(decided)] = list(decided.values())
+        if (needed := below(self.egraph, choice)) is None:
             raise KeyError("a needed e-class has no choice")
         return needed
 
@@ -107,10 +104,10 @@ class Problem:
 
     def least(self) -> dict[int, float]:
         """Return the least cost of a candidate of each e-class."""
-        least: dict[int, float] = {}
+        found: dict[int, float] = {}
         for c, cost in zip(self.eclass, self.cost, strict=True):
-            least[c] = min(cost, least.get(c, math.inf))
-        return least
+            found[c] = min(cost, found.get(c, math.inf))
+        return found
 
     def above(self, start: Iterable[int], among: Container[int] | None = None) -> set[int]:
         """Return candidates and those that lead to them; ``among`` leaves others out."""
@@ -223,9 +220,8 @@ class Problem:
 
 def table_of(problem: Problem, price: Sequence[float] | None = None) -> Table:
     """Return a problem as arrays; the table's ``nodes`` are positions of candidates."""
-    n = len(problem.nodes)
-    start = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, problem.children), np.int64, n), out=start[1:])
+    ends = accumulate(map(len, problem.children), initial=0)
+    start = np.fromiter(ends, np.int64, len(problem.nodes) + 1)
     children = np.fromiter(chain.from_iterable(problem.children), np.int64, int(start[-1]))
     costs = np.array(problem.cost if price is None else price, dtype=float)
     return Table.of(np.array(problem.eclass, dtype=np.int64), costs, start, children, problem.n_classes)
@@ -250,11 +246,10 @@ def settle(problem: Problem, price: Sequence[float], *, highest: bool = False) -
     An infinite price excludes a candidate. With ``highest`` a candidate costs its price and that of its
     costliest child alone.
     """
-    if len(problem.nodes) >= BULK:
-        found = _settle_in_bulk(table_of(problem, price), highest=highest)
-        if found is not None:
-            return found
-    return _settle_rows(problem.eclass, problem.children, price, problem.n_classes, highest=highest)
+    if len(problem.nodes) >= BULK and (found := least(table := table_of(problem, price), highest=highest)):
+        return settled_in(table, *found)
+    readers = readers_of(problem.children, problem.n_classes)
+    return settle_by_heap(problem.eclass, problem.children, readers, price, highest=highest)
 
 
 def tree_costs(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> tuple[list[float], list[int]]:
@@ -263,39 +258,30 @@ def tree_costs(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> tu
     An e-class without a finite term keeps an infinite cost and the choice -1. The choices are acyclic.
     After ``until`` (of ``time.perf_counter``) a large e-graph's costs are upper bounds, finite for all roots.
     """
-    found = None
     if len(egraph) >= BULK:
         table = Table.of(egraph.eclass, costs, egraph.child_start, egraph.children, egraph.n_classes)
-        found = _settle_in_bulk(table, until=until, roots=egraph.roots)
-    if found is None:
-        start, children = egraph.child_start.tolist(), egraph.children.tolist()
-        rows = [children[a:b] for a, b in pairwise(start)]
-        price = np.where(np.isfinite(costs), np.minimum(costs, CEILING), costs).tolist()
-        found = _settle_rows(egraph.eclass.tolist(), rows, price, egraph.n_classes)
+        if (bulk := least(table, until=until, roots=egraph.roots)) is not None:
+            found = settled_in(table, *bulk)
+            return found.best, found.choice
+    children = egraph.children.tolist()
+    rows = [children[a:b] for a, b in pairwise(egraph.child_start.tolist())]
+    price = np.where(np.isfinite(costs), np.minimum(costs, CEILING), costs).tolist()
+    found = settle_by_heap(egraph.eclass.tolist(), rows, readers_of(rows, egraph.n_classes), price)
     return found.best, found.choice
 
 
-def _settle_in_bulk(table: Table, **options: Any) -> Settled | None:
-    found = least(table, **options)
-    if found is None:
-        return None
-    choice = np.where(found.choice < 0, -1, table.nodes[found.choice]).tolist()
-    return Settled(found.best.tolist(), choice, found.rank.tolist())
+def settled_in(table: Table, best: np.ndarray, choice: np.ndarray, rank: np.ndarray) -> Settled:
+    """Return what :func:`~workbench.extraction.csr_table.least` found, with a table's nodes as the choices."""
+    return Settled(best.tolist(), np.where(choice < 0, -1, table.nodes[choice]).tolist(), rank.tolist())
 
 
-def _settle_rows(
-    eclass: Sequence[int],
-    rows: Sequence[Sequence[int]],
-    price: Sequence[float],
-    n: int,
-    *,
-    highest: bool = False,
-) -> Settled:
+def readers_of(rows: Iterable[Sequence[int]], n: int) -> list[list[int]]:
+    """Return for each of ``n`` e-classes the candidates that read it; ``rows`` are what each candidate reads."""
     readers: list[list[int]] = [[] for _ in range(n)]
     for i, row in enumerate(rows):
         for d in row:
             readers[d].append(i)
-    return settle_by_heap(eclass, rows, readers, price, highest=highest)
+    return readers
 
 
 def settle_by_heap(
@@ -400,18 +386,14 @@ class Terms:
         return found
 
     def problem(self, *, fix_free: bool = True, most: float = math.inf) -> Problem:
-        """Return the choices left once every e-class with a free term has taken it.
+        """Return the choices left once every e-class with a free term has taken it, if ``fix_free``.
 
-        Args:
-            fix_free: Whether an e-class with a free term takes it without a choice.
-            most: The cost of a known selection. In a problem of :data:`VAST` e-nodes or more, those are left
-                out with which a selection certainly costs more.
+        ``most`` is the cost of a known selection. In a problem of :data:`VAST` e-nodes or more, those are left out with
+        which a selection certainly costs more.
         """
         egraph = self.egraph
         known = np.asarray(self.best, dtype=float)
-        free = known == 0.0
-        if not fix_free:
-            free[:] = False
+        free = (known == 0.0) & fix_free
         picked = np.asarray(self.choice, dtype=np.int64)
         fixed = dict(zip(np.flatnonzero(free).tolist(), picked[free].tolist(), strict=True))
         whole = whole_table(egraph, self.costs)
@@ -426,19 +408,11 @@ class Terms:
             part = whole.at(chosen).reading(~free)
             cheap = part.affordable(roots, most * (1 + 1e-9))
             if cheap is not None and not cheap.all():
-                part, chosen = part.keep(cheap), chosen[cheap]
+                part, chosen = part.at(np.flatnonzero(cheap)), chosen[cheap]
                 chosen = chosen[part.reachable(roots)[part.eclass]]
         left = whole.at(np.sort(chosen))
-        return Problem(
-            left.nodes.tolist(),
-            left.eclass.tolist(),
-            left.cost.tolist(),
-            _rows(left, ~free),
-            roots,
-            egraph.n_classes,
-            fixed,
-            egraph,
-        )
+        columns = left.nodes.tolist(), left.eclass.tolist(), left.cost.tolist(), _rows(left, ~free)
+        return Problem(*columns, roots, egraph.n_classes, fixed, egraph)
 
 
 def whole_table(egraph: EGraph, costs: np.ndarray) -> Table:
@@ -483,15 +457,11 @@ def dag_cost(choice: np.ndarray, costs: np.ndarray) -> float:
 
 def is_acyclic(egraph: EGraph, choice: np.ndarray) -> bool:
     """Return whether the selection below the roots is complete and acyclic."""
-    needed = below(egraph, choice)
-    if needed is None:
+    if below(egraph, choice) is None:
         return False
     start, children, picked = egraph.child_start.tolist(), egraph.children.tolist(), choice.tolist()
-    rows = {
-        c: children[start[picked[c]] : start[picked[c] + 1]] for c in np.flatnonzero(needed >= 0).tolist()
-    }
     try:
-        topological(egraph.roots, rows.__getitem__)
+        topological(egraph.roots, lambda c: children[start[picked[c]] : start[picked[c] + 1]])
     except CycleError:
         return False
     return True

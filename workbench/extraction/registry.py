@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from graphlib import CycleError
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from workbench.egraph.egraph import EGraph
 from workbench.extraction.problem import NoExtraction
 from workbench.support.orders import topological
 from workbench.support.plugins import Named
+
+if TYPE_CHECKING:
+    from workbench.extraction.result import Solution
 
 #: One line on each method that is built in.
 METHODS: Final = {
@@ -33,7 +37,26 @@ TENSAT: Final = ("tensat", "tensat-integer", "tensat-filtered")
 #: an array with -1 for the other e-classes.
 Extractor = Callable[..., Any]
 
-OWN: Final = Named[Extractor](
+
+class _Extractors(Named[Extractor]):
+    """The extractors by name.
+
+    A user's own is a function ``(egraph, costs, *, seconds)`` that returns an e-node for every e-class that the
+    roots need: a mapping, or an array with -1 for the other e-classes; ``extractor=`` and ``--extractor`` then know
+    its name. The result is checked (:class:`BadExtraction`).
+    """
+
+    def __call__(self, name: str | Extractor) -> Callable[..., Solution]:
+        """Return an extraction ``(egraph, costs, seconds=…)`` by a method's name or a function; raise UnknownName."""
+        from workbench.extraction.api import extract
+
+        method = self.named(name)
+        if method not in METHODS and self.find(method) is None:
+            raise self.unknown(method)
+        return partial(extract, method=method)
+
+
+OWN: Final = _Extractors(
     "extractor", "workbench.extractors", "workbench.extraction.registry:OWN", lambda: METHODS
 )
 
@@ -60,7 +83,17 @@ def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: object) 
         BadExtraction: If it is neither a mapping nor an array of the right length, if a needed e-class has no
             e-node, one of another e-class, or one of infinite cost, or if the term is cyclic.
     """
-    picked = _as_mapping(name, egraph, given)
+    if isinstance(given, Mapping):
+        picked = {int(c): int(i) for c, i in given.items()}
+    else:
+        array = np.asarray(given)
+        if array.shape != (egraph.n_classes,) or array.dtype.kind not in "iu":
+            shape = f" of shape {array.shape} and type {array.dtype}" if array.dtype != object else ""
+            raise BadExtraction(
+                f"the extractor {name!r} must return a mapping from e-classes to e-nodes or an array of "
+                f"{egraph.n_classes} integers, one per e-class, got {type(given).__name__}{shape}"
+            )
+        picked = dict(enumerate(array.tolist()))
     choice = np.full(egraph.n_classes, -1, dtype=np.int64)
     reader = dict.fromkeys(egraph.roots, -1)
 
@@ -76,23 +109,9 @@ def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: object) 
         topological(egraph.roots, operands)
     except CycleError as error:
         loop = " → ".join(map(egraph.class_name, reversed(error.args[1])))
-        raise BadExtraction(
-            f"the extractor {name!r} must choose an acyclic term, got the loop {loop}"
-        ) from None
+        why = f"the extractor {name!r} must choose an acyclic term, got the loop {loop}"
+        raise BadExtraction(why) from None
     return choice
-
-
-def _as_mapping(name: str, egraph: EGraph, given: Any) -> Mapping[int, int]:
-    if isinstance(given, Mapping):
-        return {int(c): int(i) for c, i in given.items()}
-    array = np.asarray(given)
-    if array.shape != (egraph.n_classes,) or array.dtype.kind not in "iu":
-        raise BadExtraction(
-            f"the extractor {name!r} must return a mapping from e-classes to e-nodes or an array of "
-            f"{egraph.n_classes} integers, one per e-class, got {type(given).__name__}"
-            + (f" of shape {array.shape} and type {array.dtype}" if array.dtype != object else "")
-        )
-    return {c: int(i) for c, i in enumerate(array.tolist()) if i >= 0}
 
 
 def _member(name: str, egraph: EGraph, costs: np.ndarray, i: int, c: int, reader: int) -> int:
@@ -105,13 +124,9 @@ def _member(name: str, egraph: EGraph, costs: np.ndarray, i: int, c: int, reader
     by = f", an operand in {egraph.class_name(reader)}" if reader >= 0 else ", a root"
     where = f"e-class {egraph.class_name(c)}{by}"
     if not 0 <= i < len(egraph):
-        got = "none" if i < 0 else f"{i}, and there are {len(egraph)}"
-        raise BadExtraction(f"the extractor {name!r} must choose an e-node for {where}, got {got}")
-    if int(egraph.eclass[i]) != c:
-        other = egraph.class_name(int(egraph.eclass[i]))
-        raise BadExtraction(
-            f"the extractor {name!r} must choose an e-node of {where}, got {egraph.node_name(i)} of {other}"
-        )
-    raise BadExtraction(
-        f"the extractor {name!r} must choose e-nodes of finite cost, got {egraph.node_name(i)} for {where}"
-    )
+        why = f"an e-node for {where}, got {'none' if i < 0 else f'{i}, and there are {len(egraph)}'}"
+    elif (other := int(egraph.eclass[i])) != c:
+        why = f"an e-node of {where}, got {egraph.node_name(i)} of {egraph.class_name(other)}"
+    else:
+        why = f"e-nodes of finite cost, got {egraph.node_name(i)} for {where}"
+    raise BadExtraction(f"the extractor {name!r} must choose {why}")

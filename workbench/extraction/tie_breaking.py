@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
+from workbench.extraction.problem import readers_of
 from workbench.ops import Trait, with_trait
 from workbench.ops.inputs_and_opaque import RUNTIME
 
@@ -50,11 +51,6 @@ def gathered(egraph: EGraph, costs: np.ndarray, choice: np.ndarray) -> np.ndarra
     A product that shares no operand with another product of the selection is replaced, together with what is
     computed for it alone, if an equally cheap term has a product that shares one. The result says which
     operators to merge and is no solution by itself: the operands of new weights are left out.
-
-    Args:
-        egraph: The e-graph.
-        costs: One cost per e-node, in microseconds.
-        choice: The selection: the e-node of every e-class, -1 for an e-class that is not built.
     """
     state = _Selection(egraph, costs.tolist(), choice.tolist())
     for c in [c for c, node in enumerate(state.choice) if node >= 0]:
@@ -81,23 +77,16 @@ class _Selection:
     factors: Counter[tuple[str, int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        count = self.egraph.n_classes
+        count, eclass = self.egraph.n_classes, self.egraph.eclass.tolist()
         self.operands = [tuple(map(int, self.egraph.operands(i))) for i in range(len(self.egraph))]
-        self.members = [[] for _ in range(count)]
-        eclass = self.egraph.eclass.tolist()
-        for node, c in enumerate(eclass):
-            self.members[c].append(node)
-        above: list[list[int]] = [[] for _ in range(count)]
-        for node, row in enumerate(self.operands):
-            for d in row:
-                above[d].append(eclass[node])
-        self.runs = [False] * count
+        self.members = self.egraph.members()
+        above, self.runs = readers_of(self.operands, count), [False] * count
         stack = [c for node, c in enumerate(eclass) if self.egraph.ops[node] in RUNTIME]
         while stack:
             c = stack.pop()
             if not self.runs[c]:
                 self.runs[c] = True
-                stack += above[c]
+                stack += (eclass[node] for node in above[c])
         self.readers = [set() for _ in range(count)]
         for root in self.egraph.roots:
             self.readers[root].add(-1)
@@ -120,18 +109,16 @@ class _Selection:
         Of a product these are the operands that depend on an input, with its operator and their places; of
         an elementwise operator, those of the products that it reads.
         """
-        if node not in self.known:
-            self.known[node] = self._running(node)
-        return self.known[node]
-
-    def _running(self, node: int) -> list[tuple[str, int, int]]:
         op, row = self.egraph.ops[node], self.operands[node]
-        if op in self.products:
-            return [(op, k, d) for k, d in enumerate(row) if self.runs[d]]
-        if op not in self.sums:
+        if op not in self.products and op not in self.sums:
             return []
-        read = (i for d in row for i in self.members[d] if self.egraph.ops[i] in self.products)
-        return list(dict.fromkeys((op, k, d) for i in read for _, k, d in self.running(i)))
+        if node not in self.known:
+            found = [(op, k, d) for k, d in enumerate(row) if self.runs[d]]
+            if op in self.sums:
+                read = (i for d in row for i in self.members[d] if self.egraph.ops[i] in self.products)
+                found = list(dict.fromkeys((op, k, d) for i in read for _, k, d in self.running(i)))
+            self.known[node] = found
+        return self.known[node]
 
     def improve(self, c: int) -> None:
         """Replace the choice in an e-class, if then more of what is computed for it is shared with others."""
@@ -147,21 +134,16 @@ class _Selection:
                 found = self.term(node, place, place.cost, (c,))
                 if found.cost <= place.cost * (1 + _NEAR) and found.shared > best.shared:
                     best = replace(found, added={**found.added, c: node})
-        if best.added:
-            self.exchange(own, best.added)
+        for d in own if best.added else ():
+            self._enter(d, -1)
+            self.choice[d] = -1
+        for d, node in best.added.items():
+            self.choice[d] = node
+            self._enter(d, 1)
 
     def shared(self, node: int, place: _Place) -> int:
         """Return how much an e-node shares with e-nodes that stay."""
         return sum(self.factors[f] > 0 and f not in place.lone for f in self.running(node))
-
-    def exchange(self, own: frozenset[int], added: Mapping[int, int]) -> None:
-        """Take other e-nodes in the place of what was computed in ``own``."""
-        for d in own:
-            self._enter(d, -1)
-            self.choice[d] = -1
-        for d, node in added.items():
-            self.choice[d] = node
-            self._enter(d, 1)
 
     def own(self, c: int) -> frozenset[int]:
         """Return an e-class with e-classes that only its choice needs, at most a few."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.exact.ilp import Program, highs_solver, pulp_model
-from workbench.extraction.exact.types import ALONE, Job, Link, Solved
+from workbench.extraction.exact.types import Job, Solved, Tell, silent
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.dominators import chain_bound
 
@@ -67,10 +67,10 @@ def tensat_problem(egraph: EGraph, costs: np.ndarray, *, integer_order: bool = F
     return pulp_model("tensat", tensat_program(Problem.of(egraph, costs), order))
 
 
-def solve_tensat(name: str, job: Job, link: Link = ALONE) -> Solved:
+def solve_tensat(name: str, job: Job, tell: Tell = silent) -> Solved:
     """Solve Tensat's program by a method of :data:`ORDERS` in HiGHS: no start selection and no reductions.
 
-    The problem is free of cycles if the method has no order variables. ``link`` reports better selections and bounds.
+    The problem is free of cycles if the method has no order variables. ``tell`` reports better selections and bounds.
     """
     import highspy
 
@@ -88,14 +88,14 @@ def solve_tensat(name: str, job: Job, link: Link = ALONE) -> Solved:
         picked = rows.picked(values)
         if not problem.loops(picked):
             best = picked
-            link.tell(best, bound, 0)
+            tell(best, bound, 0)
 
     def bounding(event: Any) -> None:
         nonlocal bound
         value = event.data_out.mip_dual_bound / scale
         if math.isfinite(value) and value > bound:
             bound = value
-            link.tell(None, bound, 0)
+            tell(None, bound, 0)
 
     solver.cbMipImprovingSolution += lambda event: offer(event.data_out.mip_solution)
     solver.cbMipInterrupt += bounding

@@ -11,7 +11,7 @@ from tests.sampled import in_turn
 from workbench.extraction.exact import cuts
 from workbench.extraction.exact.cuts import solve_by_cuts
 from workbench.extraction.exact.highs import solve_highs
-from workbench.extraction.exact.types import Job, Link
+from workbench.extraction.exact.types import Job
 from workbench.extraction.greedy.dag import greedy
 from workbench.extraction.reduce.dominators import must_sets
 
@@ -58,7 +58,7 @@ def test_larger_problems_are_solved_and_every_report_holds(seed):
     reports = []
     found = solve_by_cuts(
         Job(problem, must, started(problem), 1e4),
-        Link(tell=lambda picked, bound, cuts: reports.append((picked, bound))),
+        lambda picked, bound, cuts: reports.append((picked, bound)),
     )
     assert found.proved
     assert not problem.loops(found.picked)
@@ -73,9 +73,7 @@ def test_larger_problems_are_solved_and_every_report_holds(seed):
 def test_no_share_of_the_time_decides_about_a_small_problem(monkeypatch):
     def reports(problem):
         told = []
-        solve_by_cuts(
-            Job(problem, must_sets(problem), started(problem), 1e4), Link(tell=lambda *one: told.append(one))
-        )
+        solve_by_cuts(Job(problem, must_sets(problem), started(problem), 1e4), lambda *one: told.append(one))
         return told
 
     problem = shared(1)
@@ -96,7 +94,7 @@ def test_with_a_limit_on_nodes_no_share_of_the_time_decides_about_any_problem(mo
         for name in ("ASCENT_SHARE", "TIME_SHARE", "RESTART_TIME_SHARE"):
             monkeypatch.setattr(cuts, name, share)
         job = Job(problem, must_sets(problem), started(problem), 1e4)
-        solve_by_cuts(job, Link(tell=lambda *one: told.append(one)), nodes=1)
+        solve_by_cuts(job, lambda *one: told.append(one), nodes=1)
         return told
 
     assert reports(0.0) == reports(1.0)

@@ -17,7 +17,7 @@ def small():
 def test_columns_and_rows():
     rows = program(small())
     assert rows.cost == [1, 5, 2, 3, 0, 0, 0]
-    assert rows.classes == [0, 1, 2]
+    assert list(rows.members) == [0, 1, 2]
     assert rows.lower == [0, 0, 0, 0, 1, 0, 0]
     # One row an e-class, and one a pair of an e-class and a child of it.
     assert len(rows.row_lower) == 3 + 2

@@ -85,5 +85,5 @@ def test_equal_arguments_give_equal_ascents():
     egraph, costs = random_egraph(11)
     assert brute_force(egraph, costs) is not None
     problem = problem_of(egraph, costs)
-    first, second = (climb(problem, seed=3) for _ in "ab")
+    first, second = (climb(problem) for _ in "ab")
     assert [(a.bound, a.price, a.sets) for a in first] == [(a.bound, a.price, a.sets) for a in second]

@@ -21,7 +21,7 @@ import numpy as np
 from workbench.extraction.exact.cycle_constraints import Separator, pair_formulas
 from workbench.extraction.exact.highs import SCALED_COST, SMALL_SIZE, solve_highs
 from workbench.extraction.exact.ilp import Program, highs_solver, program
-from workbench.extraction.exact.types import ALONE, Best, Job, Link, Solved, met
+from workbench.extraction.exact.types import Best, Job, Solved, Tell, met, silent
 from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.dominators import Must, must_sets
 from workbench.extraction.reduce.dual_ascent import Ascent, Layout, ascend
@@ -87,9 +87,8 @@ class _Root:
         """Return the relaxation's value, its solution and its reduced costs, or None if time is up."""
         import highspy
 
-        self.solver.setOptionValue(
-            "time_limit", self.solver.getRunTime() + max(0.01, until - time.perf_counter())
-        )
+        left = max(0.01, until - time.perf_counter())
+        self.solver.setOptionValue("time_limit", self.solver.getRunTime() + left)
         self.solver.run()
         if self.solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
             return None
@@ -109,18 +108,12 @@ class _Root:
             self.rows.pass_to(self.solver, first)
         return len(fresh)
 
-    def tight(self) -> list[tuple[int, ...]]:
-        """Return the rows that the last solution meets exactly; all rows if there is none."""
-        x = self.x
-        return [by for by in self.known if x is None or x[list(by)].sum() < 1 + TIGHTNESS_TOLERANCE]
-
     def violated(self, x: np.ndarray, until: float) -> list[tuple[int, ...]]:
         """Return rows that a solution violates, found by ascents from the shares that it lacks."""
         found: list[tuple[int, ...]] = []
         for turn in range(SHORTFALL_ASCENTS):
             noise = np.array([1 + 0.1 * self.rng.random() for _ in range(len(x))])
-            price = (np.maximum(0.0, 1.0 - x) * noise).tolist()
-            rng = self.rng if turn else None
+            price, rng = (np.maximum(0.0, 1.0 - x) * noise).tolist(), self.rng if turn else None
             sets = ascend(self.layout, price, rng, smallest=False, until=until).sets
             found += [by for by in sets if by not in self.known and x[list(by)].sum() < 1 - MIN_VIOLATION]
         return found
@@ -161,18 +154,15 @@ class _Cutting:
             if solved is None or time.perf_counter() > until:
                 return
             value, columns, reduced = solved
-            x = columns[:n]
-            one = ascend(
-                root.layout, np.maximum(reduced[:n], 0.0).tolist(), smallest=bool(turn % 2), until=until
-            )
+            x, price = columns[:n], np.maximum(reduced[:n], 0.0).tolist()
+            one = ascend(root.layout, price, smallest=bool(turn % 2), until=until)
             yield self._keep(value, one)
             # Rows of the reduced problem may first have to regain a bound that is known already.
             bounds.append(max(bounds[-1], (value + one.bound) / self.scale))
             gap = self.cost - self.bound
             if met(self.cost, self.bound) or self.alive.count(True) < RESTART_SHRINK * n:
                 return
-            stalled = len(bounds) > STALL_ROUNDS and bounds[-1] - bounds[-STALL_ROUNDS] < MIN_BOUND_GAIN * gap
-            if stalled:
+            if len(bounds) > STALL_ROUNDS and bounds[-1] - bounds[-STALL_ROUNDS] < MIN_BOUND_GAIN * gap:
                 return
             added = root.add(one.sets)
             if not added and n > MAX_FULL_RELAXATION_SIZE:
@@ -200,24 +190,24 @@ class _Cutting:
         return self.bound
 
 
-def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: int | None = None) -> Solved:
+def solve_by_cuts(job: Job, tell: Tell = silent, *, slack: float = 0.0, nodes: int | None = None) -> Solved:
     """Solve a problem by cutting planes, then by branch and bound.
 
     Branch and bound begins at once without a start, if selections are forbidden, or if costs are negative.
 
     Args:
         job: The problem and its limits.
-        link: The way to report better selections and bounds.
+        tell: Reports better selections and bounds.
         slack: The difference of cost and bound at which branch and bound ends, in the unit of the cost.
         nodes: Limit on the nodes of each branch and bound.
     """
     if job.start is None or job.forbidden or min(job.problem.cost, default=0.0) < 0.0:
-        return solve_highs(job, link, slack=slack, nodes=nodes)
+        return solve_highs(job, tell, slack=slack, nodes=nodes)
     until = time.perf_counter() + job.seconds
     last = time.perf_counter() + (TIME_SHARE if nodes is None else 1.0) * job.seconds
     size = max(len(job.problem.nodes), SMALL_SIZE)
     relaxations = math.inf if nodes is None else max(2, FEW_RELAXATIONS * SMALL_SIZE**2 // size**2)
-    best, part, must = Best.of(job, link), job.problem, job.must
+    best, part, must = Best.of(job, tell), job.problem, job.must
     sets: list[tuple[int, ...]] = []
     for turn in range(MAX_RESTARTS):
         scale = SCALED_COST / best.cost if 0.0 < best.cost < math.inf else 1.0
@@ -230,7 +220,8 @@ def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: in
             best.formulas = len(root.known)
             best.raise_bound(min(risen, best.cost))
         relaxations = cutting.relaxations
-        sets = root.tight()
+        x = root.x  # the rows that the last solution meets exactly; all if there is none
+        sets = [by for by in root.known if x is None or x[list(by)].sum() < 1 + TIGHTNESS_TOLERANCE]
         if best.met:
             return Solved(best.picked, best.bound, proved=True)
         kept = part.keep(cutting.alive, always=False)
@@ -251,14 +242,10 @@ def solve_by_cuts(job: Job, link: Link = ALONE, *, slack: float = 0.0, nodes: in
             best.offer(_whole(job.problem, part, picked))
         best.raise_bound(min(bound, best.cost))
 
-    inner = Job(part, must, _inside(best, part), until - time.perf_counter())
-    found = solve_highs(
-        inner,
-        Link(report),
-        slack=slack,
-        nodes=nodes,
-        sets=sets,
-    )
+    assert best.picked is not None
+    start = part.selected(set(best.problem.taken(best.picked).values()))
+    inner = Job(part, must, start, until - time.perf_counter())
+    found = solve_highs(inner, report, slack=slack, nodes=nodes, sets=sets)
     report(found.picked, found.bound, best.formulas)
     return Solved(best.picked, best.cost if found.proved else best.bound, found.proved, found.endings)
 
@@ -274,9 +261,3 @@ def _carried(before: Problem, after: Problem, sets: Sequence[tuple[int, ...]]) -
 def _whole(problem: Problem, part: Problem, picked: Mapping[int, int]) -> dict[int, int]:
     """Return a selection of a reduced part as one of the problem."""
     return problem.picked({*part.fixed.values(), *part.taken(picked).values()})
-
-
-def _inside(best: Best, part: Problem) -> dict[int, int] | None:
-    """Return the best selection within a reduced part, or None if it has an e-node that the part lacks."""
-    assert best.picked is not None
-    return part.selected(set(best.problem.taken(best.picked).values()))

@@ -65,14 +65,9 @@ def pair_formulas(problem: Problem, must: Must, most: int = 20_000) -> Iterator[
     count = 0
     for c, rows in below.items():
         for d, taking in rows.items():
-            back = below[d].get(c)
-            if not back:
-                continue
-            refused = set(back)
-            yield Formula(tuple(j for j in members[d] if j not in refused), taken=tuple(taking))
-            count += 1
-            if count == most:
-                return
+            if (refused := set(below[d].get(c, ()))) and count < most:
+                yield Formula(tuple(j for j in members[d] if j not in refused), taken=tuple(taking))
+                count += 1
 
 
 # -- separation of a fractional solution -------------------------------------------------------------
@@ -87,7 +82,7 @@ class Separator:
     problem: Problem
     members: dict[int, list[int]]
     cyclic: list[int]
-    inner: dict[int, tuple[int, ...]]
+    inner: list[tuple[int, ...]]
     readers: dict[int, list[int]]
 
     @classmethod
@@ -97,11 +92,11 @@ class Separator:
         Loop formulas hold for any set of e-classes, as one of the set needs no other. With ``everywhere``
         those of sets without cycles are looked for, too: they raise the bound of the relaxation.
         """
-        component = components(problem)
-        inner: dict[int, tuple[int, ...]] = {}
-        for i, (c, row) in enumerate(zip(problem.eclass, problem.children, strict=True)):
-            inner[i] = tuple(d for d in row if everywhere or component[d] == component[c])
-        members = problem.members()
+        component, members = components(problem), problem.members()
+        inner = [
+            tuple(d for d in row if everywhere or component[d] == component[c])
+            for c, row in zip(problem.eclass, problem.children, strict=True)
+        ]
         searched = list(members) if everywhere else list(cyclic(problem, component))
         return cls(problem, members, searched, inner, problem.readers())
 
@@ -132,23 +127,6 @@ class Separator:
         loose = [c for c in self.cyclic if y[c] - found.get(c, 0.0) > MIN_VIOLATION]
         if not loose or not find_spec("scipy"):  # of the extra `solvers`
             return []
-        formulas = []
-        for loop in sorted({tuple(sorted(s)) for s in self._cuts(x, y, found, loose, until)}):
-            formula = formula_of(self.problem, loop, self.members)
-            supply = sum(x[i] for i in formula.by)
-            built = tuple(c for c in loop if y[c] > supply + MIN_VIOLATION)
-            if built:
-                formulas.append(Formula(formula.by, built=built[:20]))
-        return formulas
-
-    def _cuts(
-        self,
-        x: Sequence[float],
-        y: Mapping[int, float],
-        found: Mapping[int, float],
-        loose: Sequence[int],
-        until: float,
-    ) -> Iterator[list[int]]:
         from scipy.sparse import csr_matrix
         from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
@@ -165,13 +143,22 @@ class Separator:
         rows, columns = zip(*capacity, strict=True)
         values = np.minimum(np.array(list(capacity.values())), 2**31 - 1).astype(np.int32)
         graph = csr_matrix((values, (rows, columns)), shape=(sink + 1, sink + 1))
+        loops: set[tuple[int, ...]] = set()
         for j in sorted(loose, key=lambda c: found.get(c, 0.0) - y[c])[:MAX_FLOW_SOURCES]:
             if time.perf_counter() > until:
-                return
+                break
             flow = maximum_flow(graph, place[j], sink)
             if flow.flow_value < (y[j] - 5 * MIN_VIOLATION) * FLOW_UNITS:
                 left = graph - flow.flow
                 left.data = np.where(left.data > 0, 1, 0).astype(np.int32)
                 left.eliminate_zeros()
-                reached = breadth_first_order(left, place[j], return_predecessors=False)
-                yield [self.cyclic[k] for k in reached.tolist() if k != sink]
+                reached = breadth_first_order(left, place[j], return_predecessors=False).tolist()
+                loops.add(tuple(sorted(self.cyclic[k] for k in reached if k != sink)))
+        formulas = []
+        for loop in sorted(loops):
+            formula = formula_of(self.problem, loop, self.members)
+            supply = sum(x[i] for i in formula.by)
+            built = tuple(c for c in loop if y[c] > supply + MIN_VIOLATION)
+            if built:
+                formulas.append(Formula(formula.by, built=built[:20]))
+        return formulas

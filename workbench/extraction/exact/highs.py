@@ -8,14 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from workbench.extraction.exact.cycle_constraints import (
-    Formula,
-    Separator,
-    formula_of,
-    pair_formulas,
-)
+from workbench.extraction.exact.cycle_constraints import Formula, Separator, formula_of, pair_formulas
 from workbench.extraction.exact.ilp import Program, highs_solver, program
-from workbench.extraction.exact.types import ALONE, Best, Job, Link, Solved
+from workbench.extraction.exact.types import Best, Job, Solved, Tell, silent
 from workbench.extraction.result import Ending, Limit
 
 if TYPE_CHECKING:
@@ -46,9 +41,9 @@ class _Search:
     pending: list[Formula] = field(default_factory=list)
 
     @classmethod
-    def of(cls, job: Job, link: Link, *, slack: float, nodes: int | None) -> _Search:
+    def of(cls, job: Job, tell: Tell, *, slack: float, nodes: int | None) -> _Search:
         """Return a search that begins with the integer program and the start of a job."""
-        best = Best.of(job, link)
+        best = Best.of(job, tell)
         rows = program(job.problem, job.must.needed() if job.must is not None else ())
         scale = SCALED_COST / best.cost if 0.0 < best.cost < math.inf else 1.0
         rows.cost = [c * scale for c in rows.cost]
@@ -58,9 +53,9 @@ class _Search:
 
     def add(self, formulas: Iterable[Formula]) -> int:
         """Add loop formulas to the program; return the number of added rows."""
-        added = self.rows.add_formulas(formulas)
-        self.best.formulas = self.rows.formulas
-        return added
+        before = self.best.formulas
+        self.best.formulas += self.rows.add_formulas(formulas)
+        return self.best.formulas - before
 
     def offer(self, picked: Mapping[int, int]) -> bool:
         """Keep a selection if it is acyclic and better; if it has loops, remember their formulas."""
@@ -84,7 +79,7 @@ class _Search:
 
 def solve_highs(
     job: Job,
-    link: Link = ALONE,
+    tell: Tell = silent,
     *,
     slack: float = 0.0,
     nodes: int | None = None,
@@ -94,12 +89,12 @@ def solve_highs(
 
     Args:
         job: The problem and its limits.
-        link: The way to report better selections and bounds.
+        tell: Reports better selections and bounds.
         slack: The difference of cost and bound at which the search ends, in the unit of the cost.
         nodes: Limit on the nodes of each branch and bound.
         sets: Sets of candidates of which every selection takes one.
     """
-    search = _Search.of(job, link, slack=slack, nodes=nodes)
+    search = _Search.of(job, tell, slack=slack, nodes=nodes)
     rows = search.rows
     for taken in job.forbidden:
         rows.forbid(taken, job.apart)
@@ -163,12 +158,10 @@ def _branch(search: _Search) -> bool:
 
     solver = _solver(search, integer=True)
     rows, best = search.rows, search.best
-    if best.picked is not None:
-        point = rows.point(best.picked)
-        if point is not None:
-            solution = highspy.HighsSolution()
-            solution.col_value = point
-            solver.setSolution(solution)
+    if best.picked is not None and (point := rows.point(best.picked)) is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = point
+        solver.setSolution(solution)
 
     def bounding(event: Any) -> None:
         best.raise_bound(float(event.data_out.mip_dual_bound) / search.scale)
@@ -183,7 +176,5 @@ def _branch(search: _Search) -> bool:
         return not search.pending
     best.raise_bound(float(info.mip_dual_bound) / search.scale)
     values = solver.getSolution().col_value
-    acyclic = False
-    if info.primal_solution_status == 2 and values:
-        acyclic = search.offer(rows.picked(values))
+    acyclic = info.primal_solution_status == 2 and values and search.offer(rows.picked(values))
     return best.met or bool(status == highspy.HighsModelStatus.kOptimal and acyclic)

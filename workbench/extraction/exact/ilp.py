@@ -49,7 +49,6 @@ class Program:
     row_lower: list[float] = field(default_factory=list)
     row_upper: list[float] = field(default_factory=list)
     order: dict[int, int] = field(default_factory=dict)
-    formulas: int = 0
 
     @classmethod
     def of(cls, problem: Problem, built: Iterable[int] = ()) -> Program:
@@ -65,11 +64,6 @@ class Program:
             [1.0] * (count + len(members)),
             [*([True] * count), *([False] * len(members))],
         )
-
-    @property
-    def classes(self) -> list[int]:
-        """Return the e-classes in the order of their columns."""
-        return list(self.members)
 
     def add_column(self, most: float, *, whole: bool = False) -> int:
         """Add a column with values from 0 to ``most`` and no cost; return its index."""
@@ -98,11 +92,10 @@ class Program:
         """Add loop formulas; return the number of added rows."""
         before = len(self.row_lower)
         for formula in formulas:
-            for left in [*([formula.taken] if formula.taken else []), *((j,) for j in formula.built)]:
-                columns = list(left) if left is formula.taken else [self.column[left[0]]]
-                both = [*columns, *formula.by]
-                self.add(both, [1.0] * len(columns) + [-1.0] * len(formula.by), -math.inf, 0.0)
-        self.formulas += len(self.row_lower) - before
+            taken = [formula.taken] if formula.taken else []
+            for columns in [*taken, *((self.column[j],) for j in formula.built)]:
+                values = [1.0] * len(columns) + [-1.0] * len(formula.by)
+                self.add([*columns, *formula.by], values, -math.inf, 0.0)
         return len(self.row_lower) - before
 
     def add_order(self) -> None:
@@ -264,7 +257,7 @@ def pulp_model(name: str, rows: Program) -> pulp.LpProblem:
     """Return a program as ``pulp.LpProblem``."""
     import pulp
 
-    names = [f"x_{i}" for i in rows.problem.nodes] + [f"y_{c}" for c in rows.classes]
+    names = [f"x_{i}" for i in rows.problem.nodes] + [f"y_{c}" for c in rows.members]
     names += [f"t_{c}" for c in rows.order]
     variables = [
         pulp.LpVariable(title, low, high, pulp.LpInteger if whole else pulp.LpContinuous)
@@ -277,10 +270,9 @@ def pulp_model(name: str, rows: Program) -> pulp.LpProblem:
         total = pulp.LpAffineExpression([(variables[rows.index[j]], rows.value[j]) for j in span])
         if low == high:
             model += total == low
-            continue
-        if low > -math.inf:
+        elif low > -math.inf:
             model += total >= low
-        if high < math.inf:
+        if low < high < math.inf:
             model += total <= high
     return model
 

@@ -110,13 +110,11 @@ def solve(
         yield Exact(None, 0.0, endings=(Ending(Limit.TIME),))
         return
     picks = [start for _, start in pieces]
-    bounds = [0.0] * len(parts)
-    kind = dict.fromkeys(range(len(parts)), 0)
-    for number, (group, must) in enumerate(zip(groups, musts, strict=True)):
-        kind |= dict.fromkeys(group, number)
-        bound = highest_bound(parts[group[0]], must, ready)
-        for k in group:
-            bounds[k] = bound
+    kind = {k: number for number, group in enumerate(groups) for k in group}
+    highest = [
+        highest_bound(parts[first], must, ready) for (first, *_), must in zip(groups, musts, strict=True)
+    ]
+    bounds = [highest[kind[k]] for k in range(len(parts))]
     started = zip(parts, picks, strict=True)
     slack = effort.gap * (paid + math.fsum(p.cost_of(s) for p, s in started if s is not None))
     endings: list[Ending] = []
@@ -128,8 +126,7 @@ def solve(
     order = sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k))
     for done, k in enumerate(order):
         part = parts[k]
-        known = solved.get(kind[k])
-        if known is not None and known.picked is not None:
+        if (known := solved.get(kind[k])) is not None and known.picked is not None:
             found: Solved | None = replace(known, picked=picked_in(part, known.picked))
         else:
             found = _trivial(part, picks[k], bounds[k])
@@ -139,8 +136,7 @@ def solve(
             job = Job(part, must, picks[k], until - time.perf_counter())
             found = _at_once(job, bounds[k], share)
         if found is None:
-            job = Job(part, must, picks[k], until - time.perf_counter())
-            process = SolverProcess(job, memory=memory)
+            process = SolverProcess(replace(job, seconds=until - time.perf_counter()), memory=memory)
             for _ in process.run(patience):
                 picks[k], bounds[k] = process.best.picked, max(bounds[k], process.best.bound)
                 formulas = cuts + process.best.formulas
@@ -152,8 +148,7 @@ def solve(
         endings += found.endings
         bounds[k] = max(bounds[k], found.bound)
         proved &= found.proved
-        picks[k] = found.picked if found.picked is not None else picks[k]
-        picked = picks[k]
+        picks[k] = picked = found.picked if found.picked is not None else picks[k]
         if picked is not None:
             slack -= max(0.0, part.cost_of(picked) - bounds[k])
     taken = _taken(parts, picks)
@@ -183,8 +178,7 @@ def _taken(parts: Sequence[Problem], picks: Sequence[dict[int, int] | None]) -> 
     for part, picked in zip(parts, picks, strict=True):
         if picked is None:
             return None
-        taken |= part.fixed
-        taken |= part.taken(picked)
+        taken |= part.fixed | part.taken(picked)
     return taken
 
 
@@ -195,11 +189,17 @@ def _trivial(problem: Problem, start: dict[int, int] | None, bound: float) -> So
     members = problem.members()
     if not any(problem.children):
         # No candidate has children: take the cheapest candidate of each e-class.
-        cheapest = {c: min(m, key=lambda i: problem.cost[i]) for c, m in members.items()}
+        cheapest = {c: min(m, key=problem.cost.__getitem__) for c, m in members.items()}
         return Solved(cheapest, math.fsum(problem.cost[i] for i in cheapest.values()), proved=True)
-    if math.prod(len(candidates) for candidates in members.values()) <= MAX_ENUMERATED:
-        return _enumerate(problem, members)
-    return None
+    if math.prod(map(len, members.values())) > MAX_ENUMERATED:
+        return None
+    best, choice = math.inf, None
+    for picked in itertools.product(*members.values()):
+        of_class = dict(zip(members, picked, strict=True))
+        cost = problem.cost_of(of_class)
+        if cost < best and not problem.loops(of_class):
+            best, choice = cost, of_class
+    return Solved(choice, best, proved=True)
 
 
 def _at_once(job: Job, bound: float, effort: Effort) -> Solved | None:
@@ -234,17 +234,6 @@ def solve_whole(job: Job) -> Solved:
     return replace(process.solved, bound=process.best.bound + paid)
 
 
-def _enumerate(problem: Problem, members: dict[int, list[int]]) -> Solved:
-    """Try every selection of a small part."""
-    best, choice = math.inf, None
-    for picked in itertools.product(*members.values()):
-        of_class = dict(zip(members, picked, strict=True))
-        cost = problem.cost_of(of_class)
-        if cost < best and not problem.loops(of_class):
-            best, choice = cost, of_class
-    return Solved(choice, best, proved=True)
-
-
 # -- parts of the same shape, and smaller parts -----------------------------------------------------
 def shape_of(part: Problem) -> Shape:
     """Return a part with its e-classes renumbered; equal shapes are equal problems.
@@ -276,13 +265,7 @@ def picked_in(part: Problem, picked: Mapping[int, int]) -> dict[int, int]:
 
 
 def moved(smaller: Sequence[Problem], before: Problem, after: Problem) -> list[Problem]:
-    """Return the problems that a part was reduced to as those of another part of the same shape.
-
-    Args:
-        smaller: The problems, with e-classes and e-nodes of the part ``before``.
-        before: The part.
-        after: The other part.
-    """
+    """Return what a part was reduced to as problems of another part, ``after``, of the same shape."""
     classes = dict(zip(before.eclass, after.eclass, strict=True))
     nodes = dict(zip(before.nodes, after.nodes, strict=True))
     return [

@@ -1,15 +1,22 @@
-"""Run a solver in a process of its own; its last report is kept if it dies or runs out of memory or time."""
+"""A solver in a process of its own; its last report is kept if it dies or runs out of memory or time."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import os
+import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import IO, Final
 
+from workbench.extraction.exact.cuts import solve_by_cuts
 from workbench.extraction.exact.types import Best, Job, Solved
 from workbench.extraction.result import Ending, Limit
-from workbench.support.processes import SOLVER_MEMORY, Child
+from workbench.support.processes import SOLVER_MEMORY, Child, limit_memory, receive, send, served
+from workbench.support.wings import offered
 
 #: Callback with seconds, cost and bound; returns whether to go on.
 Patience = Callable[[float, float, float], bool]
@@ -42,7 +49,7 @@ class SolverProcess:
         the iteration ends, the process ends with it.
         """
         began, best = time.perf_counter(), self.best
-        self.child = Child("workbench.extraction.exact.worker", self.name, str(self.memory))
+        self.child = Child("workbench.extraction.exact.solver_process", self.name, str(self.memory))
         try:
             with contextlib.suppress(BrokenPipeError):  # if the process has died, the first read notices it
                 self.child.send(self.job)
@@ -76,24 +83,58 @@ class SolverProcess:
             kind, *report = child.receive()
         except EOFError:
             code = child.wait()
-            failed = Ending(Limit.FAILED, self.name, f"its process ended with code {code}")
-            self._end(failed if code >= 0 else Ending(Limit.KILLED, self.name))
+            kind, report = ("killed", []) if code < 0 else ("error", [f"its process ended with code {code}"])
+        if kind in _ENDINGS:
+            self.done = True
+            self.endings.append(Ending(_ENDINGS[kind], self.name, *report))
             return
-        if kind == "memory":
-            self._end(Ending(Limit.MEMORY, self.name))
-        elif kind == "error":
-            self._end(Ending(Limit.FAILED, self.name, str(report[0])))
+        picked, bound, last = report
+        if picked is not None:
+            self.best.offer(picked)  # which checks cost and acyclicity, as a solver may err
+        self.best.raise_bound(min(bound, self.best.cost))
+        if kind == "done":
+            self.done, self.proved = True, last
         else:
-            picked, bound, last = report
-            if picked is not None:
-                self.best.offer(picked)  # which checks cost and acyclicity, as a solver may err
-            self.best.raise_bound(min(bound, self.best.cost))
-            if kind == "done":
-                self.done, self.proved = True, last
-            else:
-                self.best.formulas = max(self.best.formulas, last)
-            self.proved |= self.best.met
+            self.best.formulas = max(self.best.formulas, last)
+        self.proved |= self.best.met
 
-    def _end(self, ending: Ending) -> None:
-        self.done = True
-        self.endings.append(ending)
+
+#: The reports after which a process has ended without a solution.
+_ENDINGS: Final = {"memory": Limit.MEMORY, "error": Limit.FAILED, "killed": Limit.KILLED}
+
+
+# -- in the process -----------------------------------------------------------------------------------
+def main() -> None:
+    """Serve as ``python -m workbench.extraction.exact.solver_process SOLVER MEMORY_BYTES``: the frame in is the job.
+
+    Frames out are ``("found", picked or None, bound, cuts)`` during the run, and at its end
+    ``("done", picked, bound, proved)``, ``("memory",)`` or ``("error", message)``. All other output is redirected to
+    the standard error. The process ends with its parent.
+    """
+    requests, answers = served()
+    gc.disable()
+    name, memory = sys.argv[1], int(sys.argv[2])
+    limit_memory(memory)
+
+    def tell(picked: Mapping[int, int] | None, bound: float, cuts: int) -> None:
+        send(answers, ("found", picked and dict(picked), bound, cuts))
+
+    try:
+        job = receive(requests)
+        threading.Thread(target=_end_with_parent, args=[requests], daemon=True).start()
+        found = solve_by_cuts(job, tell) if name == "highs" else offered("solve_tensat")(name, job, tell)
+        send(answers, ("done", found.picked, found.bound, found.proved))
+    except MemoryError:
+        send(answers, ("memory",))
+    except Exception as error:  # the parent reports every failure
+        send(answers, ("error", f"{type(error).__name__}: {error}"))
+
+
+def _end_with_parent(requests: IO[bytes]) -> None:
+    """End this process when the pipe from the parent closes."""
+    requests.read(1)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

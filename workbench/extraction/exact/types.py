@@ -48,17 +48,13 @@ class Job:
     apart: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """The way on which a solver reports a selection or None, a lower bound, and the number of formulas in use.
-
-    The selection maps e-classes to candidates.
-    """
-
-    tell: Callable[[Mapping[int, int] | None, float, int], None] = lambda *_: None
+#: The function to which a solver reports a selection (e-class → candidate) or None, a lower bound, and the number of
+#: formulas in use.
+Tell = Callable[[Mapping[int, int] | None, float, int], None]
 
 
-ALONE: Final = Link()
+def silent(picked: Mapping[int, int] | None, bound: float, formulas: int) -> None:
+    """Ignore a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +78,7 @@ class Best:
     """
 
     problem: Problem
-    link: Link = ALONE
+    tell: Tell = silent
     picked: dict[int, int] | None = None
     cost: float = math.inf
     bound: float = 0.0
@@ -90,9 +86,9 @@ class Best:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def of(cls, job: Job, link: Link = ALONE) -> Best:
+    def of(cls, job: Job, tell: Tell = silent) -> Best:
         """Return the start selection of a job, if it has a complete one."""
-        found = cls(job.problem, link)
+        found = cls(job.problem, tell)
         if job.start is not None and (cost := job.problem.cost_of(job.start)) < math.inf:
             found.picked, found.cost = dict(job.start), cost
         return found
@@ -109,7 +105,7 @@ class Best:
             if cost >= self.cost or self.problem.loops(picked):
                 return False
             self.picked, self.cost = dict(picked), cost
-            self.link.tell(self.picked, self.bound, self.formulas)
+            self.tell(self.picked, self.bound, self.formulas)
             return True
 
     def raise_bound(self, bound: float) -> None:
@@ -117,7 +113,7 @@ class Best:
         if math.isfinite(bound) and bound > self.bound:
             with self.lock:
                 self.bound = bound
-                self.link.tell(None, bound, self.formulas)
+                self.tell(None, bound, self.formulas)
 
 
 def met(cost: float, bound: float, paid: float = 0.0) -> bool:

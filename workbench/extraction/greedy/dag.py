@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections import deque
 from collections.abc import Sequence
+from itertools import count
 from typing import Final
 
 from workbench.extraction.problem import NoExtraction, Problem, Settled, settle
@@ -54,33 +54,6 @@ def greedy(
     return problem.taken(best)
 
 
-class _Queue:
-    """Candidates that wait, each with a rank: the lowest rank first, or first in, first out."""
-
-    __slots__ = ("_fifo", "_heap")
-
-    def __init__(self, waiting: list[tuple[int, int]], in_order: bool) -> None:
-        self._heap = waiting if in_order else None
-        self._fifo = deque(waiting)
-        if in_order:
-            heapq.heapify(waiting)
-            self._fifo.clear()
-
-    def __bool__(self) -> bool:
-        return bool(self._fifo if self._heap is None else self._heap)
-
-    def push(self, item: tuple[int, int]) -> None:
-        """Add a candidate with its rank."""
-        if self._heap is None:
-            self._fifo.append(item)
-        else:
-            heapq.heappush(self._heap, item)
-
-    def pop(self) -> int:
-        """Remove and return the next candidate."""
-        return (self._fifo.popleft() if self._heap is None else heapq.heappop(self._heap))[1]
-
-
 def _search(
     problem: Problem, tree: Settled, until: float | None, entries: int, *, in_order: bool
 ) -> tuple[list[int], list[float]]:
@@ -96,11 +69,17 @@ def _search(
     choice = [-1] * problem.n_classes
     # In this order a deep e-graph takes about one pass; first in, first out takes hundreds.
     rank = tree.rank
-    leaves = [i for i in by_class if not children[i] and cost[i] < math.inf]
-    queue = _Queue([(rank[eclass[i]], i) for i in leaves], in_order)
+    turn = count()
+    queue: list[tuple[int, int]] = []
     queued = bytearray(len(children))
-    for i in leaves:
+
+    def push(i: int) -> None:
+        heapq.heappush(queue, (rank[eclass[i]] if in_order else next(turn), i))
         queued[i] = 1
+
+    for i in by_class:
+        if not children[i] and cost[i] < math.inf:
+            push(i)
     missing = [len(row) for row in children]  # e-classes that a candidate reads and that have no term yet
     kept, work = 0, _STRIDE + 1  # check the clock at once: the time may be up already
     while queue:
@@ -109,7 +88,7 @@ def _search(
             if until is not None and time.perf_counter() > until:
                 return choice, total
         work += 20
-        i = queue.pop()
+        _, i = heapq.heappop(queue)
         queued[i] = 0
         if missing[i]:
             continue
@@ -138,8 +117,7 @@ def _search(
         for j in readers.get(c, ()):
             missing[j] -= old is None
             if not queued[j] and cost[j] < math.inf:
-                queue.push((rank[eclass[j]], j))
-                queued[j] = 1
+                push(j)
     return choice, total
 
 

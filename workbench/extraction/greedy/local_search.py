@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from workbench.extraction.greedy.dag import TOLERANCE, acyclic
-from workbench.extraction.problem import Problem, Settled, settle
+from workbench.extraction.problem import Problem, Settled, readers_of, settle
 from workbench.support.orders import postorder
 
 #: Number of e-classes above a newly built one whose readers are examined.
@@ -295,11 +295,8 @@ def improve(
         choice[c] = place.get(node, -1)
     start = acyclic(problem, choice, [0.0] * problem.n_classes, tree)
     selection = Selection(problem, start, tree)
-    readers: list[list[int]] = [[] for _ in range(problem.n_classes)]
-    for i, row in enumerate(problem.children):
-        if problem.cost[i] < math.inf:
-            for d in row:
-                readers[d].append(i)
+    rows = (row if cost < math.inf else () for row, cost in zip(problem.children, problem.cost, strict=True))
+    readers = readers_of(rows, problem.n_classes)
     search = _Search(selection, readers, until, selection.total, rest, time.perf_counter())
     while selection.total > 0.0 and not search.late():
         before = selection.total
@@ -339,21 +336,17 @@ def _switches(search: _Search) -> None:
     for c, candidates in enumerate(s.members):
         if s.pick[c] < 0:
             continue
-        _try_all(s, c, candidates)
+        for i in candidates:
+            if s.pick[c] < 0:
+                break
+            if i == s.pick[c] or s.price(i) >= s.total:
+                continue
+            mark = s.mark()
+            if not s.take(c, i) or s.total >= mark[1] * (1 - TOLERANCE):
+                s.undo(mark)
         _keep(search)
         if search.late():
             return
-
-
-def _try_all(s: Selection, c: int, candidates: list[int]) -> None:
-    for i in candidates:
-        if s.pick[c] < 0:
-            return
-        if i == s.pick[c] or s.price(i) >= s.total:
-            continue
-        mark = s.mark()
-        if not s.take(c, i) or s.total >= mark[1] * (1 - TOLERANCE):
-            s.undo(mark)
 
 
 def _openings(search: _Search, tries: int) -> None:

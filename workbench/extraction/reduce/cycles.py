@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from workbench.extraction.problem import Problem
@@ -86,62 +86,49 @@ def break_cycles(problem: Problem, keep: Set[int], rank: Sequence[float]) -> Pro
         for c, row in zip(problem.eclass, problem.children, strict=True)
     ]
     done: set[int] = set()
-    for start in sorted(members):
-        if start in done or not any(inner[i] for i in members[start]):
-            continue
-        _search(problem, start, members, inner, alive, keep, rank, done)
-    return problem if all(alive) else problem.keep(alive)
 
+    def edges(c: int) -> Iterator[tuple[int, int]]:
+        return ((i, d) for i in members[c] for d in inner[i])
 
-def _edges(c: int, members: dict[int, list[int]], inner: list[tuple[int, ...]]) -> list[tuple[int, int]]:
-    return [(i, d) for i in members[c] for d in inner[i]]
-
-
-def _search(
-    problem: Problem,
-    start: int,
-    members: dict[int, list[int]],
-    inner: list[tuple[int, ...]],
-    alive: list[bool],
-    keep: Set[int],
-    rank: Sequence[float],
-    done: set[int],
-) -> None:
-    """Drop a candidate of every cycle that an e-class leads to."""
-    path = [start]
-    depth = {start: 0}
-    via: list[int] = [-1]  # the candidate by which each e-class of the path was reached
-    stack = [iter(_edges(start, members, inner))]
-    while path:
-        for i, d in stack[-1]:
-            if not alive[i] or d in done:
-                continue
-            if d not in depth:
-                depth[d] = len(path)
-                path.append(d)
-                via.append(i)
-                stack.append(iter(_edges(d, members, inner)))
+    def search(start: int) -> None:
+        """Drop a candidate of every cycle that an e-class leads to."""
+        path, depth, stack = [start], {start: 0}, [edges(start)]
+        via = [-1]  # the candidate by which each e-class of the path was reached
+        while path:
+            for i, d in stack[-1]:
+                if not alive[i] or d in done:
+                    continue
+                if d not in depth:
+                    depth[d] = len(path)
+                    path.append(d)
+                    via.append(i)
+                    stack.append(edges(d))
+                    break
+                cycle = [*via[depth[d] + 1 :], i]
+                free = [j for j in cycle if problem.nodes[j] not in keep]
+                victim = max(free or cycle, key=lambda j: (rank[problem.nodes[j]], problem.nodes[j]))
+                alive[victim] = False
+                if victim == i:
+                    continue
+                # E-classes below the dropped candidate must be searched again.
+                cut = via.index(victim)
+                for e in path[cut:]:
+                    del depth[e]
+                del path[cut:], via[cut:], stack[cut:]
+                # Edges tried before need not be tried again: their targets are finished, or the edge was cut.
+                stack[-1] = edges(path[-1])
                 break
-            cycle = [*via[depth[d] + 1 :], i]
-            free = [j for j in cycle if problem.nodes[j] not in keep]
-            victim = max(free or cycle, key=lambda j: (rank[problem.nodes[j]], problem.nodes[j]))
-            alive[victim] = False
-            if victim == i:
-                continue
-            # E-classes below the dropped candidate must be searched again.
-            cut = via.index(victim)
-            for e in path[cut:]:
-                del depth[e]
-            del path[cut:], via[cut:], stack[cut:]
-            # Edges tried before need not be tried again: their targets are finished, or the edge was cut.
-            stack[-1] = iter(_edges(path[-1], members, inner))
-            break
-        else:
-            done.add(path[-1])
-            del depth[path[-1]]
-            path.pop()
-            via.pop()
-            stack.pop()
+            else:
+                done.add(path[-1])
+                del depth[path[-1]]
+                path.pop()
+                via.pop()
+                stack.pop()
+
+    for start in sorted(members):
+        if start not in done and any(inner[i] for i in members[start]):
+            search(start)
+    return problem if all(alive) else problem.keep(alive)
 
 
 def split(problem: Problem, until: float = math.inf) -> list[Problem]:

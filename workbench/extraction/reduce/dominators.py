@@ -14,6 +14,8 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Final
 
 import numpy as np
@@ -50,10 +52,7 @@ class Must:
 
     def bits(self, classes: Iterable[int]) -> int:
         """Return e-classes as a set of bits."""
-        found = 0
-        for c in classes:
-            found |= 1 << self.position[c]
-        return found
+        return reduce(or_, (1 << self.position[c] for c in classes), 0)
 
     def members(self, bits: int) -> list[int]:
         """Return the e-classes of a set of bits."""
@@ -105,10 +104,7 @@ def must_sets(problem: Problem, until: float = math.inf) -> Must | None:
 
 
 def _union(of_class: dict[int, int], row: Iterable[int]) -> int:
-    union = 0
-    for d in row:
-        union |= of_class[d]
-    return union
+    return reduce(or_, map(of_class.__getitem__, row), 0)
 
 
 @dataclass(slots=True, eq=False)
@@ -157,11 +153,7 @@ def surely_paid(problem: Problem) -> float:
     while stack:
         first, *others = members[stack.pop()]
         paid.append(min(problem.cost[i] for i in (first, *others)))
-        common = set(problem.children[first])
-        for i in others:
-            common &= set(problem.children[i])
-            if not common:
-                break
+        common = set(problem.children[first]).intersection(*(problem.children[i] for i in others))
         fresh = common - needed
         needed |= fresh
         stack += sorted(fresh)

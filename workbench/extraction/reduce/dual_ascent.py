@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from workbench.extraction.problem import Problem, settle_by_heap
+from workbench.extraction.problem import Problem, readers_of, settle_by_heap
 from workbench.extraction.reduce.dominators import Must, lower_bound
 
 #: Prices below this share of the largest are rounding.
@@ -61,12 +61,10 @@ class Layout:
         eclass = [number[c] for c in problem.eclass]
         children = [[number[d] for d in row] for row in problem.children]
         members: list[list[int]] = [[] for _ in number]
-        readers: list[list[int]] = [[] for _ in number]
         for i, c in enumerate(eclass):
             members[c].append(i)
-            for d in children[i]:
-                readers[d].append(i)
-        return cls(number, eclass, members, readers, children, [number[r] for r in problem.roots])
+        readers, roots = readers_of(children, len(number)), [number[r] for r in problem.roots]
+        return cls(number, eclass, members, readers, children, roots)
 
     def heights(self, price: Sequence[float]) -> list[float]:
         """Return for every e-class the least price, over its terms, of the term's most expensive path."""
@@ -211,25 +209,14 @@ class _State:
         return amount
 
 
-def climb(problem: Problem, *, until: float = math.inf, times: int = 0, seed: int = 0) -> list[Ascent]:
-    """Return ascents of a problem, the one with the highest bound first.
-
-    Args:
-        problem: The problem.
-        until: Deadline of ``time.perf_counter``.
-        times: The number of ascents; 0 lets the size of the problem decide.
-        seed: Seed of the random choices.
-    """
+def climb(problem: Problem, *, until: float = math.inf, once: bool = False) -> list[Ascent]:
+    """Return one or two ascents of a problem until a deadline, the one with the highest bound first."""
     if not problem.roots or len(problem.nodes) > HUGE:
         return []
-    layout = Layout.of(problem)
-    found: list[Ascent] = []
-    size = len(problem.nodes)
-    for turn in range(times or (2 if size < SMALL else 1)):
-        if time.perf_counter() > until:
-            break
-        rng = None if turn < 2 else random.Random(seed + turn)
-        found.append(ascend(layout, problem.cost, rng, smallest=not turn % 2, until=until))
+    layout, turns = Layout.of(problem), (True, False)[: 1 if once or len(problem.nodes) >= SMALL else 2]
+    found = (
+        ascend(layout, problem.cost, smallest=s, until=until) for s in turns if time.perf_counter() <= until
+    )
     return sorted(found, key=lambda one: -one.bound)
 
 
@@ -244,11 +231,5 @@ def affordable(problem: Problem, found: Sequence[Ascent], most: float) -> list[b
 
 
 def highest_bound(problem: Problem, must: Must | None, until: float = math.inf) -> float:
-    """Return the highest lower bound of paths, must-sets and dual ascents, without a solver.
-
-    Args:
-        problem: The problem.
-        must: Its must-sets, if they are known.
-        until: Deadline of ``time.perf_counter`` for the ascents.
-    """
+    """Return the highest lower bound of paths, must-sets and dual ascents until a deadline, without a solver."""
     return max([lower_bound(problem, must), *(one.bound for one in climb(problem, until=until))])

@@ -61,9 +61,8 @@ Reduction = Callable[[Problem, Knowledge], Problem]
 # -- reductions by structure ------------------------------------------------------------------------
 def drop_useless(problem: Problem, known: Knowledge) -> Problem:
     """Drop candidates that read their own e-class or an empty one, and candidates that are unreachable."""
-    return problem.keep(
-        [c not in row for c, row in zip(problem.eclass, problem.children, strict=True)], always=False
-    )
+    both = zip(problem.eclass, problem.children, strict=True)
+    return problem.keep([c not in row for c, row in both], always=False)
 
 
 def drop_repeated(problem: Problem, known: Knowledge) -> Problem:
@@ -71,17 +70,16 @@ def drop_repeated(problem: Problem, known: Knowledge) -> Problem:
 
     This is :func:`drop_dominated` without must-sets: siblings are compared by their children.
     """
-    rows = list(map(frozenset, problem.children))
+    rows, cost = list(map(frozenset, problem.children)), problem.cost
+
+    def ordered(c: int, siblings: list[int]) -> list[int]:
+        return sorted(siblings, key=lambda i: (len(rows[i]), cost[i], i))
 
     def replaced(c: int, i: int, kept: list[int]) -> bool:
         # Only the first candidates are compared, so that the work stays linear in large e-classes.
-        return any(
-            problem.cost[j] <= problem.cost[i] and rows[j] <= rows[i] for j in kept[:CHEAPEST_COMPARED]
-        )
+        return any(cost[j] <= cost[i] and rows[j] <= rows[i] for j in kept[:CHEAPEST_COMPARED])
 
-    return _without(
-        problem, known, lambda c, of: sorted(of, key=lambda i: (len(rows[i]), problem.cost[i], i)), replaced
-    )
+    return _without(problem, known, ordered, replaced)
 
 
 def _without(
@@ -92,11 +90,7 @@ def _without(
 ) -> Problem:
     """Return the problem without candidates that a sibling can replace.
 
-    Args:
-        problem: The problem.
-        known: The deadline.
-        ordered: Returns the candidates of an e-class to look at, one after another.
-        replaced: Returns whether one of those kept so far can replace a candidate of an e-class.
+    ``ordered`` lists the candidates of an e-class to look at; ``replaced`` says whether those kept so far replace one.
     """
     alive = [True] * len(problem.nodes)
     for c, siblings in problem.members().items():
@@ -155,9 +149,8 @@ def pull_up(problem: Problem, known: Knowledge) -> Problem:
     for i, reads in rows.items():
         children[i] = tuple(reads)
     changed = replace(problem, cost=cost, children=children, fixed=fixed)
-    return changed.keep(
-        [c not in gone and c not in row for c, row in zip(problem.eclass, children, strict=True)]
-    )
+    both = zip(problem.eclass, children, strict=True)
+    return changed.keep([c not in gone and c not in row for c, row in both])
 
 
 def pull_up_costs(problem: Problem, known: Knowledge) -> Problem:
@@ -228,10 +221,8 @@ def drop_circular(problem: Problem, known: Knowledge) -> Problem:
     must = known.must(problem)
     if must is None:
         return problem
-    return problem.keep(
-        [not below >> must.position[c] & 1 for c, below in zip(problem.eclass, must.of_node, strict=True)],
-        always=False,
-    )
+    both = zip(problem.eclass, must.of_node, strict=True)
+    return problem.keep([not below >> must.position[c] & 1 for c, below in both], always=False)
 
 
 def drop_dominated(problem: Problem, known: Knowledge) -> Problem:
@@ -353,7 +344,7 @@ def presolve(
     rounds: int = ROUNDS,
     earlier: Sequence[Effect] = (),
 ) -> tuple[Problem, list[Effect]]:
-    """Apply reductions until they remove hardly any more candidates.
+    """Apply reductions until they remove hardly any more candidates; return what is left, and their effects.
 
     Args:
         problem: The problem.
@@ -361,29 +352,20 @@ def presolve(
         until: Deadline of ``time.perf_counter``; after it the problem reached so far is returned.
         reductions: The reductions of a round.
         rounds: Largest number of rounds.
-        earlier: The effects of earlier reductions of the problem.
-
-    Returns:
-        The reduced problem, and the effect of each reduction, earlier ones included.
+        earlier: The effects of earlier reductions of the problem, which are included.
     """
     known = Knowledge(incumbent, until)
     effects = {effect.name: effect for effect in earlier}
     for _ in range(rounds):
         before = len(problem.nodes)
         for reduction in reductions:
-            began = time.perf_counter()
+            began, size, name = time.perf_counter(), len(problem.nodes), reduction.__name__
             if began > until:
                 return problem, list(effects.values())
-            size = len(problem.nodes)
             problem = reduction(problem, known)
-            name = reduction.__name__
-            old = effects.get(name, Effect(name, 0, 0, 0.0))
-            effects[name] = Effect(
-                name,
-                old.before + size,
-                old.after + len(problem.nodes),
-                old.seconds + time.perf_counter() - began,
-            )
+            old, spent = effects.get(name, Effect(name, 0, 0, 0.0)), time.perf_counter() - began
+            sizes = old.before + size, old.after + len(problem.nodes)
+            effects[name] = Effect(name, *sizes, old.seconds + spent)
         if before - len(problem.nodes) <= WORTH * before:
             break
     return problem, list(effects.values())

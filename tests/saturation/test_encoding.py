@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from workbench.egraph import EGraph
 from workbench.graph import GraphBuilder, Opaque
 from workbench.ops import TensorType, operators, spec_of
 from workbench.saturation.encoding import Constructor, Encoding, encoding_for
@@ -44,7 +45,7 @@ def test_floats_survive_the_engine(value):
     b = GraphBuilder()
     x = b.input("x", (2, 2))
     graph = b.graph({"y": b.op("clip", x, low=-math.inf if value > 0 else value, high=max(value, 0.0))})
-    egraph = Engine(Program(graph, encoding_for(graph), ())).snapshot()
+    egraph = EGraph(**Engine(Program(graph, encoding_for(graph), ())).columns())
     assert egraph.attrs[egraph.original[1]] == graph.nodes[1].attrs
 
 
@@ -52,7 +53,7 @@ def test_names_with_quotes_and_backslashes_survive():
     b = GraphBuilder()
     name = 'a "quoted" \\ näme\twith tab'
     graph = b.graph({"y": b.op("relu", b.input(name, (2,)))})
-    egraph = Engine(Program(graph, encoding_for(graph), ())).snapshot()
+    egraph = EGraph(**Engine(Program(graph, encoding_for(graph), ())).columns())
     assert egraph.attrs[egraph.original[0]] == (name,)
     assert literal('"') == '"\\""'
 
@@ -64,7 +65,7 @@ def test_opaque_operators_with_several_results():
     values, indices = b.opaque(Opaque("TopK", "", kinds), [x])
     graph = b.graph({"v": values, "i": indices})
     engine = Engine(Program(graph.skeleton(), encoding_for(graph), ()))
-    egraph = engine.snapshot()
+    egraph = EGraph(**engine.columns())
     assert len(egraph) == 4
     assert engine.e_classes == egraph.n_classes == 4
     assert [egraph.types[c] for c in egraph.roots] == list(kinds)
@@ -96,6 +97,6 @@ def test_every_operator_survives_the_engine():
         b.op("mean_kernel", channels=4, kernel=(3, 2), dtype="float64"),
     ]
     graph = b.graph({f"y{i}": n for i, n in enumerate(ids)})
-    egraph = Engine(Program(graph.skeleton(), encoding_for(graph), ())).snapshot()
+    egraph = EGraph(**Engine(Program(graph.skeleton(), encoding_for(graph), ())).columns())
     assert [egraph.attrs[i] for i in egraph.original] == [n.attrs for n in graph.nodes]
     assert [egraph.types[egraph.eclass[i]] for i in egraph.original] == [n.type for n in graph.nodes]

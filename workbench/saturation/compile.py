@@ -213,10 +213,9 @@ class _Compiler(Bound):
         kind = self.infer(term, attrs, [o[1] for o in operands], name)
         columns: list[str] = []
         for attr in spec_of(term.op).attrs:
-            if attr.kind == "shape":  # in the e-graph a shape is the type of the result
-                columns.append(self.typing.text(kind))
-            else:
-                columns += self.columns(attr, attrs[attr.name])
+            # In the e-graph a shape is the type of the result.
+            shape = attr.kind == "shape"
+            columns += [self.typing.text(kind)] if shape else self.columns(attr, attrs[attr.name])
         text = " ".join(columns + [o[0] for o in operands])
         made = constructor(term)
         self.head.append(f"(let {name} ({made.name} {text}))")
@@ -244,11 +243,9 @@ class _Compiler(Bound):
     # -- attributes ---------------------------------------------------------------------------
     def fresh(self, attr: Attr, variable: str | RowAttr, place: int) -> Sym | tuple[Sym, ...]:
         """Return variables for all columns of an attribute."""
+        name = variable if isinstance(variable, str) else f"{variable.row}_{variable.name}"
         if isinstance(variable, str):
-            name = variable
             self.kinds[name] = attr
-        else:
-            name = f"{variable.row}_{variable.name}"
         if attr.kind == "ints":
             return tuple(opaque(f"a_{name}_{'abcdefgh'[i]}_") for i in range(attr.length))
         return opaque(f"a_{name}_", positive=attr.kind == "extent")
@@ -288,13 +285,11 @@ class _Compiler(Bound):
 
     def shape(self, extents: Sequence[Any]) -> str:
         """Return the column of a shape on a left-hand side, whose extents are read from it."""
-        rank = len(extents)
+        name, rank = f"l{len(self.query)}_", len(extents)
         if rank > self.encoding.rank:
             raise NeverApplies("a rank beyond the largest of the graph")
-        name = f"l{len(self.query)}_"
-        self.query.append(f"(= {rank} (vec-get {name} 1))")
-        for i, extent in enumerate(extents):
-            self.query.append(f"(= {extent} (vec-get {name} {self.encoding.slot(i - rank)}))")
+        slots = ((extent, self.encoding.slot(i - rank)) for i, extent in enumerate(extents))
+        self.query += [f"(= {value} (vec-get {name} {slot}))" for value, slot in ((rank, 1), *slots)]
         return name
 
     def entries(self, values: Sequence[Any]) -> str:
@@ -369,12 +364,9 @@ class _Compiler(Bound):
 
 
 def _variables(rule: Rule) -> tuple[list[str], list[str]]:
-    shared: dict[str, None] = {}
-    starred: dict[str, None] = {}
-    for term in subterms(*rule.sources):
-        if isinstance(term, Var):
-            (starred if term.starred else shared).setdefault(term.name)
-    return list(shared), list(starred)
+    """Return the names of the shared and of the starred tensor variables."""
+    found = dict.fromkeys(term for term in subterms(*rule.sources) if isinstance(term, Var))
+    return [v.name for v in found if not v.starred], [v.name for v in found if v.starred]
 
 
 def compile_rule(rule: Rule, number: int, encoding: Encoding, running: bool = False) -> CompiledRule | None:
@@ -461,24 +453,15 @@ def _compile(c: _Compiler) -> CompiledRule:
     counting = None
     if len(roots) > 1:
         # One row per match: the roots and every variable of the patterns.
-        shared, _ = _variables(rule)
-        row = [*roots, *map(named, shared)]
-        relation = f"count_{ruleset}"
-        collected = (f"({relation} {' '.join(row)})",)
-        columns = ("T",) * len(row)
-        counting = EgglogRule(
-            f"count_rs_{ruleset}", f"count {rule.name}", query, collected, relation, columns
-        )
+        row, relation = [*roots, *map(named, _variables(rule)[0])], f"count_{ruleset}"
+        rows = (f"({relation} {' '.join(row)})",), relation, ("T",) * len(row)
+        counting = EgglogRule(f"count_rs_{ruleset}", f"count {rule.name}", query, *rows)
     targets = [t for s, t in zip(rule.sources, rule.targets, strict=True) if s != t]
-    return CompiledRule(
-        rule,
-        c.number,
+    program, growth = (
         EgglogRule(ruleset, rule.name, query, head),
         sum(line.startswith("(let n") for line in head),
-        needed(rule.sources),
-        made(targets),
-        counting,
     )
+    return CompiledRule(rule, c.number, program, growth, needed(rule.sources), made(targets), counting)
 
 
 def _compile_each(c: _Compiler) -> CompiledRule:

@@ -66,7 +66,6 @@ class Base:
 
     def __init__(self, declarations: str) -> None:
         self.declarations = declarations
-        self.seconds = 0.0  # spent on loading rules
         self.spent = dict.fromkeys((*PHASES.values(), "merges"), 0.0)  # seconds by phase
         self._rules: dict[str, str] = {}  # rules to be loaded: their texts by the name of their rule set
         self.discard()
@@ -86,20 +85,17 @@ class Base:
 
     def begin(self, rules: Mapping[str, str]) -> None:
         """Drop the terms of the last run, load rules, and make a copy for the next run."""
-        began = time.perf_counter()
         if self.egraph is None:
             self.egraph = bindings().EGraph()
             self.include(self.declarations)
         self._rules |= rules
-        missing = self.missing(self._rules)
-        if missing or not self._fresh:
+        if (missing := self.missing(self._rules)) or not self._fresh:
             self._empty()
             if missing:
                 self.include("\n".join(missing.values()))
                 self._loaded.update(missing)
             self.push()
         self._fresh = False
-        self.seconds += time.perf_counter() - began
 
     def rest(self) -> None:
         """Drop the terms of the last run, keep the rules, and make the copy for the next run."""

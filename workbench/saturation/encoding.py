@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from workbench.graph import Graph
@@ -46,10 +47,11 @@ class Constructor:
 
     def columns(self) -> list[str]:
         """Return the sorts of the attribute columns."""
-        sorts: list[str] = []
-        for attr in spec_of(self.op).attrs:
-            sorts += column_sorts(attr)
-        return sorts
+        return [sort for attr in spec_of(self.op).attrs for sort in column_sorts(attr)]
+
+    def variables(self) -> tuple[list[str], list[str]]:
+        """Return names of the attribute columns and of the operands in a rule."""
+        return [f"c{i}_" for i in range(len(self.columns()))], [f"x{i}_" for i in range(self.arity)]
 
     def declaration(self) -> str:
         """Return the egglog declarations of the constructor and its birth records."""
@@ -72,10 +74,9 @@ class Constructor:
 
     def dependence(self) -> list[str]:
         """Return rules that derive whether a result depends on an input (``runs_``) or on weights alone."""
-        columns = [f"c{i}_" for i in range(len(self.columns()))]
-        operands = [f"x{i}_" for i in range(self.arity)]
         if self.many:
             return []
+        columns, operands = self.variables()
         found = f"(= e_ ({self.name} {' '.join(columns + operands)}))"
         if self.op in RUNTIME:
             return [_rule(found, "(runs_ e_)", "depends_")]
@@ -91,8 +92,7 @@ class Constructor:
         traits = spec_of(self.op).traits
         if not traits & (Trait.CUTS | Trait.REARRANGES):
             return []
-        columns = " ".join(f"c{i}_" for i in range(len(self.columns())))
-        found = f"(= e_ ({self.name} {columns} x_))"
+        found = f"(= e_ ({self.name} {' '.join(self.variables()[0])} x_))"
         if Trait.CUTS in traits:
             return [_rule(found, "(set (whole_ x_) 0)", "depends_")]
         pairs = (("x_", "e_"), ("e_", "x_"))
@@ -106,11 +106,10 @@ class Constructor:
         """
         if self.many or self.op == "project":
             return []
-        columns = [f"c{i}_" for i in range(len(self.columns()))]
+        columns, operands = self.variables()
         rules = []
         for at in range(self.arity):
-            operands = ["e_" if i == at else f"x{i}_" for i in range(self.arity)]
-            one = f"({self.name} {' '.join(columns + operands)})"
+            one = f"({self.name} {' '.join([*columns, *operands[:at], 'e_', *operands[at + 1 :]])})"
             rules.append(_rule(f"(= e_ {one})", f"(subsume {one})", "loops_"))
         return rules
 
@@ -122,7 +121,7 @@ class Constructor:
         """
         if self.op not in _OF_NUMBERS:
             return []
-        operands = " ".join(f"x{i}_" for i in range(self.arity))
+        operands = " ".join(self.variables()[1])
         facts = [f"(= e_ ({self.name} {operands}))", f"(= r_ {_OF_NUMBERS[self.op]})", "(< (abs r_) 1e300)"]
         facts += [f"(= u{i}_ (uniform_ x{i}_))" for i in range(self.arity)]
         if self.op in ("add", "sub"):
@@ -142,19 +141,15 @@ class Constructor:
         """
         if self.many or self.arity < 2 or spec_of(self.op).variadic:
             return []
-        columns = [f"c{i}_" for i in range(len(self.columns()))]
-        operands = [f"x{i}_" for i in range(self.arity)]
+        columns, operands = self.variables()
         sorts = " ".join([*self.columns(), *["T"] * self.arity])
         alike, lost = f"alike_{self.name}", f"lost_{self.name}"
         one = f"{self.name} {' '.join(columns + operands)}"
         gone = f"{lost} {' '.join(columns + operands)} e_"
+        same = f"({alike} {' '.join(columns + operands + operands)} e_)"
         rules = [
             f"(relation {alike} ({sorts} {' '.join(['T'] * self.arity)} T)) (relation {lost} ({sorts} T))",
-            _rule(
-                f"({alike} {' '.join(columns + operands + operands)} e_)",
-                f"(delete ({alike} {' '.join(columns + operands + operands)} e_)) (delete ({one})) ({gone})",
-                "lost_",
-            ),
+            _rule(same, f"(delete {same}) (delete ({one})) ({gone})", "lost_"),
             _rule(f"({gone})", f"(union e_ ({one})) (delete ({gone}))", "found_"),
         ]
         if self.op in ("add", "mul"):
@@ -170,14 +165,9 @@ class Constructor:
                 given += [f"(constant_ {side[i]})" for i in constant for side in (older, newer)]
                 a, b = older[first], newer[first]
                 given += [f"(!= {a} {b})", f"(= {a} (ordering-min {a} {b}))"]
-                rules.append(
-                    _rule(
-                        " ".join(dict.fromkeys(given)),
-                        f"(subsume ({self.name} {' '.join(columns + newer)})) "
-                        f"({alike} {' '.join(columns + older + newer)} e_)",
-                        "duplicates_",
-                    )
-                )
+                subsumed = f"(subsume ({self.name} {' '.join(columns + newer)}))"
+                both = f"({alike} {' '.join(columns + older + newer)} e_)"
+                rules.append(_rule(" ".join(dict.fromkeys(given)), f"{subsumed} {both}", "duplicates_"))
         return rules
 
 
@@ -265,13 +255,8 @@ class Encoding:
 
     def decode_attrs(self, op: str, columns: Sequence[Any]) -> tuple[AttrValue, ...]:
         """Return the attributes that the decoded columns of an operator represent."""
-        values: list[AttrValue] = []
-        at = 0
-        for attr in spec_of(op).attrs:
-            width = len(column_sorts(attr))
-            values.append(self.decode_attr(attr, columns[at : at + width]))
-            at += width
-        return tuple(values)
+        attrs, rest = spec_of(op).attrs, iter(columns)
+        return tuple(self.decode_attr(attr, list(islice(rest, len(column_sorts(attr))))) for attr in attrs)
 
 
 def constructor_of(graph: Graph, i: int) -> Constructor:

@@ -1,6 +1,6 @@
 """The egglog engine: it loads a graph and rules, runs iterations under a hard limit, and makes snapshots.
 
-It runs in its own process (:mod:`workbench.saturation.remote`); this module does not depend on pipes.
+It runs in its own process (:mod:`workbench.saturation.process`); this module does not depend on pipes.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.graph import Graph
 from workbench.graph.dataflow import read_whole
@@ -19,9 +19,6 @@ from workbench.saturation.group_merge import Candidate, collect, merge_members
 from workbench.saturation.node_budget import MANY, bursting, fitting, hold_joins
 from workbench.saturation.rule_prefilter import A_NUMBER, Pair, pairs_in, pairs_of, usable
 from workbench.saturation.state import Record, State, columns_of
-
-if TYPE_CHECKING:
-    from workbench.egraph.egraph import EGraph
 
 
 class UnsoundRule(EngineError):
@@ -144,12 +141,9 @@ class Engine:
         rules = _texts(self.rules)
         self.base = next((b for b in bases if b.fits(text, rules)), None) or Base(text)
         self.history: list[Plan] = []
-        self.wanted = _texts(
-            r
-            for r in self.rules
-            if len(self.rules) <= FEW
-            or (r.number in program.expected if program.expected else start.issuperset(r.needs))
-        )
+        few, expected = len(self.rules) <= FEW, program.expected
+        likely = (r.number in expected if expected else start.issuperset(r.needs) for r in self.rules)
+        self.wanted = _texts(r for r, loaded in zip(self.rules, likely, strict=True) if few or loaded)
         self._begin()
 
     # -- the e-graph ----------------------------------------------------------------------------
@@ -162,10 +156,6 @@ class Engine:
         self.base.include(load_graph(graph, encoding, self.program.numbers, self.whole or ()))
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
-
-    def run(self, text: str) -> list[Any]:
-        """Run commands; raise :class:`EngineError` with the engine's message."""
-        return self.base.run(text)
 
     def _ready(self, rules: Sequence[CompiledRule]) -> list[CompiledRule]:
         """Return the rules that may match, because the e-graph has all their pairs of operators.
@@ -197,7 +187,7 @@ class Engine:
         return [r for r in rules if known >= self.pairs[r.number]]
 
     def _table(self) -> dict[str, int]:
-        (output,) = self.run("(print-size)")
+        (output,) = self.base.run("(print-size)")
         return dict(output.sizes)
 
     def sizes(self) -> tuple[int, int]:
@@ -232,7 +222,10 @@ class Engine:
             self.base.push()
         before = self.state.record.copy()
         notes: list[str] = []
-        self.among = self._values(plan.among)
+        self.among = None
+        if plan.among is not None:  # e-classes are numbered as in a snapshot of the present state
+            rows = self.state.functions["ty_"].rows
+            self.among = frozenset(row.inputs[0] for k, row in enumerate(rows) if k in plan.among)
         try:
             self._all_at_once(plan, tally, notes)
             over = self.sizes()[0] > plan.limit
@@ -244,40 +237,28 @@ class Engine:
             room = plan.limit - self.e_nodes
             vain = bursting(self.state, self._making(tally, room), room)
             if pushed:
-                self._undo(before)
+                self.base.pop()
+                self.state.record = before
             else:
                 self._restart()
-            tally = _Tally()
-            notes = []
+            tally, notes = _Tally(), []
             self._one_by_one(plan, tally, notes, vain)
         if not self.program.weights:
             hold_joins(self.state, self._making(tally, plan.limit // MANY))
-        self.run(f"(clock_ {plan.step}) (run stamp_ 1) (run tick_ 1)")
+        self.base.run(f"(clock_ {plan.step}) (run stamp_ 1) (run tick_ 1)")
         self._settle_weights()
         self.e_nodes, self.e_classes = self.sizes()
         self.history.append(plan)
         seconds = time.perf_counter() - started
         phases = {name: s - spent[name] for name, s in self.base.spent.items()}
-        return Outcome(
-            self.e_nodes,
-            self.e_classes,
-            tally.changed,
-            seconds,
-            {n: (int(m), s) for n, (m, s) in tally.rules.items()},
-            "; ".join(notes),
-            phases=phases | {"own code": max(0.0, seconds - sum(phases.values()))},
-        )
+        phases["own code"] = max(0.0, seconds - sum(phases.values()))
+        rules = {n: (int(m), s) for n, (m, s) in tally.rules.items()}
+        sizes = self.e_nodes, self.e_classes
+        return Outcome(*sizes, tally.changed, seconds, rules, "; ".join(notes), phases=phases)
 
     def _making(self, tally: _Tally, most: int) -> list[CompiledRule]:
         """Return the rules whose matches may have made more than a number of e-nodes."""
         return [r for r in self.rules if tally.rules.get(r.number, [0.0])[0] * r.growth > most]
-
-    def _values(self, among: frozenset[int] | None) -> frozenset[Any] | None:
-        """Return the engine's values of e-classes that are numbered as in a snapshot of the present state."""
-        if among is None:
-            return None
-        rows = self.state.functions["ty_"].rows
-        return frozenset(row.inputs[0] for k, row in enumerate(rows) if k in among)
 
     def _settle_weights(self) -> None:
         """Derive which new terms depend on weights alone, and keep one of the e-nodes that differ in them.
@@ -285,9 +266,8 @@ class Engine:
         Of e-nodes that turned out to be one, that one is kept.
         """
         if self.dependent:
-            self.run(
-                "(run-schedule (saturate depends_)) (run lost_ 1) (run found_ 1) (run duplicates_ 1) (run loops_ 1)"
-            )
+            once = " ".join(f"(run {name}_ 1)" for name in ("lost", "found", "duplicates", "loops"))
+            self.base.run(f"(run-schedule (saturate depends_)) {once}")
 
     def _bookkeeping(self, constructor: Constructor) -> list[str]:
         rules = constructor.dependence() if self.dependent else []
@@ -295,11 +275,6 @@ class Engine:
         if self.program.weights:
             return rules
         return rules + constructor.numbers() + constructor.loops() + constructor.duplicates()
-
-    def _undo(self, before: Record) -> None:
-        """Go back to the e-graph that was copied last, and to the record of that time."""
-        self.base.pop()
-        self.state.record = before
 
     def _active(self, plan: Plan, *, multi: bool) -> list[CompiledRule]:
         return [r for r in self.rules if r.rule.multi == multi and r.number not in plan.banned]
@@ -346,8 +321,8 @@ class Engine:
         if numbers not in combined:
             combined[numbers] = f"group{len(combined)}_"
             sets = " ".join(r.ruleset for r in rules)
-            self.run(f"(unstable-combined-ruleset {combined[numbers]} {sets})")
-        (output,) = self.run(f"(run {combined[numbers]} 1)")
+            self.base.run(f"(unstable-combined-ruleset {combined[numbers]} {sets})")
+        (output,) = self.base.run(f"(run {combined[numbers]} 1)")
         report = output.report
         tally.changed |= report.updated
         times = report.search_and_apply_time_per_rule
@@ -357,9 +332,15 @@ class Engine:
                 seconds = times[name].total_seconds() * 1000 if name in times else 0.0
                 tally.note(self.by_name[name].number, matches, seconds)
 
+    def _run_alone(self, rule: CompiledRule, plan: Plan, tally: _Tally) -> None:
+        if rule.member is not None:
+            self._merge(rule, plan, tally, collect(self.state, rule))
+        else:
+            self._run_one(rule, tally)
+
     def _run_one(self, rule: CompiledRule, tally: _Tally) -> None:
         started = time.perf_counter()
-        (output,) = self.run(f"(run {rule.ruleset} 1)")
+        (output,) = self.base.run(f"(run {rule.ruleset} 1)")
         tally.changed |= output.report.updated
         matches = sum(output.report.num_matches_per_rule.values())
         tally.note(rule.number, matches, time.perf_counter() - started)
@@ -369,9 +350,9 @@ class Engine:
         rule: CompiledRule,
         plan: Plan,
         tally: _Tally,
-        collected: tuple[int, list[Candidate]] | None = None,
+        collected: tuple[int, list[Candidate]],
     ) -> None:
-        matches, rows = collected or collect(self.state, rule)
+        matches, rows = collected
         if matches:
             tally.note(rule.number, matches, 0.0)
         tally.changed |= merge_members(self.state, rule, plan.step, rows, self.among)
@@ -395,13 +376,11 @@ class Engine:
             self.base.push()
             before = self.state.record.copy()
             trial = _Tally()
-            if rule.member is not None:
-                self._merge(rule, plan, trial)
-            else:
-                self._run_one(rule, trial)
+            self._run_alone(rule, plan, trial)
             size = self.sizes()[0]
             if size > plan.limit:
-                self._undo(before)
+                self.base.pop()
+                self.state.record = before
                 notes.append(f"{rule.rule.name} undone: it would have made {size} e-nodes")
                 continue
             tally.changed |= trial.changed
@@ -421,10 +400,7 @@ class Engine:
         for rule in rules + self._active(plan, multi=False):
             try:
                 self.base.include("\n".join(self.base.missing(_texts([rule])).values()))
-                if rule.member is not None:
-                    self._merge(rule, plan, _Tally())
-                else:
-                    self._run_one(rule, _Tally())
+                self._run_alone(rule, plan, _Tally())
             except EngineError as inner:
                 if gives_two_types(inner):
                     raise UnsoundRule(
@@ -449,12 +425,6 @@ class Engine:
     def columns(self) -> dict[str, Any]:
         """Return the columns of the e-graph."""
         return columns_of(self.state, self.rules)
-
-    def snapshot(self) -> EGraph:
-        """Return the e-graph as columns."""
-        from workbench.egraph.egraph import EGraph
-
-        return EGraph(**self.columns())
 
 
 def _texts(rules: Iterable[CompiledRule]) -> dict[str, str]:

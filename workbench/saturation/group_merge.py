@@ -47,18 +47,13 @@ Readers = Mapping[C, Sequence[Reader[C]]]
 def independent(members: Iterable[C], readers: Readers[C], outputs: Iterable[C]) -> list[C]:
     """Return the members of a group without those that need not be computed beside the rest.
 
-    There are three kinds of these:
+    ``outputs`` are the e-classes of the graph's outputs. There are three kinds of such members:
 
     - A member that selects its elements from other members, say as their concat, is had from them.
     - If every way from a member to the outputs leads through others, then whoever takes these from the merged
       operator never reads that member.
     - If all ways from two members lead through an e-class, and no e-node on the way reads both, then an
       extraction needs at most one of them, as it takes one e-node of an e-class. The nearest is kept.
-
-    Args:
-        members: The e-classes of the members.
-        readers: The e-nodes that read an e-class.
-        outputs: The e-classes of the graph's outputs.
     """
     ends = frozenset(outputs)
     kept = dict.fromkeys(members)
@@ -146,11 +141,8 @@ class Names:
         self.handle: dict[Value, int] = {}
         for row in self.functions["h_"].rows:
             number = self.decode.integer(row.inputs[0])
-            known = self.handle.get(row.output)
-            self.handle[row.output] = number if known is None else min(known, number)
-        self.types: dict[Value, tuple[int, ...]] = {}
-        for row in self.functions["ty_"].rows:
-            self.types[row.inputs[0]] = self.decode.vector(row.output)
+            self.handle[row.output] = min(number, self.handle.get(row.output, number))
+        self.types = {row.inputs[0]: self.decode.vector(row.output) for row in self.functions["ty_"].rows}
         self._makers: dict[Value, tuple[Constructor, Any]] | None = None
         self._readers: dict[Value, list[Reader[Value]]] | None = None
 
@@ -226,13 +218,10 @@ def collect(state: State, rule: CompiledRule) -> tuple[int, list[Candidate]]:
     assert member is not None
     (output,) = state.run(f"(run {rule.ruleset} 1)")
     matches = sum(output.report.num_matches_per_rule.values())
-    rows = state.functions[member.relation].rows
     first = 1 + len(member.shared)
     second = first + len(member.starred)
-    return matches, [
-        Candidate(of[0], tuple(of[1:first]), tuple(of[first:second]), tuple(of[second:]))
-        for of in (row.inputs for row in rows)
-    ]
+    rows = (tuple(row.inputs) for row in state.functions[member.relation].rows)
+    return matches, [Candidate(of[0], of[1:first], of[first:second], of[second:]) for of in rows]
 
 
 def merge_members(
@@ -280,12 +269,6 @@ def _alike(rule: CompiledRule, rows: list[Candidate], names: Names) -> list[list
     return [g for g in groups.values() if len(g) > 1]
 
 
-def _read_by(root: Value, names: Names, among: frozenset[Value]) -> list[tuple[bool, int]]:
-    """Return how the e-nodes among e-classes that read an e-class differ: by selection and operands."""
-    readers = (r for r in names.readers().get(root, ()) if r.eclass in among)
-    return sorted({(r.selects, len(r.operands)) for r in readers})
-
-
 def _merge(
     rule: CompiledRule, step: int, rows: list[Candidate], names: Names, among: frozenset[Value]
 ) -> bool:
@@ -293,11 +276,13 @@ def _merge(
 
     Members that are read alike are neighbours, so that one operator can read them all.
     """
-    handles = [(names.of(r.root), r) for r in rows]
-    ordered = sorted(
-        ((n, r) for n, r in handles if n is not None),
-        key=lambda pair: (_read_by(pair[1].root, names, among), pair[0]),
-    )
+
+    def place(pair: tuple[int, Candidate]) -> tuple[list[tuple[bool, int]], int]:
+        number, row = pair
+        readers = (r for r in names.readers().get(row.root, ()) if r.eclass in among)
+        return sorted({(r.selects, len(r.operands)) for r in readers}), number
+
+    ordered = sorted(((n, r) for r in rows if (n := names.of(r.root)) is not None), key=place)
     rows = [r for _, r in ordered]
     key = (rule.number, tuple(n for n, _ in ordered))
     state = names.state
@@ -346,12 +331,9 @@ class _Build(Bound, Numbers):
         self.tensors = dict(zip(rule.member.shared, rows[0].shared, strict=True))
         self.attrs: dict[str, Any] = {}
         self.rows: dict[str, dict[str, Any]] = {}
-        at = 0
+        columns = iter(rows[0].attrs)
         for (name, *of_row), attr in rule.member.attrs:
-            sorts = column_sorts(attr)
-            raw = rows[0].attrs[at : at + len(sorts)]
-            at += len(sorts)
-            decoded = [names.decode.by_sort[s](v) for s, v in zip(sorts, raw, strict=True)]
+            decoded = [names.decode.by_sort[s](next(columns)) for s in column_sorts(attr)]
             found = names.state.encoding.decode_attr(attr, decoded)
             if of_row:
                 self.rows.setdefault(name, {})[of_row[0]] = found

@@ -74,7 +74,7 @@ def fitting(
             notes.append(f"{rule.rule.name} held back: its matches could add more than {room} e-nodes")
             continue
         state.run(f"(run count_rs_{rule.ruleset} 1)")
-        total = _matches(state, rule)
+        total = _size(state, f"count_{rule.ruleset}")
         fresh = max(0, total - state.record.applied.get(rule.ruleset, 0))
         added = fresh * rule.growth
         if added > room:
@@ -86,9 +86,9 @@ def fitting(
     return kept, notes
 
 
-def _matches(state: State, rule: CompiledRule) -> int:
-    """Return the number of matches of a rule that were counted so far."""
-    (output,) = state.run(f"(print-size count_{rule.ruleset})")
+def _size(state: State, relation: str) -> int:
+    """Return the number of rows of a relation, such as the matches of a rule that were counted so far."""
+    (output,) = state.run(f"(print-size {relation})")
     return int(output.size)
 
 
@@ -103,7 +103,7 @@ def _exceeds(
         state.run(f"{_DECLARATIONS}{EgglogRule('part_', 'part', facts, counting.actions)}")
         for handle in handles:
             state.run(f"(set (pivot_) (h_ {handle})) (run fill_ 1) (run part_ 1)")
-            if (_matches(state, rule) - applied) * rule.growth > room:
+            if (_size(state, f"count_{rule.ruleset}") - applied) * rule.growth > room:
                 return True
         return False
     finally:
@@ -131,8 +131,7 @@ def born(state: State, constructor: Constructor, number: int) -> int:
     facts = (f"(= {UNSTAMPED + number} ({constructor.born} {columns}))",)
     counting = EgglogRule(f"of_{name}", f"of {name}", facts, (f"({name} {columns})",), name, tuple(sorts))
     state.run(f"{counting} (run of_{name} 1)")
-    (output,) = state.run(f"(print-size {name})")
-    return int(output.size)
+    return _size(state, name)
 
 
 #: Joins wait of a rule that may have made more than this part of the limit on e-nodes in an iteration.

@@ -98,8 +98,7 @@ def share(facts: Sequence[str], actions: Sequence[str]) -> tuple[tuple[str, ...]
     for part, form in zip(both, ("=", "let"), strict=True):
         lines: list[str] = []
         for expr in part:
-            line = _named(expr, counts, names, lines, form)
-            lines.append(show(line))
+            lines.append(show(_named(expr, counts, names, lines, form)))
         shared.append(lines)
     return tuple(shared[0]), tuple(shared[1])
 

@@ -8,6 +8,7 @@ has are read from its tables, which is cheaper than to load such rules and to se
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from workbench.rules.interpret import NUMBER, is_number
@@ -57,11 +58,12 @@ def usable(rules: Sequence[CompiledRule], present: Iterable[Constructor]) -> lis
             available.update(r.makes)
             if r.member is not None:
                 # A merge of k members joins k operands at once.
-                available.update(
-                    Constructor(t.op, len(t.args))
-                    for t in applications(r.rule.targets[0])
-                    if not any(isinstance(a, Var) and a.starred for a in t.args)
-                )
+                built = applications(r.rule.targets[0])
+                available.update(constructor(t) for t in built if not _joins(t))
+
+
+def _joins(term: App) -> bool:
+    return any(isinstance(arg, Var) and arg.starred for arg in term.args)
 
 
 #: An operator, the place of one of its operands, and an operator in that operand's e-class.
@@ -73,7 +75,7 @@ def pairs_of(terms: Iterable[Term]) -> frozenset[Pair]:
     return frozenset(
         (constructor(term), place, constructor(arg))
         for term in applications(*terms)
-        if not any(isinstance(a, Var) and a.starred for a in term.args)
+        if not _joins(term)
         for place, arg in enumerate(term.args)
         if isinstance(arg, App) and not is_number(arg) and not is_number(term)
     )
@@ -82,23 +84,18 @@ def pairs_of(terms: Iterable[Term]) -> frozenset[Pair]:
 def pairs_in(state: State, wanted: Iterable[Pair]) -> set[Pair]:
     """Return those of the wanted pairs that an e-graph has."""
     functions = state.functions
-    rows: dict[Constructor, list[Any]] = {}
-    results: dict[Constructor, set[Any]] = {}
-    operands: dict[tuple[Constructor, int], set[Any]] = {}
 
+    @cache
     def table(of: Constructor) -> list[Any]:
-        if of not in rows:
-            rows[of] = functions[of.name].rows
-        return rows[of]
+        return functions[of.name].rows
 
-    found: set[Pair] = set()
-    for parent, place, child in wanted:
-        if child not in results:
-            results[child] = {row.output for row in table(child)}
-        key = parent, place
-        if key not in operands:
-            column = len(parent.columns()) + place
-            operands[key] = {row.inputs[column] for row in table(parent)}
-        if not operands[key].isdisjoint(results[child]):
-            found.add((parent, place, child))
-    return found
+    @cache
+    def results(child: Constructor) -> set[Any]:
+        return {row.output for row in table(child)}
+
+    @cache
+    def operands(parent: Constructor, place: int) -> set[Any]:
+        column = len(parent.columns()) + place
+        return {row.inputs[column] for row in table(parent)}
+
+    return {pair for pair in wanted if not operands(*pair[:2]).isdisjoint(results(pair[2]))}

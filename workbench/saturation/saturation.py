@@ -20,7 +20,7 @@ from workbench.saturation.compile import MOVEMENT, CompiledRule, compile_rule
 from workbench.saturation.encoding import Encoding, constructor_of, encoding_for
 from workbench.saturation.engine import Outcome, Plan, Program
 from workbench.saturation.limits import Limits
-from workbench.saturation.remote import OutOfMemory, RemoteEngine
+from workbench.saturation.process import OutOfMemory, RemoteEngine
 from workbench.saturation.rule_prefilter import A_NUMBER
 from workbench.support.deadline import OutOfTime
 from workbench.support.disk_cache import Needed, remembered
@@ -60,10 +60,8 @@ def compile_rules(
         found = (compile_rule(listed[i], i + 1, encoding, running) for i in chosen)
         return tuple(c for c in found if c is not None)
 
-    rest = sorted({*range(len(listed))} - {*own})
-    known = (
-        remembered("compiled", (*given, *map(str, own)), lambda: compiled(rest)) if given else compiled(rest)
-    )
+    rest, key = sorted({*range(len(listed))} - {*own}), (*given, *map(str, own))
+    known = remembered("compiled", key, lambda: compiled(rest)) if given else compiled(rest)
     return tuple(sorted((*known, *compiled(own)), key=lambda c: c.number)) if own else known
 
 
@@ -167,17 +165,14 @@ class Saturation(Stepwise):
             engine.load(program)
         self.engine.background.extend(background)
         self.compile_seconds = time.perf_counter() - began
-        self.trace = Trace(
-            {
-                "kind": "saturation",
-                "graph": graph.name,
-                "rules": len(self.rules),
-                "e_node_limit": self.limits.e_nodes,
-                "time_limit": self.limits.seconds,
-                "iteration_limit": self.limits.iterations,
-                "k_multi": self.limits.k_multi,
-            }
-        )
+        most = self.limits
+        about = {"kind": "saturation", "graph": graph.name, "rules": len(self.rules)}
+        bounds = {
+            "e_node_limit": most.e_nodes,
+            "time_limit": most.seconds,
+            "iteration_limit": most.iterations,
+        }
+        self.trace = Trace({**about, **bounds, "k_multi": most.k_multi})
         self.seconds = 0.0
         self._multi_done = 0
         self._calm = False
@@ -240,16 +235,16 @@ class Saturation(Stepwise):
         began = time.perf_counter()
         try:
             outcome = self.engine.iterate(plan, left)
-        except OutOfTime:
+        except (OutOfTime, OutOfMemory, KeyboardInterrupt) as error:
             self.seconds += time.perf_counter() - began
-            return self._cut(index, StopReason.TIME_LIMIT, "iteration undone: its time was up")
-        except OutOfMemory as error:
-            self.seconds += time.perf_counter() - began
-            return self._cut(index, StopReason.MEMORY_LIMIT, f"iteration undone: {error}")
-        except KeyboardInterrupt:
-            self.seconds += time.perf_counter() - began
-            self.stop_reason = StopReason.INTERRUPTED
-            raise
+            if isinstance(error, KeyboardInterrupt):
+                self.stop_reason = StopReason.INTERRUPTED
+                raise
+            late = isinstance(error, OutOfTime)
+            self.stop_reason = StopReason.TIME_LIMIT if late else StopReason.MEMORY_LIMIT
+            why = f"iteration undone: {'its time was up' if late else error}"
+            self.trace.add(Step(index, StepKind.CUT, 0.0, self.e_nodes, self.e_classes, note=why))
+            return self.trace.steps[-1]
         self.seconds += outcome.seconds
         self._egraph = None
         if self._needed is not None:
@@ -286,20 +281,10 @@ class Saturation(Stepwise):
             times = self._rests.get(number, (0, 0))[1]
             if matches > self.limits.match_limit << times:
                 self._rests[number] = (index + (2 << times), times + 1)
-        rules = tuple(
-            RuleStep(names[n], matches, seconds) for n, (matches, seconds) in sorted(outcome.rules.items())
-        )
-        step = Step(
-            index,
-            StepKind.CUT if outcome.cut else kind,
-            outcome.seconds,
-            outcome.e_nodes,
-            outcome.e_classes,
-            rules,
-            note=outcome.cut or note,
-            phases=outcome.phases,
-        )
-        self.trace.add(step)
+        rules = tuple(RuleStep(names[n], *figures) for n, figures in sorted(outcome.rules.items()))
+        kind, note = (StepKind.CUT, outcome.cut) if outcome.cut else (kind, note)
+        figures = outcome.seconds, outcome.e_nodes, outcome.e_classes, rules
+        self.trace.add(Step(index, kind, *figures, note=note, phases=outcome.phases))
         self._multi_done += plan.multi
         self._moving = any(outcome.rules.get(n, (0, 0.0))[0] for n in self._movers)
         self._moved |= self._moving
@@ -326,12 +311,6 @@ class Saturation(Stepwise):
 
     def _resting(self, plan: Plan) -> bool:
         return not plan.banned <= self._movers | self._lifters | self._late
-
-    def _cut(self, index: int, reason: StopReason, note: str) -> Step:
-        step = Step(index, StepKind.CUT, 0.0, self.e_nodes, self.e_classes, note=note)
-        self.trace.add(step)
-        self.stop_reason = reason
-        return step
 
     def __iter__(self) -> Iterator[Step]:
         self.start_engine()
@@ -410,14 +389,10 @@ class Saturation(Stepwise):
         return offered("why_not")(self, target, equals, more)
 
     def explain(self, left: Graph | Term | Rule | str, right: Graph | Term | Rule | str) -> Explanation:
-        """Return the chain of rules that makes two terms equal.
+        """Return the chain of rules that makes two terms, or the first outputs of graphs, equal.
 
-        Args:
-            left: A term or a graph, as for :meth:`why_not`; of a graph, the first output counts.
-            right: The same.
-
-        Raises:
-            TargetError: (a ValueError) if a term cannot be read, or the e-graph does not hold the equality.
+        They are given as for :meth:`why_not`. Raise TargetError, a ValueError, if a term cannot be read, or the
+        e-graph does not hold the equality.
         """
         return offered("explain")(self, left, right)
 
@@ -443,11 +418,11 @@ class Saturation(Stepwise):
 
     def __repr__(self) -> str:
         state = self.stop_reason.value if self.stop_reason else "not finished"
+        start = f"(engine start {self.engine_seconds:.2f} s)"
         lines = [
             f"Saturation of {self.graph.name!r}: {state}",
             f"  {self.e_nodes} e-nodes of at most {self.limits.e_nodes}, {self.e_classes} e-classes",
-            f"  {max(0, len(self.trace) - 1)} iterations in {self.seconds:.3f} s "
-            f"(engine start {self.engine_seconds:.2f} s)",
+            f"  {max(0, len(self.trace) - 1)} iterations in {self.seconds:.3f} s {start}",
         ]
         for step in self.trace.steps[-4:]:
             matches = sum(r.matches for r in step.rules)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,17 +110,15 @@ class Decoder:
 
     def integer(self, value: Value) -> int:
         """Return an i64."""
-        known = self._ints.get(value)
-        if known is None:
-            known = self._ints[value] = self._egraph.value_to_i64(value)
-        return known
+        if value not in self._ints:
+            self._ints[value] = self._egraph.value_to_i64(value)
+        return self._ints[value]
 
     def vector(self, value: Value) -> tuple[int, ...]:
         """Return a vector of i64."""
-        known = self._vectors.get(value)
-        if known is None:
-            known = self._vectors[value] = tuple(map(self.integer, self._egraph.value_to_vec(value)))
-        return known
+        if value not in self._vectors:
+            self._vectors[value] = tuple(map(self.integer, self._egraph.value_to_vec(value)))
+        return self._vectors[value]
 
 
 def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
@@ -150,12 +148,11 @@ def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
     records: list[tuple[int, str, tuple[Any, ...], list[int], int]] = []
     attr_cache: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
     for constructor in state.record.constructors:
-        table = functions[constructor.name]
         columns = [decode.by_sort[s] for s in constructor.columns()]
         width = len(columns)
         born = {tuple(r.inputs): r.output for r in functions[constructor.born].rows}
         op = constructor.op
-        for row in table.rows:
+        for row in functions[constructor.name].rows:
             inputs = row.inputs
             raw = tuple(inputs[:width])
             attrs = attr_cache.get((op, raw))
@@ -173,10 +170,8 @@ def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
     births = np.array([r[0] for r in records], dtype=np.int64)
     position = {r.number: i for i, r in enumerate(rules)}
     rule_of = [position.get(int(b) % BIRTH_BASE, -1) for b in births]
-    handle: dict[int, int] = {}
-    for name in ("h_", "ht_"):
-        for row in functions[name].rows:
-            handle[decode.integer(row.inputs[0])] = class_of(row.output)
+    rows = chain.from_iterable(functions[name].rows for name in ("h_", "ht_"))
+    handle = {decode.integer(row.inputs[0]): class_of(row.output) for row in rows}
     where = {(op, attrs, tuple(operands)): i for i, (_, op, attrs, operands, _) in enumerate(records)}
     original = np.array(
         [where.get((node.op, node.attrs, tuple(handle[j] for j in node.inputs)), -1) for node in graph.nodes],

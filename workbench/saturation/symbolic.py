@@ -233,11 +233,16 @@ class SymbolicTyping:
             value = self.same[value.x]
         return value
 
-    def text(self, x: SymType) -> str:
-        """Return the type vector as an expression."""
+    def base(self, x: SymType) -> str:
+        """Return the simplest expression known to equal that from which a type vector is made."""
         base = x.base
         while base in self.same_type:
             base = self.same_type[base]
+        return base
+
+    def text(self, x: SymType) -> str:
+        """Return the type vector as an expression."""
+        base = self.base(x)
         if not x.slots:
             return base
         if len(x.slots) == self.encoding.rank + 2:
@@ -250,10 +255,7 @@ class SymbolicTyping:
         """Return one slot of a type vector."""
         if index in x.slots:
             return self.resolve(x.slots[index])
-        base = x.base
-        while base in self.same_type:
-            base = self.same_type[base]
-        return self.resolve(opaque(f"(vec-get {base} {index})", positive=index > 1))
+        return self.resolve(opaque(f"(vec-get {self.base(x)} {index})", positive=index > 1))
 
     def explicit(self, slots: list[Size]) -> SymType:
         """Return a type with all slots given."""
@@ -404,10 +406,9 @@ class SymbolicTyping:
         return arith("max", a, b)
 
     def require_same(self, x: SymType, y: SymType, message: str) -> None:
-        a, b = self.text(x), self.text(y)
+        a, b = sorted((self.text(x), self.text(y)))
         if a == b:
             return
-        a, b = sorted((a, b))
         self.require(equal_types(a, b), message)
         # Replacing one by the other lets later comparisons find that they agree.
         if not x.slots and not y.slots and not b.startswith("("):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -57,14 +56,18 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
                     program = replace(program, rules=sets[place])
                 limit_memory(memory)
                 engine = None
-                rest(bases)
+                for base in bases:
+                    base.rest()
+                gc.collect()
                 engine = Engine(program, bases)
                 bases = [engine.base, *(b for b in bases if b is not engine.base)][:KEPT]
                 send(answers, ("ok", (engine.e_nodes, engine.e_classes, len(engine.rules))))
             elif name == "rest":
                 limit_memory(None)
                 engine = None
-                rest(bases)
+                for base in bases:
+                    base.rest()
+                gc.collect()
                 if _size() - size > GROWN:
                     return
                 send(answers, ("ok", None))
@@ -75,21 +78,12 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
                 limit_memory(None)
                 send(answers, ("ok", engine.columns()))
                 limit_memory(memory)
-            elif name == "classes":
-                send(answers, ("ok", engine.classes()))
             else:
-                send(answers, ("ok", engine.iterate(argument)))
+                send(answers, ("ok", engine.classes() if name == "classes" else engine.iterate(argument)))
         except MemoryError:
             send(answers, ("memory", "the engine ran out of memory"))
         except Exception as error:  # the parent raises every failure again
             send(answers, ("error", error))
-
-
-def rest(bases: Iterable[Base]) -> None:
-    """Drop the terms of earlier runs and keep the rules."""
-    for base in bases:
-        base.rest()
-    gc.collect()
 
 
 def _size() -> int:

@@ -46,7 +46,7 @@ from workbench.run.trace import StepKind, StopReason
 from workbench.saturation import Limits, Saturation
 from workbench.saturation.encoding import encoding_for
 from workbench.saturation.engine import Program
-from workbench.saturation.remote import RemoteEngine
+from workbench.saturation.process import RemoteEngine
 from workbench.support import deadline
 
 #: Alternatives that are proved one by one; extents and similar numbers are filled in generically.

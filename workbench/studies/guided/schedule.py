@@ -20,7 +20,7 @@ from workbench.rules.ruleset import RuleSet
 from workbench.run.trace import Step, StopReason
 from workbench.saturation.engine import Plan
 from workbench.saturation.limits import Limits
-from workbench.saturation.remote import RemoteEngine
+from workbench.saturation.process import RemoteEngine
 from workbench.saturation.saturation import Saturation
 from workbench.support.messages import UnknownName, nearest
 

@@ -7,6 +7,7 @@ computes values equal to A's that it did not compute before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -88,7 +89,7 @@ def locate(
     progress: Callable[[str], None],
     hidden: bool = False,
 ) -> Located | None:
-    """Search for the first place at which the targets of two models diverge.
+    """Return the first place at which the targets of two models diverge, or None if there is none.
 
     Args:
         a: The original.
@@ -98,9 +99,6 @@ def locate(
         seed: The seed for changing A's operands.
         progress: Called with a line of text before each step.
         hidden: Whether to search for a place inside although the targets agree.
-
-    Returns:
-        The place, or None if there is none.
     """
     if hidden:
         return _Search(a, b, runner, types, seed).inside(progress)
@@ -165,8 +163,9 @@ class _Search:
         progress(f"looking into {len(names_a)} values of A and {len(names_b)} of B")
         self.va = self._values(self.a, names_a, moved=True)
         self.vb = self._values(self.b, names_b, moved=False)
-        self._add_inputs(self.va, self.a)
-        self._add_inputs(self.vb, self.b)
+        for values, side in ((self.va, self.a), (self.vb, self.b)):
+            for draw, feeds in zip(values.draws, side.feeds, strict=True):
+                draw |= {n: v for n, v in feeds.items() if n not in draw}
         self._fold(names_a)
         #: Which values are equal on all draws: the names in B by A's names, and the reverse.
         self.b_of, self.a_of = self._equal(self.vb.draws)
@@ -180,7 +179,7 @@ class _Search:
         names = [o for i in numbers for o in model.nodes[i].output if o]
         shapes = {n: np.shape(v) for n, v in side.feeds[0].items() if not isinstance(v, list)}
         known = inferred(model, shapes)
-        size = {n: _bytes(known.get(n)) for n in names}
+        size = {n: 4.0 * math.prod(d or 1 for d in known[n][1]) if n in known else 1 << 20 for n in names}
         total = sum(size.values()) * (3 if side is self.a else 1) * len(side.feeds)
         if total <= BUDGET:
             return names
@@ -220,19 +219,14 @@ class _Search:
         read = {i.name for i in piece.graph.input}
         return self.runner.once(piece, model.folder, {n: v for n, v in feeds.items() if n in read}, names)
 
-    def _add_inputs(self, values: _Values, side: Side) -> None:
-        for draw, feeds in zip(values.draws, side.feeds, strict=True):
-            draw |= {n: v for n, v in feeds.items() if n not in draw}
-
     def _fold(self, names: Iterable[str]) -> None:
         """Add weights of B that have the name of a computed value of A: B may have folded that value."""
         for name in names:
-            if name in self.b.model.weights and name not in self.vb.draws[0]:
-                weight = self.b.model.weight(name)
-                if weight is not None:
-                    self.folded[name] = weight
-                    for draw in self.vb.draws:
-                        draw[name] = weight
+            weight = None if name in self.vb.draws[0] else self.b.model.weight(name)
+            if weight is not None:
+                self.folded[name] = weight
+                for draw in self.vb.draws:
+                    draw[name] = weight
 
     # -- equal values -----------------------------------------------------------------------------
     def _moved(self, name: str, draw: int) -> list[Any]:
@@ -314,13 +308,12 @@ class _Search:
                     found.append(other.output[place])
         value = self.va.draws[0].get(name)
         if value is not None and _plain(value) and value.size > 1:
-            near = []
-            for other in unmatched:
-                if _kind(self.vb.draws[0][other]) == _kind(value):
-                    x, y = (_sample(v) for v in (value, self.vb.draws[0][other]))
-                    with np.errstate(all="ignore"):
-                        gap, size = np.abs(x - y).sum(), np.abs(x).sum()
-                        if np.isfinite(gap) and gap < 0.5 * size:
+            near, x = [], _sample(value)
+            with np.errstate(all="ignore"):
+                for other in unmatched:
+                    if _kind(there := self.vb.draws[0][other]) == _kind(value):
+                        gap = np.abs(x - _sample(there)).sum()
+                        if np.isfinite(gap) and gap < 0.5 * np.abs(x).sum():
                             near.append((float(gap), other))
             found += [other for _, other in sorted(near)[:2]]
         return list(dict.fromkeys(found))
@@ -384,8 +377,7 @@ def _fed(model: Model, given: Mapping[str, Any]) -> Model:
     """Return a model whose inputs include the given values, reduced to the nodes that are then needed."""
     if set(given) <= set(model.inputs):
         return model
-    reads = list(model.outputs)
-    return Model.of(model.cut(reads, given), model.folder, model.name)
+    return Model.of(model.cut(list(model.outputs), given), model.folder, model.name)
 
 
 def _plain(value: Any) -> bool:
@@ -414,12 +406,6 @@ def _tells(values: Sequence[Any]) -> bool:
     """Return whether a value varies (or is a single non-zero number), so that a match is not accidental."""
     flat = np.concatenate([np.asarray(v).reshape(-1) for v in values if _plain(v)] or [np.zeros(0)])
     return flat.size > 0 and bool((flat != flat[0]).any() or (flat.size == 1 and flat[0] != 0))
-
-
-def _bytes(known: tuple[str, tuple[int | None, ...]] | None) -> float:
-    if known is None:
-        return 1 << 20
-    return float(np.prod([d or 1 for d in known[1]], dtype=np.float64)) * 4
 
 
 # -- rules ------------------------------------------------------------------------------------------

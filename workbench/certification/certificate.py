@@ -55,8 +55,7 @@ class Piece:
     def __str__(self) -> str:
         if not self.operators:
             return f"the weight {self.output!r}"
-        counts = Counter(self.operators)
-        shown = [f"{n} × {op}" if n > 1 else op for op, n in counts.items()]
+        shown = [f"{n} × {op}" if n > 1 else op for op, n in Counter(self.operators).items()]
         named = [n for n in self.nodes if n]
         names = f" ({', '.join(named[:_NAMED])}{', …' if len(named) > _NAMED else ''})" if named else ""
         more = f" and {len(shown) - _NAMED} more" if len(shown) > _NAMED else ""
@@ -100,20 +99,15 @@ class Difference:
         called = repr(self.tensor)
         if self.counterpart != self.tensor:
             called += f" (in B {self.counterpart!r})"
-        if self.what:
-            values = self.what
-        else:
-            at = f" at {list(self.index)}" if self.index else ""
-            both = f"{_number(self.expected)} in A, {_number(self.found)} in B"
-            values = f"{both}{at}, tolerance {self.tolerance:.2g}"
+        at = f" at {list(self.index)}" if self.index else ""
+        both = f"{_number(self.expected)} in A, {_number(self.found)} in B"
+        values = self.what or f"{both}{at}, tolerance {self.tolerance:.2g}"
         lines = [f"first tensor that differs: {called}", f"  {values}; {self.draw}"]
         if self.a is not None and self.b is not None:
             lines += [f"  computed in A by {self.a}", f"  computed in B by {self.b}"]
         lines += [f"  {line}" for line in self.weights]
-        if self.located:
-            lines.append(f"  {self.located}")
-        lines.append(f"outputs that differ: {_list(self.outputs) or 'none on these draws'}")
-        return lines
+        lines += [f"  {self.located}"] if self.located else []
+        return [*lines, f"outputs that differ: {_list(self.outputs) or 'none on these draws'}"]
 
     def summary(self) -> dict[str, Any]:
         """Return the difference as plain data, ready for JSON."""
@@ -293,11 +287,12 @@ def _number(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return str(value)
+    infinite = isinstance(value, float) and not math.isfinite(value)
+    return (
+        value
+        if value is None or (isinstance(value, bool | int | float | str) and not infinite)
+        else str(value)
+    )
 
 
 def _list(names: tuple[str, ...]) -> str:

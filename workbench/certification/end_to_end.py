@@ -162,6 +162,7 @@ def run_whole(
     """
     import onnxruntime as ort
 
+    from workbench.frontends.onnx.exporter import to_onnx_apart
     from workbench.frontends.runtime import RuntimeFailure, session
 
     version = f"ONNX Runtime {ort.__version__}"
@@ -181,9 +182,12 @@ def run_whole(
             first = load()
             run = first_run(first, original, seed)
         except (RuntimeFailure, ModelError) as refusal:
-            unwritable = _unwritable(optimised) if optimised is not original else ""
-            if unwritable:
-                return WholeRun(version, why=f"the result cannot be written: {unwritable}", error=math.inf)
+            try:
+                to_onnx_apart(optimised)
+            except ModelError as why:
+                if optimised is not original:
+                    reason = f"the result cannot be written: {one_line(why, 240)}"
+                    return WholeRun(version, why=reason, error=math.inf)
             return _evaluated(original, optimised, seed) or not_run(one_line(refusal, 240))
     if run.failure and optimised is original and given is None:
         return not_run(run.failure)
@@ -207,17 +211,6 @@ def run_whole(
             return None
 
     return _judged(second, original, run, version, lambda: first or load(), rounded)
-
-
-def _unwritable(graph: Graph) -> str:
-    """Return why a graph cannot be written as a model; empty if it can."""
-    from workbench.frontends.onnx.exporter import to_onnx_apart
-
-    try:
-        to_onnx_apart(graph)
-    except ModelError as refusal:
-        return one_line(refusal, 240)
-    return ""
 
 
 def without_kernels(*graphs: Graph) -> tuple[str, ...]:
@@ -362,16 +355,14 @@ def _rounded_model(original: Graph, given: Any) -> ModelProto | None:
     import onnx
 
     from workbench.frontends.onnx.exporter import to_onnx
+    from workbench.frontends.onnx.file import copied
 
     if sum(w.type.elements for w in original.weights.values()) > MOST_ELEMENTS:
         return None
-    model = onnx.ModelProto()
     if given is None:
         model = to_onnx(original, fold=False, whole=False)
-    elif isinstance(given, onnx.ModelProto):
-        model.CopyFrom(given)
     else:
-        model = onnx.load(given)
+        model = copied(given) if isinstance(given, onnx.ModelProto) else onnx.load(given)
     round_weights_otherwise(model)
     return model
 

@@ -129,14 +129,16 @@ def certify_files(
 
 def _read(source: Source, path: Path) -> Model:
     """Read a model; write a large one that is in memory to ``path`` first, so that its weights stay there."""
-    content: bytes | None = None
-    if isinstance(source, bytes) and len(source) >= MAP_BEYOND:
-        content = source
-    elif isinstance(source, ModelProto) and source.ByteSize() >= MAP_BEYOND:
-        content = source.SerializeToString()
-    if content is None:
+    size = (
+        len(source)
+        if isinstance(source, bytes)
+        else source.ByteSize()
+        if isinstance(source, ModelProto)
+        else 0
+    )
+    if not isinstance(source, bytes | ModelProto) or size < MAP_BEYOND:
         return Model.read(source)
-    path.write_bytes(content)
+    path.write_bytes(source if isinstance(source, bytes) else source.SerializeToString())
     model = Model.read(path)
     model.name = "the model"
     return model
@@ -301,13 +303,10 @@ class _Task:
                 why = str(failure)
                 runs = [[] for _ in expected]
                 break
-        if runs[0]:
-            self.tolerance = "the movement of A's outputs when its operands move by units of their last place"
-        else:
-            used = sorted({*self.types.values()} & FLOAT_DTYPES)
-            self.tolerance = "relative to rows and columns: " + (
-                ", ".join(f"{STATED[d]:g} in {d}" for d in used) or "none"
-            )
+        self.tolerance = "the movement of A's outputs when its operands move by units of their last place"
+        if not runs[0]:
+            used = (f"{STATED[d]:g} in {d}" for d in sorted({*self.types.values()} & FLOAT_DTYPES))
+            self.tolerance = f"relative to rows and columns: {', '.join(used) or 'none'}"
             if why:
                 self.notes.append(
                     f"A's own rounding could not be measured ({why}): the stated tolerance holds"
@@ -349,10 +348,8 @@ class _Task:
                     continue
                 self.error = max(self.error, _apart(expected[number][ours], found[theirs]))
                 self.own = max([self.own, *(_apart(expected[number][ours], v) for v in values)])
-                coarse = is_coarse(self.a, ours)
-                if ours not in self.noise and is_noise(
-                    expected[number][ours], found[theirs], values, coarse=coarse
-                ):
+                entry, coarse = (expected[number][ours], found[theirs], values), is_coarse(self.a, ours)
+                if ours not in self.noise and is_noise(*entry, coarse=coarse):
                     self.noise.append(ours)
             if shown:
                 break
@@ -363,12 +360,9 @@ class _Task:
         if shown:
             return self._located(shown)
         if self.noise:
+            why = "moves by as much as it is large when A's operands move by units of their last place"
             noisy = ", ".join(map(repr, self.noise[:3]))
-            return self._result(
-                f"{noisy} of A moves by as much as it is large when A's operands move by units of their last "
-                f"place, and of B differs by more than rounding",
-                undecided=True,
-            )
+            return self._result(f"{noisy} of A {why}, and of B differs by more than rounding", undecided=True)
         return self._inside() if self.inside else self._result("")
 
     def _lost(
@@ -431,7 +425,7 @@ class _Task:
         self, located: Located, draws: Sequence[int], outputs: tuple[str, ...], before: str = ""
     ) -> Certificate:
         """Return the outcome for a located difference, and write the small model that shows it if asked."""
-        found = located.at
+        found, matched = located.at, located.confirmed or located.a.output in outputs
         difference = Difference(
             tensor=located.a.output,
             counterpart=located.b.output,
@@ -445,9 +439,7 @@ class _Task:
             a=_piece(located.a),
             b=_piece(located.b),
             weights=tuple(differing_weights(located)),
-            located=""
-            if located.confirmed or located.a.output in outputs
-            else "no value inside the region could be matched with one of B",
+            located="" if matched else "no value inside the region could be matched with one of B",
         )
         files: list[str] = []
         if self.repro is not None:
@@ -488,8 +480,8 @@ class _Task:
 
 
 def _reason(difference: Difference) -> str:
-    first = difference.lines()
-    return f"{first[0].removeprefix('first tensor that differs: ')}: {first[1].strip()}"
+    first, values, *_ = difference.lines()
+    return f"{first.removeprefix('first tensor that differs: ')}: {values.strip()}"
 
 
 def _apart(expected: Any, found: Any) -> float:

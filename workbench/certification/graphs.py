@@ -15,7 +15,7 @@ import numpy as np
 from workbench.certification.certificate import Certificate, Evidence
 from workbench.certification.end_to_end import Run, WholeRun, probe, run_whole
 from workbench.certification.inputs import Range, random_inputs
-from workbench.certification.region_check import Difference, Outcome, compare, short_fault, work
+from workbench.certification.region_check import Difference, compare, short_fault, work
 from workbench.certification.regions import Correspondence, Merged, Region, Task, matched
 from workbench.certification.tolerance import EXACT, difference, tolerance_of
 from workbench.graph import Graph, Opaque, evaluate
@@ -87,7 +87,7 @@ def certify_graphs(
     whole: bool = True,
     early: Future[Early] | None = None,
 ) -> Certificate:
-    """Compare two graphs on random inputs and return a certificate of the outcome.
+    """Compare two graphs on random inputs; the certificate has passed if none differs beyond its tolerance.
 
     The rewritten regions are compared one by one, then both models run as a whole in ONNX Runtime. Opaque
     operators are compared by their operands. The names, order and types of inputs and outputs must be
@@ -105,51 +105,43 @@ def certify_graphs(
         given: The model from which the original was imported.
         whole: Whether both models also run as a whole.
         early: What the original computes with the same ``seed``, if it was begun before (:func:`begin_early`).
-
-    Returns:
-        A certificate, which has passed if no difference beyond its tolerances was found.
     """
     if opaque is None and original.opaques:
         from workbench.frontends import opaque_runner
 
         opaque = opaque_runner()
-    made = None
+    made, began = None, time.perf_counter()
     if early is not None:
         with contextlib.suppress(Exception):  # the certificate repeats the run and meets the error itself
             made = early.result()
-    return _Certifier(original, optimised, draws, seed, opaque, made).run(known, given, whole)
+    found = Certificate(
+        passed=True,
+        draws=draws,
+        seed=seed,
+        arithmetic="float64" + (", opaque operators in their own dtype" if original.opaques else ""),
+        tolerance=EXACT,
+        deployed_tolerance=tolerance_of(original),
+        outputs=tuple(name for name, _ in original.outputs),
+        whole="not run: the graphs were not compared as a whole",
+        whole_ran=False,
+    )
+    replayed = None if opaque is None else _Replayed(opaque)
+    found = _Certifier(original, optimised, replayed, made, found).run(known, given, whole)
+    return replace(found, seconds=time.perf_counter() - began)
 
 
+@dataclass(slots=True, eq=False)
 class _Certifier:
     """One certification: its inputs, and the outcome so far."""
 
-    def __init__(
-        self,
-        original: Graph,
-        optimised: Graph,
-        draws: int,
-        seed: int,
-        opaque: OpaqueRunner | None,
-        early: Early | None,
-    ) -> None:
-        self.began = time.perf_counter()
-        self.early = early
-        self.original, self.optimised = original, optimised
-        self.opaque = _Replayed(opaque) if opaque is not None else None
-        self.memo: Memo = {}
-        self.ranges: dict[int, Range] = {}
-        self.probe: Run | None = None
-        self.found = Certificate(
-            passed=True,
-            draws=draws,
-            seed=seed,
-            arithmetic="float64" + (", opaque operators in their own dtype" if original.opaques else ""),
-            tolerance=EXACT,
-            deployed_tolerance=tolerance_of(original),
-            outputs=tuple(name for name, _ in original.outputs),
-            whole="not run: the graphs were not compared as a whole",
-            whole_ran=False,
-        )
+    original: Graph
+    optimised: Graph
+    opaque: OpaqueRunner | None
+    early: Early | None
+    found: Certificate
+    memo: Memo = field(default_factory=dict)
+    ranges: dict[int, Range] = field(default_factory=dict)
+    probe: Run | None = None
 
     def run(self, known: Correspondence | None, given: object, whole: bool) -> Certificate:
         """Compare interfaces, regions and whole models, in this order, up to the first disagreement."""
@@ -162,8 +154,7 @@ class _Certifier:
         if not why and whole:
             why, evidence = self._compare_whole(given)
         del kept
-        seconds = time.perf_counter() - self.began
-        return replace(self.found, passed=not why, reason=why, evidence=evidence, seconds=seconds)
+        return replace(self.found, passed=not why, reason=why, evidence=evidence)
 
     # -- regions ----------------------------------------------------------------------------------
     def _compare_regions(self, known: Correspondence | None, whole: bool) -> tuple[str, Evidence | None]:
@@ -189,7 +180,7 @@ class _Certifier:
             self.found = replace(self.found, error=0.0)
             merged = Merged(self.original, self.optimised)
             why, at = self._compare_tasks(merged, merged.tasks())
-            return (why, evidence or at) if why else ("", None)
+            evidence = (evidence or at) if why else None
         return why, evidence
 
     def _compare_tasks(self, merged: Merged, tasks: list[Task]) -> tuple[str, Evidence | None]:
@@ -217,7 +208,9 @@ class _Certifier:
                 for key in [k for k in self.memo if k[1] is None]:
                     del self.memo[key]  # float64 copies of weights, which other regions do not share
                 if outcome.difference is None:
-                    self._note(outcome)
+                    more = _NUMBERS if outcome.numbers and _NUMBERS not in self.found.arithmetic else ""
+                    most, arithmetic = max(self.found.error, outcome.error), self.found.arithmetic + more
+                    self.found = replace(self.found, error=most, arithmetic=arithmetic)
                     fault = short_fault(region, seed=self.found.seed, ranges=ranges)
                     if fault is not None:
                         return f"{fault}; region: {region}", None
@@ -228,27 +221,16 @@ class _Certifier:
                 if found is None:
                     return f"a rewritten region does not run: {refusal}", None
                 self.found = replace(self.found, error=worst)
-                evidence = _evidence(*found)
+                region, at = found
+                place = region.outputs[at.output], at.draw, at.index, at.expected, at.found
+                evidence = Evidence(*place, "float64", region.labels[at.output], str(region), region.rules)
                 return str(evidence), evidence
         return "", None
 
-    def _note(self, outcome: Outcome) -> None:
-        arithmetic = self.found.arithmetic
-        if outcome.numbers and not arithmetic.endswith(_NUMBERS):
-            arithmetic += _NUMBERS
-        error = max(self.found.error, outcome.error)
-        self.found = replace(self.found, error=error, arithmetic=arithmetic)
-
     # -- the whole --------------------------------------------------------------------------------
     def _compare_whole(self, given: object) -> tuple[str, Evidence | None]:
-        run = run_whole(
-            self.original,
-            self.optimised,
-            given=given,
-            seed=self.found.seed,
-            memo=self.memo,
-            known=self.probe,
-        )
+        seed, memo = self.found.seed, self.memo
+        run = run_whole(self.original, self.optimised, given=given, seed=seed, memo=memo, known=self.probe)
         self.found = replace(
             self.found,
             deployed_error=run.error,
@@ -269,20 +251,15 @@ class _Certifier:
     def _measure_rounding(self, run: WholeRun) -> None:
         """Measure the distance of both models' outputs, as they ran, from the original in float64."""
         weights = sum(w.type.elements for w in self.original.weights.values())
-        if (
-            not run.outputs
-            or self.original.opaques
-            or work(self.original) > MEASURED
-            or weights > MOST_WEIGHTS
-        ):
+        large = weights > MOST_WEIGHTS or work(self.original) > MEASURED
+        if large or not run.outputs or self.original.opaques:
             return
         if self.early is not None and self.early.run.inputs is run.inputs:
             exact = self.early.exact
         else:
             exact = evaluate(self.original, run.inputs, precise=True)
-        self.found = replace(
-            self.found, rounding=_off(exact, run.found), own_rounding=_off(exact, run.outputs)
-        )
+        rounding, own = _off(exact, run.found), _off(exact, run.outputs)
+        self.found = replace(self.found, rounding=rounding, own_rounding=own)
 
 
 def _distinct(tasks: list[Task]) -> list[Task]:
@@ -292,13 +269,6 @@ def _distinct(tasks: list[Task]) -> list[Task]:
 
 def _off(exact: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> float:
     return max(difference(value, found[name].astype(value.dtype))[0] for name, value in exact.items())
-
-
-def _evidence(region: Region, at: Difference) -> Evidence:
-    output, label = region.outputs[at.output], region.labels[at.output]
-    return Evidence(
-        output, at.draw, at.index, at.expected, at.found, "float64", label, str(region), region.rules
-    )
 
 
 def _interface(original: Graph, optimised: Graph) -> str:

@@ -67,12 +67,8 @@ def range_fault(
 ) -> RangeFault | None:
     """Return the fault of a rewritten region in 16-bit floats, or None if there is none or if it has no such floats.
 
-    A draw on which the original itself is not finite is skipped, and so is an output that is not a float.
-
-    Args:
-        original: The original region.
-        rewritten: The rewritten region, with the same names of inputs and outputs.
-        boundary: Values of the inputs by name, one mapping per draw.
+    ``boundary`` has the values of the inputs by name, one mapping per draw. A draw on which the original itself is not
+    finite is skipped, and so is an output that is not a float.
     """
     dtype = short_dtype(original) or short_dtype(rewritten)
     if dtype is None:
@@ -176,21 +172,14 @@ def computed(
                 assert run is not None, node.op
                 value = np.asarray(run(operands, attrs))
             if dtype is not None and not constant[i] and value.dtype == np.float64:
-                value = rounded(value, _type_of(node, dtype)) if _type_of(node, dtype) in UNITS else value
+                # Wider types of mixed graphs stay exact; instances of rules are drawn in float32, for any type.
+                declared = node.type.dtype if isinstance(node.type, TensorType) else dtype
+                if declared in (*UNITS, "float32"):
+                    value = rounded(value, dtype)
         values[i] = value
         if not found.strange and value.dtype == np.float64 and not np.isfinite(value).all():
             found.strange = node.op
     return found
-
-
-def _type_of(node: Node, dtype: str) -> str:
-    """Return the type to which a result is rounded; wider types of mixed graphs stay exact."""
-    declared = node.type.dtype if isinstance(node.type, TensorType) else dtype
-    return dtype if declared in ("float16", "bfloat16", _DRAWN) else declared
-
-
-#: Instances of rules are drawn in this type, which represents any float type.
-_DRAWN: Final = "float32"
 
 
 def is_float(value: np.ndarray) -> bool:

@@ -242,9 +242,8 @@ def _inputs_of(
     inputs: dict[str, np.ndarray] = {}
     for k, i in enumerate(graph.inputs):
         type_, name = graph.nodes[i].tensor, graph.nodes[i].attr("name")
-        kind = integers if type_.dtype.startswith(("int", "uint")) else "bits"
-        if type_.dtype in FLOAT_DTYPES:
-            kind = floats
+        whole = integers if type_.dtype.startswith(("int", "uint")) else "bits"
+        kind = floats if type_.dtype in FLOAT_DTYPES else whole
         rng = np.random.default_rng([seed, draw, k])
         inputs[name] = tensor(type_.dtype, type_.shape, limits.get(i), kind, rng, ranges.get(name))
     return inputs
@@ -254,11 +253,9 @@ def index_limits(graph: Graph) -> dict[int, int]:
     """Return the extent that each node used as an index must stay below, by node number."""
 
     def steps() -> Iterator[tuple[Iterable[int], Iterable[int], bool, list[tuple[int, int]]]]:
-        for i in range(len(graph.nodes) - 1, -1, -1):
-            node = graph.nodes[i]
-            at = spec_of(node.op).places
+        for i, node in reversed(list(enumerate(graph.nodes))):
             own = []
-            if at is not None:
+            if (at := spec_of(node.op).places) is not None:
                 own = [(node.inputs[at], graph.nodes[node.inputs[0]].tensor.shape[node.attr("axis")])]
             yield (i,), node.inputs, node.op in _PASSING, own
 
@@ -343,11 +340,9 @@ def thresholds_of(model: Model) -> tuple[float, ...]:
     for node in model.nodes:
         for name in node.input if has(node, OnnxTrait.COMPARES) else ():
             held = constants.get(name)
-            if (
-                isinstance(held, onnx.TensorProto)
-                and math.prod(held.dims) <= 4
-                and held.data_type in _NUMBERS
-            ):
+            if not isinstance(held, onnx.TensorProto) or held.data_type not in _NUMBERS:
+                continue
+            if math.prod(held.dims) <= 4:
                 found |= dict.fromkeys(float(v) for v in tensor_array(held, model.folder).flat)
     kept = [v for v in found if math.isfinite(v) and abs(v) <= _LARGEST_THRESHOLD]
     return tuple(kept[:_THRESHOLDS])
@@ -371,11 +366,8 @@ def _limited(
 ) -> Iterator[tuple[str, int]]:
     """Yield the operands of a node that are indices, each with the extent that it stays below."""
     for indices, table in index_operands(node):
-        if (
-            len(node.input) <= max(indices, table)
-            or not node.input[indices]
-            or node.input[table] not in types
-        ):
+        missing = len(node.input) <= max(indices, table) or not node.input[indices]
+        if missing or node.input[table] not in types:
             continue
         shape = types[node.input[table]][1]
         axis = next((a.i for a in node.attribute if a.name == "axis"), 0)

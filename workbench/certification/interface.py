@@ -57,16 +57,14 @@ def compare(a: Model, b: Model) -> Interface:
         common = [n for n in ours if n in theirs]
         if common != [n for n in theirs if n in ours]:
             notes.append(f"the {what}s have a different order in B")
-        for name in common:
-            given = what == "input"
-            problems += _types(f"{what} {name!r}", ours[name], theirs[name], notes, given=given)
+        for n in common:
+            problems += _types(f"{what} {n!r}", ours[n], theirs[n], notes, given=what == "input")
     shapes = {
         name: _merged(shape_of(kind, name), shape_of(b.inputs.get(name, kind), name))
         for name, kind in a.inputs.items()
     }
-    for label, count in (("A", len(a.cleaned)), ("B", len(b.cleaned))):
-        if count:
-            notes.append(f"{label} lists {count} initialisers among its inputs: they are not drawn")
+    cleaned = (("A", len(a.cleaned)), ("B", len(b.cleaned)))
+    notes += [f"{one} lists {n} initialisers among its inputs: they are not drawn" for one, n in cleaned if n]
     return Interface(tuple(problems), tuple(notes), shapes)
 
 
@@ -88,8 +86,7 @@ def _types(what: str, ours: TypeProto, theirs: TypeProto, notes: list[str], *, g
     problems = []
     for axis, (x, y) in enumerate(zip(one, other, strict=True)):
         if isinstance(x, int) and isinstance(y, int):
-            if x != y:
-                problems.append(f"axis {axis} of {what} is {x} in A, {y} in B")
+            problems += [f"axis {axis} of {what} is {x} in A, {y} in B"] if x != y else []
         elif isinstance(y, int):
             notes.append(f"axis {axis} of {what} is symbolic ({x or 'unnamed'}) in A, fixed at {y} in B")
         elif isinstance(x, int) and given:
@@ -141,17 +138,16 @@ def bindings(
     sizes_of = {name: _SIZES.get(kind, _OTHERS) for name, kind in kinds.items()}
     found: list[dict[str, int]] = []
     for turn in range(len(_OTHERS)):
-        binding = {name: chosen.get(name, sizes_of[name][turn]) for name in symbols} | chosen
-        if binding not in found:
-            found.append(binding)
+        binding = {name: sizes_of[name][turn] for name in symbols} | chosen
+        found += [binding] if binding not in found else []
     long = [name for name, kind in kinds.items() if kind != "batch"]
     large = [
-        {name: chosen.get(name, size if name in grown else 1) for name in symbols} | chosen
+        {name: size if name in grown else 1 for name in symbols} | chosen
         for grown in (long, *([name] for name in long if len(long) > 1))
         for size in _LARGE
     ]
     sizes = sorted({int(k) for k in near if k == int(k) and 1 <= k < _LARGEST_SIZE})[:BINDINGS]
-    beside = [{name: chosen.get(name, k + by) for name in symbols} | chosen for k in sizes for by in (0, 1)]
+    beside = [dict.fromkeys(symbols, k + by) | chosen for k in sizes for by in (0, 1)]
     return found, large if long else [], [b for b in beside if b not in found[:BINDINGS] and symbols]
 
 

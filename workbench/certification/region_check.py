@@ -125,12 +125,11 @@ def short_fault(region: Region, *, seed: int, ranges: Mapping[str, Range] | None
 
 def work(graph: Graph) -> float:
     """Return the number of floating-point operations of a graph, including those on weights alone."""
-    total = 0.0
-    for node in graph.nodes:
-        if isinstance(node.type, TensorType) and not spec_of(node.op).leaf:
-            kinds = [graph.nodes[i].tensor for i in node.inputs]
-            total += spec_of(node.op).flops(node.named_attrs(), kinds, node.type)
-    return total
+    return sum(
+        spec_of(node.op).flops(node.named_attrs(), [graph.nodes[i].tensor for i in node.inputs], node.type)
+        for node in graph.nodes
+        if isinstance(node.type, TensorType) and not spec_of(node.op).leaf
+    )
 
 
 def smaller(region: Region) -> Region | None:

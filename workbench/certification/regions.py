@@ -154,9 +154,8 @@ class Merged:
             groups.setdefault(self._leaves(obligation), []).append(obligation)
         return [self._task(members, leaves) for leaves, members in groups.items()]
 
-    def _task(self, members: Iterable[Obligation], leaves: tuple[int, ...]) -> Task:
-        obligations = tuple(members)
-        return Task(obligations, leaves, self._key(obligations, set(leaves)))
+    def _task(self, members: Sequence[Obligation], leaves: tuple[int, ...]) -> Task:
+        return Task(tuple(members), leaves, self._key(members, set(leaves)))
 
     def wider(self, task: Task) -> Iterator[Task]:
         """Yield tasks with the same obligations that read fewer or earlier values.
@@ -216,16 +215,10 @@ class Merged:
         opened: bool = False,
         through: bool = False,
     ) -> tuple[int, ...]:
-        """Return the nodes at which a walk down from ``roots`` ends, in order.
+        """Return the nodes at which a walk down from ``roots`` ends, in order: never those of weights alone.
 
-        Values that depend only on weights are never ends.
-
-        Args:
-            roots: The nodes from which the walk starts.
-            stops: Nodes at which the walk ends.
-            inside: Nodes outside this set end the walk too; None if there is no such limit.
-            opened: Whether the first step is taken from an opaque operator as well.
-            through: Whether every step is taken through opaque operators.
+        It ends at ``stops`` and, if given, outside ``inside``. It takes the first step from an opaque operator if
+        it is ``opened``, and every step ``through`` such operators.
         """
         ends: set[int] = set()
         stack: list[int] = []
@@ -274,14 +267,12 @@ class Merged:
     # -- graphs -----------------------------------------------------------------------------------
     def region(self, task: Task) -> Region:
         """Return the two graphs of a task."""
-        sides = []
-        for side in ("original", "new"):
-            roots = [getattr(o, side) for o in task.obligations]
-            sides.append(self._graph(roots, task.leaves))
+        before = self._graph([o.original for o in task.obligations], task.leaves)
+        after = self._graph([o.new for o in task.obligations], task.leaves)
         rules = {self.rules[i]: None for i in self._new_nodes(task) if i in self.rules}
         labels = tuple(o.label for o in task.obligations)
         outputs = tuple(o.output for o in task.obligations)
-        return Region(sides[0], sides[1], task.leaves, labels, outputs, tuple(rules))
+        return Region(before, after, task.leaves, labels, outputs, tuple(rules))
 
     def _new_nodes(self, task: Task) -> list[int]:
         def new(nodes: Iterable[int]) -> list[int]:
@@ -338,14 +329,13 @@ class _Keys:
                 self._inputs[name] = self.builder.input(name, node.tensor.shape, node.tensor.dtype)
             return self._inputs[name]
         attrs = node.attrs
-        if node.op == "weight":
-            attrs = (
-                _unique(self.builder.weights, str(attrs[0]), graph.weights[str(attrs[0])], _same_weight),
-            )
-        elif node.op == "opaque":
-            attrs = (
-                _unique(self.builder.opaques, str(attrs[0]), graph.opaques[str(attrs[0])], _same_opaque),
-            )
+        if node.op in ("weight", "opaque"):
+            name = str(attrs[0])
+            if node.op == "weight":
+                name = _unique(self.builder.weights, name, graph.weights[name], _same_weight)
+            else:
+                name = _unique(self.builder.opaques, name, graph.opaques[name], _same_opaque)
+            attrs = (name,)
         return self.builder.apply(node.op, [place[j] for j in node.inputs], attrs)
 
 
@@ -360,17 +350,14 @@ def _unique(table: dict[str, Any], name: str, value: Any, same: Any) -> str:
 def _same_weight(a: Weight, b: Weight) -> bool:
     if a is b or (a.data is not None and a.data is b.data):
         return True
-    if a.type != b.type:
-        return False
     if a.data is None and b.data is None:
-        return a.seed == b.seed
-    return bool((a.value() == b.value()).all())
+        return a.type == b.type and a.seed == b.seed
+    return a.type == b.type and bool((a.value() == b.value()).all())
 
 
 def _same_opaque(a: Opaque, b: Opaque) -> bool:
-    return a is b or (
-        a.deterministic and b.deterministic and a.payload == b.payload and a.results == b.results
-    )
+    fixed = a.deterministic and b.deterministic
+    return a is b or (fixed and (a.payload, a.results) == (b.payload, b.results))
 
 
 def _operators(graph: Graph) -> str:

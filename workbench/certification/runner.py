@@ -1,20 +1,27 @@
-"""A separate process that runs models within limits on time and memory."""
+"""A separate process that runs models of unknown origin: if it hangs, grows or crashes, its parent survives.
+
+The process is this module: ``python -m workbench.certification.runner MEMORY_BYTES``.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, NoReturn
 
+import numpy as np
 from onnx import ModelProto
 
-from workbench.frontends.runtime import RuntimeFailure
+from workbench.frontends.runtime import FOLDER, RuntimeFailure, read_in_place, run_session, session_options
 from workbench.support.deadline import OutOfTime
-from workbench.support.processes import Child, out_of_memory
+from workbench.support.messages import one_line
+from workbench.support.processes import Child, limit_memory, out_of_memory, receive, send, served
 
 #: The prefixes of ONNX Runtime's messages that carry no information.
 _NOISE: Final = re.compile(
@@ -87,20 +94,13 @@ class Runner:
         feeds: Mapping[str, Any],
         names: Sequence[str] | None = None,
     ) -> dict[str, Any]:
-        """Load a model, run it and release it.
+        """Load a model, run it and release it; return its outputs by name, as :meth:`run`.
 
         Args:
             model: The model.
             folder: The folder of its external data, if it has any.
             feeds: The inputs by name.
             names: The outputs to return; by default all.
-
-        Returns:
-            The outputs by name.
-
-        Raises:
-            RuntimeFailure: The model cannot be loaded or run.
-            OutOfTime: No time is left for the comparison.
         """
         loaded = self.load(model, folder)
         try:
@@ -117,16 +117,13 @@ class Runner:
             process.kill()
 
     def _ensure(self, loaded: Loaded) -> None:
-        self._start()
+        if self._process is None:
+            self._process = Child("workbench.certification.runner", str(self.memory))
+            self._answer(60.0)
         if not loaded.there:
             folder = None if loaded.folder is None else str(loaded.folder.resolve())
             self._call("load", loaded.key, loaded.content, folder)
             loaded.there = True
-
-    def _start(self) -> None:
-        if self._process is None:
-            self._process = Child("workbench.certification.worker", str(self.memory))
-            self._answer(60.0)
 
     def _call(self, *message: Any) -> Any:
         assert self._process is not None
@@ -157,19 +154,21 @@ class Runner:
             self.kill()
             raise
         if kind == "memory":
-            self.kill()
-            raise RuntimeFailure(f"needs more than the {self.memory / 2**30:.1f} GiB of memory it may use")
+            self._exhausted()
         if kind == "error":
             raise RuntimeFailure(plain(value))
         return value
 
-    def _lost(self) -> None:
-        process = self._process
-        code = process.wait() if process is not None else None
+    def _lost(self) -> NoReturn:
+        code = self._process.wait() if self._process is not None else None
+        if not out_of_memory(code):
+            self.kill()
+            raise RuntimeFailure(f"ended the process that ran it (exit code {code})")
+        self._exhausted()
+
+    def _exhausted(self) -> NoReturn:
         self.kill()
-        if out_of_memory(code):
-            raise RuntimeFailure(f"needs more than the {self.memory / 2**30:.1f} GiB of memory it may use")
-        raise RuntimeFailure(f"ended the process that ran it (exit code {code})")
+        raise RuntimeFailure(f"needs more than the {self.memory / 2**30:.1f} GiB of memory it may use")
 
 
 def plain(text: str) -> str:
@@ -184,3 +183,76 @@ def machine_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4 * 3
     except (ValueError, OSError, AttributeError):
         return 8 << 30
+
+
+# -- in the process -----------------------------------------------------------------------------------
+def _load(content: bytes, folder: str | None) -> Any:
+    import onnxruntime as ort
+
+    model = ModelProto.FromString(content)
+    read_in_place(model)
+    options = session_options(threads=1, optimise=False, prepack=False, arena=False)
+    if folder is not None:
+        options.add_session_config_entry(FOLDER, folder)
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"], enable_fallback=0
+    )
+
+
+def _run(session: Any, feeds: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    if all(value.type.startswith("tensor") for value in (*inputs, *outputs)):
+        found: Mapping[str, Any] = run_session(session, feeds)
+    else:
+        given = session.run(None, {i.name: feeds[i.name] for i in inputs})
+        found = {output.name: value for output, value in zip(outputs, given, strict=True)}
+    return {name: found[name] for name in names}
+
+
+def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer requests until the parent closes the pipe."""
+    try:
+        import onnxruntime as ort
+    except (ImportError, MemoryError):  # the limit is less than what the library itself needs
+        send(answers, ("memory", "out of memory"))
+        return
+    ort.set_default_logger_severity(4)
+    sessions: dict[int, Any] = {}
+    send(answers, ("ok", None))
+    while True:
+        try:
+            name, *arguments = receive(requests)
+        except EOFError:
+            return
+        answer: Any = None
+        try:
+            if name == "load":
+                key, content, folder = arguments
+                sessions[key] = _load(content, folder)
+            elif name == "drop":
+                sessions.pop(arguments[0], None)
+            else:
+                key, feeds, names = arguments
+                with np.errstate(all="ignore"):
+                    answer = _run(sessions[key], feeds, names)
+            send(answers, ("ok", answer))
+        except BrokenPipeError:
+            raise
+        except MemoryError:
+            send(answers, ("memory", "out of memory"))
+        except Exception as error:
+            text = one_line(error, None)
+            kind = "memory" if "bad_alloc" in text or "Failed to allocate memory" in text else "error"
+            send(answers, (kind, text))
+
+
+def main() -> None:
+    """Serve on the standard streams; all other output of the process goes to the standard error."""
+    requests, answers = served()
+    limit_memory(int(sys.argv[1]) if len(sys.argv) > 1 else None)
+    with contextlib.suppress(BrokenPipeError):  # the parent no longer waits for the answer
+        serve(requests, answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -158,15 +158,13 @@ def mismatch(
 def _structure(expected: Any, found: Any) -> Mismatch | None:
     if expected is None and found is None:
         return None
-    why = ""
+    both = _short(expected), _short(found), 0.0
     if expected is None or found is None:
-        why = "absent in one model"
-    elif type(expected) is not type(found) or len(expected) != len(found):
-        why = "of another length in B"
-    elif isinstance(expected, dict) and expected.keys() != found.keys():
-        why = "other keys in B"
-    if why:
-        return Mismatch((), _short(expected), _short(found), 0.0, why)
+        return Mismatch((), *both, "absent in one model")
+    if type(expected) is not type(found) or len(expected) != len(found):
+        return Mismatch((), *both, "of another length in B")
+    if isinstance(expected, dict) and expected.keys() != found.keys():
+        return Mismatch((), *both, "other keys in B")
     for place, key in enumerate(expected if isinstance(expected, dict) else range(len(expected))):
         x, y = (v if isinstance(v, dict | list) else np.asarray(v) for v in (expected[key], found[key]))
         at = mismatch(x, y, ())
@@ -185,11 +183,8 @@ def shares_of(expected: Sequence[object], moved: Sequence[Sequence[object]]) -> 
 
     The value of a batch of one has a single entry per column and draw, which may move little by chance, so the
     draws are taken together: the share of a column is the largest tolerance of its entries, relative to the
-    largest one of the draw. It is 1, no bound, for a column that is zero on most draws.
-
-    Args:
-        expected: The value on each draw.
-        moved: The value in runs of the changed original, on each draw.
+    largest one of the draw. It is 1, no bound, for a column that is zero on most draws. ``moved`` has for each draw the
+    value in runs of the changed original.
     """
     shares: dict[int, np.ndarray] = {}
     samples: dict[int, np.ndarray] = {}
@@ -255,10 +250,7 @@ def _floats(a: np.ndarray, b: np.ndarray, moved: Sequence[np.ndarray], shares: S
 def lost(expected: object, found: object, moved: Sequence[object]) -> Mismatch | None:
     """Return an entry that overflows in another model, or loses more than half, where the original is sure of it.
 
-    Args:
-        expected: The value in the original.
-        found: The value in the other model.
-        moved: The value in runs of the changed original, which tell where it is sure.
+    ``moved`` is the value in runs of the changed original, which tell where it is sure.
     """
     if not isinstance(expected, np.ndarray) or (dtype := TensorType.of(expected).dtype) not in STATED:
         return None
@@ -318,11 +310,9 @@ def is_noise(expected: object, found: object, moved: Sequence[object], *, coarse
 def _pooled(values: np.ndarray) -> np.ndarray:
     """Return for each entry the largest value in its row or in its slice at an index, whichever is smallest.
 
-    A row or slice counts if it has at least ``_ENOUGH`` entries; otherwise the largest value overall does.
-    Rows, columns and channels of other magnitudes then have no influence.
+    Only rows and slices of at least ``_ENOUGH`` entries count. Others of other magnitudes then have no influence.
     """
-    found = np.asarray(values.max())
-    axes = tuple(range(values.ndim))
+    found, axes = np.asarray(values.max()), tuple(range(values.ndim))
     for pool in {axes[-1:], *((*axes[:k], *axes[k + 1 :]) for k in axes)}:
         if pool and int(np.prod([values.shape[i] for i in pool])) >= _ENOUGH:
             found = np.minimum(found, values.max(axis=pool, keepdims=True))
@@ -372,17 +362,15 @@ def round_weights_otherwise(model: ModelProto) -> None:
 def moved_model(
     model: Model, types: Mapping[str, str], outputs: Sequence[str], seed: int
 ) -> ModelProto | None:
-    """Return a copy of a model whose operands are changed by units of their last place.
+    """Return a copy of a model whose operands are changed by units of their last place; None if none can be changed.
+
+    Values keep their names, and nodes read changed values.
 
     Args:
         model: The model.
         types: Known element types, by value name.
         outputs: The outputs of the copy.
         seed: The seed of the changes.
-
-    Returns:
-        The copy, in which values keep their names and nodes read changed values; None if no operand can be
-        changed.
     """
     needed = set(model.needed(outputs))
     soft, running = _soft(model, types)
@@ -440,8 +428,7 @@ def moved_model(
 def _biases(model: Model, needed: set[int], soft: dict[str, str]) -> dict[str, str]:
     """Return the small weights that meet input-dependent values in arithmetic, with their element types.
 
-    They are changed because large sums can cancel against them. Large weights are not, since changing the
-    other operand has the same effect.
+    They are changed because large sums can cancel against them. For large weights, changing the other operand does.
     """
     found: dict[str, str] = {}
     for i in needed:
@@ -463,11 +450,8 @@ def _biases(model: Model, needed: set[int], soft: dict[str, str]) -> dict[str, s
 
 def _soft(model: Model, types: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
     """Return the floats that rounding may change, with element types, and all values that inputs reach."""
-    soft: dict[str, str] = {}
     running = set(model.inputs)
-    for name in model.inputs:
-        if types.get(name) in FLOAT_DTYPES:
-            soft[name] = types[name]
+    soft = {name: types[name] for name in model.inputs if types.get(name) in FLOAT_DTYPES}
     for node in model.nodes:
         reads = [n for n in read_by(node) if n in running]
         if not reads:
@@ -505,28 +489,18 @@ def _noise(
     fresh = name if absolute else result  # the beginning of names that nothing else has
     source = f"{fresh}_w" if short else name
     end = f"{fresh}_a" if short else result
-    nodes = [helper.make_node("Cast", [name], [source], to=DTYPE_CODES[wide])] if short else []
-    nodes += [
-        helper.make_node(
-            "RandomUniformLike",
-            [source],
-            [f"{fresh}_u"],
-            dtype=DTYPE_CODES[wide],
-            low=-1.0,
-            high=1.0,
-            seed=float(seed),
-        ),
-        helper.make_node("Mul", [f"{fresh}_u", scale], [f"{fresh}_s"]),
-    ]
+    made, code = helper.make_node, DTYPE_CODES[wide]
+    uniform = {"dtype": code, "low": -1.0, "high": 1.0, "seed": float(seed)}
+    nodes = [made("Cast", [name], [source], to=code)] if short else []
+    nodes.append(made("RandomUniformLike", [source], [f"{fresh}_u"], **uniform))
+    nodes.append(made("Mul", [f"{fresh}_u", scale], [f"{fresh}_s"]))
     if absolute:
-        nodes.append(helper.make_node("Add", [f"{fresh}_s", source], [end]))
+        nodes.append(made("Add", [f"{fresh}_s", source], [end]))
     else:
         constants[f"{scale}_one"] = np.asarray(1.0, wide)  # multiplying by a factor preserves infinities
-        nodes.append(helper.make_node("Add", [f"{fresh}_s", f"{scale}_one"], [f"{fresh}_f"]))
-        nodes.append(helper.make_node("Mul", [f"{fresh}_f", source], [end]))
-    if short:
-        nodes.append(helper.make_node("Cast", [end], [result], to=DTYPE_CODES[dtype]))
-    return nodes
+        nodes.append(made("Add", [f"{fresh}_s", f"{scale}_one"], [f"{fresh}_f"]))
+        nodes.append(made("Mul", [f"{fresh}_f", source], [end]))
+    return [*nodes, made("Cast", [end], [result], to=DTYPE_CODES[dtype])] if short else nodes
 
 
 def _fresh(name: str, taken: set[str]) -> str:

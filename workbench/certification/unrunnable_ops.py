@@ -60,11 +60,8 @@ class Apart:
 
 def missing(message: str) -> tuple[str, str] | None:
     """Return the domain and type of the operator that a message reports as missing, or None."""
-    for pattern in _MISSING:
-        match = pattern.search(message)
-        if match:
-            return match.groupdict().get("domain") or "", match["op"]
-    return None
+    match = next(filter(None, (pattern.search(message) for pattern in _MISSING)), None)
+    return None if match is None else (match.groupdict().get("domain") or "", match["op"])
 
 
 def unrunnable(model: Model, runner: Runner) -> set[tuple[str, str]]:
@@ -142,7 +139,9 @@ def operator_name(node: NodeProto) -> str:
 def drawn_results(
     apart: Apart, a: Model, shapes: Mapping[str, Sequence[int]], kind: str, seed: int
 ) -> dict[str, np.ndarray]:
-    """Draw values for the results of A's nodes that are not run.
+    """Draw values for the results of A's nodes that are not run; return them by A's names.
+
+    A shape that the model does not state is assumed to be that of the first operand.
 
     Args:
         apart: The nodes that are not run.
@@ -150,9 +149,6 @@ def drawn_results(
         shapes: The shapes of A's inputs, all bound.
         kind: The distribution, one of ``inputs.KINDS`` or ``inputs.GENTLER``.
         seed: The seed of the values.
-
-    Returns:
-        Values by A's names. A shape that the model does not state is assumed to be that of the first operand.
     """
     if not apart.given:
         return {}
@@ -163,12 +159,9 @@ def drawn_results(
             types[value.name] = (_dtype(value.type), tuple(d.dim_value for d in dims))
     for name, kind_ in a.outputs.items():
         stated = shape_of(kind_)
-        if (
-            stated is not None
-            and all(isinstance(d, int) for d in stated)
-            and None in types.get(name, ("", [None]))[1]
-        ):
-            types[name] = (_dtype(kind_), tuple(d for d in stated if isinstance(d, int)))
+        dims = tuple(d for d in stated or () if isinstance(d, int))
+        if stated is not None and len(dims) == len(stated) and None in types.get(name, ("", [None]))[1]:
+            types[name] = _dtype(kind_), dims
     found = {}
     rng = np.random.default_rng([seed, 7])
     for pair in apart.pairs:

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from tests.costs.networks import ADD, MATMUL, RELU, instance
+from tests.costs.networks import MATMUL, RELU, instance
 from tests.ops.test_onnx_form import INSTANCES
 from tests.ops.test_onnx_form import instance as graph_of
 from workbench.costs import OpInstance, instances_of
-from workbench.costs.analytic import DEVICES, AnalyticCost, Calibrated, Device, work
+from workbench.costs.analytic import DEVICES, AnalyticCost, Device, work
 from workbench.ops import TensorType, TupleType
 
 
@@ -114,18 +114,3 @@ def test_an_unknown_device_is_named_with_the_nearest():
     with pytest.raises(LookupError, match="did you mean h200"):
         AnalyticCost("h20")
     assert AnalyticCost(DEVICES["v100"]).price([RELU])[0] > 0
-
-
-def test_without_measurements_estimates_are_the_rooflines():
-    base = AnalyticCost("cpu")
-    np.testing.assert_allclose(Calibrated(base).estimate([RELU, MATMUL]), base.price([RELU, MATMUL]))
-
-
-def test_each_operator_has_its_scale_and_the_others_take_the_middle():
-    base = AnalyticCost("cpu")
-    relu, add, matmul = base.price([RELU, ADD, MATMUL])
-    model = Calibrated(base)
-    model.fit([(RELU, 2 * relu), (ADD, 4 * add)])
-    assert model.estimate([RELU, ADD, MATMUL]) == pytest.approx([2 * relu, 4 * add, 3 * matmul])
-    model.fit([])
-    assert model.estimate([RELU]) == pytest.approx([relu])

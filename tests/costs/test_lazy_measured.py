@@ -34,10 +34,10 @@ def relus(count):
 def test_prices_are_estimates_until_they_are_measured(scripted):
     cost = Economical(scripted)
     assert (cost.price(relus(3)) > 0).all()
-    assert scripted.table() == {}
+    assert scripted._lookup.known == {}
     assert cost.measure(relus(2)) == 2
     assert cost.measure(relus(2)) == 0
-    assert len(scripted.table()) == 2
+    assert len(scripted._lookup.known) == 2
     cost.price(relus(3))
     assert cost.source.endswith("2 instances measured, 1 estimated")
 
@@ -46,9 +46,9 @@ def test_the_longest_operators_of_the_model_are_probed_first(scripted):
     cost = Economical(scripted)
     graph = network()
     cost.bind(graph)
-    assert scripted.table() == {}
+    assert scripted._lookup.known == {}
     cost.price(relus(1))
-    assert {key.split('"')[1] for key in scripted.table()} == {"conv2d", "add", "softmax"}
+    assert {key.split('"')[1] for key in scripted._lookup.known} == {"conv2d", "add", "softmax"}
 
 
 def test_all_measuring_for_a_model_has_the_seconds(scripted):

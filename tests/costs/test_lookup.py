@@ -26,6 +26,16 @@ def test_known_figures_count_the_rest_is_estimated_and_views_are_free():
     assert tally == "; 1 instances measured, 1 estimated (1 of them could not be run)"
 
 
+def test_each_operator_has_its_scale_and_the_others_take_the_middle():
+    costs = BASE.price([RELU, ADD, MATMUL])
+    assert Lookup({}, BASE).estimate([RELU, MATMUL]) == pytest.approx(BASE.price([RELU, MATMUL]))
+    known = {
+        instance_key(i): Measurement(k * c, 0.1, 9)
+        for i, k, c in zip((RELU, ADD), (2, 4), costs, strict=False)
+    }
+    assert Lookup(known, BASE).estimate([RELU, ADD, MATMUL]) == pytest.approx(costs * [2, 4, 3])
+
+
 def test_an_estimate_depends_on_what_is_known_and_not_on_what_is_asked():
     lookup = Lookup({instance_key(RELU): Measurement(99.0, 0.1, 9)}, BASE)
     alone = priced(lookup, ADD)

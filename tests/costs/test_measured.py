@@ -35,7 +35,7 @@ def test_figures_are_measured_once_and_kept(tmp_path):
     assert model.source.endswith("1 thread; 3 instances measured")
     running = [c for n, c in zip(graph.nodes, first, strict=True) if n.op in ("conv2d", "add", "softmax")]
     assert min(running) > 0
-    assert all(m.runs >= 2 and m.median > 0 for m in model.table().values())
+    assert all(m.runs >= 2 and m.median > 0 for m in model._lookup.known.values())
 
 
 def test_thread_counts_do_not_share_figures(tmp_path):
@@ -146,13 +146,13 @@ def test_the_budget_is_one_for_a_model_and_is_new_for_the_next(tmp_path, monkeyp
     relus = [instance("relu", [(n,)], (n,)) for n in range(1, 30)]
     model = MeasuredCost(tmp_path, budget=4.5)
     model.price(relus)
-    once = len(model.table())
+    once = len(model._lookup.known)
     assert 3 <= once <= 5
     model.price(relus)
-    assert len(model.table()) == once
+    assert len(model._lookup.known) == once
     model.bind(network())
     model.price(relus)
-    assert len(model.table()) > once
+    assert len(model._lookup.known) > once
 
 
 def test_ctrl_c_keeps_the_measurements(tmp_path, monkeypatch):
@@ -169,9 +169,9 @@ def test_ctrl_c_keeps_the_measurements(tmp_path, monkeypatch):
     relus = [instance("relu", [(n,)], (n,)) for n in range(1, 9)]
     with pytest.raises(KeyboardInterrupt):
         model.price(relus)
-    assert len(MeasuredCost(tmp_path).table()) == 2
+    assert len(MeasuredCost(tmp_path)._lookup.known) == 2
     model.price(relus)
-    assert len(model.table()) == 8
+    assert len(model._lookup.known) == 8
 
 
 def test_what_cannot_be_run_is_estimated_with_the_reason(tmp_path):
@@ -190,7 +190,7 @@ def test_what_cannot_be_run_is_estimated_with_the_reason(tmp_path):
     reasons = " ".join(model.failures.values())
     assert reasons.count("it must hold and move at most") == 2
     assert "must belong to the bound model" in reasons
-    assert model.table() == {}
+    assert model._lookup.known == {}
 
 
 def test_opaque_operators_are_measured_too(tmp_path):
@@ -230,7 +230,7 @@ def test_a_broken_cache_is_set_aside(tmp_path):
     with pytest.warns(UserWarning, match="unreadable"):
         model = MeasuredCost(tmp_path, milliseconds=1)
     assert graph_cost(network(), model) > 0
-    assert len(MeasuredCost(tmp_path).table()) == 3
+    assert len(MeasuredCost(tmp_path)._lookup.known) == 3
 
 
 def test_while_another_measures_for_long_costs_are_estimated(tmp_path):
@@ -297,7 +297,7 @@ def test_other_element_types_are_measured_or_said_to_be_estimated(tmp_path, dtyp
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert graph_cost(graph, model) > 0
-    assert len(model.failures) + len(model.table()) == 2
+    assert len(model.failures) + len(model._lookup.known) == 2
 
 
 def test_a_weight_too_large_for_a_second_copy_is_handed_over_as_it_is(tmp_path, monkeypatch):

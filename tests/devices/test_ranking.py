@@ -331,7 +331,7 @@ def test_rounds_that_cannot_change_the_outcome_are_not_run(saturated):
     assert rank(graph, found, gains, original_cost=9.0, seconds=4.0, quick=True).order() == [0]
 
 
-def test_a_gain_that_disturbances_hide_gets_more_time(saturated):
+def test_a_gain_that_disturbances_hide_gets_more_time(saturated, monkeypatch):
     """Two of the seven rounds that fit into the time are disturbed; a loss is seen in four."""
     graph, egraph, costs, solution = saturated
     found = cheapest(Model(graph, graph), egraph, costs, solution, 1)
@@ -344,11 +344,10 @@ def test_a_gain_that_disturbances_hide_gets_more_time(saturated):
             now[0] += 0.2
             return taken
 
+        monkeypatch.setattr("workbench.devices.timing.clock", lambda: now[0])
         originals = (repeat(1e5), iter([1e5, *[0.5e5, 1e5] * 2, *[1e5] * 100]))
         timers = [lambda f=f: timer(f) for f in (originals[0], repeat(candidate), originals[1])]
-        return rank(
-            graph, found, holding(*timers), original_cost=9.0, seconds=3.0, quick=True, clock=lambda: now[0]
-        )
+        return rank(graph, found, holding(*timers), original_cost=9.0, seconds=3.0, quick=True)
 
     patient = ranked(8e4)
     assert patient.order() == [0]
@@ -392,7 +391,7 @@ def test_a_small_gain_must_show_in_new_sessions_too(saturated):
     assert [t.session for t in timers] == [0, 0, 0]
 
 
-def test_a_gain_near_the_border_gets_more_rounds(saturated):
+def test_a_gain_near_the_border_gets_more_rounds(saturated, monkeypatch):
     """A gain of 3.4 % is not sure after the rounds of one sitting, and shows in a second one."""
     graph, egraph, costs, solution = saturated
     found = cheapest(Model(graph, graph), egraph, costs, solution, 1)
@@ -404,8 +403,9 @@ def test_a_gain_near_the_border_gets_more_rounds(saturated):
             now[0] += figure / 1e6
             return figure * (1 + abs(0.02 * random.standard_normal()))
 
+        monkeypatch.setattr("workbench.devices.timing.clock", lambda: now[0])
         timers = [lambda f=f: timer(f) for f in (4e4, candidate, 4e4)]
-        given = {"original_cost": 9.0, "seconds": patience, "quick": True, "clock": lambda: now[0]}
+        given = {"original_cost": 9.0, "seconds": patience, "quick": True}
         return rank(graph, found, holding(*timers), **given)
 
     near = ranked(4e4 / 1.034, 3.0)

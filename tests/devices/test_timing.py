@@ -18,6 +18,13 @@ class Clock:
         return self.now
 
 
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr("workbench.devices.timing.clock", made)
+    return made
+
+
 def runs_of(clock, log, *durations):
     def run(i):
         log.append(i)
@@ -27,20 +34,20 @@ def runs_of(clock, log, *durations):
     return [lambda i=i: run(i) for i in range(len(durations))]
 
 
-def test_runs_alternate_and_the_warm_up_is_not_counted():
-    clock, log = Clock(), []
-    taken = rounds(runs_of(clock, log, 1.0, 2.0), seconds=1e9, least=2, most=40, clock=clock)
+def test_runs_alternate_and_the_warm_up_is_not_counted(clock):
+    log = []
+    taken = rounds(runs_of(clock, log, 1.0, 2.0), seconds=1e9, least=2, most=40)
     assert log[:2] == [0, 1]
     assert taken == [[1.0] * 40, [2.0] * 40]
     pairs = [tuple(log[i : i + 2]) for i in range(2, len(log), 2)]
     assert set(pairs) == {(0, 1), (1, 0)}, "every round has both, in an order drawn anew"
 
 
-def test_the_order_of_rounds_is_the_same_every_time():
+def test_the_order_of_rounds_is_the_same_every_time(clock):
     logs = []
     for _ in range(2):
-        clock, log = Clock(), []
-        rounds(runs_of(clock, log, 1.0, 1.0, 1.0), seconds=1e9, least=2, most=9, clock=clock)
+        log = []
+        rounds(runs_of(clock, log, 1.0, 1.0, 1.0), seconds=1e9, least=2, most=9)
         logs.append(log)
     assert logs[0] == logs[1]
 
@@ -62,10 +69,9 @@ def test_in_few_rounds_the_interval_is_their_whole_range():
     assert paired_speedup([1.0, 2.0, 3.0], [1.0, 1.0, 1.0]) == (2.0, (1.0, 3.0))
 
 
-def test_measuring_ends_when_the_time_is_up_but_not_before_the_least():
-    clock = Clock()
-    assert len(rounds(runs_of(clock, [], 1.0), seconds=4.5, least=2, most=99, clock=clock)[0]) == 5
-    assert len(rounds(runs_of(clock, [], 9.0), seconds=1.0, least=3, most=99, clock=clock)[0]) == 3
+def test_measuring_ends_when_the_time_is_up_but_not_before_the_least(clock):
+    assert len(rounds(runs_of(clock, [], 1.0), seconds=4.5, least=2, most=99)[0]) == 5
+    assert len(rounds(runs_of(clock, [], 9.0), seconds=1.0, least=3, most=99)[0]) == 3
 
 
 def test_senseless_bounds_are_refused():
@@ -90,8 +96,8 @@ def test_two_graphs_are_measured_with_the_figures_in_order():
     assert found.summary()["rounds"] == found.rounds
 
 
-def test_a_slow_warm_up_counts_and_two_rounds_are_enough():
-    clock, log = Clock(), []
+def test_a_slow_warm_up_counts_and_two_rounds_are_enough(clock):
+    log = []
 
     def timers(seconds):
         def run(i):
@@ -101,9 +107,9 @@ def test_a_slow_warm_up_counts_and_two_rounds_are_enough():
 
         return [lambda i=i: run(i) for i in range(3)]
 
-    taken = rounds(timers(20.0), seconds=3.0, least=9, most=40, clock=clock, slow=15.0)
+    taken = rounds(timers(20.0), seconds=3.0, least=9, most=40, slow=15.0)
     assert [len(t) for t in taken] == [2, 2, 2]
     assert len(log) == 6
     log.clear()
-    taken = rounds(timers(1.0), seconds=3.0, least=9, most=40, clock=clock, slow=15.0)
+    taken = rounds(timers(1.0), seconds=3.0, least=9, most=40, slow=15.0)
     assert [len(t) for t in taken] == [9, 9, 9]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from workbench.costs.analytic import AnalyticCost, Calibrated, work
+from workbench.costs.analytic import AnalyticCost, work
 from workbench.costs.keys import instance_key, parse_key, same_kernel
 from workbench.costs.model import OpInstance
 from workbench.costs.store import Measurement
@@ -19,16 +20,18 @@ from workbench.ops.onnx_form import without_kernel
 class Lookup:
     """Prices of instances from measurements, by key; other prices come from a roofline scaled to all of them.
 
-    The scale depends only on ``known``, so the price of an instance changes only when a measurement is added.
-    ``used`` maps every key priced since the last :meth:`bind` to whether it was measured.
+    It is scaled, for each operator, by the median ratio of measured to analytic cost; an operator that was never
+    measured gets the median of the other operators' ratios. The scale depends only on ``known``, so the price of an
+    instance changes only when a measurement is added. ``used`` maps every key priced since the last :meth:`bind` to
+    whether it was measured.
     """
 
     def __init__(self, known: dict[str, Measurement], base: AnalyticCost) -> None:
         self.known = dict(known)
         self.opaques: dict[str, Opaque] = {}
         self.used: dict[str, bool] = {}
-        self._calibrated = Calibrated(base)
-        self._fitted = False
+        self._base = base
+        self._ratios: dict[str, float] | None = None  # by operator; "" is that of an operator never measured
         self._by_numpy: set[str] = set()
         self._read: dict[str, OpInstance | None] = {}
 
@@ -41,7 +44,7 @@ class Lookup:
         """Add measurements."""
         if any(self.known.get(key) != measurement for key, measurement in found.items()):
             self.known |= found
-            self._fitted = False
+            self._ratios = None
 
     def key(self, instance: OpInstance) -> str:
         """Return the key of an instance among the measurements."""
@@ -76,23 +79,28 @@ class Lookup:
 
     def estimate(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the estimates of the scaled roofline in microseconds."""
-        if not self._fitted:
-            self._calibrated.fit(self._readable())
-            self._fitted = True
-        return self._calibrated.estimate([same_kernel(i) for i in instances])
+        if self._ratios is None:
+            self._ratios = self._fitted()
+        measured = [same_kernel(i) for i in instances]
+        return self._base.price(measured) * [self._ratios.get(i.op, self._ratios[""]) for i in measured]
 
-    def _readable(self) -> Iterator[tuple[OpInstance, float]]:
-        for key, measurement in self.known.items():
-            if key not in self._read:
-                self._read[key] = None
-                # A table from another version may contain operators or attributes that this version lacks.
-                with contextlib.suppress(ValueError, LookupError, TypeError):
-                    instance = parse_key(key)
-                    work(instance)
-                    self._read[key] = instance
-            found = self._read[key]
-            if found is not None:
-                yield found, measurement.median
+    def _fitted(self) -> dict[str, float]:
+        for key in self.known.keys() - self._read.keys():
+            self._read[key] = None
+            # A table from another version may contain operators or attributes that this version lacks.
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                instance = parse_key(key)
+                work(instance)
+                self._read[key] = instance
+        pairs = [(i, m.median) for key, m in self.known.items() if (i := self._read[key]) is not None]
+        ratios = defaultdict[str, list[float]](list)
+        for (instance, cost), estimate in zip(
+            pairs, self._base.price([i for i, _ in pairs]).tolist(), strict=True
+        ):
+            if estimate > 0:
+                ratios[instance.op].append(cost / estimate)
+        found = {op: float(np.median(values)) for op, values in ratios.items()}
+        return {"": float(np.median(list(found.values()))) if found else 1.0, **found}
 
     def tally(self, verb: str, failed: Iterable[str] = ()) -> str:
         """Return the numbers of distinct instances that were looked up and that were estimated, as text."""

@@ -128,20 +128,18 @@ class MeasuredCost(CostModel):
     # -- prices -----------------------------------------------------------------------------------
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds, measuring as many as the budget allows."""
-        keyed = [(self._lookup.key(i), i) for i in instances]
-        missing = self._missing(keyed)
+        missing = self._missing(instances)
         if missing and self._left > 0:
             bounds = dict(zip(missing, self._lookup.estimate(list(missing.values())), strict=True))
             order = sorted(missing, key=lambda k: (k not in self._first, bounds[k], k))
             before = self.seconds
             self._measure([(k, missing[k]) for k in order], self._left)
             self._left -= self.seconds - before
-        return self._lookup.price(keyed)
+        return self.known(instances)
 
     def measure(self, instances: Sequence[OpInstance], *, seconds: float = math.inf) -> int:
         """Measure instances for at most ``seconds``, despite any budget; return the number of new ones."""
-        missing = self._missing([(self._lookup.key(i), i) for i in instances])
-        return self._measure(list(missing.items()), seconds)
+        return self._measure(list(self._missing(instances).items()), seconds)
 
     def known(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds, measured or estimated, without measuring."""
@@ -149,11 +147,7 @@ class MeasuredCost(CostModel):
 
     def unknown(self, instances: Sequence[OpInstance]) -> list[OpInstance]:
         """Return those instances that are estimated and could be measured."""
-        return list(self._missing([(self._lookup.key(i), i) for i in instances]).values())
-
-    def table(self) -> dict[str, Measurement]:
-        """Return all measurements of this device, the content of a recorded table."""
-        return dict(self._lookup.known)
+        return list(self._missing(instances).values())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all measurements of this device as a recorded table, for other machines."""
@@ -173,13 +167,9 @@ class MeasuredCost(CostModel):
             date=datetime.now(UTC).strftime("%Y-%m-%d"),
         )
 
-    def _missing(self, keyed: Sequence[tuple[str, OpInstance]]) -> dict[str, OpInstance]:
-        known = self._lookup.known
-        return {
-            key: instance
-            for key, instance in keyed
-            if key not in known and key not in self.failures and not work(instance).free
-        }
+    def _missing(self, instances: Sequence[OpInstance]) -> dict[str, OpInstance]:
+        keyed = ((self._lookup.key(i), i) for i in instances if not work(i).free)
+        return {key: i for key, i in keyed if key not in self._lookup.known and key not in self.failures}
 
     # -- measuring --------------------------------------------------------------------------------
     def _measure(self, wanted: Sequence[tuple[str, OpInstance]], budget: float) -> int:
@@ -264,13 +254,11 @@ class MeasuredCost(CostModel):
         from workbench.frontends.onnx.exporter import to_onnx_apart
 
         # A table is held as a whole, even if a few of its rows are read.
-        bytes_ = max(
-            work(instance).bytes, *(k.nbytes for k in instance.inputs if isinstance(k, TensorType)), 0
-        )
+        held = (k.nbytes for k in instance.inputs if isinstance(k, TensorType))
+        bytes_ = max(work(instance).bytes, *held, 0)
         if bytes_ > LARGEST:
             raise ValueError(f"it must hold and move at most {LARGEST:.3g} bytes, got {bytes_:.3g}")
-        instance = same_kernel(instance)
-        builder = Builder("instance")
+        instance, builder = same_kernel(instance), Builder("instance")
         inputs: dict[str, TensorType] = {}
         operands: list[int] = []
         for k, (kind, constant) in enumerate(zip(instance.inputs, instance.constant, strict=True)):
@@ -301,10 +289,9 @@ class MeasuredCost(CostModel):
         if may_not_end(apart.model):
             raise ValueError("it contains a loop, which might never end")
         if sum(array.nbytes for array in apart.arrays.values()) > _CACHES:  # too large for a second copy
-            once = session(apart, threads=self.threads)
-            return _runner(once, inputs)
+            return _runner(session(apart, threads=self.threads), inputs)
         model = joined(apart)
-        copies = [session(model, threads=self.threads) for _ in range(_copies(instance))]
+        copies = (session(model, threads=self.threads) for _ in range(_copies(instance)))
         turns = cycle([_runner(loaded, inputs) for loaded in copies])
         return lambda: next(turns)()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -31,17 +31,10 @@ def egraph_instances_by_node(egraph: EGraph, nodes: Iterable[int]) -> dict[int, 
     eclass, types, ops = egraph.eclass.tolist(), egraph.types, egraph.ops
     found: dict[int, OpInstance] = {}
     for i in nodes:
-        operands = children[start[i] : start[i + 1]]
-        op = ops[i]
-        if _free(op, egraph.attrs[i]) or (op != "opaque" and all(constant[c] for c in operands)):
-            continue
-        found[i] = OpInstance(
-            op,
-            egraph.attrs[i],
-            tuple([types[c] for c in operands]),
-            types[eclass[i]],
-            tuple([constant[c] for c in operands]),
-        )
+        op, attrs, operands = ops[i], egraph.attrs[i], children[start[i] : start[i + 1]]
+        if not _free(op, attrs) and (op == "opaque" or not all(constant[c] for c in operands)):
+            kinds, weights = tuple([types[c] for c in operands]), tuple([constant[c] for c in operands])
+            found[i] = OpInstance(op, attrs, kinds, types[eclass[i]], weights)
     return found
 
 
@@ -116,11 +109,11 @@ def graph_cost(graph: Graph, model: CostModel) -> float:
 
 def operator_costs(graph: Graph, model: CostModel) -> dict[str, float]:
     """Return the cost of a graph by operator; operators that cost nothing are left out."""
-    found: dict[str, float] = {}
+    found = defaultdict[str, float](float)
     for node, cost in zip(graph.nodes, node_costs(graph, model).tolist(), strict=True):
         if cost > 0:
-            found[node.op] = found.get(node.op, 0.0) + cost
-    return found
+            found[node.op] += cost
+    return dict(found)
 
 
 #: Share of the cost of resizing that is left after a convolution (measured: 0.1 to 0.3).

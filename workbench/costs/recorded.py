@@ -38,9 +38,9 @@ def save_table(
     rows = sorted(table.items())
     columns = ([k for k, _ in rows], *([getattr(m, f) for _, m in rows] for f in Measurement.__slots__))
     kinds = (pa.string(), pa.float64(), pa.float64(), pa.int64())
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
     record = json.dumps({"device": device, **meta}).encode()
-    data = pa.table(arrays, names=list(_COLUMNS)).replace_schema_metadata({b"workbench.costs": record})
+    schema = pa.schema(list(zip(_COLUMNS, kinds, strict=True)), {b"workbench.costs": record})
+    data = pa.table(list(map(pa.array, columns, kinds)), schema=schema)
     buffer = io.BytesIO()
     pq.write_table(data, buffer)
     write_atomic(path, buffer.getvalue())

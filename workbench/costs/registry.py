@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.costs.analytic import DEVICES, AnalyticCost
 from workbench.costs.model import CostModel, OpInstance
-from workbench.support.plugins import Named
+from workbench.support.plugins import Named, naming
 
 #: The cost models that are built in.
 NAMES: Final = ("analytic", *(f"analytic:{name}" for name in DEVICES), "cpu")
@@ -36,11 +36,8 @@ class PriceOf(CostModel):
         return np.array([self._of(instance) for instance in instances], dtype=float)
 
     def _of(self, instance: OpInstance) -> float:
-        try:
+        with naming(f"{self.source}, for the operator {instance.op}"):
             found: object = self.function(instance)
-        except Exception as error:
-            error.add_note(f"in {self.source}, for the operator {instance.op}")
-            raise
         if isinstance(found, bool) or not isinstance(found, numbers.Real):
             raise TypeError(
                 f"{self.source} must return microseconds, got {found!r} for the operator {instance.op}"
@@ -66,16 +63,14 @@ class _CostModels(Named[Given]):
         if not isinstance(cost, str | os.PathLike):
             return _model(cost, getattr(cost, "__name__", type(cost).__name__))
         text = os.fspath(cost)
-        if text == "analytic":
-            return AnalyticCost()
+        kind, _, device = text.partition(":")
+        if kind == "analytic":
+            return AnalyticCost(device) if ":" in text else AnalyticCost()
         if text == "cpu":
             from workbench.costs.measured import MeasuredCost
 
             return MeasuredCost()
-        if text.startswith("analytic:"):
-            return AnalyticCost(text.partition(":")[2])
-        own = self.find(text)
-        if own is not None:
+        if (own := self.find(text)) is not None:
             return _model(own, text)
         if Path(text).is_file():
             from workbench.costs.recorded import RecordedCost

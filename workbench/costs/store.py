@@ -124,9 +124,9 @@ class Store:
             if self._usable:
                 try:
                     held.enter_context(self._locked("measuring.lock", patience))
-                except TimeoutError:
-                    raise
                 except OSError as error:
+                    if isinstance(error, TimeoutError):
+                        raise
                     self._give_up(error)
             yield
 
@@ -136,13 +136,11 @@ class Store:
 
         lock = FileLock(self.folder / name)
         try:
-            lock.acquire(timeout=patience, poll_interval=0.02)
+            held = lock.acquire(timeout=patience, poll_interval=0.02)
         except Timeout:
             raise TimeoutError(f"{self.folder / name} has been held for {patience:g} s") from None
-        try:
+        with held:
             yield
-        finally:
-            lock.release()
 
 
 def _identity(path: Path) -> int | None:

@@ -250,18 +250,13 @@ def _restore(torch: Any, values: tuple[bool, bool, bool, int]) -> None:
 
 def _nvidia_smi(uuid: str) -> dict[str, str]:
     """Return the driver's facts on a GPU; empty if nvidia-smi is missing or does not list the GPU."""
-    wanted = [f"--query-gpu=uuid,{','.join(_QUERIED)}", "--format=csv,noheader,nounits"]
+    asked = ["nvidia-smi", f"--query-gpu=uuid,{','.join(_QUERIED)}", "--format=csv,noheader,nounits"]
     try:
-        text = subprocess.run(
-            ["nvidia-smi", *wanted], capture_output=True, text=True, timeout=20, check=True
-        ).stdout
+        text = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return {}
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
     # torch numbers only the GPUs visible to it; the driver numbers all of them.
     own = [r for r in rows if uuid and uuid.removeprefix("GPU-") in r[0]] or (rows if len(rows) == 1 else [])
-    if not own or len(own[0]) != len(_QUERIED) + 1:
-        return {}
-    return {
-        name: value for name, value in zip(_QUERIED.values(), own[0][1:], strict=True) if value[:1] != "["
-    }
+    known = own[0][1:] if own and len(own[0]) == len(_QUERIED) + 1 else []
+    return {name: value for name, value in zip(_QUERIED.values(), known, strict=False) if value[:1] != "["}

@@ -10,7 +10,6 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,9 +84,6 @@ class Loaded:
         session = self.load()
         return microseconds(lambda: session.run(None, self._inputs), self._threads)
 
-    def _recorded(self, session: InferenceSession) -> None:
-        self._kernels = _executed(session, self._inputs)
-
     def _loaded(self) -> InferenceSession:
         from workbench.frontends.onnx.file import weight_bytes
         from workbench.frontends.runtime import LOOP_SECONDS, may_not_end, run_session, session
@@ -99,20 +95,19 @@ class Loaded:
         # Kernels make their own layout of most weights while the session is loaded and first run. The weights
         # that they read from the file itself come back with the next run.
         with tempfile.TemporaryDirectory(prefix="workbench-") as folder, kept_small():
-            loaded = session(
-                apart,
-                threads=self._threads,
-                spin=False,
-                profile=None if endless or known else Path(folder) / "run",
-            )
+            profile = None if endless or known else Path(folder) / "run"
+            loaded = session(apart, threads=self._threads, spin=False, profile=profile)
             self._inputs = self._feeds(loaded)
+
+            def recorded() -> None:
+                self._kernels = _executed(loaded, self._inputs)
+
             if endless:
                 run_session(loaded, self._inputs, seconds=LOOP_SECONDS)
-            elif known:
-                if not self._long:
-                    loaded.run(None, self._inputs)
-            else:
-                self._long = microseconds(partial(self._recorded, loaded), self._threads) > 1e6 * LONG
+            elif not known:
+                self._long = microseconds(recorded, self._threads) > 1e6 * LONG
+            elif not self._long:
+                loaded.run(None, self._inputs)
         return loaded
 
 
@@ -122,12 +117,12 @@ def _executed(session: InferenceSession, inputs: Mapping[str, Any]) -> Kernels:
         session.run(None, inputs)
     finally:
         record = Path(session.end_profiling())  # no later run is recorded
-    found: Kernels = Counter()
-    for event in json.loads(record.read_text()):
-        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
-            about = event["args"]
-            found[json.dumps([about[k] for k in ("op_name", "input_type_shape", "output_type_shape")])] += 1
-    return found
+    fields = ("op_name", "input_type_shape", "output_type_shape")
+    return Counter(
+        json.dumps([event["args"][field] for field in fields])
+        for event in json.loads(record.read_text())
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
+    )
 
 
 def _apart(given: Graph | ModelProto | Apart) -> Apart:

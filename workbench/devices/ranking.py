@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -207,7 +207,6 @@ def rank(
     seed: int = 0,
     uncleaned: ModelProto | Apart | None = None,
     quick: bool = False,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> Ranking:
     """Time candidates against the original on a target, all in alternation.
 
@@ -231,18 +230,13 @@ def rank(
         seed: The seed of the inputs and of the order of the runs.
         uncleaned: The model as it was given, which is timed against the original first.
         quick: Whether the ranking is quick.
-        clock: The clock of the time limit, in seconds.
     """
     began = time.perf_counter()
     if not given and uncleaned is None:
         nothing = Entrant(original_cost, 0.0, (0.0, 0.0))
         return Ranking(nothing, (), 0.0, 0, target.title, 0.0)
-    models: list[Any] = [
-        original,
-        *(c.saved or c.graph for c in given),
-        original,
-        *([] if uncleaned is None else [uncleaned]),
-    ]
+    models: list[Any] = [original, *(c.saved or c.graph for c in given), original]
+    models += [] if uncleaned is None else [uncleaned]
     as_given: Entrant | None = None
     with target.timers(models, seed) as timers:
         first: Any = timers[0]
@@ -256,7 +250,7 @@ def rank(
             target.title, original_cost, given, stands_for, max(1, len(run)), quick, seed, began
         )
         one_by_one = quick and getattr(first, "large", False)
-        groups = [[i] for i in run] if one_by_one else [run]
+        groups = [[i] for i in run] if one_by_one and run else [run]
         share = seconds / max(1, len(groups))
         if uncleaned is not None:
             cleaned, as_it_came = rounds(
@@ -264,19 +258,16 @@ def rank(
             )
             as_given = _entrant(original_cost, as_it_came, cleaned)
             _unload(timers[-1:] if one_by_one else ())
+        found: list[Ranking] = []
         if quick and not run:
-            alone = _entrant(original_cost, [first()])
-            found = [figures.ranking([[alone.median]] * 2, (), ())]
-            groups = [[]]
-        else:
-            found = []
+            found.append(figures.ranking([[first()]] * 2, (), ()))
         for group in groups if run or not quick else ():
             _unload([entrants[i - 1] for i in run if i not in group] if one_by_one else ())
             timed = [first, *(entrants[i - 1] for i in group), again]
             if quick:
-                taken, accepted = _sittings(timed, figures, share, clock)
+                taken, accepted = _sittings(timed, figures, share)
             else:
-                taken = rounds(timed, seconds=share, clock=clock, least=_LEAST, most=_MOST, seed=seed)
+                taken = rounds(timed, seconds=share, least=_LEAST, most=_MOST, seed=seed)
                 accepted = ()
             found.append(figures.ranking(taken, group, [group[i - 1] for i in accepted]))
             _unload([entrants[i - 1] for i in group] if one_by_one else ())
@@ -392,20 +383,12 @@ def evidence(
 
 
 def _sittings(
-    timers: Sequence[Any], figures: _Figures, seconds: float, clock: Callable[[], float]
+    timers: Sequence[Any], figures: _Figures, seconds: float
 ) -> tuple[list[list[float]], tuple[int, ...]]:
     """Time the original, candidates and the original again until the test ends, if need be with new sessions too.
 
     Both copies of the original change places from sitting to sitting: the one that is loaded first may be slower.
-
-    Args:
-        timers: Their timers, in this order.
-        figures: The reading of the figures.
-        seconds: The time limit of one sitting.
-        clock: The clock of the time limit, in seconds.
-
-    Returns:
-        The figures, and the place of the candidate that is accepted, if any.
+    ``seconds`` is the time limit of one. Return the figures, and the place of the candidate that is accepted, if any.
     """
     taken: list[list[float]] = [[] for _ in timers]
     places, slow, since, won = list(range(len(timers))), 1e6 * seconds, 0, 0
@@ -414,7 +397,6 @@ def _sittings(
         rounds(
             timers,
             seconds=seconds,
-            clock=clock,
             least=_FEWEST,
             most=_LOOKS,
             enough=partial(figures.ended, slow=slow, since=since),
@@ -443,13 +425,7 @@ def _sittings(
 
 
 def _merged(found: Sequence[Ranking], groups: Sequence[Sequence[int]], stands_for: Sequence[int]) -> Ranking:
-    """Return one ranking of groups of candidates that ran against the original one after another.
-
-    Args:
-        found: The ranking of each group.
-        groups: The numbers of the candidates in each group, from 1 on.
-        stands_for: For each model the first one with the same kernels; the original is number 0.
-    """
+    """Return one ranking of groups of candidates, numbered from 1 on, that ran against the original in turn."""
     own = {i: ranking for ranking, group in zip(found, groups, strict=True) for i in group}
     return replace(
         found[0],
@@ -472,7 +448,7 @@ def _entrant(
     cost: float, taken: Sequence[float], reference: Sequence[float] | None = None, comparisons: int = 1
 ) -> Entrant:
     low, median, high = np.percentile(taken, [25, 50, 75]).tolist()
-    if reference is None:
-        return Entrant(cost, median, (low, high))
-    speedup, interval = paired_speedup(reference[: len(taken)], taken, comparisons=comparisons)
-    return Entrant(cost, median, (low, high), speedup, interval)
+    paired = (
+        () if reference is None else paired_speedup(reference[: len(taken)], taken, comparisons=comparisons)
+    )
+    return Entrant(cost, median, (low, high), *paired)

@@ -172,10 +172,8 @@ class _Targets(Named[Any]):
         where, _, way = name.partition("+")
         kind, _, device = where.partition(":")
         if kind == "torch" and (way in ("", "compile") or (way == "graph" and device)):
-            run: Target = offered("torch_target")(
-                device or "cpu", graph=way == "graph", compile=way == "compile", threads=threads
-            )
-            return run
+            graph, compiled = way == "graph", way == "compile"
+            return offered("torch_target")(device or "cpu", graph=graph, compile=compiled, threads=threads)
         if name == "c":
             return offered("c_target")(threads)
         if name in ("openvino", "ncnn"):

@@ -17,6 +17,9 @@ from workbench.support.formatting import gain
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
+#: The clock of time limits, in seconds.
+clock: Callable[[], float] = time.perf_counter
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -62,13 +65,12 @@ def rounds(
     seconds: float,
     least: int = 5,
     most: int = 200,
-    clock: Callable[[], float] = time.perf_counter,
     enough: Callable[[list[list[float]]], bool] | None = None,
     slow: float = math.inf,
     taken: list[list[float]] | None = None,
     seed: int = 0,
 ) -> list[list[float]]:
-    """Take a figure from each of ``timers`` once per round, in a new random order for each round.
+    """Return the figures of each of ``timers``: one per round, taken in a new random order in each round.
 
     A run finds in the caches the data of the run before it. In a fixed order, a run would always follow
     itself or the same other run. The random order is seeded. One round before the first is a warm-up and not
@@ -79,15 +81,11 @@ def rounds(
         seconds: The time limit; rounds end after it, but not before ``least`` rounds.
         least: The least number of rounds.
         most: The largest number of rounds.
-        clock: The clock of the time limit, in seconds.
         enough: Ends the rounds if it is true of the figures so far; called after every round.
         slow: If the figures of the warm-up together are larger, it counts as the first round, and two rounds
             are the least: caches hardly matter to so long a run.
         taken: Lists to which the figures are added.
         seed: The seed of the order.
-
-    Returns:
-        The figures of each timer, in the order of the rounds.
     """
     if seconds <= 0 or least < 1 or most < least:
         raise ValueError(

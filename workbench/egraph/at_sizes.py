@@ -113,19 +113,10 @@ def egraph_at(egraph: EGraph, value: Callable[[int], int]) -> EGraph:
 
     E-nodes whose operands do not fit at these sizes are kept: the result is for display, not for extraction.
     """
-    known: dict[Any, Any] = {}
-
-    def mapped(key: Any, make: Any) -> Any:
-        if key not in known:
-            known[key] = make()
-        return known[key]
-
-    types = tuple(mapped(k, lambda k=k: type_at(k, value)) for k in egraph.types)
-    attrs = tuple(
-        mapped((op, a), lambda op=op, a=a: attrs_at(op, a, value))
-        for op, a in zip(egraph.ops, egraph.attrs, strict=True)
-    )
-    return replace(egraph, types=types, attrs=attrs)
+    types = {kind: type_at(kind, value) for kind in set(egraph.types)}
+    pairs = list(zip(egraph.ops, egraph.attrs, strict=True))
+    attrs: dict[Any, Any] = {pair: attrs_at(*pair, value) for pair in set(pairs)}
+    return replace(egraph, types=tuple(types[k] for k in egraph.types), attrs=tuple(attrs[p] for p in pairs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,17 +252,15 @@ def _unproved_nodes(egraph: EGraph, generic: Generic) -> list[int]:
     known: dict[Any, bool] = {}
     found: list[int] = []
     for i, (op, attrs) in enumerate(zip(egraph.ops, egraph.attrs, strict=True)):
-        if op in GIVEN:
-            continue
         operands: list[Any] = [egraph.types[c] for c in egraph.operands(i).tolist()]
         result: Any = egraph.types[int(egraph.eclass[i])]
         key = (op, attrs, *operands, result)
-        if key not in known:
+        if op not in GIVEN and key not in known:
             try:
                 typed(op, attrs, operands, result, generic)
                 known[key] = True
             except TypeMismatch:
                 known[key] = False
-        if not known[key]:
+        if not known.get(key, True):
             found.append(i)
     return found

@@ -162,19 +162,29 @@ def validate(egraph: EGraph) -> None:
     _check_length("attrs", egraph.attrs, n, "one per e-node")
     _check_length("child_start", egraph.child_start, n + 1, "one per e-node and the end")
     _check_length("eclass", egraph.eclass, n, "one per e-node")
-    _check_length("types", egraph.types, classes, "one per e-class", optional=True)
-    _check_length("birth_rule", egraph.birth_rule, n, "one per e-node", optional=True)
-    _check_length("birth_step", egraph.birth_step, n, "one per e-node", optional=True)
-    _check_length("node_names", egraph.node_names, n, "one per e-node", optional=True)
-    _check_length("class_names", egraph.class_names, classes, "one per e-class", optional=True)
+    for name in ("types", "class_names"):
+        _check_length(name, getattr(egraph, name), classes, "one per e-class", optional=True)
+    for name in ("birth_rule", "birth_step", "node_names"):
+        _check_length(name, getattr(egraph, name), n, "one per e-node", optional=True)
     _check_range("eclass", egraph.eclass, 0, classes, "e-classes")
     _check_range("children", egraph.children, 0, classes, "e-classes")
     _check_range("roots", np.array(egraph.roots, None if egraph.roots else int), 0, classes, "e-classes")
     _check_range("birth_rule", egraph.birth_rule, -1, len(egraph.rules), "rules")
     _check_range("original", egraph.original, -1, n, "e-nodes")
-    _check_starts(egraph)
-    _check_distinct("node_names", egraph.node_names)
-    _check_distinct("class_names", egraph.class_names)
+    _check_range("child_start", egraph.child_start, 0, len(egraph.children) + 1, "places among the children")
+    start = egraph.child_start.astype(np.int64)
+    if start[0] != 0 or start[-1] != len(egraph.children):
+        ends = f"{start[0]} to {start[-1]}"
+        raise ValueError(f"child_start must run from 0 to {len(egraph.children)} (all children), got {ends}")
+    falls = np.flatnonzero(np.diff(start) < 0)
+    if falls.size:
+        i = int(falls[0])
+        raise ValueError(f"child_start must not fall, got {start[i]}, then {start[i + 1]} at e-node {i}")
+    for name, ids in (("node_names", egraph.node_names), ("class_names", egraph.class_names)):
+        first: dict[str, int] = {}
+        for i, x in enumerate(ids):
+            if (j := first.setdefault(x, i)) < i:
+                raise ValueError(f"{name} must be distinct, got {x!r} at both {j} and {i}")
     _check_members(egraph)
 
 
@@ -193,30 +203,6 @@ def _check_range(name: str, column: np.ndarray, low: int, high: int, what: str) 
     if wrong.size:
         i = int(wrong[0])
         raise ValueError(f"{name}[{i}] must be from {low} to {high - 1} ({high} {what}), got {column[i]}")
-
-
-def _check_starts(egraph: EGraph) -> None:
-    """Raise ValueError unless ``child_start`` partitions the children."""
-    _check_range("child_start", egraph.child_start, 0, len(egraph.children) + 1, "places among the children")
-    start = egraph.child_start.astype(np.int64)
-    if start[0] != 0 or start[-1] != len(egraph.children):
-        ends = f"{start[0]} to {start[-1]}"
-        raise ValueError(f"child_start must run from 0 to {len(egraph.children)} (all children), got {ends}")
-    falls = np.flatnonzero(np.diff(start) < 0)
-    if falls.size:
-        i = int(falls[0])
-        raise ValueError(f"child_start must not fall, got {start[i]}, then {start[i + 1]} at e-node {i}")
-
-
-def _check_distinct(name: str, ids: tuple[str, ...]) -> None:
-    """Raise ValueError if two entries have the same name."""
-    if len(set(ids)) == len(ids):
-        return
-    first: dict[str, int] = {}
-    for i, x in enumerate(ids):
-        j = first.setdefault(x, i)
-        if j < i:
-            raise ValueError(f"{name} must be distinct, got {x!r} at both {j} and {i}")
 
 
 def _check_members(egraph: EGraph) -> None:

@@ -71,21 +71,17 @@ def eclasses_of(graph: Graph, egraph: EGraph) -> tuple[int, ...]:
 
     Inputs and weights are found by name, operators by their attributes and the e-classes of their operands.
     """
-    known = by_term(egraph)
+    known, eclass = by_term(egraph), [*egraph.eclass.tolist(), -1]
     found: list[int] = []
     for node in graph.nodes:
-        i = known.get((node.op, node.attrs, tuple(found[j] for j in node.inputs)))
-        found.append(-1 if i is None else int(egraph.eclass[i]))
+        found.append(eclass[known.get((node.op, node.attrs, tuple(found[j] for j in node.inputs)), -1)])
     return tuple(found)
 
 
 def carried(before: EGraph, choice: np.ndarray, after: EGraph) -> np.ndarray | None:
     """Return a selection of an e-graph as one of another, or None if that lacks one of its terms.
 
-    Args:
-        before: The e-graph.
-        choice: An e-node for every needed e-class, -1 for others.
-        after: The other e-graph, in which e-classes may be united.
+    E-classes of the first may be united in the other.
     """
     known, place = by_term(after), dict[int, int]()
     found = np.full(after.n_classes, -1, dtype=np.int64)

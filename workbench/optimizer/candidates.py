@@ -7,10 +7,10 @@ model stays as it was given, cleaned (:mod:`workbench.frontends.runtime`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -55,14 +55,10 @@ MOST_E_NODES: Final = 20_000
 class Candidate:
     """A graph that may be the result.
 
-    Attributes:
-        term: the graph as it was searched.
-        graph: the same at the sizes of the prices.
-        cost: its cost in microseconds.
-        solution: the extraction that it comes from; None if it was searched for.
-        made_by: rules that made it, the most productive first.
-        place: its place among the candidates that were timed.
-        saved: the model that is saved in its place if the original has symbolic dimensions.
+    ``term`` is the graph as it was searched, ``graph`` the same at the sizes of the prices; ``cost`` is in
+    microseconds. ``solution`` is the extraction that it comes from, ``made_by`` are the rules that made it, the most
+    productive first, and ``place`` is its place among those timed. ``saved`` is the model that is saved in its place
+    if the original has symbolic dimensions.
     """
 
     term: Graph = field(repr=False)
@@ -100,16 +96,11 @@ class Choice:
 
 
 # -- making ----------------------------------------------------------------------------------------------
-def rules_behind(egraph: EGraph, choice: Sequence[int]) -> tuple[str, ...]:
-    """Return the rules that made the chosen e-nodes, most productive first."""
-    made_by = (int(egraph.birth_rule[i]) for i in {int(i) for i in choice if i >= 0})
-    counts = Counter(egraph.rules[rule] for rule in made_by if rule >= 0)
-    return tuple(sorted(counts, key=lambda r: (-counts[r], r)))
-
-
 def candidate_of(model: Model, egraph: EGraph, solution: Solution) -> Candidate:
     """Return the graph of an extraction."""
-    made_by = rules_behind(egraph, solution.choice.tolist())
+    births = egraph.birth_rule[np.unique(solution.choice[solution.choice >= 0])].tolist()
+    counts = Counter(egraph.rules[rule] for rule in births if rule >= 0)
+    made_by = tuple(sorted(counts, key=lambda rule: (-counts[rule], rule)))
     term = rebuild(model.searched, egraph, solution.choice)
     return Candidate(term, model.at_prices(term), solution.cost, solution, made_by)
 
@@ -182,15 +173,10 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
         if done and cleaned.weights <= UNCLEANED:
             uncleaned = cleaned_model(model, fixed=False).given()
         target = replace(target, shapes={n: kind.shape for n, kind in model.graph.input_types.items()})
-    timed = partial(
-        rank,
-        original,
-        found,
-        original_cost=run.before,
-        seconds=min(trial.seconds, max(LEAST, seconds_left(job) / 4)),
-        seed=seed,
-        uncleaned=uncleaned,
-        quick=trial.quick,
+    seconds = min(trial.seconds, max(LEAST, seconds_left(job) / 4))
+    limits: dict[str, Any] = {"original_cost": run.before, "seconds": seconds}
+    timed: Callable[..., Ranking] = partial(
+        rank, original, found, **limits, seed=seed, uncleaned=uncleaned, quick=trial.quick
     )
     try:
         ranking = timed(target)
@@ -279,20 +265,18 @@ def _entrants(job: Job, run: Run, trial: Trial) -> list[Candidate]:
     distinct: dict[str, Candidate] = {}
     for solution in (run.solution, *(_cautious(job, run) if trial.decides else ())):
         candidate = candidate_of(model, egraph, solution)
-        if model.symbols:
-            dynamic = fate_of(model, candidate.term)
-            candidate = replace(candidate, saved=None if dynamic is None else dynamic.model())
+        if model.symbols and (dynamic := fate_of(model, candidate.term)) is not None:
+            candidate = replace(candidate, saved=dynamic.model())
         distinct.setdefault(candidate.term.structural_hash(), candidate)
     distinct.pop(model.searched.copied().structural_hash(), None)  # nothing is timed against itself
     return list(distinct.values())
 
 
 def _cautious(job: Job, run: Run) -> list[Solution]:
-    """Return an extraction with the original's operators priced below their measured cost.
+    """Return an extraction with the original's operators priced below their measured cost, if it is another one.
 
     The runtime fuses some of these operators, and the price of a single operator does not show it: a
     rewrite must gain more than that. Nor does it show the layout of operands, which is accounted for.
-    Return nothing if only the original is left, or if models are large.
     """
     from workbench.costs.pricing import blocked
     from workbench.extraction.exact.types import met
@@ -335,18 +319,17 @@ def first_certified(
         egraph: The e-graph that they come from; it relates their values to those of the original.
         rules: The rules whose verdicts the certificate cites; by default the job's.
     """
-    choice = Choice(job.model.graph, None, None)
+    choice, cited = Choice(job.model.graph, None, None), rules or job.rules
     for candidate in candidates:
         if not job.settings.certify:
             return Choice(candidate.graph, candidate, None)
-        certificate, checked = _certificate(job, candidate, trace, egraph, rules or job.rules)
+        certificate, checked = _certificate(job, candidate, trace, egraph, cited)
         if certificate.passed:
             return Choice(candidate.graph, candidate, certificate, checked)
         choice = replace(choice, certificate=certificate, checked=checked)
     if job.settings.certify and choice.certificate is None:
         original = Candidate(job.model.searched, job.model.graph, 0.0)
-        certificate, checked = _certificate(job, original, trace, None, rules or job.rules)
-        choice = replace(choice, certificate=certificate, checked=checked)
+        return Choice(job.model.graph, None, *_certificate(job, original, trace, None, cited))
     return choice
 
 
@@ -385,13 +368,12 @@ def _certificate(
 
 def _of_given(model: Model, graph: Graph, known: Correspondence | None) -> Correspondence | None:
     """Return the numbers of a graph and of what was given, from those of a graph and of what was searched."""
-    if model.cleaned_from is None:
-        return known
     from workbench.certification.regions import Correspondence
 
+    if model.cleaned_from is None:
+        return known
     if known is None and graph is model.graph:
-        every = tuple(range(len(graph)))
-        known = Correspondence(every, every)
+        known = Correspondence(tuple(range(len(graph))), tuple(range(len(graph))))
     if known is None:
         return None
     places = cleaned_places(model.cleaned_from, model.graph)
@@ -421,11 +403,8 @@ def correspondence(original: Graph, term: Graph, egraph: EGraph, choice: np.ndar
 
     before = tuple(int(egraph.eclass[i]) if i >= 0 else -1 for i in egraph.original.tolist())
     after = eclasses_of(term, egraph)
-    rules = []
-    for c in after:
-        rule = int(egraph.birth_rule[int(choice[c])]) if c >= 0 and choice[c] >= 0 else -1
-        rules.append(egraph.rules[rule] if rule >= 0 else "")
-    return Correspondence(before, after, tuple(rules))
+    births = (int(egraph.birth_rule[choice[c]]) if c >= 0 and choice[c] >= 0 else -1 for c in after)
+    return Correspondence(before, after, tuple(egraph.rules[rule] if rule >= 0 else "" for rule in births))
 
 
 def verdicts(trace: Trace, rules: RuleSet, made_by: Sequence[str]) -> Mapping[str, str]:

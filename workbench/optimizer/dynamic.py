@@ -133,8 +133,8 @@ def fate_of(
             found.append(f"{name} is at most {most * k + c}")
         if (least := generic.facts.least.get(symbol, 1)) > 1:
             found.append(f"{name} is at least {least * k + c}")
-    all_notes = (*found, *notes)
-    return Dynamic(model.kept, model.sizes, model.fixed, checked, all_notes, term, model.table, egraph)
+    notes = (*found, *notes)
+    return Dynamic(model.kept, model.sizes, model.fixed, checked, notes, term, model.table, egraph)
 
 
 def checks_at_sizes(
@@ -204,22 +204,21 @@ def _check(
 ) -> Checked:
     from workbench.certification.graphs import certify_graphs
 
-    before = after = None
+    before, after, why = None, None, "it does not fit the model"
     if model.generic.fit(sizes):
         try:
             before = model.graph_at(sizes)
             after = before if term is model.searched else model.graph_at(sizes, term)
         except (TypeMismatch, GraphError) as error:  # a graph has no empty tensors, which models may have
-            if not sessions.there:
-                return Checked(sizes, f"left out: graphs have no such sizes, {error}")
-    if not sessions.there and before is None:
-        return Checked(sizes, "left out: it does not fit the model")
+            why = f"graphs have no such sizes, {error}"
+    if not sessions.there and (before is None or after is None):
+        return Checked(sizes, f"left out: {why}")
     if graphs and term is not model.searched and before is not None and after is not None:
         found = certify_graphs(before, after, seed=seed, known=known, draws=1, whole=False)
         if not found.passed:
             return Checked(sizes, "", found.reason)
-    found_files = sessions.compare(sizes, before or model.drawn_at(sizes), seed)
-    return replace(found_files, note=BOTH) if graphs and found_files.files else found_files
+    checked = sessions.compare(sizes, before or model.drawn_at(sizes), seed)
+    return replace(checked, note=BOTH) if graphs and checked.files else checked
 
 
 class Files:
@@ -237,7 +236,7 @@ class Files:
         from workbench.frontends.onnx.exporter import to_onnx_apart
         from workbench.frontends.runtime import session
 
-        self._note, self._why = "", ""
+        self._note, self._why = "graphs compared", ""
         self._first: InferenceSession | None = None
         try:
             apart = to_onnx_apart(term, symbols=table)
@@ -245,21 +244,20 @@ class Files:
             self._why = f"the result cannot be written: {error}"
             return
         if given is None:
-            self._note = "graphs compared"
             return
         try:
             self._first = session(given, optimise=False, prepack=False, arena=False)
         except (RuntimeFailure, ModelError):
-            self._note = "graphs compared; ONNX Runtime does not load the original"
+            self._note += "; ONNX Runtime does not load the original"
             return
         try:
             self._second = session(apart, optimise=False, prepack=False, arena=False)
         except (RuntimeFailure, ModelError) as error:
             if lacking := without_kernels(term):
                 self._first = None
-                self._note = f"graphs compared; ONNX Runtime has no kernel for {', '.join(lacking)}"
-                return
-            self._why = f"the result does not load: {error}"
+                self._note += f"; ONNX Runtime has no kernel for {', '.join(lacking)}"
+            else:
+                self._why = f"the result does not load: {error}"
 
     @property
     def there(self) -> bool:
@@ -268,17 +266,15 @@ class Files:
 
     def compare(self, sizes: Mapping[str, int], graph: Graph, seed: int) -> Checked:
         """Run both on inputs for a graph, which is the original at a binding; return the outcome."""
-        if self._why or self._first is None:
-            return Checked(sizes, self._note, self._why)
         import onnxruntime as ort
 
         from workbench.certification.end_to_end import run_both
 
-        version = f"ONNX Runtime {ort.__version__}"
-        found = run_both(self._first, self._second, graph, seed, version)
+        if self._why or self._first is None:
+            return Checked(sizes, "" if self._why else self._note, self._why)
+        found = run_both(self._first, self._second, graph, seed, f"ONNX Runtime {ort.__version__}")
         if found.why:
             return Checked(sizes, "", found.why)
         if not found.ran:
             return Checked(sizes, f"left out: {found.note.removeprefix('not run: ')}")
-        files = found.steady
-        return Checked(sizes, FILES if files else f"files: {found.note}", files=files)
+        return Checked(sizes, FILES if found.steady else f"files: {found.note}", files=found.steady)

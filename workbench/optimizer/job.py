@@ -9,16 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from workbench.costs import CostModel
 from workbench.costs.model import is_this_machine
 from workbench.frontends.model import Model
+from workbench.graph import Graph
+from workbench.ops.registry import replacements
 from workbench.optimizer.record import versions
-from workbench.optimizer.rule_selection import rules_for
 from workbench.optimizer.settings import Settings
 from workbench.rules import RuleSet
+from workbench.rules.pattern import Rule
+from workbench.rules.verdicts import law_of, statuses
 from workbench.run.progress import Stages
+from workbench.support.wings import offered
 from workbench.symbolic.sizes import named
 
 if TYPE_CHECKING:
@@ -27,14 +32,10 @@ if TYPE_CHECKING:
     from workbench.certification.graphs import Early
     from workbench.devices.targets import Target
 
-#: The cost source of a model that is given as a file, as bytes or as a ``ModelProto``, and of a graph.
-FILE_COST: Final = "cpu"
-GRAPH_COST: Final = "analytic"
-
 
 def default_cost(model: Model) -> str:
     """Return the default cost source of a model: this machine for a file, a T4 for a graph."""
-    return GRAPH_COST if model.coverage is None else FILE_COST
+    return "analytic" if model.coverage is None else "cpu"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +79,42 @@ def check_timing(settings: Settings) -> None:
         checked_target(settings.measure, settings.measure_on)
 
 
+def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
+    """Return the rules that may rewrite a graph, and the names of those left out.
+
+    A graph that computes in float16 or bfloat16 is not rewritten by rules that may overflow or lose
+    accuracy if the original does not. Any other graph is rewritten by all rules.
+    """
+    from workbench.certification.half_precision import short_dtype
+
+    dtype = short_dtype(graph)
+    if dtype is None:
+        return rules, ()
+    kept = tuple(rule for rule in rules if rule.name in rules.in_range or keeps_range(rule, dtype))
+    names = {rule.name for rule in kept}
+    return replace(rules, rules=kept), tuple(rule.name for rule in rules if rule.name not in names)
+
+
+def keeps_range(rule: Rule, dtype: str) -> bool:
+    """Return whether a rule keeps range and accuracy in a 16-bit type, by the record or by judging it now."""
+    known = statuses().get(rule.name, {})
+    if known.get("law") == law_of(rule) and dtype in known.get("ranges", {}):
+        return bool(known["ranges"][dtype] == "kept")
+    return _judged(rule, dtype, replacements())
+
+
+@lru_cache(maxsize=4096)
+def _judged(rule: Rule, dtype: str, replaced: int) -> bool:
+    return offered("judge_range")(rule, dtype) is None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
     """A model that was read, with everything to optimise it by.
 
-    Attributes:
-        model: the model.
-        rules: the rules that it may be rewritten by.
-        cost_model: the source of costs.
-        settings: all settings.
-        stages: reports and times the stages.
-        trial: how results are timed, or None.
-        left_out: rules that do not hold in the model's arithmetic.
-        reference: the model that runs as a whole beside the result, or None.
-        early: what the original computes, evaluated in the background for the certificate, or None.
-        notes: remarks on the symbolic dimensions.
-        until: the end of the whole call, of ``time.perf_counter``.
+    ``left_out`` are rules that do not hold in the model's arithmetic, ``reference`` is the model that runs as a whole
+    beside the result, ``early`` what the original computes, evaluated in the background for the certificate.
+    ``notes`` are remarks on the symbolic dimensions; the whole call ends at ``until`` of ``time.perf_counter``.
     """
 
     model: Model
@@ -167,8 +188,7 @@ def job_of(
     elif whole and settings.certify and cost_model.analytic and model.source is None:
         from workbench.certification.graphs import begin_early
 
-        early = begin_early(
-            model.cleaned_from or model.graph, settings.seed
-        )  # nothing is timed while the original runs
+        # Nothing is timed while the original runs.
+        early = begin_early(model.cleaned_from or model.graph, settings.seed)
     reference = model.source if whole else None
     return Job(model, chosen, cost_model, settings, stages, trial, left_out, reference, early, until=until)

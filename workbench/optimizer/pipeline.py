@@ -25,7 +25,6 @@ from workbench.optimizer.record import trace_meta
 from workbench.optimizer.result import Optimized
 from workbench.optimizer.search_loop import Run, saturate, search
 from workbench.optimizer.settings import Settings, recorded
-from workbench.rules import RuleSet
 from workbench.rules.ruleset import Rules, rules_of
 from workbench.run.progress import Progress, Stages, seen_in_notebooks
 from workbench.run.settings import changed, takes_settings
@@ -181,9 +180,7 @@ def _for_accelerator(
     if cost is not None:
         raise ValueError("an accelerator has costs of its own, got a cost model too (try leaving cost out)")
     unit = offered("accelerator")(accelerator)
-    own: RuleSet = offered("accelerator_rules")(unit)
-    figures: CostModel = offered("accelerator_cost")(unit)
-    return [rules, own], figures
+    return [rules, offered("accelerator_rules")(unit)], offered("accelerator_cost")(unit)
 
 
 def blame(job: Job, run: Run) -> tuple[str, ...]:

@@ -6,14 +6,23 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from workbench.optimizer.record import Placement, RunRecord, SaturationFigures, SearchFigures, to_json
-from workbench.optimizer.summary import running_operators, summary_rows, text_of
+from workbench.costs.model import described
+from workbench.optimizer.record import SATURATION_NAMES, Placement, to_json
+from workbench.optimizer.summary import (
+    Row,
+    running_operators,
+    saturation_lines,
+    saturation_rows,
+    summary_rows,
+    text_of,
+)
 from workbench.run.display import Face
 from workbench.run.trace import StopReason, Trace
+from workbench.support.formatting import gain, speedup
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
@@ -34,10 +43,19 @@ if TYPE_CHECKING:
 
 
 class Result(Face, ABC):
-    """An optimised graph; its texts, tables and files are made from its :meth:`record`."""
+    """An optimised graph with all figures of the way to it, from which texts, tables and files are made.
+
+    Costs are sums over operators in microseconds by ``cost_source``; ``seconds`` are those of each stage, in order.
+    ``coverage`` are the operators that the import modelled, None for a model that was a graph already. ``offending``
+    are rules whose removal makes the result right. ``settings`` are those of the run, with its seed and versions.
+    """
 
     __slots__ = ()
 
+    #: The stages that make up the time of the optimiser, as other systems report it.
+    stages: ClassVar[tuple[str, ...]]
+    #: The names in files of the attributes that a result of this kind alone has.
+    own_names: ClassVar[dict[str, tuple[str, str]]]
     #: What ended the call before a result was certified.
     ended: str = ""
     #: The fate of the model's symbolic dimensions; None if it has none, or if they were fixed.
@@ -63,9 +81,58 @@ class Result(Face, ABC):
             """Return the rules that made the result, the most productive first."""
 
     @property
+    @abstractmethod
+    def cost_claimed(self) -> float:
+        """Return the cost of the cheapest graph found, whether or not it passed its certificate."""
+
+    @abstractmethod
+    def way_rows(self) -> list[Row]:
+        """Return the rows of the summary on the way to the result."""
+
+    @abstractmethod
+    def way_lines(self) -> list[str]:
+        """Return the first lines of the text of the result: its gain, the way to it, and the rules."""
+
+    def rules_used(self) -> str:
+        """Return the rules that made the result as text."""
+        return ", ".join(self.rules)
+
+    @property
+    def network(self) -> str:
+        """Return the name of the graph."""
+        return self.original.name
+
+    @property
     def speedup(self) -> float:
         """Return the factor by which the cost model predicts the result to be faster: before / after."""
-        return self.record().speedup
+        return speedup(self.cost_before, self.cost_after)
+
+    @property
+    def optimiser_seconds(self) -> float:
+        """Return the time of the optimiser proper, which other systems' figures cover.
+
+        Import, start of the engine, pricing and certificate are not part of it.
+        """
+        return sum(self.seconds.get(stage, 0.0) for stage in self.stages)
+
+    @property
+    def certified(self) -> bool | None:
+        """Return whether the result passed its certificate, or None if none was asked for."""
+        return None if self.certificate is None else self.certificate.passed
+
+    @property
+    def operators_before(self) -> dict[str, int]:
+        """Return the numbers of the operators of the original that run, by name."""
+        return running_operators(self.original)
+
+    @property
+    def operators_after(self) -> dict[str, int]:
+        """Return the numbers of the operators of the result that run, by name."""
+        return running_operators(self.graph)
+
+    def predicted(self) -> str:
+        """Return the gain that the cost model predicts, with its device, as a text."""
+        return f"{gain(self.cost_before, self.cost_after)} {described(self.cost_source)}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the optimised graph as ONNX, or as TASO's text if the path ends in ``.model``.
@@ -121,39 +188,12 @@ class Result(Face, ABC):
 
         return pd.DataFrame([asdict(row) for row in summary_rows(self)])
 
-    def record(self) -> RunRecord:
-        """Return all figures of the result."""
-        claimed, way = self._way()
-        return RunRecord(
-            network=self.original.name,
-            cost_source=self.cost_source,
-            cost_before=self.cost_before,
-            cost_after=self.cost_after,
-            cost_claimed=claimed,
-            seconds=self.seconds,
-            stop_reason=self.stop_reason,
-            rules=self.rules,
-            offending=self.offending,
-            certificate=self.certificate,
-            operators_before=running_operators(self.original),
-            operators_after=running_operators(self.graph),
-            fused=any(node.named_attrs().get("act", "none") != "none" for node in self.graph.nodes),
-            settings=self.settings,
-            coverage=self.coverage,
-            way=way,
-            ended=self.ended,
-        )
-
-    @abstractmethod
-    def _way(self) -> tuple[float, SaturationFigures | SearchFigures]:
-        """Return the cost of the cheapest graph found, in microseconds, and the figures of the way to it."""
-
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
-        return to_json(self.record())
+        return to_json(self)
 
     def __repr__(self) -> str:
-        return text_of(self.record())
+        return text_of(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -195,6 +235,9 @@ class Optimized(Result):
     ended: str = ""
     blocks: str = ""
 
+    stages = ("saturation", "snapshot", "extraction")
+    own_names = SATURATION_NAMES
+
     @property
     def placement(self) -> Placement | None:
         """Return which products run on the accelerator and which do not; None without an accelerator."""
@@ -218,22 +261,21 @@ class Optimized(Result):
         """Return how far the result is from its limits; see :func:`workbench.studies.devices.floors.floors`."""
         return offered("floors")(self, **options)
 
-    def _way(self) -> tuple[float, SaturationFigures]:
+    @property
+    def cost_claimed(self) -> float:
+        """Return the cost of the cheapest graph found, whether or not it passed its certificate."""
+        return min(self.cost_before, self.solution.cost)
+
+    @property
+    def log2_terms(self) -> float:
+        """Return a bound on log2 of the terms represented: the sum over e-classes of log2 of their size."""
         sizes = np.bincount(self.egraph.eclass, minlength=self.egraph.n_classes)
-        figures = SaturationFigures(
-            e_nodes=self.e_nodes,
-            e_classes=self.e_classes,
-            priced=len(self.egraph),
-            log2_terms=float(np.log2(sizes[sizes > 0]).sum()),
-            iterations=self.iterations,
-            extractor=self.solution.method,
-            status=self.solution.status,
-            scope=self.solution.scope,
-            bound=self.solution.bound,
-            endings=self.solution.endings,
-            measured=self.measured,
-            dynamic=self.dynamic,
-            placement=self.placement,
-            blocks=self.blocks,
-        )
-        return min(self.cost_before, self.solution.cost), figures
+        return float(np.log2(sizes[sizes > 0]).sum())
+
+    def way_rows(self) -> list[Row]:
+        """Return the rows of the summary on the saturation and the extraction."""
+        return saturation_rows(self)
+
+    def way_lines(self) -> list[str]:
+        """Return the first lines of the text of the result."""
+        return saturation_lines(self)

@@ -91,10 +91,9 @@ def saturate(job: Job) -> Run:
         finally:
             stages.add("saturation", sum(saturation.seconds for saturation in begun))
         run = replace(_original(job), stop=stop)
-    if not begun:
-        return run
-    last = begun[-1]
-    return replace(run, trace=last.trace, e_nodes=last.e_nodes, e_classes=last.e_classes)
+    for last in begun[-1:]:
+        run = replace(run, trace=last.trace, e_nodes=last.e_nodes, e_classes=last.e_classes)
+    return run
 
 
 def limits_of(job: Job) -> Limits:
@@ -227,6 +226,11 @@ def extraction_of(job: Job, last: tuple[EGraph, np.ndarray] | None = None) -> Ca
     """
     from workbench.extraction.api import extractor
 
+    settings = job.settings
+    cheapest = partial(extractor(settings.extractor), memory=settings.extraction_memory)
+    if settings.extraction_seconds is None and isinstance(job.cost_model, Economical):
+        cheapest = partial(cheapest, effort=QUICK)
+
     def following(egraph: EGraph, costs: np.ndarray, **options: Any) -> Solution:
         nonlocal last
         start = None if last is None else carried(*last, egraph)
@@ -234,10 +238,6 @@ def extraction_of(job: Job, last: tuple[EGraph, np.ndarray] | None = None) -> Ca
         last = egraph, solution.choice
         return solution
 
-    settings = job.settings
-    chosen = partial(extractor(settings.extractor), memory=settings.extraction_memory)
-    measured = settings.extraction_seconds is None and isinstance(job.cost_model, Economical)
-    cheapest = partial(chosen, effort=QUICK) if measured else chosen
     return following
 
 
@@ -343,13 +343,6 @@ def _extracted(
 
     A measured model estimates operators that it has not run. If solution and graph differ in such operators,
     they are measured, and the extraction is repeated.
-
-    Args:
-        job: The optimisation.
-        saturation: Its saturation.
-        egraph: The e-graph.
-        left: Returns the seconds that extractions may still take.
-        cheapest: The extraction.
     """
     graph, cost_model, stages = job.model.graph, job.cost_model, job.stages
     for _ in range(9):

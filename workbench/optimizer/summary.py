@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 from workbench.extraction.result import strength
 from workbench.ops.inputs_and_opaque import REFERENCES
-from workbench.optimizer.record import RunRecord, SaturationFigures, SearchFigures
 from workbench.support.formatting import microseconds, thousands
 
 if TYPE_CHECKING:
     from workbench.graph import Graph
-    from workbench.optimizer.result import Result
+    from workbench.optimizer.result import Optimized, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,84 +30,78 @@ def summary_rows(result: Result, *, written: Iterable[str] = ()) -> list[Row]:
 
     ``written`` are files written, each as a text.
     """
-    record = result.record()
-    way, certificate = record.way, record.certificate
-    rows = [Row("import", record.seconds.get("import"), _loaded(record))]
-    rows += (
-        _saturation_rows(record, way)
-        if isinstance(way, SaturationFigures)
-        else [*_left_out(record), _search_row(record, way)]
-    )
+    certificate, seconds = result.certificate, result.seconds
+    rows = [Row("import", seconds.get("import"), _loaded(result)), *result.way_rows()]
     if certificate is not None:
-        rows.append(Row("certificate", record.seconds.get("certificate"), certificate.verdict()))
+        rows.append(Row("certificate", seconds.get("certificate"), certificate.verdict()))
         rows.append(Row("rounding", None, certificate.rounding_line()))
-    if record.ended:
-        rows.append(Row("certificate", record.seconds.get("certificate"), _ended(record)))
-    if isinstance(way, SaturationFigures) and way.dynamic is not None:
-        rows += [Row("dimensions", None, line) for line in way.dynamic.lines()]
+    if result.ended:
+        rows.append(Row("certificate", seconds.get("certificate"), _unfinished(result)))
+    if result.dynamic is not None:
+        rows += [Row("dimensions", None, line) for line in result.dynamic.lines()]
     rows += [Row("written", None, text) for text in written]
-    rows.append(Row("cost", None, record.predicted()))
-    rows.append(Row("operators", None, operator_changes(record)))
-    rows.append(Row("rules", None, _rules(record) or "none: the original is the best found"))
+    rows.append(Row("cost", None, result.predicted()))
+    rows.append(Row("operators", None, operator_changes(result)))
+    rows.append(Row("rules", None, result.rules_used() or "none: the original is the best found"))
     if certificate is not None:
         rows.append(Row("verdicts", None, certificate.rules_line()))
     return rows
 
 
-def _saturation_rows(record: RunRecord, way: SaturationFigures) -> list[Row]:
-    seconds = record.seconds
+def saturation_rows(result: Optimized) -> list[Row]:
+    """Return the rows on the saturation and on the extraction from its e-graph."""
+    seconds = result.seconds
+    grown = f"{thousands(result.e_nodes)} e-nodes, {thousands(result.e_classes)} e-classes"
     rows = [
-        Row("engine", seconds.get("engine"), f"rules compiled ({record.settings['rules']}), engine started"),
-        *_left_out(record),
+        Row("engine", seconds.get("engine"), f"rules compiled ({result.settings['rules']}), engine started"),
+        *left_out(result),
         Row(
             "saturation",
             seconds.get("saturation"),
-            f"{thousands(way.e_nodes)} e-nodes, {thousands(way.e_classes)} e-classes after "
-            f"{way.iterations} iterations: {record.stop_reason.value}",
+            f"{grown} after {result.iterations} iterations: {result.stop_reason.value}",
         ),
-        *([Row("blocks", None, way.blocks)] if way.blocks else []),
-        Row("pricing", seconds.get("pricing"), f"{thousands(way.priced)} e-nodes priced"),
-        Row(
-            "extraction",
-            seconds.get("extraction"),
-            f"{way.extractor}: {_strength(record, way)}, bound {microseconds(way.bound)}",
-        ),
+        *([Row("blocks", None, result.blocks)] if result.blocks else []),
+        Row("pricing", seconds.get("pricing"), f"{thousands(len(result.egraph))} e-nodes priced"),
+        Row("extraction", seconds.get("extraction"), f"{result.solution.method}: {_extracted(result)}"),
     ]
-    if way.placement is not None:
-        rows += [Row("accelerator", None, line) for line in way.placement.lines()]
-    if way.measured is not None:
-        if way.measured.given is not None:
-            rows.append(Row("cleaning", None, way.measured.cleaning_line()))
-        rows.append(Row("timing", seconds.get("timing"), str(way.measured)))
+    if (placement := result.placement) is not None:
+        rows += [Row("accelerator", None, line) for line in placement.lines()]
+    if result.measured is not None:
+        if result.measured.given is not None:
+            rows.append(Row("cleaning", None, result.measured.cleaning_line()))
+        rows.append(Row("timing", seconds.get("timing"), str(result.measured)))
     return rows
 
 
-def _strength(record: RunRecord, way: SaturationFigures) -> str:
-    return strength(way.status, record.cost_claimed, way.bound, way.scope)
+def saturation_lines(result: Optimized) -> list[str]:
+    """Return the first lines of the text of a result: its gain, the way to it, and the rules."""
+    grown = f"{result.e_nodes} e-nodes, {result.e_classes} e-classes, {result.iterations} iterations"
+    placement, dynamic = result.placement, result.dynamic
+    return [
+        f"Optimized {result.network!r}: {result.predicted()}",
+        f"  e-graph: {grown}, {result.stop_reason.value}",
+        *([f"  blocks: {result.blocks}"] if result.blocks else []),
+        f"  extraction: {result.solution.method}, {_extracted(result)}",
+        f"  rules: {', '.join(result.rules) or 'none'}",
+        *([f"  {line}" for line in placement.lines()] if placement is not None else []),
+        *([f"  measured: {result.measured}"] if result.measured is not None else []),
+        *([f"  dimensions: {line}" for line in dynamic.lines()] if dynamic is not None else []),
+    ]
 
 
-def _search_row(record: RunRecord, way: SearchFigures) -> Row:
-    used = record.settings
-    return Row(
-        "search",
-        record.seconds.get("search"),
-        f"{used['mode']}, alpha {used['alpha']:g}, budget {used['budget']}, rules {used['rules']}: "
-        f"{thousands(way.expanded)} graphs expanded, {thousands(way.found)} found: "
-        f"{record.stop_reason.value}",
-    )
+def _extracted(result: Optimized) -> str:
+    found = result.solution
+    known = strength(found.status, result.cost_claimed, found.bound, found.scope)
+    return f"{known}, bound {microseconds(found.bound)}"
 
 
-def _rules(record: RunRecord) -> str:
-    """Return the rules that made a result; those of a search with their numbers of substitutions."""
-    way = record.way
-    if isinstance(way, SaturationFigures):
-        return ", ".join(record.rules)
-    return ", ".join(f"{rule} × {way.history.count(rule)}" for rule in record.rules)
+def _unfinished(result: Result) -> str:
+    return f"not finished, {result.ended}: the original stays"
 
 
-def _left_out(record: RunRecord) -> list[Row]:
+def left_out(result: Result) -> list[Row]:
     """Return the row about rules that a model of 16-bit floats is not rewritten by; none for other models."""
-    names = record.left_out
+    names = result.settings.get("left_out", ())
     if not names:
         return []
     shown = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
@@ -116,14 +109,10 @@ def _left_out(record: RunRecord) -> list[Row]:
     return [Row("range", None, f"{len(names)} rule{'s' if len(names) > 1 else ''} left out: {why} ({shown})")]
 
 
-def _ended(record: RunRecord) -> str:
-    return f"not finished, {record.ended}: the original stays"
-
-
-def _loaded(record: RunRecord) -> str:
-    if record.coverage is None:
-        return f"{thousands(sum(record.operators_before.values()))} operators"
-    modelled, opaque = sum(record.coverage.modelled.values()), sum(record.coverage.opaque.values())
+def _loaded(result: Result) -> str:
+    if result.coverage is None:
+        return f"{thousands(sum(result.operators_before.values()))} operators"
+    modelled, opaque = sum(result.coverage.modelled.values()), sum(result.coverage.opaque.values())
     kept = f", {opaque} kept as they came" if opaque else ""
     return f"{thousands(modelled)} of {thousands(modelled + opaque)} operators modelled{kept}"
 
@@ -135,51 +124,30 @@ def running_operators(graph: Graph) -> dict[str, int]:
     return dict(Counter(op for op in runs if op not in REFERENCES))
 
 
-def operator_changes(record: RunRecord) -> str:
+def operator_changes(result: Result) -> str:
     """Return the running operators that became fewer or more, as text.
 
     An operator and its activation are one kernel and count once.
     """
-    before, after = record.operators_before, record.operators_after
+    before, after = result.operators_before, result.operators_after
     names = sorted({*before, *after}, key=lambda n: (-max(before.get(n, 0), after.get(n, 0)), n))
     changed = [f"{n} {before.get(n, 0)} → {after.get(n, 0)}" for n in names if before.get(n) != after.get(n)]
     total = f"{sum(before.values())} → {sum(after.values())}"
-    if record.fused:
+    if any(node.named_attrs().get("act", "none") != "none" for node in result.graph.nodes):
         total += " (a conv2d or matmul and its activation count once; the file has two nodes)"
-    kept = 0 if record.coverage is None else sum(record.coverage.reasons().values())
+    kept = 0 if result.coverage is None else sum(result.coverage.reasons().values())
     more = f"; {kept} more kept as they came" if kept else ""
     return (f"{total}: {', '.join(changed)}" if changed else f"{total}, unchanged") + more
 
 
-def text_of(record: RunRecord) -> str:
-    """Return a record as a few lines of text."""
-    way, certificate = record.way, record.certificate
-    reason = record.stop_reason.value
-    if isinstance(way, SaturationFigures):
-        lines = [
-            f"Optimized {record.network!r}: {record.predicted()}",
-            f"  e-graph: {way.e_nodes} e-nodes, {way.e_classes} e-classes, "
-            f"{way.iterations} iterations, {reason}",
-            *([f"  blocks: {way.blocks}"] if way.blocks else []),
-            f"  extraction: {way.extractor}, {_strength(record, way)}, bound {microseconds(way.bound)}",
-            f"  rules: {', '.join(record.rules) or 'none'}",
-            *([f"  {line}" for line in way.placement.lines()] if way.placement is not None else []),
-            *([f"  measured: {way.measured}"] if way.measured is not None else []),
-            *([f"  dimensions: {line}" for line in way.dynamic.lines()] if way.dynamic is not None else []),
-        ]
-    else:
-        mode, alpha, budget = (record.settings[name] for name in ("mode", "alpha", "budget"))
-        lines = [
-            f"Searched {record.network!r}: {record.predicted()}",
-            f"  search: {mode}, alpha {alpha:g}, budget {budget}: {way.expanded} graphs expanded, "
-            f"{way.found} found, {reason}",
-            f"  {len(way.history)} substitutions by: {', '.join(record.rules) or 'none'}",
-        ]
-    if record.ended:
-        lines.append(f"  certificate: {_ended(record)}")
+def text_of(result: Result) -> str:
+    """Return a result as a few lines of text."""
+    certificate, lines = result.certificate, result.way_lines()
+    if result.ended:
+        lines.append(f"  certificate: {_unfinished(result)}")
     if certificate is None:
-        lines += [] if record.ended else ["  certificate: not checked"]
+        lines += [] if result.ended else ["  certificate: not checked"]
     else:
         lines.append(f"  certificate: {certificate.verdict()}")
         lines += [f"  {certificate.rounding_line()}", f"  {certificate.rules_line()}"]
-    return "\n".join([*lines, "  seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in record.seconds.items())])
+    return "\n".join([*lines, "  seconds: " + ", ".join(f"{k} {v:.3f}" for k, v in result.seconds.items())])

@@ -18,15 +18,14 @@ from workbench.faces.views.static_html import (
     steps_html,
     summary_html,
 )
-from workbench.optimizer.record import SaturationFigures
+from workbench.optimizer.result import Optimized
 from workbench.run.trace import sizes
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
     from workbench.devices.ranking import Ranking
     from workbench.kernels.accelerators import Placement
-    from workbench.optimizer.record import RunRecord
-    from workbench.optimizer.result import Optimized, Result
+    from workbench.optimizer.result import Result
     from workbench.rules import RuleSet
     from workbench.studies.devices.floors import Floors
 
@@ -38,12 +37,11 @@ def report_html(result: Result, *, title: str | None = None, floors: Floors | No
     """
     from workbench.faces.plots import plot_cost_bars, plot_cost_curve
 
-    record, trace = result.record(), result.trace
+    record, trace = result, result.trace
     name = title or record.network
-    way = record.way
-    measured = way.measured if isinstance(way, SaturationFigures) else None
-    placed = cast("Placement | None", way.placement) if isinstance(way, SaturationFigures) else None
-    grown = "Saturation" if isinstance(way, SaturationFigures) else "Search"
+    measured = result.measured if isinstance(result, Optimized) else None
+    placed = cast("Placement | None", result.placement) if isinstance(result, Optimized) else None
+    grown = "Saturation" if isinstance(result, Optimized) else "Search"
     if floors is None and measured is not None and measured.decided and not measured.failure:
         floors = cast("Optimized", result).floors()
     costs = figure(plot_cost_bars, trace, (7.0, 4.2), "cost before and after by operator")
@@ -59,7 +57,7 @@ def report_html(result: Result, *, title: str | None = None, floors: Floors | No
         paragraph(", ".join(f"{package} {record.settings[package]}" for package in packages), "source"),
         *(paragraph(line, "lead") for line in lead),
         section("Before and after", changes_html(result)),
-        section("Rules that made the result", _rules(result, record)),
+        section("Rules that made the result", _rules(result)),
         section("Timing", _measured(measured)),
         *([section("Limits", _limits(floors))] if floors is not None else []),
         *([section("Accelerator", _accelerator(placed))] if placed is not None else []),
@@ -135,30 +133,29 @@ def _accelerator(placement: Placement) -> str:
     return text + cycles + figure(plot_accelerator_use, placement, size, "use and waste") + layers
 
 
-def _rules(result: Result, record: RunRecord) -> str:
-    if not record.rules:
+def _rules(result: Result) -> str:
+    if not result.rules:
         return "<p>None: nothing cheaper than the original was found.</p>"
-    made = dict.fromkeys(record.rules, 0)
+    made = dict.fromkeys(result.rules, 0)
     for step in result.trace:
         for work in step.rules:
             if work.rule in made:
                 made[work.rule] += work.e_nodes
-    laws = _laws(result, str(record.settings.get("rules", "")))
+    laws = _laws(result, str(result.settings.get("rules", "")))
     frame = {} if laws is None else {r["name"]: r for r in laws.frame().to_dict("records")}
     columns = ("status", "provenance", "law")
-    rows = [(r, thousands(made[r]), *(frame.get(r, {}).get(c, "") for c in columns)) for r in record.rules]
+    rows = [(r, thousands(made[r]), *(frame.get(r, {}).get(c, "") for c in columns)) for r in result.rules]
     headings = ("rule", f"{sizes(result.trace)[0]} made", *columns)
     text = table(headings, rows, ("", "number", "", "", "law"), most=len(rows))
     if laws is not None:
         known = {rule.name: rule for rule in laws}
-        for name in filter(known.__contains__, record.rules):
+        for name in filter(known.__contains__, result.rules):
             text += details(f"{name}: both sides", rule_html(known[name]))
     return text
 
 
 def _laws(result: Result, set_name: str) -> RuleSet | None:
     """Return the rules of a run: those that it kept, or the set of that name; None if neither is known."""
-    from workbench.optimizer.result import Optimized
     from workbench.rules import rule_set
 
     if isinstance(result, Optimized):
@@ -169,7 +166,7 @@ def _laws(result: Result, set_name: str) -> RuleSet | None:
         return None  # the rules were given as objects: their text is not in the library
 
 
-def _certificate(record: RunRecord) -> str:
+def _certificate(record: Result) -> str:
     certificate = record.certificate
     if certificate is None:
         return "<p>Not requested.</p>"
@@ -179,7 +176,7 @@ def _certificate(record: RunRecord) -> str:
     return text + _pairs(certificate_words(certificate))
 
 
-def _coverage(record: RunRecord) -> str:
+def _coverage(record: Result) -> str:
     coverage = record.coverage
     if coverage is None:
         return "<p>The graph was not imported from a model: every operator is modelled.</p>"

@@ -101,23 +101,26 @@ def optimise_one(study: OptimisationStudy, run: Run) -> Record:
 def run_figures(done: Result) -> Record:
     """Return the row of a result, why its run ended, the seconds by stage, and its origin."""
     from workbench.extraction.result import Status
-    from workbench.optimizer.record import SaturationFigures, to_json
+    from workbench.optimizer.record import to_json
+    from workbench.optimizer.result import Optimized
+    from workbench.studies.search.optimize import Searched
 
-    found = done.record()
-    way, data = found.way, to_json(found)
+    found, data = done, to_json(done)
     made: Record
-    if isinstance(way, SaturationFigures):
+    if isinstance(found, Optimized):
+        way = found.solution
         status, reason = way.status.value, found.stop_reason.value
         limits = [reason] if found.stop_reason in LIMITS else []
         if found.settings["extractor"] not in GREEDY and way.status is not Status.OPTIMAL:
             limits.append("extraction time limit")
         made = {"scope": way.scope, "extraction_notes": list(map(str, way.endings))}
     else:
+        assert isinstance(found, Searched)
         # TASO's search ends when its budget is spent; only time is a limit that it should not meet.
         spent = found.stop_reason is StopReason.ITERATION_LIMIT
         status, reason = "searched", "budget" if spent else found.stop_reason.value
         limits = [reason] if found.stop_reason in LIMITS and not spent else []
-        made = {"substitutions": {rule: way.history.count(rule) for rule in found.rules}}
+        made = {"substitutions": {rule: found.history.count(rule) for rule in found.rules}}
     kept = ("rules", "offending_rules", "certificate", "operators_before", "operators_after")
     return {
         "row": {key: finite(value) for key, value in record(done).items() if key not in ELSEWHERE},

@@ -65,9 +65,8 @@ def record(
         repeat: The number of the repetition.
         hardware: The name of the machine.
     """
-    found = result.record()
-    own = {"network": network or found.network, "method": method, "repeat": repeat}
-    return {**found.seconds, **to_row(found), **own, "published": False, "hardware": hardware}
+    own = {"network": network or result.network, "method": method, "repeat": repeat}
+    return {**result.seconds, **to_row(result), **own, "published": False, "hardware": hardware}
 
 
 def published_records(networks: Iterable[str] | None = None) -> pd.DataFrame:

@@ -19,15 +19,17 @@ from workbench.frontends.model_file import fixed_model
 from workbench.graph import Graph
 from workbench.optimizer.candidates import Candidate, first_certified
 from workbench.optimizer.job import default_cost, job_of
-from workbench.optimizer.record import SearchFigures, trace_meta
+from workbench.optimizer.record import SEARCH_NAMES, trace_meta
 from workbench.optimizer.result import Result
 from workbench.optimizer.settings import Settings
+from workbench.optimizer.summary import Row, left_out
 from workbench.rules import RuleSet
 from workbench.rules.ruleset import Rules, published, rules_of
 from workbench.run.progress import Progress, Stages, seen_in_notebooks
 from workbench.run.trace import StopReason, Trace
 from workbench.studies.search.modes import MODES
 from workbench.studies.search.search import BacktrackingSearch
+from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
     from workbench.certification.certificate import Certificate
@@ -60,19 +62,61 @@ class Searched(Result):
     offending: tuple[str, ...] = ()
     given: Model | None = None
 
+    stages = ("search",)
+    own_names = SEARCH_NAMES
+
     @property
     def rules(self) -> tuple[str, ...]:
         """Return the rules that made the result, the most used first."""
         return tuple(sorted(set(self.history), key=lambda r: (-self.history.count(r), r)))
 
-    def _way(self) -> tuple[float, SearchFigures]:
+    @property
+    def cost_claimed(self) -> float:
+        """Return the cost of the cheapest graph found, whether or not it passed its certificate."""
+        return self._best()[0]
+
+    @property
+    def log2_terms(self) -> float | None:
+        """Return log2 of the graphs queued, or None if there is none."""
+        return math.log2(self.found) if self.found else None
+
+    @property
+    def seconds_best(self) -> float:
+        """Return the seconds until the cheapest graph was found."""
+        return self._best()[1]
+
+    def rules_used(self) -> str:
+        """Return the rules that made the result, with their numbers of substitutions."""
+        return ", ".join(f"{rule} × {self.history.count(rule)}" for rule in self.rules)
+
+    def way_rows(self) -> list[Row]:
+        """Return the rows of the summary on the search."""
+        used, grown = (
+            self.settings,
+            f"{thousands(self.expanded)} graphs expanded, {thousands(self.found)} found",
+        )
+        how = f"{used['mode']}, alpha {used['alpha']:g}, budget {used['budget']}, rules {used['rules']}"
+        text = f"{how}: {grown}: {self.stop_reason.value}"
+        return [*left_out(self), Row("search", self.seconds.get("search"), text)]
+
+    def way_lines(self) -> list[str]:
+        """Return the first lines of the text of the result."""
+        mode, alpha, budget = (self.settings[name] for name in ("mode", "alpha", "budget"))
+        grown = f"{self.expanded} graphs expanded, {self.found} found, {self.stop_reason.value}"
+        return [
+            f"Searched {self.network!r}: {self.predicted()}",
+            f"  search: {mode}, alpha {alpha:g}, budget {budget}: {grown}",
+            f"  {len(self.history)} substitutions by: {', '.join(self.rules) or 'none'}",
+        ]
+
+    def _best(self) -> tuple[float, float]:
+        """Return the cost of the cheapest graph found, and the seconds until it was found."""
         elapsed, best, reached = 0.0, self.cost_before, 0.0
         for step in self.trace:
             elapsed += step.seconds
             if step.cost is not None and step.cost < best * (1 - 1e-9):
                 best, reached = step.cost, elapsed
-        log2_found = math.log2(self.found) if self.found else None
-        return best, SearchFigures(self.expanded, self.found, log2_found, self.history, reached)
+        return best, reached
 
 
 @seen_in_notebooks

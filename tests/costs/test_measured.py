@@ -14,8 +14,8 @@ from tests.ops.test_onnx_form import INSTANCES
 from tests.ops.test_onnx_form import instance as graph_of
 from workbench.costs import OpInstance, graph_cost, instances_of, node_costs
 from workbench.costs import measured as module
+from workbench.costs.lookup import RecordedCost
 from workbench.costs.measured import MeasuredCost
-from workbench.costs.recorded import RecordedCost
 from workbench.costs.store import Store
 from workbench.frontends import import_onnx
 from workbench.frontends.onnx.file import Apart

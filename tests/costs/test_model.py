@@ -6,9 +6,9 @@ import pytest
 import workbench
 from workbench.costs import CostModel, graph_cost
 from workbench.costs.analytic import DEVICES, AnalyticCost
+from workbench.costs.lookup import RecordedCost
 from workbench.costs.measured import MeasuredCost
 from workbench.costs.model import described, is_this_machine
-from workbench.costs.recorded import RecordedCost
 from workbench.studies.benchmarks import benchmark
 
 

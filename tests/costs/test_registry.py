@@ -7,8 +7,8 @@ import workbench
 from tests.packages import install
 from workbench.costs import CostModel
 from workbench.costs.analytic import AnalyticCost
+from workbench.costs.lookup import RecordedCost, save_table
 from workbench.costs.model import OpInstance
-from workbench.costs.recorded import RecordedCost, save_table
 from workbench.costs.registry import NAMES, cost_model
 from workbench.costs.store import Measurement
 from workbench.ops import TensorType

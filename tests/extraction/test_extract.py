@@ -17,10 +17,10 @@ from workbench.extraction.exact.solve import solve
 from workbench.extraction.exact.solver_process import SolverProcess
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.greedy.dag import greedy
-from workbench.extraction.incumbent import Incumbent
 from workbench.extraction.methods import (
     IDLE_SECONDS,
     PROGRESS_SHARE,
+    Incumbent,
     Search,
     early_bound,
     idling,
@@ -382,17 +382,17 @@ def test_effects_of_further_reductions_are_added_to_earlier_ones(monkeypatch):
     kept = Incumbent(egraph, costs, 0.0, Trace({}), tree)
     search = Search(kept, problem_of(egraph, costs), Terms.of(egraph, costs), costs, "exact", math.inf)
     search.reduce(1.0, once=True)
-    assert {e.name for e in search.effects} == {one.__name__ for one in QUICK}
-    assert search.effects[0].before == search.before == len(search.problem.nodes)
-    names, once = [e.name for e in search.effects], len(search.left.nodes)
+    assert {e.rule for e in search.effects} == {one.__name__ for one in QUICK}
+    assert search.before == len(search.problem.nodes)
+    names, once = [e.rule for e in search.effects], len(search.left.nodes)
     search.reduce(1.0)
-    assert [e.name for e in search.effects] == names
-    assert sum(e.before - e.after for e in search.effects) == search.before - len(search.left.nodes)
+    assert [e.rule for e in search.effects] == names
+    assert sum(e.matches for e in search.effects) == search.before - len(search.left.nodes)
     assert len(search.left.nodes) < once < search.before
     monkeypatch.setattr(methods, "MIN_WHOLE_SIZE", 10)
     search.left, search.before, search.effects = search.problem, len(search.problem.nodes), []
     search.reduce(1.0)
-    assert {e.name for e in search.effects} == {one.__name__ for one in REDUCTIONS}
+    assert {e.rule for e in search.effects} == {one.__name__ for one in REDUCTIONS}
 
 
 def test_the_bounds_of_independent_parts_add_up_to_a_bound_before_they_are_solved():

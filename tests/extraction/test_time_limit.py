@@ -13,7 +13,7 @@ import pytest
 from tests.extraction.egraphs import egraph_of
 from workbench.egraph import load_json
 from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract, methods
-from workbench.extraction.exact.solve import Exact
+from workbench.extraction.exact.types import Solved
 from workbench.extraction.problem import Terms, is_acyclic
 from workbench.extraction.reduce.dominators import must_sets
 from workbench.support import deadline as deadlines
@@ -171,8 +171,8 @@ def test_a_bound_that_a_solver_has_proved_survives_the_deadline(monkeypatch):
     least = extract(egraph, costs).cost
 
     def stopped(*arguments, **options):
-        yield Exact(None, 0.0)
-        yield Exact(None, least - 0.1)
+        yield Solved(None, 0.0)
+        yield Solved(None, least - 0.1)
         raise deadlines.TimeUp
 
     monkeypatch.setattr(methods, "solve", stopped)

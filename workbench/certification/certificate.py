@@ -136,26 +136,24 @@ class Certificate(Face):
     why the models differ. ``error`` is the largest difference found, relative to the largest entry of the
     value, ``draws`` the number of random inputs. ``own_rounding`` is the rounding of the original itself.
 
-    Two graphs are compared in two ways. First, each rewritten region is compared on ``draws`` random values
-    at its own boundary, in float64. ``regions`` counts these regions; of those that differ only in the data
-    of their weights, one is compared (``distinct`` counts these). If ``arithmetic`` says so, ``error`` leaves
-    out what the model's numbers, such as sqrt(2) in float32, change by their own rounding. Second, both
-    models run once as they are saved, in their own dtype. ``whole`` names the runtime, or gives the reason if
-    they did not run (``whole_ran`` is then False); ``lacking`` names operators for which ONNX Runtime has no
-    kernel, so that both models ran in numpy. ``deployed_error`` is the largest difference between their
-    outputs; ``errors`` contains it for each output. ``evidence`` is the disagreement, if one was found.
-    ``rounding`` is the distance of the saved result from the original in float64, ``own_rounding`` that of
-    the original in its own dtype: the first minus the second is the accuracy that rewriting costs. Both are
-    None if the model was not evaluated in float64, for example because it is too large. ``rules`` maps each
-    rule that fired in the run to the verdict on it; the rules that made the result come first.
+    Of two graphs, each rewritten region is compared on ``draws`` random values at its own boundary, in float64.
+    ``regions`` counts these regions; of those that differ only in the data of their weights, one is compared
+    (``distinct``). If ``arithmetic`` says so, ``error`` leaves out what the model's numbers, such as sqrt(2) in
+    float32, change by their own rounding. Then both models run once as they are saved, in their own dtype. ``whole``
+    names the runtime, or gives the reason if they did not run (``whole_ran`` is then False); with operators for which
+    ONNX Runtime has no kernel (``lacking``) both run in numpy. ``deployed_error`` is the largest difference between
+    their outputs, ``errors`` has it for each, and ``evidence`` is the disagreement, if one was found. ``rounding`` is
+    the distance of the saved result from the original in float64, ``own_rounding`` that of the original in its own
+    dtype: the first minus the second is the accuracy that rewriting costs. Both are None if the model was not
+    evaluated in float64, for example because it is too large. ``rules`` maps each rule that fired in the run to the
+    verdict on it; the rules that made the result come first.
 
-    ``undecided`` means that two files differ in entries that are noise in the original, so that one cannot tell.
-    ``extreme`` is what B alone loses on values that networks do not have, such as an overflow; it is no failure.
-
-    Two files run as they are on each of the inputs that ``drawn`` describes; ``files`` are their names.
-    ``own_rounding`` is the largest change of the original's outputs when its own operands are changed by units
-    of their last place, and ``allowed`` says in words how much the files may differ. ``difference`` is the
-    first tensor that differs, and ``repro`` names the small models that show it.
+    Two files, ``files`` by name, run as they are on each of the inputs that ``drawn`` describes. ``own_rounding`` is
+    the largest change of the original's outputs when its own operands are changed by units of their last place, and
+    ``allowed`` says in words how much the files may differ. ``difference`` is the first tensor that differs, and
+    ``repro`` names the small models that show it. ``undecided`` means that the files differ in entries that are noise
+    in the original, so that one cannot tell. ``extreme`` is what B alone loses on values that networks do not have,
+    such as an overflow; it is no failure.
     """
 
     passed: bool

@@ -340,14 +340,12 @@ def _unsteady(
     """Return whether outputs change as much if inputs, or the loaded weights, are rounded otherwise."""
     from workbench.frontends.runtime import RuntimeFailure, run_session
 
-    if loaded is None:
-        return False
     try:
-        again = run_session(loaded, moved, seconds=RUN_SECONDS)
+        again = {} if loaded is None else run_session(loaded, moved, seconds=RUN_SECONDS)
     except RuntimeFailure:
-        return False
-    own = max((_distance(value, again[name])[0] for name, value in expected.items()), default=0.0)
-    return error <= _CONDITION * own
+        again = {}
+    own = max((_distance(expected[name], again[name])[0] for name in expected if again), default=0.0)
+    return bool(again) and error <= _CONDITION * own
 
 
 def _rounded_model(original: Graph, given: Any) -> ModelProto | None:

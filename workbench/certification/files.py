@@ -25,8 +25,7 @@ from workbench.certification.inputs import (
     inferred,
     thresholds_of,
 )
-from workbench.certification.interface import BINDINGS, Interface, bindings, bound, compare
-from workbench.certification.model import Model
+from workbench.certification.model import BINDINGS, Interface, Model, bindings, bound, compare
 from workbench.certification.reducer import differing_weights, write_repro
 from workbench.certification.runner import Loaded, Runner, machine_memory
 from workbench.certification.tolerance import (

@@ -15,8 +15,8 @@ import numpy as np
 from workbench.certification.certificate import Certificate, Evidence
 from workbench.certification.end_to_end import Run, WholeRun, probe, run_whole
 from workbench.certification.inputs import Range, random_inputs
-from workbench.certification.region_check import Difference, compare, short_fault, work
-from workbench.certification.regions import Correspondence, Merged, Region, Task, matched
+from workbench.certification.region_check import compare, short_fault, work
+from workbench.certification.regions import Correspondence, Merged, Task, matched
 from workbench.certification.tolerance import EXACT, difference, tolerance_of
 from workbench.graph import Graph, Opaque, evaluate
 from workbench.graph.evaluate import Memo, OpaqueRunner
@@ -187,7 +187,7 @@ class _Certifier:
         distinct = _distinct(tasks)
         self.found = replace(self.found, regions=len(tasks), distinct=len(distinct))
         for task in distinct:
-            found: tuple[Region, Difference] | None = None
+            found: Evidence | None = None
             refusal, worst = "", 0.0
             for attempt in chain([task], merged.wider(task)):
                 region = merged.region(attempt)
@@ -215,16 +215,12 @@ class _Certifier:
                     if fault is not None:
                         return f"{fault}; region: {region}", None
                     break
-                found = (region, outcome.difference)
-                worst = outcome.error
+                found, worst = outcome.difference, outcome.error
             else:
                 if found is None:
                     return f"a rewritten region does not run: {refusal}", None
                 self.found = replace(self.found, error=worst)
-                region, at = found
-                place = region.outputs[at.output], at.draw, at.index, at.expected, at.found
-                evidence = Evidence(*place, "float64", region.labels[at.output], str(region), region.rules)
-                return str(evidence), evidence
+                return str(found), found
         return "", None
 
     # -- the whole --------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TypeProto
 
-from workbench.certification.interface import Dim, bound
-from workbench.certification.model import Model
+from workbench.certification.model import Dim, Model, bound, shape_of
 from workbench.frontends.model import check_elements
 from workbench.frontends.onnx.file import tensor_array
 from workbench.frontends.onnx.traits import OnnxTrait, has, index_operands
@@ -197,10 +196,8 @@ def _limits(steps: Iterable[tuple[Iterable[V], Iterable[V], bool, Iterable[tuple
     """
     limits: dict[V, int] = {}
     for results, operands, passes, indices in steps:
-        found = list(indices)
         below = min((limits[r] for r in results if r in limits), default=0)
-        found += [(value, below) for value in operands if passes]
-        for value, extent in found:
+        for value, extent in [*indices, *((value, below) for value in operands if passes)]:
             if extent > 0:
                 limits[value] = min(limits.get(value, extent), extent)
     return limits
@@ -407,10 +404,8 @@ def inferred(
     except Exception:  # indices whose limits cannot be inferred are drawn without a limit
         whole = bare
     for value in (*whole.graph.input, *whole.graph.value_info, *whole.graph.output):
-        if value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.HasField("shape"):
-            dims = value.type.tensor_type.shape.dim
-            shape = tuple(d.dim_value if d.HasField("dim_value") else None for d in dims)
+        if (stated := shape_of(value.type)) is not None:
+            shape = tuple(d if isinstance(d, int) else None for d in stated)
             found[value.name] = (DTYPE_NAMES.get(value.type.tensor_type.elem_type, "float32"), shape)
-    for tensor_ in whole.graph.initializer:
-        found[tensor_.name] = (DTYPE_NAMES.get(tensor_.data_type, "float32"), tuple(tensor_.dims))
-    return found
+    stored = ((t.name, t.data_type, tuple(t.dims)) for t in whole.graph.initializer)
+    return found | {name: (DTYPE_NAMES.get(code, "float32"), dims) for name, code, dims in stored}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from workbench.certification.certificate import Evidence
 from workbench.certification.inputs import Range, random_inputs
 from workbench.certification.regions import Region
 from workbench.certification.tolerance import beyond, difference, most_explained, movement
@@ -33,25 +34,14 @@ _MAGNITUDES: Final = (1.0, 150.0, 1.0 / 150.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A disagreement: the output of a region, the draw, the entry and both values."""
-
-    output: int
-    draw: int
-    index: tuple[int, ...]
-    expected: float
-    found: float
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
-    """The largest relative error found in a region, and the difference if the error is too large.
+    """The largest relative error found in a region, and where it differs if the error is too large.
 
     ``numbers`` says whether the error leaves out differences that the rounding of numbers explains.
     """
 
     error: float
-    difference: Difference | None = None
+    difference: Evidence | None = None
     numbers: bool = False
 
 
@@ -76,7 +66,7 @@ def compare(
         opaque: Runs opaque operators.
         memo: A cache of values that depend only on weights, shared by regions with the same weights.
     """
-    small = smaller(region)
+    given, small = region, smaller(region)
     # The memo identifies weights by object identity; the weights of a smaller region are freed with it.
     region, memo = (region, {} if memo is None else memo) if small is None else (small, {})
     worst, numbers = 0.0, False
@@ -96,9 +86,9 @@ def compare(
             worst = max(worst, error)
             if error > tolerance:
                 at = tuple(int(i) for i in where)
-                return Outcome(
-                    worst, Difference(k, draw, at, float(expected[name][at]), float(found[name][at])), numbers
-                )
+                place = given.outputs[k], draw, at, float(expected[name][at]), float(found[name][at])
+                seen = Evidence(*place, "float64", given.labels[k], str(given), given.rules)
+                return Outcome(worst, seen, numbers)
     return Outcome(worst, numbers=numbers)
 
 

@@ -9,7 +9,7 @@ Obligations that read the same values form a region, which is a pair of small gr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -90,42 +90,52 @@ class Merged:
     """
 
     def __init__(self, original: Graph, optimised: Graph, known: Correspondence | None = None) -> None:
-        self.original = original
+        known = known or Correspondence((-1,) * len(original), (-1,) * len(optimised))
         self.builder = Builder(original.name)
         self.mismatch = ""
         self.rules: dict[int, str] = {}
-        constant = original.constant()
-        live = original.reachable()
-        keys = _Keys(self.builder)
+        constant, live = original.constant(), original.reachable()
+        self._inputs: dict[str, int] = {}
         self.place: list[int] = []
         partner: dict[int, int] = {}
         for i, node in enumerate(original.nodes):
             if not live[i] and node.op != "input":
                 self.place.append(-1)
                 continue
-            self.place.append(keys.add(original, i, self.place))
-            if known is not None and known.original[i] >= 0 and not constant[i]:
+            self.place.append(self._added(original, i, self.place))
+            if known.original[i] >= 0 and not constant[i]:
                 partner.setdefault(known.original[i], self.place[i])
         self.first_new = len(self.builder.nodes)
         self.obligations: list[Obligation] = []
         self._obliged: dict[int, int] = {}
-        names: dict[int, str] = {}
-        for name, i in optimised.outputs:
-            names.setdefault(i, name)
+        names = {i: name for name, i in reversed(optimised.outputs)}
         live = optimised.reachable()
         place: list[int] = []
         for i, node in enumerate(optimised.nodes):
             if not live[i] and node.op != "input":
                 place.append(-1)
                 continue
-            m = keys.add(optimised, i, place)
-            if known is not None and known.rules and known.rules[i]:
+            m = self._added(optimised, i, place)
+            if known.rules and known.rules[i]:
                 self.rules.setdefault(m, known.rules[i])
-            number = known.optimised[i] if known is not None else -1
-            place.append(self._settled(m, partner.get(number, -1), names.get(i, "")))
+            place.append(self._settled(m, partner.get(known.optimised[i], -1), names.get(i, "")))
         for (name, i), (_, j) in zip(original.outputs, optimised.outputs, strict=True):
             self._settled(place[j], self.place[i], name, output=True)
         self.constant = constant_nodes(self.builder.nodes)
+
+    def _added(self, graph: Graph, i: int, place: Sequence[int]) -> int:
+        """Add node ``i`` of a graph whose earlier nodes are at ``place``; weights and opaque operators go by content."""
+        node, attrs = graph.nodes[i], graph.nodes[i].attrs
+        if node.op == "input":
+            name = node.attr("name")
+            if name not in self._inputs:
+                self._inputs[name] = self.builder.input(name, node.tensor.shape, node.tensor.dtype)
+            return self._inputs[name]
+        if node.op == "weight":
+            attrs = (_unique(self.builder.weights, str(attrs[0]), graph.weights, _same_weight),)
+        elif node.op == "opaque":
+            attrs = (_unique(self.builder.opaques, str(attrs[0]), graph.opaques, _same_opaque),)
+        return self.builder.apply(node.op, [place[j] for j in node.inputs], attrs)
 
     def _settled(self, m: int, partner: int, name: str, *, output: bool = False) -> int:
         """Return the node that represents ``m`` from here on, and record the obligation that this creates."""
@@ -211,7 +221,6 @@ class Merged:
         roots: Iterable[int],
         stops: set[int],
         inside: set[int] | None,
-        *,
         opened: bool = False,
         through: bool = False,
     ) -> tuple[int, ...]:
@@ -313,34 +322,9 @@ def beside(graphs: Sequence[Graph]) -> Graph:
     return builder.graph(outputs)
 
 
-class _Keys:
-    """A builder with the nodes of several graphs; weights and opaque operators differ by content."""
-
-    def __init__(self, builder: Builder) -> None:
-        self.builder = builder
-        self._inputs: dict[str, int] = {}
-
-    def add(self, graph: Graph, i: int, place: Sequence[int]) -> int:
-        """Add node ``i`` of a graph whose earlier nodes are at ``place``; return its place."""
-        node = graph.nodes[i]
-        if node.op == "input":
-            name = node.attr("name")
-            if name not in self._inputs:
-                self._inputs[name] = self.builder.input(name, node.tensor.shape, node.tensor.dtype)
-            return self._inputs[name]
-        attrs = node.attrs
-        if node.op in ("weight", "opaque"):
-            name = str(attrs[0])
-            if node.op == "weight":
-                name = _unique(self.builder.weights, name, graph.weights[name], _same_weight)
-            else:
-                name = _unique(self.builder.opaques, name, graph.opaques[name], _same_opaque)
-            attrs = (name,)
-        return self.builder.apply(node.op, [place[j] for j in node.inputs], attrs)
-
-
-def _unique(table: dict[str, Any], name: str, value: Any, same: Any) -> str:
-    """Return the name under which a table has ``value``, adding it under a free name if it is new."""
+def _unique(table: dict[str, Any], name: str, given: Mapping[str, Any], same: Callable[[Any, Any], bool]) -> str:
+    """Return the name under which a table has what is given by a name, adding it under a free name if it is new."""
+    value = given[name]
     while name in table and not same(table[name], value):
         name += "_"
     table.setdefault(name, value)

@@ -391,10 +391,35 @@ def moved_model(
     wanted |= biases.keys()
     soft |= biases
 
+    def noise(name: str, result: str, dtype: str, seed: int, absolute: bool = False) -> list[NodeProto]:
+        """Return nodes that multiply a value by 1 plus a random number of units of the last place, or add one of 1."""
+        wide = "float64" if dtype == "float64" else "float32"
+        amount = np.asarray((1 if absolute else MOVED_BY[dtype]) * UNIT[dtype], wide)
+        scale = f"moved_by_{dtype}" + "_absolute" * absolute
+        while scale in taken:
+            scale += "_"
+        constants[scale] = amount
+        short = dtype != wide
+        fresh = name if absolute else result  # the beginning of names that nothing else has
+        source = f"{fresh}_w" if short else name
+        end = f"{fresh}_a" if short else result
+        made, code = helper.make_node, DTYPE_CODES[wide]
+        uniform = {"dtype": code, "low": -1.0, "high": 1.0, "seed": float(seed)}
+        nodes = [made("Cast", [name], [source], to=code)] if short else []
+        nodes.append(made("RandomUniformLike", [source], [f"{fresh}_u"], **uniform))
+        nodes.append(made("Mul", [f"{fresh}_u", scale], [f"{fresh}_s"]))
+        if absolute:
+            nodes.append(made("Add", [f"{fresh}_s", source], [end]))
+        else:
+            constants[f"{scale}_one"] = np.asarray(1.0, wide)  # multiplying by a factor preserves infinities
+            nodes.append(made("Add", [f"{fresh}_s", f"{scale}_one"], [f"{fresh}_f"]))
+            nodes.append(made("Mul", [f"{fresh}_f", source], [end]))
+        return [*nodes, made("Cast", [end], [result], to=DTYPE_CODES[dtype])] if short else nodes
+
     def move(name: str) -> None:
         if name in wanted:
             replaced[name] = _fresh(f"{name}__moved", taken)
-            nodes.extend(_noise(name, replaced[name], soft[name], constants, seed + len(replaced), taken))
+            nodes.extend(noise(name, replaced[name], soft[name], seed + len(replaced)))
 
     for name in (*model.inputs, *model.weights):
         move(name)
@@ -414,7 +439,7 @@ def moved_model(
             copy.output[0] = _fresh(f"{coarse[0]}__coarse", taken)
             nodes.append(copy)
             own = seed + len(nodes)  # equal noise of two would cancel in their difference
-            nodes += _noise(copy.output[0], coarse[0], soft[coarse[0]], constants, own, taken, absolute=True)
+            nodes += noise(copy.output[0], coarse[0], soft[coarse[0]], own, absolute=True)
         else:
             nodes.append(node)
         for name in node.output:
@@ -466,41 +491,6 @@ def _soft(model: Model, types: Mapping[str, str]) -> tuple[dict[str, str], set[s
                 if dtype in FLOAT_DTYPES and name:
                     soft[name] = dtype
     return soft, running
-
-
-def _noise(
-    name: str,
-    result: str,
-    dtype: str,
-    constants: dict[str, np.ndarray],
-    seed: int,
-    taken: set[str],
-    *,
-    absolute: bool = False,
-) -> list[NodeProto]:
-    """Return nodes that multiply a value by 1 plus a random number of units of the last place, or add one of 1."""
-    wide = "float64" if dtype == "float64" else "float32"
-    amount = np.asarray((1 if absolute else MOVED_BY[dtype]) * UNIT[dtype], wide)
-    scale = f"moved_by_{dtype}" + "_absolute" * absolute
-    while scale in taken:
-        scale += "_"
-    constants[scale] = amount
-    short = dtype != wide
-    fresh = name if absolute else result  # the beginning of names that nothing else has
-    source = f"{fresh}_w" if short else name
-    end = f"{fresh}_a" if short else result
-    made, code = helper.make_node, DTYPE_CODES[wide]
-    uniform = {"dtype": code, "low": -1.0, "high": 1.0, "seed": float(seed)}
-    nodes = [made("Cast", [name], [source], to=code)] if short else []
-    nodes.append(made("RandomUniformLike", [source], [f"{fresh}_u"], **uniform))
-    nodes.append(made("Mul", [f"{fresh}_u", scale], [f"{fresh}_s"]))
-    if absolute:
-        nodes.append(made("Add", [f"{fresh}_s", source], [end]))
-    else:
-        constants[f"{scale}_one"] = np.asarray(1.0, wide)  # multiplying by a factor preserves infinities
-        nodes.append(made("Add", [f"{fresh}_s", f"{scale}_one"], [f"{fresh}_f"]))
-        nodes.append(made("Mul", [f"{fresh}_f", source], [end]))
-    return [*nodes, made("Cast", [end], [result], to=DTYPE_CODES[dtype])] if short else nodes
 
 
 def _fresh(name: str, taken: set[str]) -> str:

@@ -16,8 +16,7 @@ import numpy as np
 from onnx import NodeProto
 
 from workbench.certification.inputs import inferred, tensor
-from workbench.certification.interface import shape_of
-from workbench.certification.model import Model
+from workbench.certification.model import Model, shape_of
 from workbench.certification.runner import Runner
 from workbench.frontends.onnx.traits import draws_random_numbers
 from workbench.frontends.runtime import RuntimeFailure

@@ -42,14 +42,11 @@ class Device:
     cache_bandwidth: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("flops", "bandwidth", "half", "double", "efficiency", "cache_bandwidth"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"device {self.name}: {name} must be positive, got {getattr(self, name)!r}")
-        for name in ("launch", "cache"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(
-                    f"device {self.name}: {name} must be finite and at least 0, got {getattr(self, name)!r}"
-                )
+        for name in ("flops", "bandwidth", "half", "double", "efficiency", "cache_bandwidth", "launch", "cache"):
+            value, least = getattr(self, name), name in ("launch", "cache")
+            if not (0 <= value < math.inf if least else value > 0):
+                norm = "finite and at least 0" if least else "positive"
+                raise ValueError(f"device {self.name}: {name} must be {norm}, got {value!r}")
 
     def peak(self, dtype: str) -> float:
         """Return the peak FLOP/s for arithmetic in an element type."""

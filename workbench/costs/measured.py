@@ -69,20 +69,14 @@ class MeasuredCost(CostModel):
     are as cold as in a network. There is one warm-up run, then runs for ``milliseconds`` (2 to 100 of them),
     or fewer if they agree. The cost is their median minus that of a model without operators (see also
     :func:`~workbench.costs.keys.same_kernel`). A user's operator for which the runtime has no kernel runs in
-    numpy instead, which ``source`` reports. Figures are stored on disk by machine, runtime version and
-    thread count, and only one process measures at a time.
+    numpy instead, which ``source`` reports. Figures are stored on disk, in ``cache`` or the user's own, by machine,
+    runtime version and ``threads``, and only one process measures at a time.
 
     ``budget`` limits the seconds that :meth:`price` spends on measuring, counted from the creation of the
     model or the last :meth:`bind`. Instances of the bound model are measured first, cheap instances before
     expensive ones. The others are estimated by a roofline scaled to the measured ones; ``source`` reports
     their number, and :meth:`measure` measures chosen ones. ``seconds`` is the time spent on measuring so far,
     ``failures`` maps the keys of instances that could not be run to the reasons.
-
-    Args:
-        cache: The folder of stored figures; by default the user's cache.
-        threads: The number of threads of the runtime.
-        budget: The limit on seconds of measuring.
-        milliseconds: The time of measuring one instance.
     """
 
     device = ""
@@ -154,7 +148,7 @@ class MeasuredCost(CostModel):
         import onnxruntime
 
         from workbench._version import __version__
-        from workbench.costs.recorded import save_table
+        from workbench.costs.lookup import save_table
 
         save_table(
             path,

@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench.costs.analytic import DEVICES, AnalyticCost
 from workbench.costs.model import CostModel, OpInstance
-from workbench.support.plugins import Named, naming
+from workbench.support.plugins import Named
 
 #: The cost models that are built in.
 NAMES: Final = ("analytic", *(f"analytic:{name}" for name in DEVICES), "cpu")
@@ -36,8 +36,11 @@ class PriceOf(CostModel):
         return np.array([self._of(instance) for instance in instances], dtype=float)
 
     def _of(self, instance: OpInstance) -> float:
-        with naming(f"{self.source}, for the operator {instance.op}"):
+        try:
             found: object = self.function(instance)
+        except Exception as error:
+            error.add_note(f"in {self.source}, for the operator {instance.op}")
+            raise
         if isinstance(found, bool) or not isinstance(found, numbers.Real):
             raise TypeError(
                 f"{self.source} must return microseconds, got {found!r} for the operator {instance.op}"
@@ -73,7 +76,7 @@ class _CostModels(Named[Given]):
         if (own := self.find(text)) is not None:
             return _model(own, text)
         if Path(text).is_file():
-            from workbench.costs.recorded import RecordedCost
+            from workbench.costs.lookup import RecordedCost
 
             return RecordedCost.load(text)
         if os.sep in text or text.endswith((".parquet", ".jsonl")):

@@ -85,16 +85,15 @@ class Device:
 
         A GPU is timed by device events, the CPU by :func:`~workbench.support.machine.microseconds`.
         """
-        if self.cuda:
-            event = self.torch.cuda.Event
-            start, end = event(enable_timing=True), event(enable_timing=True)
-            start.record()
-            for _ in range(times):
-                run()
-            end.record()
-            end.synchronize()
-            return float(start.elapsed_time(end)) * 1e3 / times
-        return microseconds(run, self.torch.get_num_threads(), times)
+        if not self.cuda:
+            return microseconds(run, self.torch.get_num_threads(), times)
+        start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(times):
+            run()
+        end.record()
+        end.synchronize()
+        return float(start.elapsed_time(end)) * 1e3 / times
 
     def timer(self, run: Callable[[], object]) -> Callable[[], float]:
         """Return a function that times a run, after one to warm up.
@@ -160,7 +159,7 @@ class Device:
             try:
                 return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
             except (AttributeError, ValueError, OSError):
-                return float("inf")
+                return math.inf
         free, _ = self.torch.cuda.mem_get_info()
         cached = self.torch.cuda.memory_reserved() - self.torch.cuda.memory_allocated()
         return float(free + cached)

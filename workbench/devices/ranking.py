@@ -90,11 +90,10 @@ class Entrant:
 class Ranking:
     """The timings of candidates and the original, in the order in which the candidates were given.
 
-    ``noise`` is the difference between the original and a second copy of it, as a fraction of its time.
-    ``winner`` is the candidate taken, or None if the original stays. ``given`` is the model as given,
-    if the original is its cleaned form; its speed-up is relative to the original, and ``cleaned`` says what
-    was done. If ``decided`` is false,
-    the figures are for information: the result was chosen by costs of another device. ``failure`` says why
+    ``noise`` is the difference between the original and a second copy of it, as a fraction of its time. ``winner`` is
+    the candidate taken, or None if the original stays. ``given`` is the model as given, if the original is its
+    cleaned form; its speed-up is relative to the original, and ``cleaned`` says what was done. If ``decided`` is
+    false, the figures are for information: the result was chosen by costs of another device. ``failure`` says why
     nothing could be timed. ``accepted`` are the candidates that the sequential test of a quick ranking found to be
     faster; it is None if intervals decide. ``seed`` is that of the inputs and of the order of the runs. ``alike`` are
     the candidates of which the runtime makes the same kernels as of the original: they are not timed, and their
@@ -326,6 +325,7 @@ class _Figures:
         reference, *others, copy = taken
         gap, apart = paired_speedup(reference, copy)
         known = {0: reference} | dict(zip(group, others, strict=True))
+        fast = tuple(i - 1 for i, j in enumerate(self.stands_for) if j in accepted)
         return Ranking(
             original=_entrant(self.original_cost, reference),
             candidates=tuple(
@@ -337,9 +337,7 @@ class _Figures:
             target=self.title,
             seconds=time.perf_counter() - self.began,
             alike=tuple(i - 1 for i, other in enumerate(self.stands_for) if i and not other),
-            accepted=tuple(i - 1 for i, j in enumerate(self.stands_for) if j in accepted)
-            if self.quick
-            else None,
+            accepted=fast if self.quick else None,
             seed=self.seed,
         )
 

@@ -154,10 +154,8 @@ def _neighbour(
     ``rest`` supplies a candidate for every e-class that ``picked`` does not build. Selections in
     ``forbidden`` and cyclic ones are skipped; the result is None if nothing is left.
     """
-    members = problem.members()
-    known = set(forbidden)
+    members, known, used = problem.members(), set(forbidden), problem.needed(picked)
     best, least = None, math.inf
-    used = problem.needed(picked)
     for c in [c for c in picked if c in used]:
         if time.perf_counter() > until:
             break

@@ -30,10 +30,10 @@ LEAST: Final = 0.05
 class Extracted(Generic[T]):
     """A cheapest term with its cost and its bound.
 
-    ``expr`` is the term: a typed expression for egglog-python, an S-expression for a file. ``exprs`` has one
-    term for each root of a file, and ``expr`` is then a text with one line for each. ``cost`` counts every
-    chosen e-node once, and no selection costs less than ``bound``. ``best`` are the ``k`` cheapest terms with
-    their costs, the cheapest first. ``solution`` is the selection itself.
+    ``expr`` is the term: a typed expression for egglog-python, an S-expression for a file. ``exprs`` has one term for
+    each root of a file, and ``expr`` is then a text with one line for each. ``cost`` counts every chosen e-node once,
+    and no selection costs less than ``bound``. ``best`` are the ``k`` cheapest terms with their costs, the cheapest
+    first.
     """
 
     expr: T

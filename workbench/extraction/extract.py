@@ -17,8 +17,7 @@ import numpy as np
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.exact.solve import PROOF_EFFORT
 from workbench.extraction.exact.types import Effort
-from workbench.extraction.incumbent import Incumbent
-from workbench.extraction.methods import PREPARATION_TIME_SHARE, Search, stages
+from workbench.extraction.methods import PREPARATION_TIME_SHARE, Incumbent, Search, stages
 from workbench.extraction.problem import BULK, Problem, Terms, check_costs, dag_cost, whole_table
 from workbench.extraction.reduce.dominators import chain_bound, must_sets
 from workbench.extraction.registry import METHODS, OWN, TENSAT, Extractor, methods

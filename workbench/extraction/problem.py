@@ -172,11 +172,10 @@ class Problem:
             groups.setdefault(labels[k], []).append(c)
         return [group for group in groups.values() if len(group) > 1]
 
-    def keep(self, alive: Sequence[bool], *, always: bool = True) -> Problem:
-        """Return the problem without candidates that are not alive, useless or unreachable.
+    def keep(self, alive: Sequence[bool]) -> Problem:
+        """Return the problem without candidates that are not alive, useless or unreachable; itself if there are none.
 
-        ``alive`` has one entry per candidate. A candidate is useless when one of its children has no
-        candidate left. If nothing is removed and ``always`` is false, the problem itself is returned.
+        A candidate is useless when one of its children has no candidate left.
         """
         alive = list(alive)
         left: dict[int, int] = {}
@@ -208,9 +207,7 @@ class Problem:
                     if c not in seen:
                         seen.add(c)
                         stack.append(c)
-        if len(kept) == len(self.nodes) and not always:
-            return self
-        return self.at(sorted(kept))
+        return self if len(kept) == len(self.nodes) else self.at(sorted(kept))
 
     def at(self, positions: Sequence[int], **changes: Any) -> Problem:
         """Return the problem of the candidates at some positions, with other fields changed."""

@@ -161,12 +161,32 @@ def checks_at_sizes(
         given: The model of the user, or None.
         once: Whether the smallest binding but that of the prices suffices.
     """
+    from workbench.certification.graphs import certify_graphs
+
     if not model.symbols:
         return ()
     bindings = model.bindings()
     if term is not model.searched and (reason := unproved(term, model.generic)):
         return (Checked(bindings[0], "", f"not proved for every size: {reason}"),)
     sessions = Files(given, term, model.table)
+
+    def check(sizes: Mapping[str, int], graphs: bool) -> Checked:
+        before, after, why = None, None, "it does not fit the model"
+        if model.generic.fit(sizes):
+            try:
+                before = model.graph_at(sizes)
+                after = before if term is model.searched else model.graph_at(sizes, term)
+            except (TypeMismatch, GraphError) as error:  # a graph has no empty tensors, which models may have
+                why = f"graphs have no such sizes, {error}"
+        if not sessions.there and (before is None or after is None):
+            return Checked(sizes, f"left out: {why}")
+        if graphs and term is not model.searched and before is not None and after is not None:
+            found = certify_graphs(before, after, seed=seed, known=known, draws=1, whole=False)
+            if not found.passed:
+                return Checked(sizes, "", found.reason)
+        checked = sessions.compare(sizes, before or model.drawn_at(sizes), seed)
+        return replace(checked, note=BOTH) if graphs and checked.files else checked
+
     done: list[Checked] = []
     fit = [sizes for sizes in bindings[1:] if _elements(model, sizes) and model.generic.fit(sizes)]
     smallest = min(fit, key=lambda sizes: math.prod(sizes.values()), default=bindings[0])
@@ -174,7 +194,7 @@ def checks_at_sizes(
         graphs = sizes is not bindings[0] and (
             not sessions.there or (sizes is smallest and _elements(model, sizes) <= _COMPARED)
         )
-        found = _check(model, sizes, term, known if graphs else None, seed, sessions, graphs)
+        found = check(sizes, graphs)
         if sizes is bindings[0] and found.files:
             found = replace(found, note=BOTH)
         done.append(found)
@@ -193,41 +213,10 @@ def _elements(model: Model, sizes: Mapping[str, int]) -> int:
     return sum(kind.elements for kind in kinds if isinstance(kind, TensorType))
 
 
-def _check(
-    model: Model,
-    sizes: Mapping[str, int],
-    term: Graph,
-    known: Correspondence | None,
-    seed: int,
-    sessions: Files,
-    graphs: bool,
-) -> Checked:
-    from workbench.certification.graphs import certify_graphs
-
-    before, after, why = None, None, "it does not fit the model"
-    if model.generic.fit(sizes):
-        try:
-            before = model.graph_at(sizes)
-            after = before if term is model.searched else model.graph_at(sizes, term)
-        except (TypeMismatch, GraphError) as error:  # a graph has no empty tensors, which models may have
-            why = f"graphs have no such sizes, {error}"
-    if not sessions.there and (before is None or after is None):
-        return Checked(sizes, f"left out: {why}")
-    if graphs and term is not model.searched and before is not None and after is not None:
-        found = certify_graphs(before, after, seed=seed, known=known, draws=1, whole=False)
-        if not found.passed:
-            return Checked(sizes, "", found.reason)
-    checked = sessions.compare(sizes, before or model.drawn_at(sizes), seed)
-    return replace(checked, note=BOTH) if graphs and checked.files else checked
-
-
 class Files:
-    """The given file and the one that would be saved, loaded once, run at several bindings.
+    """The file of the user and the one that would be saved, loaded once, run at several bindings.
 
-    Args:
-        given: The model of the user, or None.
-        term: The graph of generic extents that was found.
-        table: The symbols of the extents.
+    The second has the graph of generic extents that was found, ``table`` the symbols of the extents.
     """
 
     def __init__(self, given: object, term: Graph, table: SymbolTable | None) -> None:

@@ -17,7 +17,7 @@ from workbench.costs.model import is_this_machine
 from workbench.frontends.model import Model
 from workbench.graph import Graph
 from workbench.ops.registry import replacements
-from workbench.optimizer.record import versions
+from workbench.optimizer.result import versions
 from workbench.optimizer.settings import Settings
 from workbench.rules import RuleSet
 from workbench.rules.pattern import Rule

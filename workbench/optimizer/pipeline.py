@@ -21,8 +21,7 @@ from workbench.graph import Graph
 from workbench.optimizer.candidates import Choice, first_certified, holds, ranked, untimed
 from workbench.optimizer.dynamic import fate_of
 from workbench.optimizer.job import Job, check_timing, default_cost, job_of
-from workbench.optimizer.record import trace_meta
-from workbench.optimizer.result import Optimized
+from workbench.optimizer.result import Optimized, trace_meta
 from workbench.optimizer.search_loop import Run, saturate, search
 from workbench.optimizer.settings import Settings, recorded
 from workbench.rules.ruleset import Rules, rules_of

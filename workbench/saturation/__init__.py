@@ -11,7 +11,4 @@ if TYPE_CHECKING:
     from workbench.saturation.limits import Limits as Limits
     from workbench.saturation.saturation import Saturation as Saturation
 
-__getattr__, __all__ = door(
-    __name__,
-    {"limits": "Limits", "saturation": "Saturation"},
-)
+__getattr__, __all__ = door(__name__, {"limits": "Limits", "saturation": "Saturation"})

@@ -372,14 +372,12 @@ def _variables(rule: Rule) -> tuple[list[str], list[str]]:
 def compile_rule(rule: Rule, number: int, encoding: Encoding, running: bool = False) -> CompiledRule | None:
     """Compile a rule; return None if its guard can never hold under this encoding.
 
-    If ``running``, the rule rewrites only terms that depend on an input, unless it makes a term smaller:
-    weight-only terms cost nothing, so that a second form of one only adds matching work.
-
     Args:
         rule: The rule.
         number: Its number in birth records.
         encoding: The encoding of the run.
-        running: See above.
+        running: Whether the rule rewrites only terms that depend on an input, unless it makes a term smaller:
+            weight-only terms cost nothing, so that a second form of one only adds matching work.
     """
     return _compiled(rule, number, encoding, running, replacements())
 

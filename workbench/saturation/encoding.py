@@ -49,19 +49,19 @@ class Constructor:
         """Return the sorts of the attribute columns."""
         return [sort for attr in spec_of(self.op).attrs for sort in column_sorts(attr)]
 
+    def sorts(self) -> list[str]:
+        """Return the sorts of the attribute columns and of the operands."""
+        return self.columns() + ["TT" if self.op == "project" else "T"] * self.arity
+
     def variables(self) -> tuple[list[str], list[str]]:
         """Return names of the attribute columns and of the operands in a rule."""
         return [f"c{i}_" for i in range(len(self.columns()))], [f"x{i}_" for i in range(self.arity)]
 
     def declaration(self) -> str:
         """Return the egglog declarations of the constructor and its birth records."""
-        operand = "TT" if self.op == "project" else "T"
-        sorts = " ".join(self.columns() + [operand] * self.arity)
-        value = "TT" if self.many else "T"
-        return (
-            f"(constructor {self.name} ({sorts}) {value})\n"
-            f"(function {self.born} ({sorts}) i64 :merge (min old new))"
-        )
+        sorts, value = " ".join(self.sorts()), "TT" if self.many else "T"
+        born = f"(function {self.born} ({sorts}) i64 :merge (min old new))"
+        return f"(constructor {self.name} ({sorts}) {value})\n{born}"
 
     def stamp(self, number: int) -> str:
         """Return the rule that writes the step into fresh birth records."""

@@ -86,12 +86,11 @@ class Outcome:
 @dataclass(slots=True)
 class _Tally:
     changed: bool = False
-    rules: dict[int, list[float]] = field(default_factory=dict)
+    rules: dict[int, tuple[int, float]] = field(default_factory=dict)
 
     def note(self, number: int, matches: int, seconds: float) -> None:
-        entry = self.rules.setdefault(number, [0, 0.0])
-        entry[0] += matches
-        entry[1] += seconds
+        known, spent = self.rules.get(number, (0, 0.0))
+        self.rules[number] = known + matches, spent + seconds
 
 
 #: Up to this many rules are loaded at once, before any of them may match: that is faster than starting over.
@@ -101,14 +100,7 @@ COUNT_ABOVE = 400
 
 
 class _Missing(Exception):
-    """Raised when an e-graph contains the pairs of operators of rules that are not loaded yet.
-
-    ``texts`` are the rules to load, by the names of their rule sets.
-    """
-
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        super().__init__(*texts)
-        self.texts = texts
+    """Raised when an e-graph contains the pairs of operators of rules that are not loaded, whose texts it has."""
 
 
 class Engine:
@@ -131,9 +123,8 @@ class Engine:
         self.declared = sorted(start.union(*(r.needs for r in self.rules), *(r.makes for r in self.rules)))
         sinking = any(sinks(r.rule) for r in self.rules)
         self.whole = read_whole(program.graph) if sinking else None
-        self.dependent = (
-            sinking or not program.weights or any(r.rule.constants or r.rule.running for r in self.rules)
-        )
+        limited = any(r.rule.constants or r.rule.running for r in self.rules)
+        self.dependent = sinking or limited or not program.weights
         parts = [declarations(self.declared)]
         for constructor in self.declared:
             parts += self._bookkeeping(constructor)
@@ -158,11 +149,14 @@ class Engine:
         self.e_nodes, self.e_classes = self.sizes()
 
     def _ready(self, rules: Sequence[CompiledRule]) -> list[CompiledRule]:
-        """Return the rules that may match, because the e-graph has all their pairs of operators.
+        """Return the rules that may match: operators read each other in the e-graph as in their patterns.
 
         Raise :class:`_Missing` if some of them are not loaded.
         """
-        able = self._able(rules)
+        rules, known = self._present(rules), self.state.record.pairs
+        if open_pairs := frozenset[Pair]().union(*(self.pairs[r.number] for r in rules)) - known:
+            known |= pairs_in(self.state, open_pairs)
+        able = [r for r in rules if known >= self.pairs[r.number]]
         texts = _texts(able)
         if self.base.missing(texts):
             # The rules whose operators are all there may match soon: they are loaded as well.
@@ -177,15 +171,6 @@ class Engine:
         present |= {A_NUMBER} if table.get("uniform_", 0) else set()
         return [r for r in rules if present.issuperset(r.needs)]
 
-    def _able(self, rules: Iterable[CompiledRule]) -> list[CompiledRule]:
-        """Return those of the rules whose operators read each other in the e-graph as in the patterns."""
-        rules = self._present(rules)
-        known = self.state.record.pairs
-        open_pairs = frozenset[Pair]().union(*(self.pairs[r.number] for r in rules)) - known
-        if open_pairs:
-            known |= pairs_in(self.state, open_pairs)
-        return [r for r in rules if known >= self.pairs[r.number]]
-
     def _table(self) -> dict[str, int]:
         (output,) = self.base.run("(print-size)")
         return dict(output.sizes)
@@ -193,12 +178,8 @@ class Engine:
     def sizes(self) -> tuple[int, int]:
         """Return the numbers of e-nodes and e-classes."""
         table = self._table()
-        constructors = self.state.record.constructors
-        tuples = [c.name for c in constructors if c.many]
-        return (
-            sum(table.get(c.name, 0) for c in constructors),
-            table.get("ty_", 0) + sum(table.get(name, 0) for name in tuples),
-        )
+        sizes = {c: table.get(c.name, 0) for c in self.state.record.constructors}
+        return sum(sizes.values()), table.get("ty_", 0) + sum(n for c, n in sizes.items() if c.many)
 
     # -- one iteration ----------------------------------------------------------------------------
     def iterate(self, plan: Plan) -> Outcome:
@@ -209,7 +190,7 @@ class Engine:
                 outcome = self._iterate(plan)
                 break
             except _Missing as error:
-                self.wanted |= error.texts
+                self.wanted |= error.args[0]
                 self._restart()
         loading = time.perf_counter() - began - outcome.seconds
         return replace(outcome, loading=loading, needed=frozenset(self.needed))
@@ -252,13 +233,12 @@ class Engine:
         seconds = time.perf_counter() - started
         phases = {name: s - spent[name] for name, s in self.base.spent.items()}
         phases["own code"] = max(0.0, seconds - sum(phases.values()))
-        rules = {n: (int(m), s) for n, (m, s) in tally.rules.items()}
         sizes = self.e_nodes, self.e_classes
-        return Outcome(*sizes, tally.changed, seconds, rules, "; ".join(notes), phases=phases)
+        return Outcome(*sizes, tally.changed, seconds, tally.rules, "; ".join(notes), phases=phases)
 
     def _making(self, tally: _Tally, most: int) -> list[CompiledRule]:
         """Return the rules whose matches may have made more than a number of e-nodes."""
-        return [r for r in self.rules if tally.rules.get(r.number, [0.0])[0] * r.growth > most]
+        return [r for r in self.rules if tally.rules.get(r.number, (0, 0.0))[0] * r.growth > most]
 
     def _settle_weights(self) -> None:
         """Derive which new terms depend on weights alone, and keep one of the e-nodes that differ in them.
@@ -346,11 +326,7 @@ class Engine:
         tally.note(rule.number, matches, time.perf_counter() - started)
 
     def _merge(
-        self,
-        rule: CompiledRule,
-        plan: Plan,
-        tally: _Tally,
-        collected: tuple[int, list[Candidate]],
+        self, rule: CompiledRule, plan: Plan, tally: _Tally, collected: tuple[int, list[Candidate]]
     ) -> None:
         matches, rows = collected
         if matches:
@@ -385,7 +361,7 @@ class Engine:
                 continue
             tally.changed |= trial.changed
             for number, (matches, seconds) in trial.rules.items():
-                tally.note(number, int(matches), seconds)
+                tally.note(number, matches, seconds)
 
     def _restart(self) -> None:
         """Start over and repeat the earlier iterations; the engine is deterministic."""

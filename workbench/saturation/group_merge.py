@@ -11,8 +11,10 @@ another, they only compute the same thing twice; :func:`independent` keeps one o
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Generic, TypeVar
 
 from workbench.ops import TensorType, Trait, TypeMismatch, spec_of
@@ -143,8 +145,6 @@ class Names:
             number = self.decode.integer(row.inputs[0])
             self.handle[row.output] = min(number, self.handle.get(row.output, number))
         self.types = {row.inputs[0]: self.decode.vector(row.output) for row in self.functions["ty_"].rows}
-        self._makers: dict[Value, tuple[Constructor, Any]] | None = None
-        self._readers: dict[Value, list[Reader[Value]]] | None = None
 
     def type(self, value: Value) -> TensorType:
         """Return the type of an e-class."""
@@ -154,11 +154,9 @@ class Names:
         """Return the handle of an e-class, naming it by one of its finite terms if necessary."""
         if value in self.handle:
             return self.handle[value]
-        if self._makers is None:
-            self._makers = self._finite()
-        if value not in self._makers:
+        if value not in self.makers:
             return None
-        constructor, row = self._makers[value]
+        constructor, row = self.makers[value]
         width = len(constructor.columns())
         operands = [self.of(v) for v in row.inputs[width:]]
         columns = [self._literal(*c) for c in zip(constructor.columns(), row.inputs[:width], strict=True)]
@@ -172,22 +170,21 @@ class Names:
         rows = [*self.functions["h_"].rows, *self.functions["ht_"].rows]
         return [row.output for row in rows if self.decode.integer(row.inputs[0]) in ids]
 
+    @cached_property
     def readers(self) -> dict[Value, list[Reader[Value]]]:
         """Return the e-nodes that read an e-class."""
-        if self._readers is None:
-            self._readers = {}
-            for constructor in self.state.record.constructors:
-                if constructor.name not in self.functions:
-                    continue
-                width = len(constructor.columns())
-                selects = Trait.SELECTS in spec_of(constructor.op).traits
-                for row in self.functions[constructor.name].rows:
-                    reader = Reader(row.output, tuple(row.inputs[width:]), selects)
-                    for value in dict.fromkeys(reader.operands):
-                        self._readers.setdefault(value, []).append(reader)
-        return self._readers
+        found = defaultdict[Value, list[Reader[Value]]](list)
+        for constructor in self.state.record.constructors:
+            width = len(constructor.columns())
+            selects = Trait.SELECTS in spec_of(constructor.op).traits
+            for row in self.functions[constructor.name].rows if constructor.name in self.functions else ():
+                reader = Reader(row.output, tuple(row.inputs[width:]), selects)
+                for operand in dict.fromkeys(reader.operands):
+                    found[operand].append(reader)
+        return found
 
-    def _finite(self) -> dict[Value, tuple[Constructor, Any]]:
+    @cached_property
+    def makers(self) -> dict[Value, tuple[Constructor, Any]]:
         """Return for every e-class without a handle an e-node whose operands have, or can get, handles."""
         rows = [
             (constructor, row, row.inputs[len(constructor.columns()) :])
@@ -250,7 +247,7 @@ def merge_members(
     for members in groups.values():
         own = [m for m in members.values() if not merged.intersection(m.starred)]
         for part in _alike(rule, own, names):
-            kept = independent([member.root for member in part], names.readers(), outputs)
+            kept = independent([member.root for member in part], names.readers, outputs)
             if len(kept) > 1:
                 alike = [member for member in part if member.root in kept]
                 changed |= _merge(rule, step, alike, names, among or frozenset())
@@ -279,7 +276,7 @@ def _merge(
 
     def place(pair: tuple[int, Candidate]) -> tuple[list[tuple[bool, int]], int]:
         number, row = pair
-        readers = (r for r in names.readers().get(row.root, ()) if r.eclass in among)
+        readers = (r for r in names.readers.get(row.root, ()) if r.eclass in among)
         return sorted({(r.selects, len(r.operands)) for r in readers}), number
 
     ordered = sorted(((n, r) for r in rows if (n := names.of(r.root)) is not None), key=place)

@@ -125,8 +125,7 @@ def bursting(state: State, rules: Iterable[CompiledRule], room: int) -> frozense
 def born(state: State, constructor: Constructor, number: int) -> int:
     """Return the number of e-nodes of a constructor that the rule of a number has made since the last stamp."""
     name = f"fresh{number}_{constructor.name}"
-    operand = "TT" if constructor.op == "project" else "T"
-    sorts = constructor.columns() + [operand] * constructor.arity
+    sorts = constructor.sorts()
     columns = " ".join(f"c{i}_" for i in range(len(sorts)))
     facts = (f"(= {UNSTAMPED + number} ({constructor.born} {columns}))",)
     counting = EgglogRule(f"of_{name}", f"of {name}", facts, (f"({name} {columns})",), name, tuple(sorts))
@@ -152,8 +151,7 @@ def hold_joins(state: State, rules: Iterable[CompiledRule]) -> None:
         c, join = Constructor(root.op, len(root.args)), root.args[0]
         if not isinstance(join, App) or not spec_of(join.op).variadic:
             continue
-        columns = [f"c{i}_" for i in range(len(c.columns()))]
-        mine, older = ([f"{v}{i}_" for i in range(c.arity)] for v in "xy")
+        (columns, mine), older = c.variables(), [f"y{i}_" for i in range(c.arity)]
         one, name = f"{c.name} {' '.join(columns + mine)}", f"{state.new_handle()}_"
         if c not in state.record.held:
             state.record.held.add(c)

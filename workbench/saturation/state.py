@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
-from itertools import accumulate, chain
+from itertools import accumulate, chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,22 +130,14 @@ def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
     functions = state.functions
     decode = Decoder(state)
     encoding, graph = state.encoding, state.graph
-    classes: dict[Any, int] = {}
+    classes: defaultdict[Any, int] = defaultdict(count().__next__)  # a new e-class takes the next number
     type_cache: dict[tuple[int, ...], TensorType] = {}
-    types: list[ValueType | None] = []
-
-    def class_of(value: Value) -> int:
-        number = classes.get(value)
-        if number is None:
-            number = classes[value] = len(classes)
-            types.append(None)
-        return number
-
+    types: dict[int, ValueType] = {}
     for row in functions["ty_"].rows:
         vec = decode.vector(row.output)
         if vec not in type_cache:
             type_cache[vec] = encoding.type_of(vec)
-        types[class_of(row.inputs[0])] = type_cache[vec]
+        types[classes[row.inputs[0]]] = type_cache[vec]
     records: list[tuple[int, str, tuple[Any, ...], list[int], int]] = []
     attr_cache: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
     for constructor in state.record.constructors:
@@ -159,11 +152,11 @@ def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
             if attrs is None:
                 decoded = [f(v) for f, v in zip(columns, raw, strict=True)]
                 attrs = attr_cache[op, raw] = encoding.decode_attrs(op, decoded)
-            number = class_of(row.output)
+            number = classes[row.output]
             if constructor.many:
                 types[number] = TupleType(graph.opaques[str(attrs[0])].results)
             birth = decode.integer(born[tuple(inputs)]) % UNSTAMPED
-            records.append((birth, op, attrs, [class_of(v) for v in inputs[width:]], number))
+            records.append((birth, op, attrs, [classes[v] for v in inputs[width:]], number))
     records.sort(key=lambda r: r[0] // BIRTH_BASE)
     children = [operand for record in records for operand in record[3]]
     start = [0, *accumulate(len(record[3]) for record in records)]
@@ -171,7 +164,7 @@ def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
     position = {r.number: i for i, r in enumerate(rules)}
     rule_of = [position.get(int(b) % BIRTH_BASE, -1) for b in births]
     rows = chain.from_iterable(functions[name].rows for name in ("h_", "ht_"))
-    handle = {decode.integer(row.inputs[0]): class_of(row.output) for row in rows}
+    handle = {decode.integer(row.inputs[0]): classes[row.output] for row in rows}
     where = {(op, attrs, tuple(operands)): i for i, (_, op, attrs, operands, _) in enumerate(records)}
     original = np.array(
         [where.get((node.op, node.attrs, tuple(handle[j] for j in node.inputs)), -1) for node in graph.nodes],
@@ -185,7 +178,7 @@ def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
         "eclass": np.array([r[4] for r in records], dtype=np.int64),
         "n_classes": len(classes),
         "roots": tuple(handle[i] for i in graph.output_ids),
-        "types": tuple(types),
+        "types": tuple(map(types.get, range(len(classes)))),
         "rules": tuple(r.rule.name for r in rules),
         "birth_rule": np.array(rule_of, dtype=np.int32),
         "birth_step": (births // BIRTH_BASE).astype(np.int32),

@@ -108,8 +108,8 @@ def test_needed_e_classes_become_roots():
 def test_effects_are_reported():
     egraph = egraph_of([(0, [1]), (0, [1, 2]), (1, []), (2, [])])
     problem, effects = presolve(problem_of(egraph, np.array([2.0, 2, 1, 1])), 3.0)
-    assert {e.name for e in effects} == {r.__name__ for r in REDUCTIONS}
-    assert sum(e.before - e.after for e in effects) == 4 - len(problem.nodes)
+    assert {e.rule for e in effects} == {r.__name__ for r in REDUCTIONS}
+    assert sum(e.matches for e in effects) == 4 - len(problem.nodes)
 
 
 def test_no_time_changes_nothing():

@@ -8,7 +8,7 @@ import workbench
 from tests.costs.networks import ADD, RELU
 from tests.devices.graphs import products
 from workbench.costs.keys import instance_key
-from workbench.costs.recorded import RecordedCost
+from workbench.costs.lookup import RecordedCost
 from workbench.costs.store import Measurement
 from workbench.rules import rule_set
 from workbench.studies.devices.instances import saturated_instances

@@ -224,7 +224,7 @@ def solve_by_cuts(job: Job, tell: Tell = silent, *, slack: float = 0.0, nodes: i
         sets = [by for by in root.known if x is None or x[list(by)].sum() < 1 + TIGHTNESS_TOLERANCE]
         if best.met:
             return Solved(best.picked, best.bound, proved=True)
-        kept = part.keep(cutting.alive, always=False)
+        kept = part.keep(cutting.alive)
         if time.perf_counter() > last or turn == MAX_RESTARTS - 1:
             break
         kept, _ = presolve(kept, best.cost, until=last, reductions=UNMERGED_REDUCTIONS)

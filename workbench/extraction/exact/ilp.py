@@ -239,10 +239,6 @@ def pulp_problem(egraph: EGraph, costs: np.ndarray) -> pulp.LpProblem:
 
     Raise :class:`~workbench.extraction.problem.NoExtraction` if the costs cannot be used or a root has no
     finite term.
-
-    >>> model = pulp_problem(egraph, costs)     # doctest: +SKIP
-    >>> print(model); model.writeLP("model.lp") # doctest: +SKIP
-    >>> model.solve(pulp.HiGHS())               # doctest: +SKIP
     """
     problem = Problem.of(egraph, costs)
     must = must_sets(problem)

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Final
 
@@ -55,21 +55,6 @@ PROOF_EFFORT: Final = Effort()
 Shape = tuple[tuple[int, ...], tuple[float, ...], tuple[tuple[int, ...], ...], tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """The state of a solution: e-class → e-node (None while incomplete), bound, and whether it is proved.
-
-    ``endings`` are the reasons for which solvers ended early; ``cuts`` counts the loop formulas that
-    solvers in processes of their own work with.
-    """
-
-    taken: dict[int, int] | None
-    bound: float
-    proved: bool = False
-    endings: tuple[Ending, ...] = ()
-    cuts: int = 0
-
-
 def begin_loading() -> None:
     """Start to import HiGHS in the background, for example during saturation."""
     if "highspy" not in sys.modules:
@@ -84,7 +69,7 @@ def solve(
     patience: Patience | None = None,
     memory: int = SOLVER_MEMORY,
     effort: Effort = PROOF_EFFORT,
-) -> Iterator[Exact]:
+) -> Iterator[Solved]:
     """Solve a problem to proven optimality, or as far as ``seconds`` allow.
 
     Ctrl-C ends the solvers and is raised again.
@@ -98,7 +83,8 @@ def solve(
         effort: How far the solution is proved.
 
     Yields:
-        The state before any solver runs, and at every improvement; the last one is the outcome.
+        The state before any solver runs, and at every improvement; the last one is the outcome. Its selection
+        maps e-classes to e-nodes, and is None while incomplete.
     """
     until = time.perf_counter() + seconds
     ready = time.perf_counter() + (PREPARATION_TIME_SHARE if effort.nodes is None else 1.0) * seconds
@@ -107,7 +93,7 @@ def solve(
     groups = by_shape(parts)  # a network repeats its blocks
     musts = [must_sets(parts[first], ready) for first, *_ in groups]
     if time.perf_counter() > until:
-        yield Exact(None, 0.0, endings=(Ending(Limit.TIME),))
+        yield Solved(None, 0.0, endings=(Ending(Limit.TIME),))
         return
     picks = [start for _, start in pieces]
     kind = {k: number for number, group in enumerate(groups) for k in group}
@@ -120,7 +106,7 @@ def solve(
     endings: list[Ending] = []
     proved = True
     cuts = 0
-    yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)))
+    yield Solved(_taken(parts, picks), math.fsum((paid, *bounds)))
     solved: dict[int, Solved] = {}
     # Easy parts first, so that as much as possible is decided when time runs out.
     order = sorted(range(len(parts)), key=lambda k: (len(parts[k].nodes), k))
@@ -140,7 +126,7 @@ def solve(
             for _ in process.run(patience):
                 picks[k], bounds[k] = process.best.picked, max(bounds[k], process.best.bound)
                 formulas = cuts + process.best.formulas
-                yield Exact(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=formulas)
+                yield Solved(_taken(parts, picks), math.fsum((paid, *bounds)), cuts=formulas)
             cuts += process.best.formulas
             found = process.solved
         if found.proved or effort.nodes is not None:
@@ -153,7 +139,7 @@ def solve(
             slack -= max(0.0, part.cost_of(picked) - bounds[k])
     taken = _taken(parts, picks)
     distinct = tuple(dict.fromkeys(endings))
-    yield Exact(taken, math.fsum((paid, *bounds)), proved and taken is not None, distinct, cuts)
+    yield Solved(taken, math.fsum((paid, *bounds)), proved and taken is not None, distinct, cuts)
 
 
 def _without_fixed_costs(parts: Sequence[Problem]) -> tuple[float, list[Problem]]:
@@ -346,7 +332,7 @@ def _tightened(
         return [(part, start)]
     # A selection that local search improves rules out far more candidates, and reductions are what takes time.
     cost = part.cost_of(start)
-    reduced = part.keep(affordable(part, found, cost * (1 + GAP_TOLERANCE)), always=False)
+    reduced = part.keep(affordable(part, found, cost * (1 + GAP_TOLERANCE)))
     if (inner := reduced.selected(set(part.taken(start).values()))) is not None:
         taken = improve(reduced, reduced.taken(inner), until, openings=TIGHTENED_OPENINGS)
         start = part.picked(set(taken.values()))

@@ -61,13 +61,15 @@ def silent(picked: Mapping[int, int] | None, bound: float, formulas: int) -> Non
 class Solved:
     """The answer of a solver: a selection (None without a better one), a bound, whether it is proved.
 
-    ``endings`` are the reasons for which it ended early.
+    ``endings`` are the reasons for which it ended early; ``cuts`` counts the loop formulas that solvers in processes
+    of their own work with.
     """
 
     picked: dict[int, int] | None
     bound: float
-    proved: bool
+    proved: bool = False
     endings: tuple[Ending, ...] = ()
+    cuts: int = 0
 
 
 @dataclass(slots=True, eq=False)

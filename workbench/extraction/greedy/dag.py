@@ -20,7 +20,7 @@ _STRIDE: Final = 1_000_000
 
 
 def greedy(
-    problem: Problem, until: float | None = None, entries: int = ENTRIES, *, once: bool = False
+    problem: Problem, until: float = math.inf, entries: int = ENTRIES, *, once: bool = False
 ) -> dict[int, int]:
     """Return a selection (e-class → e-node) by the least cost of whole terms, counting shared parts once.
 
@@ -55,7 +55,7 @@ def greedy(
 
 
 def _search(
-    problem: Problem, tree: Settled, until: float | None, entries: int, *, in_order: bool
+    problem: Problem, tree: Settled, until: float, entries: int, *, in_order: bool
 ) -> tuple[list[int], list[float]]:
     """Return the choice and cost of every e-class when the worklist is empty or a limit is reached.
 
@@ -85,7 +85,7 @@ def _search(
     while queue:
         if work > _STRIDE:
             work = 0
-            if until is not None and time.perf_counter() > until:
+            if time.perf_counter() > until:
                 return choice, total
         work += 20
         _, i = heapq.heappop(queue)

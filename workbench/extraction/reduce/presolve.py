@@ -19,6 +19,7 @@ from workbench.extraction.problem import Problem, settle_by_heap
 from workbench.extraction.reduce.cycles import Loops
 from workbench.extraction.reduce.dominators import Must, Weights, must_sets
 from workbench.extraction.reduce.dual_ascent import Layout, affordable, climb
+from workbench.run.trace import RuleStep
 
 #: The largest number of rounds.
 ROUNDS: Final = 8
@@ -27,16 +28,6 @@ WORTH: Final = 1e-3
 #: In an e-class with more candidates left than the first number, each is compared with as many of the cheapest as the
 #: second says.
 MAX_COMPARED, CHEAPEST_COMPARED = 512, 64
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """The effect of a reduction, summed over its rounds: candidates before and after, and seconds."""
-
-    name: str
-    before: int
-    after: int
-    seconds: float
 
 
 @dataclass(slots=True)
@@ -62,7 +53,7 @@ Reduction = Callable[[Problem, Knowledge], Problem]
 def drop_useless(problem: Problem, known: Knowledge) -> Problem:
     """Drop candidates that read their own e-class or an empty one, and candidates that are unreachable."""
     both = zip(problem.eclass, problem.children, strict=True)
-    return problem.keep([c not in row for c, row in both], always=False)
+    return problem.keep([c not in row for c, row in both])
 
 
 def drop_repeated(problem: Problem, known: Knowledge) -> Problem:
@@ -104,7 +95,7 @@ def _without(
                 alive[i] = False
             else:
                 kept.append(i)
-    return problem.keep(alive, always=False)
+    return problem.keep(alive)
 
 
 def pull_up(problem: Problem, known: Knowledge) -> Problem:
@@ -222,7 +213,7 @@ def drop_circular(problem: Problem, known: Knowledge) -> Problem:
     if must is None:
         return problem
     both = zip(problem.eclass, must.of_node, strict=True)
-    return problem.keep([not below >> must.position[c] & 1 for c, below in both], always=False)
+    return problem.keep([not below >> must.position[c] & 1 for c, below in both])
 
 
 def drop_dominated(problem: Problem, known: Knowledge) -> Problem:
@@ -297,7 +288,7 @@ def drop_expensive(problem: Problem, known: Knowledge) -> Problem:
         more = weight((must.of_node[i] | 1 << k) & ~must.of_roots)
         bound = needed + more - float(weight.least[k]) + problem.cost[i]
         alive[i] = bound <= known.incumbent + slack
-    return problem.keep(alive, always=False)
+    return problem.keep(alive)
 
 
 def drop_unaffordable(problem: Problem, known: Knowledge) -> Problem:
@@ -308,7 +299,7 @@ def drop_unaffordable(problem: Problem, known: Knowledge) -> Problem:
     most = known.incumbent * (1 + 1e-9)
     if not found or time.perf_counter() > known.until:
         return problem
-    return problem.keep(affordable(problem, found, most), always=False)
+    return problem.keep(affordable(problem, found, most))
 
 
 def root_needed(problem: Problem, known: Knowledge) -> Problem:
@@ -342,8 +333,8 @@ def presolve(
     until: float = math.inf,
     reductions: tuple[Reduction, ...] = REDUCTIONS,
     rounds: int = ROUNDS,
-    earlier: Sequence[Effect] = (),
-) -> tuple[Problem, list[Effect]]:
+    earlier: Sequence[RuleStep] = (),
+) -> tuple[Problem, list[RuleStep]]:
     """Apply reductions until they remove hardly any more candidates; return what is left, and their effects.
 
     Args:
@@ -352,10 +343,10 @@ def presolve(
         until: Deadline of ``time.perf_counter``; after it the problem reached so far is returned.
         reductions: The reductions of a round.
         rounds: Largest number of rounds.
-        earlier: The effects of earlier reductions of the problem, which are included.
+        earlier: The effects of earlier reductions of the problem, which are included: candidates dropped, seconds.
     """
     known = Knowledge(incumbent, until)
-    effects = {effect.name: effect for effect in earlier}
+    effects = {effect.rule: effect for effect in earlier}
     for _ in range(rounds):
         before = len(problem.nodes)
         for reduction in reductions:
@@ -363,9 +354,9 @@ def presolve(
             if began > until:
                 return problem, list(effects.values())
             problem = reduction(problem, known)
-            old, spent = effects.get(name, Effect(name, 0, 0, 0.0)), time.perf_counter() - began
-            sizes = old.before + size, old.after + len(problem.nodes)
-            effects[name] = Effect(name, *sizes, old.seconds + spent)
+            old, dropped = effects.get(name, RuleStep(name, 0, 0.0)), size - len(problem.nodes)
+            spent = old.seconds + time.perf_counter() - began
+            effects[name] = RuleStep(name, old.matches + dropped, spent)
         if before - len(problem.nodes) <= WORTH * before:
             break
     return problem, list(effects.values())

@@ -126,7 +126,7 @@ def _least(run: Callable[[], float]) -> float:
 
 def _multiplied(n: int, threads: int) -> float:
     """Return the FLOP/s of a product of square matrices, the second constant, in ONNX Runtime."""
-    from workbench.devices.ort_sessions import Loaded
+    from workbench.devices.targets import Loaded
     from workbench.graph import Builder
 
     random, b = np.random.default_rng(0), Builder("product")

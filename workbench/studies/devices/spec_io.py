@@ -22,8 +22,8 @@ import numpy as np
 
 from workbench.costs.analytic import DEVICES
 from workbench.costs.keys import parse_type, type_key
+from workbench.costs.lookup import save_table
 from workbench.costs.model import OpInstance
-from workbench.costs.recorded import save_table
 from workbench.costs.store import Measurement
 from workbench.graph import Graph, Node, Weight
 from workbench.ops import TensorType, spec_of

@@ -101,8 +101,7 @@ def optimise_one(study: OptimisationStudy, run: Run) -> Record:
 def run_figures(done: Result) -> Record:
     """Return the row of a result, why its run ended, the seconds by stage, and its origin."""
     from workbench.extraction.result import Status
-    from workbench.optimizer.record import to_json
-    from workbench.optimizer.result import Optimized
+    from workbench.optimizer.result import Optimized, to_json
     from workbench.studies.search.optimize import Searched
 
     found, data = done, to_json(done)

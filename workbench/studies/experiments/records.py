@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from workbench.optimizer.record import to_row
-from workbench.optimizer.result import Result
+from workbench.optimizer.result import Result, to_row
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -85,7 +85,7 @@ def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = N
 
 def provenance() -> dict[str, Any]:
     """Return what figures depend on besides settings: versions, commit (``+`` if changed), machine, time and load."""
-    from workbench.optimizer.record import versions
+    from workbench.optimizer.result import versions
 
     return {
         "versions": {**versions(), "numpy": version("numpy")},

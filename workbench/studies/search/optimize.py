@@ -19,8 +19,7 @@ from workbench.frontends.model_file import fixed_model
 from workbench.graph import Graph
 from workbench.optimizer.candidates import Candidate, first_certified
 from workbench.optimizer.job import default_cost, job_of
-from workbench.optimizer.record import SEARCH_NAMES, trace_meta
-from workbench.optimizer.result import Result
+from workbench.optimizer.result import SEARCH_NAMES, Result, trace_meta
 from workbench.optimizer.settings import Settings
 from workbench.optimizer.summary import Row, left_out
 from workbench.rules import RuleSet

@@ -4,7 +4,7 @@ import pytest
 from tests.costs.networks import network
 from workbench.costs import (
     CostModel,
-    chosen_instances,
+    egraph_instances,
     graph_cost,
     instances_of,
     node_costs,
@@ -98,6 +98,6 @@ def test_constants_cost_nothing_and_are_constant_operands():
 def test_what_a_selection_runs():
     graph = network()
     egraph = egraph_of(graph)
-    assert set(chosen_instances(egraph, np.arange(len(graph)))) == set(instances_of(graph))
+    assert set(egraph_instances(egraph, np.arange(len(graph)))) == set(instances_of(graph))
     nothing = np.full(len(graph), -1)
-    assert chosen_instances(egraph, nothing) == []
+    assert egraph_instances(egraph, nothing) == []

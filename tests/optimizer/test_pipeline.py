@@ -117,7 +117,7 @@ def test_every_second_of_a_call_is_in_a_stage(monkeypatch):
 
     monkeypatch.setattr("workbench.run.progress.time", SimpleNamespace(perf_counter=lambda: now[0]))
     steps = [
-        *((pipeline, name) for name in ("cost_model_of", "rules_of", "check_timing", "open_model", "job_of")),
+        *((pipeline, name) for name in ("cost_model_of", "rules_of", "open_model", "job_of")),
         *((search_loop, name) for name in ("explore", "_merging", "_extracted")),
         *((candidates, name) for name in ("candidate_of", "correspondence", "verdicts", "checks_at_sizes")),
         *((pipeline, name) for name in ("recorded", "fate_of", "trace_meta")),

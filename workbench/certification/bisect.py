@@ -385,11 +385,9 @@ def _plain(value: Any) -> bool:
 
 
 def _kind(value: Any) -> tuple[Any, ...]:
-    return (
-        (TensorType.of(np.asarray(value)).dtype, np.shape(value))
-        if _plain(value) and value.dtype.kind not in "OUS" and value.size
-        else ("",)
-    )
+    if not _plain(value) or value.dtype.kind in "OUS" or not value.size:
+        return ("",)
+    return TensorType.of(np.asarray(value)).dtype, np.shape(value)
 
 
 def _sample(value: Any) -> np.ndarray:
@@ -397,9 +395,8 @@ def _sample(value: Any) -> np.ndarray:
     step = max(1, flat.size // _SAMPLE)
     found = flat[::step][:_SAMPLE]
     with np.errstate(all="ignore"):
-        return np.asarray(
-            np.nan_to_num(np.abs(found) if found.dtype.kind == "c" else found.astype(np.float64))
-        )
+        data = np.abs(found) if found.dtype.kind == "c" else found.astype(np.float64)
+        return np.asarray(np.nan_to_num(data))
 
 
 def _tells(values: Sequence[Any]) -> bool:

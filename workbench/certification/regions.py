@@ -124,7 +124,7 @@ class Merged:
         self.constant = constant_nodes(self.builder.nodes)
 
     def _added(self, graph: Graph, i: int, place: Sequence[int]) -> int:
-        """Add node ``i`` of a graph whose earlier nodes are at ``place``; weights and opaque operators go by content."""
+        """Add node ``i`` of a graph whose earlier nodes are at ``place``; weights and opaques go by content."""
         node, attrs = graph.nodes[i], graph.nodes[i].attrs
         if node.op == "input":
             name = node.attr("name")
@@ -322,7 +322,9 @@ def beside(graphs: Sequence[Graph]) -> Graph:
     return builder.graph(outputs)
 
 
-def _unique(table: dict[str, Any], name: str, given: Mapping[str, Any], same: Callable[[Any, Any], bool]) -> str:
+def _unique(
+    table: dict[str, Any], name: str, given: Mapping[str, Any], same: Callable[[Any, Any], bool]
+) -> str:
     """Return the name under which a table has what is given by a name, adding it under a free name if it is new."""
     value = given[name]
     while name in table and not same(table[name], value):

@@ -2,7 +2,6 @@
 
 from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.pricing import (
-    chosen_instances,
     egraph_instances,
     graph_cost,
     instances_of,
@@ -13,7 +12,6 @@ from workbench.costs.pricing import (
 __all__ = [
     "CostModel",
     "OpInstance",
-    "chosen_instances",
     "egraph_instances",
     "graph_cost",
     "instances_of",

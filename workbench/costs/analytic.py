@@ -42,7 +42,16 @@ class Device:
     cache_bandwidth: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in ("flops", "bandwidth", "half", "double", "efficiency", "cache_bandwidth", "launch", "cache"):
+        for name in (
+            "flops",
+            "bandwidth",
+            "half",
+            "double",
+            "efficiency",
+            "cache_bandwidth",
+            "launch",
+            "cache",
+        ):
             value, least = getattr(self, name), name in ("launch", "cache")
             if not (0 <= value < math.inf if least else value > 0):
                 norm = "finite and at least 0" if least else "positive"

@@ -55,11 +55,6 @@ def _priced(found: Mapping[int, OpInstance], size: int, model: CostModel) -> np.
     return np.append(np.asarray(model.price(list(positions)), dtype=float), 0.0)[which]
 
 
-def chosen_instances(egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
-    """Return the distinct operator instances that a selection runs."""
-    return list(dict.fromkeys(egraph_instances_by_node(egraph, choice[choice >= 0].tolist()).values()))
-
-
 def deciding_instances(graph: Graph, egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
     """Return the distinct instances whose number of runs differs between a selection and a graph.
 
@@ -71,9 +66,10 @@ def deciding_instances(graph: Graph, egraph: EGraph, choice: np.ndarray) -> list
     return [instance for instance, count in runs.items() if count]
 
 
-def egraph_instances(egraph: EGraph) -> list[OpInstance]:
-    """Return the distinct operator instances of an e-graph, without those that work on weights alone."""
-    return list(dict.fromkeys(egraph_instances_by_node(egraph, range(len(egraph))).values()))
+def egraph_instances(egraph: EGraph, choice: np.ndarray | None = None) -> list[OpInstance]:
+    """Return the distinct operator instances of an e-graph, or of a selection, that do not work on weights alone."""
+    nodes = range(len(egraph)) if choice is None else choice[choice >= 0].tolist()
+    return list(dict.fromkeys(egraph_instances_by_node(egraph, nodes).values()))
 
 
 def node_instances(graph: Graph) -> dict[int, OpInstance]:

@@ -71,14 +71,6 @@ def trial_of(settings: Settings, cost_source: str, *, is_file: bool) -> Trial | 
     return Trial(OnnxRuntime(threads=1), 1, settings.time_seconds, decides=here, quick=True)
 
 
-def check_timing(settings: Settings) -> None:
-    """Raise the error of a target that settings name and that is not there, before anything runs."""
-    if settings.measure:
-        from workbench.devices.targets import checked_target
-
-        checked_target(settings.measure, settings.measure_on)
-
-
 def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
     """Return the rules that may rewrite a graph, and the names of those left out.
 

@@ -20,7 +20,7 @@ from workbench.frontends.model_file import open_model
 from workbench.graph import Graph
 from workbench.optimizer.candidates import Choice, first_certified, holds, ranked, untimed
 from workbench.optimizer.dynamic import fate_of
-from workbench.optimizer.job import Job, check_timing, default_cost, job_of
+from workbench.optimizer.job import Job, default_cost, job_of
 from workbench.optimizer.result import Optimized, trace_meta
 from workbench.optimizer.search_loop import Run, saturate, search
 from workbench.optimizer.settings import Settings, recorded
@@ -118,7 +118,10 @@ def optimize(
             model = offered("exported")(model, args)
         given = None if cost is None else cost_model_of(cost)
         ruleset = rules_of(rules, keep_refuted=settings.keep_refuted)
-        check_timing(settings)
+        if settings.measure:  # the error of a target that is not there comes before anything runs
+            from workbench.devices.targets import checked_target
+
+            checked_target(settings.measure, settings.measure_on)
         opened = open_model(model, dims, sizes, keep_inputs=keep_inputs)
         if opened.symbols and not sizes:
             from workbench.certification.end_to_end import at_accepted_sizes

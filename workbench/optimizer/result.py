@@ -170,39 +170,40 @@ def versions() -> dict[str, str]:
     }
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Result(Face, ABC):
     """An optimised graph with all figures of the way to it, from which texts, tables and files are made.
 
-    Costs are sums over operators in microseconds by ``cost_source``; ``seconds`` are those of each stage, in order.
-    ``coverage`` are the operators that the import modelled, None for a model that was a graph already. ``offending``
-    are rules whose removal makes the result right. ``settings`` are those of the run, with its seed and versions.
+    ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over operators in
+    microseconds by ``cost_source``; ``seconds`` are those of each stage, in order. ``coverage`` are the operators that
+    the import modelled, None for a model that was a graph already. ``offending`` are rules whose removal makes the
+    result right. ``settings`` are those of the run, with its seed and versions. ``dynamic`` is the fate of the model's
+    symbolic dimensions; it is None if there are none, or if they were fixed. ``ended`` says what ended the call before
+    a result was certified; it is empty if nothing did.
     """
 
-    __slots__ = ()
+    original: Graph
+    graph: Graph
+    cost_before: float
+    cost_after: float
+    cost_source: str
+    trace: Trace
+    certificate: Certificate | None
+    stop_reason: StopReason
+    seconds: Mapping[str, float]
+    settings: Mapping[str, Any]
+    coverage: Any = None
+    offending: tuple[str, ...] = ()
+    dynamic: Dynamic | None = None
+    given: Model | None = None
+    ended: str = ""
 
     #: The stages that make up the time of the optimiser, as other systems report it.
     stages: ClassVar[tuple[str, ...]]
     #: The names in files of the attributes that a result of this kind alone has.
     own_names: ClassVar[dict[str, tuple[str, str]]]
-    #: What ended the call before a result was certified.
-    ended: str = ""
-    #: The fate of the model's symbolic dimensions; None if it has none, or if they were fixed.
-    dynamic: Dynamic | None = None
 
     if TYPE_CHECKING:
-        original: Graph
-        graph: Graph
-        cost_before: float
-        cost_after: float
-        cost_source: str
-        trace: Trace
-        coverage: Any
-        certificate: Certificate | None
-        stop_reason: StopReason
-        seconds: Mapping[str, float]
-        settings: Mapping[str, Any]
-        offending: tuple[str, ...]
-        given: Model | None
 
         @property
         def rules(self) -> tuple[str, ...]:
@@ -324,43 +325,26 @@ class Result(Face, ABC):
         return texts.text_of(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Optimized(Result):
     """The result of :func:`optimize`.
 
-    ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
-    operators in microseconds by ``cost_source``; ``costs`` are those of the e-graph's e-nodes.
-    ``seconds`` has the time of each stage, and its sum is the time of the call: ``engine`` is the compiling of
-    rules, the start of the engine and the loading of the solver, ``pricing`` the cost model. ``ended`` says what ended
-    the call before a result was certified; it is empty if nothing did. ``blocks`` says which equal blocks were
-    saturated once and what that may have missed; it is empty if the graph was saturated as a whole.
+    ``costs`` are those of the e-graph's e-nodes in microseconds. The sum of ``seconds`` is the time of the call:
+    ``engine`` is the compiling of rules, the start of the engine and the loading of the solver, ``pricing`` the cost
+    model. ``blocks`` says which equal blocks were saturated once and what that may have missed; it is empty if the
+    graph was saturated as a whole.
     """
 
-    original: Graph
-    graph: Graph
-    cost_before: float
-    cost_after: float
-    cost_source: str
-    trace: Trace
     egraph: EGraph
     solution: Solution
     rules: tuple[str, ...]
     ruleset: RuleSet
-    certificate: Certificate | None
-    stop_reason: StopReason
     e_nodes: int
     e_classes: int
     iterations: int
-    seconds: Mapping[str, float]
-    settings: Mapping[str, Any]
     costs: np.ndarray
-    coverage: Any = None
-    offending: tuple[str, ...] = ()
     measured: Ranking | None = None
-    dynamic: Dynamic | None = None
-    given: Model | None = None
     accelerator: Any = None
-    ended: str = ""
     blocks: str = ""
 
     stages = ("saturation", "snapshot", "extraction")

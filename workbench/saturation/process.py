@@ -160,9 +160,7 @@ class RemoteEngine:
         self.memory = memory
         self.history: list[Plan] = []
         self.start_seconds = 0.0
-        self.rules_used = 0
-        self.e_nodes = 0
-        self.e_classes = 0
+        self.e_nodes = self.e_classes = 0
         #: The time, in seconds since the epoch, after which nothing is waited for.
         self.until = math.inf
         #: Work for other threads, begun once when a request was sent and this process waits for the answer.
@@ -200,7 +198,7 @@ class RemoteEngine:
             self.start_seconds += time.perf_counter() - began
 
     def _begin(self) -> None:
-        self.e_nodes, self.e_classes, self.rules_used = self._call("begin", None, None)
+        self.e_nodes, self.e_classes = self._call("begin", None, None)
 
     def release(self) -> None:
         """Let another run use the process; this engine takes a process again when it needs one."""

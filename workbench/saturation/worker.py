@@ -61,7 +61,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
                 gc.collect()
                 engine = Engine(program, bases)
                 bases = [engine.base, *(b for b in bases if b is not engine.base)][:KEPT]
-                send(answers, ("ok", (engine.e_nodes, engine.e_classes, len(engine.rules))))
+                send(answers, ("ok", (engine.e_nodes, engine.e_classes)))
             elif name == "rest":
                 limit_memory(None)
                 engine = None

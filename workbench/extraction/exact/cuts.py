@@ -60,28 +60,42 @@ SHORTFALL_ASCENTS: Final = 4
 
 
 @dataclass(slots=True, eq=False)
-class _Root:
-    """The relaxation of a problem with the rows found so far."""
+class _Cutting:
+    """The relaxation of a problem with the rows found so far, the bound, and the candidates not ruled out.
+
+    Its costs are ``scale`` times those of the problem, ``cost`` is that of a selection, and ``relaxations`` are the
+    solutions that are still allowed.
+    """
 
     problem: Problem
     layout: Layout
     rows: Program
     solver: Any
-    rng: random.Random
+    scale: float
+    cost: float
+    bound: float
+    relaxations: float
+    alive: list[bool]
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
     known: set[tuple[int, ...]] = field(default_factory=set)
     x: np.ndarray | None = None
 
     @classmethod
-    def of(cls, problem: Problem, must: Must | None, scale: float, until: float) -> _Root:
+    def of(
+        cls, problem: Problem, must: Must | None, best: Best, until: float, relaxations: float
+    ) -> _Cutting:
         """Return the relaxation; it has the integer program's rows unless it is large. Scale its costs."""
         needed = must.needed() if must is not None else ()
         large = len(problem.nodes) > MAX_FULL_RELAXATION_SIZE
         rows = Program.of(problem, needed) if large else program(problem, needed)
+        scale = SCALED_COST / best.cost if 0.0 < best.cost < math.inf else 1.0
         rows.cost = [c * scale for c in rows.cost]
         if must is not None and not large:
             rows.add_formulas(pair_formulas(problem, must))
-        solver = highs_solver(rows, until, integer=False)
-        return cls(problem, Layout.of(problem), rows, solver, random.Random(0))
+        solver, alive = highs_solver(rows, until, integer=False), [True] * len(problem.nodes)
+        return cls(
+            problem, Layout.of(problem), rows, solver, scale, best.cost, best.bound, relaxations, alive
+        )
 
     def solve(self, until: float) -> tuple[float, np.ndarray, np.ndarray] | None:
         """Return the relaxation's value, its solution and its reduced costs, or None if time is up."""
@@ -118,31 +132,19 @@ class _Root:
             found += [by for by in sets if by not in self.known and x[list(by)].sum() < 1 - MIN_VIOLATION]
         return found
 
-
-@dataclass(slots=True, eq=False)
-class _Cutting:
-    """Cutting planes for one problem: the bound so far, candidates not ruled out, relaxations still allowed."""
-
-    root: _Root
-    scale: float
-    cost: float
-    bound: float
-    alive: list[bool]
-    relaxations: float = math.inf
-
     def run(self, until: float) -> Iterator[float]:
         """Add rows until the bound rises no more; yield every new bound."""
-        root, n = self.root, len(self.root.problem.nodes)
-        now, ascents = time.perf_counter(), RESTART_ASCENTS if root.known else ROOT_ASCENTS
+        n = len(self.problem.nodes)
+        now, ascents = time.perf_counter(), RESTART_ASCENTS if self.known else ROOT_ASCENTS
         timed = self.relaxations == math.inf
         most = now + (ASCENT_SHARE if timed and n >= SMALL_SIZE else 1.0) * (until - now)
         for turn in range(ascents if timed else max(2, ascents * SMALL_SIZE // max(n, SMALL_SIZE))):
             if turn > 1 and time.perf_counter() > most:
                 break
-            rng = None if turn < 2 else root.rng
-            one = ascend(root.layout, root.rows.cost[:n], rng, smallest=not turn % 2, until=until)
+            rng = None if turn < 2 else self.rng
+            one = ascend(self.layout, self.rows.cost[:n], rng, smallest=not turn % 2, until=until)
             if turn < 2 or one.bound >= MIN_ASCENT_SHARE * self.bound * self.scale:
-                root.add(one.sets)
+                self.add(one.sets)
             yield self._keep(0.0, one)
         if self.alive.count(True) < RESTART_SHRINK * n:
             return
@@ -150,12 +152,12 @@ class _Cutting:
         bounds = [0.0]
         for turn in range(1_000_000):
             self.relaxations -= 1
-            solved = root.solve(until) if self.relaxations >= 0 else None
+            solved = self.solve(until) if self.relaxations >= 0 else None
             if solved is None or time.perf_counter() > until:
                 return
             value, columns, reduced = solved
             x, price = columns[:n], np.maximum(reduced[:n], 0.0).tolist()
-            one = ascend(root.layout, price, smallest=bool(turn % 2), until=until)
+            one = ascend(self.layout, price, smallest=bool(turn % 2), until=until)
             yield self._keep(value, one)
             # Rows of the reduced problem may first have to regain a bound that is known already.
             bounds.append(max(bounds[-1], (value + one.bound) / self.scale))
@@ -164,27 +166,27 @@ class _Cutting:
                 return
             if len(bounds) > STALL_ROUNDS and bounds[-1] - bounds[-STALL_ROUNDS] < MIN_BOUND_GAIN * gap:
                 return
-            added = root.add(one.sets)
+            added = self.add(one.sets)
             if not added and n > MAX_FULL_RELAXATION_SIZE:
                 return  # formulas of e-classes would need the rows of the integer program
             if n <= MAX_FULL_RELAXATION_SIZE:
-                added += root.add(root.violated(x, until))
+                added += self.add(self.violated(x, until))
             if not added:
-                separator = Separator.of(root.problem, everywhere=True) if separator is None else separator
-                y = {c: float(columns[k]) for c, k in root.rows.column.items()}
-                first_row = len(root.rows.row_lower)
+                separator = Separator.of(self.problem, everywhere=True) if separator is None else separator
+                y = {c: float(columns[k]) for c, k in self.rows.column.items()}
+                first_row = len(self.rows.row_lower)
                 formulas = separator(x.tolist(), y, until)
-                if not root.rows.add_formulas(formulas):
+                if not self.rows.add_formulas(formulas):
                     return
-                needed = set(root.problem.roots)
-                root.known.update(f.by for f in formulas if not needed.isdisjoint(f.built))
-                root.rows.pass_to(root.solver, first_row)
+                needed = set(self.problem.roots)
+                self.known.update(f.by for f in formulas if not needed.isdisjoint(f.built))
+                self.rows.pass_to(self.solver, first_row)
 
     def _keep(self, value: float, one: Ascent) -> float:
         """Adopt what an ascent from the reduced costs of a relaxation of this value proves."""
         self.bound = max(self.bound, (value + one.bound) / self.scale)
         most = self.cost * self.scale * (1 + 1e-9)
-        least = self.root.layout.at_least(one.price)
+        least = self.layout.at_least(one.price)
         base = value + one.bound
         self.alive = [a and base + more <= most for a, more in zip(self.alive, least, strict=True)]
         return self.bound
@@ -210,18 +212,16 @@ def solve_by_cuts(job: Job, tell: Tell = silent, *, slack: float = 0.0, nodes: i
     best, part, must = Best.of(job, tell), job.problem, job.must
     sets: list[tuple[int, ...]] = []
     for turn in range(MAX_RESTARTS):
-        scale = SCALED_COST / best.cost if 0.0 < best.cost < math.inf else 1.0
         now = time.perf_counter()
-        root = _Root.of(part, must, scale, until)
-        root.add(sets)
-        cutting = _Cutting(root, scale, best.cost, best.bound, [True] * len(part.nodes), relaxations)
+        cutting = _Cutting.of(part, must, best, until, relaxations)
+        cutting.add(sets)
         share = RESTART_TIME_SHARE if nodes is None else 1.0
         for risen in cutting.run(now + share * max(0.0, last - now)):
-            best.formulas = len(root.known)
+            best.formulas = len(cutting.known)
             best.raise_bound(min(risen, best.cost))
         relaxations = cutting.relaxations
-        x = root.x  # the rows that the last solution meets exactly; all if there is none
-        sets = [by for by in root.known if x is None or x[list(by)].sum() < 1 + TIGHTNESS_TOLERANCE]
+        x = cutting.x  # the rows that the last solution meets exactly; all if there is none
+        sets = [by for by in cutting.known if x is None or x[list(by)].sum() < 1 + TIGHTNESS_TOLERANCE]
         if best.met:
             return Solved(best.picked, best.bound, proved=True)
         kept = part.keep(cutting.alive)

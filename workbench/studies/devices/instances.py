@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from workbench.costs import CostModel, chosen_instances, egraph_instances, instances_of, price_egraph
+from workbench.costs import CostModel, egraph_instances, instances_of, price_egraph
 from workbench.costs.analytic import AnalyticCost, work
 from workbench.costs.keys import instance_key, same_kernel
 from workbench.costs.model import OpInstance
@@ -93,7 +93,7 @@ def saturated_instances(
         counts[name] = len(whole)
         rest |= whole
         cheapest = extract(egraph, price_egraph(egraph, model), "dag")
-        second |= measurable(chosen_instances(egraph, cheapest.choice))
+        second |= measurable(egraph_instances(egraph, cheapest.choice))
     estimates = dict(zip(rest, model.price(list(rest.values())).tolist(), strict=True))
     ordered = dict.fromkeys((*first, *second, *sorted(rest, key=lambda k: (estimates[k], k))))
     known = rest | second | first

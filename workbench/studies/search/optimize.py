@@ -8,15 +8,14 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from workbench.costs import node_costs
 from workbench.costs.pricing import instances_of
 from workbench.costs.registry import Given
 from workbench.costs.registry import cost_model as cost_model_of
-from workbench.frontends.model import Model, ModelLike
+from workbench.frontends.model import ModelLike
 from workbench.frontends.model_file import fixed_model
-from workbench.graph import Graph
 from workbench.optimizer.candidates import Candidate, first_certified
 from workbench.optimizer.job import default_cost, job_of
 from workbench.optimizer.result import SEARCH_NAMES, Result, trace_meta
@@ -25,41 +24,26 @@ from workbench.optimizer.summary import Row, left_out
 from workbench.rules import RuleSet
 from workbench.rules.ruleset import Rules, published, rules_of
 from workbench.run.progress import Progress, Stages, seen_in_notebooks
-from workbench.run.trace import StopReason, Trace
 from workbench.studies.search.modes import MODES
 from workbench.studies.search.search import BacktrackingSearch
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
-    from workbench.certification.certificate import Certificate
+    pass
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Searched(Result):
     """The result of :func:`search_optimize`.
 
-    ``graph`` is certified equal to ``original``, or is ``original`` itself. Costs are sums over
-    operators in microseconds by ``cost_source``. ``history`` names the substitutions that made the
-    result in order; ``rules`` names each of these rules once, the most used first. ``expanded`` is the
-    number of graphs taken from the queue and rewritten, ``found`` the number of distinct graphs queued.
+    ``history`` names the substitutions that made the result in order; ``rules`` names each of these rules once, the
+    most used first. ``expanded`` is the number of graphs taken from the queue and rewritten, ``found`` the number of
+    distinct graphs queued.
     """
 
-    original: Graph
-    graph: Graph
-    cost_before: float
-    cost_after: float
-    cost_source: str
-    trace: Trace
     history: tuple[str, ...]
-    certificate: Certificate | None
-    stop_reason: StopReason
     expanded: int
     found: int
-    seconds: Mapping[str, float]
-    settings: Mapping[str, Any]
-    coverage: Any = None
-    offending: tuple[str, ...] = ()
-    given: Model | None = None
 
     stages = ("search",)
     own_names = SEARCH_NAMES

@@ -285,12 +285,9 @@ def _number(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    infinite = isinstance(value, float) and not math.isfinite(value)
-    return (
-        value
-        if value is None or (isinstance(value, bool | int | float | str) and not infinite)
-        else str(value)
-    )
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
 def _list(names: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,52 +128,45 @@ def certify_files(
 
 def _read(source: Source, path: Path) -> Model:
     """Read a model; write a large one that is in memory to ``path`` first, so that its weights stay there."""
-    size = (
-        len(source)
-        if isinstance(source, bytes)
-        else source.ByteSize()
-        if isinstance(source, ModelProto)
-        else 0
-    )
-    if not isinstance(source, bytes | ModelProto) or size < MAP_BEYOND:
+    if isinstance(source, ModelProto) and source.ByteSize() >= MAP_BEYOND:
+        source = source.SerializeToString()
+    if not isinstance(source, bytes) or len(source) < MAP_BEYOND:
         return Model.read(source)
-    path.write_bytes(source if isinstance(source, bytes) else source.SerializeToString())
+    path.write_bytes(source)
     model = Model.read(path)
     model.name = "the model"
     return model
 
 
+@dataclass(eq=False)
 class _Task:
     """One comparison of two files: its settings and its findings so far."""
 
-    def __init__(
-        self,
-        a: Model,
-        b: Model,
-        dims: Mapping[str, int] | None,
-        draws: int,
-        seed: int,
-        runner: Runner,
-        repro: Path | None,
-        inside: bool,
-        say: Progress,
-    ) -> None:
-        self.a, self.b = a, b
-        self.names = a.name, b.name
-        self.interface: Interface = compare(a, b)
-        self.near = thresholds_of(a)
-        self.bindings, self.large, self.beside = bindings(self.interface, dims, self.near)
-        self.count, self.seed, self.runner, self.repro, self.say = draws, seed, runner, repro, say
-        self.inside = inside
+    a: Model
+    b: Model
+    dims: Mapping[str, int] | None
+    count: int
+    seed: int
+    runner: Runner
+    repro: Path | None
+    inside: bool
+    say: Progress
+    done: list[Draw] = field(default_factory=list)
+    #: Draws of extreme values, each with runs of A, of which the first is of A as it is.
+    far: list[tuple[Draw, list[dict[str, Any]]]] = field(default_factory=list)
+    extreme: str = ""
+    error: float = 0.0
+    own: float = 0.0
+    noise: list[str] = field(default_factory=list)
+    tolerance: str = ""
+    apart: Apart = field(default_factory=Apart)
+
+    def __post_init__(self) -> None:
+        self.names = self.a.name, self.b.name
+        self.interface: Interface = compare(self.a, self.b)
+        self.near = thresholds_of(self.a)
+        self.bindings, self.large, self.beside = bindings(self.interface, self.dims, self.near)
         self.notes: list[str] = list(self.interface.notes)
-        self.done: list[Draw] = []
-        #: Draws of extreme values, each with runs of A, of which the first is of A as it is.
-        self.far: list[tuple[Draw, list[dict[str, Any]]]] = []
-        self.extreme = ""
-        self.error = self.own = 0.0
-        self.noise: list[str] = []
-        self.tolerance = ""
-        self.apart = Apart()
 
     def run(self) -> Certificate:
         """Compare the interfaces, then the outputs, and locate the first difference."""

@@ -35,23 +35,14 @@ class CannotPair(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A node of each model that are assumed to be the same, with the operator's name for messages."""
-
-    label: str
-    a: NodeProto
-    b: NodeProto
-
-
-@dataclass(frozen=True, slots=True)
 class Apart:
-    """The nodes of both models that are not run.
+    """The nodes of both models that are not run, each of A with the one of B that is assumed to be the same.
 
     ``given`` maps the names of A's drawn results to their names in B; ``read`` pairs the values of A and B
     that these nodes read, which must be equal.
     """
 
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[tuple[NodeProto, NodeProto], ...] = ()
     notes: tuple[str, ...] = ()
     given: Mapping[str, str] = field(default_factory=dict)
     read: tuple[tuple[str, str], ...] = ()
@@ -90,29 +81,30 @@ def unrunnable(model: Model, runner: Runner) -> set[tuple[str, str]]:
 
 def set_apart(a: Model, b: Model, operators: set[tuple[str, str]]) -> Apart:
     """Pair the nodes that are not run; raise :class:`CannotPair` if the models differ in them."""
-    ours, theirs = _nodes(a, operators), _nodes(b, operators)
-    pairs: list[Pair] = []
-    for key in dict.fromkeys([*ours, *theirs]):
-        first, second = ours.get(key, []), theirs.get(key, [])
+    of_a, of_b = _nodes(a, operators), _nodes(b, operators)
+    pairs: list[tuple[NodeProto, NodeProto]] = []
+    for key in dict.fromkeys([*of_a, *of_b]):
+        first, second = of_a.get(key, []), of_b.get(key, [])
         name = operator_name((first or second)[0])
         if len(first) != len(second):
             raise CannotPair(
                 f"A has {len(first)} nodes {name} with the same attributes, B {len(second)}, "
                 "and nothing here can run them"
             )
-        pairs += [Pair(name, x, y) for x, y in zip(first, second, strict=True)]
+        pairs += zip(first, second, strict=True)
     given: dict[str, str] = {}
     read: list[tuple[str, str]] = []
-    for pair in pairs:
-        if len(pair.a.output) != len(pair.b.output) or len(pair.a.input) != len(pair.b.input):
-            raise CannotPair(f"the nodes {pair.label} have different numbers of operands in A and B")
-        given |= {x: y for x, y in zip(pair.a.output, pair.b.output, strict=True) if x and y}
-        for x, y in zip(pair.a.input, pair.b.input, strict=True):
+    for ours, theirs in pairs:
+        name = operator_name(ours)
+        if len(ours.output) != len(theirs.output) or len(ours.input) != len(theirs.input):
+            raise CannotPair(f"the nodes {name} have different numbers of operands in A and B")
+        given |= {x: y for x, y in zip(ours.output, theirs.output, strict=True) if x and y}
+        for x, y in zip(ours.input, theirs.input, strict=True):
             if bool(x) != bool(y):
-                raise CannotPair(f"a node {pair.label} has an operand in only one of the models")
+                raise CannotPair(f"a node {name} has an operand in only one of the models")
             if x:
                 read.append((x, y))
-    kinds = ", ".join(dict.fromkeys(p.label for p in pairs))
+    kinds = ", ".join(dict.fromkeys(operator_name(ours) for ours, _ in pairs))
     note = (
         f"{len(pairs)} node{'s' if len(pairs) > 1 else ''} ({kinds}) not run: their operands are "
         "compared; their results are drawn at random, the same for both models"
@@ -163,9 +155,9 @@ def drawn_results(
             types[name] = _dtype(kind_), dims
     found = {}
     rng = np.random.default_rng([seed, 7])
-    for pair in apart.pairs:
-        like = next((types[n] for n in pair.a.input if n in types), ("float32", (2, 3)))
-        for name in pair.a.output:
+    for node, _ in apart.pairs:
+        like = next((types[n] for n in node.input if n in types), ("float32", (2, 3)))
+        for name in node.output:
             if name in apart.given:
                 dtype, shape = types.get(name, like)
                 extents = tuple(

@@ -54,9 +54,8 @@ class Timing:
         }
 
     def __str__(self) -> str:
-        return (
-            f"{gain(self.before, self.after)}, medians of {self.rounds} runs in alternation, {self.executor}"
-        )
+        runs = f"medians of {self.rounds} runs in alternation"
+        return f"{gain(self.before, self.after)}, {runs}, {self.executor}"
 
 
 def rounds(

@@ -227,33 +227,27 @@ def unproved(graph: Graph, generic: Generic) -> str:
 
 
 def unusable_nodes(egraph: EGraph, generic: Generic) -> list[int]:
-    """Return the e-nodes that no result may have: not proved at every size, or a weight of symbolic size."""
+    """Return the e-nodes that no result may have: weights of symbolic size, and those not proved at every size.
+
+    A weight of symbolic size cannot be computed once and stored. An e-node may fit at the generic extents alone.
+    """
     if not generic.primes:
         return []
-    return _symbolic_weights(egraph, generic) + _unproved_nodes(egraph, generic)
-
-
-def _symbolic_weights(egraph: EGraph, generic: Generic) -> list[int]:
-    """Return the e-nodes that would be weights of symbolic size, which cannot be computed once and stored."""
     constant, eclass = egraph.constant_classes().tolist(), egraph.eclass.tolist()
     symbolic = [depends(k, generic) for k in egraph.types]
-    return [
+    pairs = list(enumerate(zip(egraph.ops, egraph.attrs, strict=True)))
+    found = [
         i
-        for i, (op, attrs) in enumerate(zip(egraph.ops, egraph.attrs, strict=True))
+        for i, (op, attrs) in pairs
         if op not in RUNTIME
         and constant[eclass[i]]
         and all(constant[c] for c in egraph.operands(i).tolist())
         and (symbolic[eclass[i]] or attrs_depend(op, attrs, generic))
     ]
-
-
-def _unproved_nodes(egraph: EGraph, generic: Generic) -> list[int]:
-    """Return the e-nodes that may not fit at every size, although they do at the generic extents."""
     known: dict[Any, bool] = {}
-    found: list[int] = []
-    for i, (op, attrs) in enumerate(zip(egraph.ops, egraph.attrs, strict=True)):
+    for i, (op, attrs) in pairs:
         operands: list[Any] = [egraph.types[c] for c in egraph.operands(i).tolist()]
-        result: Any = egraph.types[int(egraph.eclass[i])]
+        result: Any = egraph.types[eclass[i]]
         key = (op, attrs, *operands, result)
         if op not in GIVEN and key not in known:
             try:

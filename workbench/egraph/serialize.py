@@ -140,16 +140,11 @@ def _columns(name: str, data: dict[str, Any]) -> tuple[EGraph, np.ndarray]:
 
 def _field(name: str, nodes: dict[str, Any], field: str, kinds: set[type], default: Any = None) -> list[Any]:
     """Return a field of every e-node; a field without a default is required."""
-    if default is None:
-        try:
-            column = [record[field] for record in nodes.values()]
-        except KeyError:
-            key = next(key for key, record in nodes.items() if field not in record)
-            raise EGraphFormatError(f"{name}: e-node {key!r} has no {field!r}") from None
-    else:
-        column = [record.get(field, default) for record in nodes.values()]
+    column = [record.get(field, default) for record in nodes.values()]
     if not kinds.issuperset(map(type, column)):
         key, value = next((k, v) for k, v in zip(nodes, column, strict=True) if type(v) not in kinds)
+        if field not in nodes[key]:
+            raise EGraphFormatError(f"{name}: e-node {key!r} has no {field!r}")
         expected = " or ".join(dict.fromkeys(_KINDS[kind] for kind in _KINDS if kind in kinds))
         raise EGraphFormatError(f"{name}: {field!r} of e-node {key!r} must be {expected}, got {_said(value)}")
     return column

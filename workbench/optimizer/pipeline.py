@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.costs import CostModel
-from workbench.costs.lazy_measured import economical
+from workbench.costs.measured import economical
 from workbench.costs.model import Accelerator
 from workbench.costs.registry import Given
 from workbench.costs.registry import cost_model as cost_model_of

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench.costs import price_egraph
 from workbench.costs.analytic import AnalyticCost
-from workbench.costs.lazy_measured import Economical
+from workbench.costs.measured import Economical
 from workbench.costs.pricing import deciding_instances, graph_cost
 from workbench.egraph import EGraph
 from workbench.egraph.at_sizes import unusable_nodes

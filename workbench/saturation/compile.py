@@ -455,10 +455,8 @@ def _compile(c: _Compiler) -> CompiledRule:
         rows = (f"({relation} {' '.join(row)})",), relation, ("T",) * len(row)
         counting = EgglogRule(f"count_rs_{ruleset}", f"count {rule.name}", query, *rows)
     targets = [t for s, t in zip(rule.sources, rule.targets, strict=True) if s != t]
-    program, growth = (
-        EgglogRule(ruleset, rule.name, query, head),
-        sum(line.startswith("(let n") for line in head),
-    )
+    program = EgglogRule(ruleset, rule.name, query, head)
+    growth = sum(line.startswith("(let n") for line in head)
     return CompiledRule(rule, c.number, program, growth, needed(rule.sources), made(targets), counting)
 
 

@@ -96,8 +96,8 @@ def solve_highs(
     """
     search = _Search.of(job, tell, slack=slack, nodes=nodes)
     rows = search.rows
-    for taken in job.forbidden:
-        rows.forbid(taken, job.apart)
+    for taken in job.forbidden:  # a selection leaves out at least ``apart`` of its candidates
+        rows.add(taken, [1.0] * len(taken), -math.inf, len(taken) - float(job.apart))
     for by in sets:
         rows.add(by, [1.0] * len(by), 1.0, math.inf)
     if search.separator.cyclic and job.must is not None:

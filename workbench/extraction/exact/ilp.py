@@ -119,10 +119,6 @@ class Program:
                 self.add(columns, [1.0, -1.0, *([size] * len(taking))], -math.inf, size - 1.0)
         self.order = order
 
-    def forbid(self, taken: Sequence[int], apart: int = 1) -> None:
-        """Forbid selections that leave out fewer than ``apart`` of the given candidates."""
-        self.add(taken, [1.0] * len(taken), -math.inf, len(taken) - float(apart))
-
     def pass_to(self, solver: highspy.Highs, first: int) -> None:
         """Add the rows from ``first`` on to a solver that has the earlier ones."""
         begin = self.start[first]

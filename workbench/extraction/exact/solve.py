@@ -97,9 +97,7 @@ def solve(
         return
     picks = [start for _, start in pieces]
     kind = {k: number for number, group in enumerate(groups) for k in group}
-    highest = [
-        highest_bound(parts[first], must, ready) for (first, *_), must in zip(groups, musts, strict=True)
-    ]
+    highest = [highest_bound(parts[g[0]], must, ready) for g, must in zip(groups, musts, strict=True)]
     bounds = [highest[kind[k]] for k in range(len(parts))]
     started = zip(parts, picks, strict=True)
     slack = effort.gap * (paid + math.fsum(p.cost_of(s) for p, s in started if s is not None))
@@ -226,9 +224,7 @@ def shape_of(part: Problem) -> Shape:
 
     Candidates at the same position of parts of the same shape correspond to each other.
     """
-    number: dict[int, int] = {}
-    for c in part.eclass:
-        number.setdefault(c, len(number))
+    number = {c: k for k, c in enumerate(dict.fromkeys(part.eclass))}
     return (
         tuple(number[c] for c in part.eclass),
         tuple(part.cost),

@@ -17,9 +17,7 @@ def components(problem: Problem) -> list[int]:
 
     The time is that of the problem's own e-classes, as a part of a problem may have few of them.
     """
-    number: dict[int, int] = {}
-    for c in problem.eclass:
-        number.setdefault(c, len(number))
+    number = {c: k for k, c in enumerate(dict.fromkeys(problem.eclass))}
     below: list[list[int]] = [[] for _ in number]
     for c, row in zip(problem.eclass, problem.children, strict=True):
         for d in row:
@@ -139,24 +137,20 @@ def split(problem: Problem, until: float = math.inf) -> list[Problem]:
     must = must_sets(problem, until)
     needed = set(problem.roots) if must is None else must.needed()
     component = components(problem)
-    parent = {c: c for c in problem.eclass}
-
-    def find(c: int) -> int:
-        while parent[c] != c:
-            parent[c] = parent[parent[c]]
-            c = parent[c]
-        return c
-
     children = [
         tuple(d for d in row if d not in needed or component[d] == component[c])
         for c, row in zip(problem.eclass, problem.children, strict=True)
     ]
+    number = {c: k for k, c in enumerate(dict.fromkeys(problem.eclass))}
+    beside: list[list[int]] = [[] for _ in number]
     for c, row in zip(problem.eclass, children, strict=True):
         for d in row:
-            parent[find(d)] = find(c)
+            beside[number[c]].append(number[d])
+            beside[number[d]].append(number[c])
+    part = strong_components(beside)
     groups: dict[int, list[int]] = {}
     for i, c in enumerate(problem.eclass):
-        groups.setdefault(find(c), []).append(i)
+        groups.setdefault(part[number[c]], []).append(i)
     whole = replace(problem, children=children)
     return [
         whole.at(group, roots=tuple(sorted({problem.eclass[i] for i in group} & needed)))

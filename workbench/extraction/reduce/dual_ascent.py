@@ -55,9 +55,7 @@ class Layout:
     @classmethod
     def of(cls, problem: Problem) -> Layout:
         """Return the layout of a problem."""
-        number: dict[int, int] = {}
-        for c in problem.eclass:
-            number.setdefault(c, len(number))
+        number = {c: k for k, c in enumerate(dict.fromkeys(problem.eclass))}
         eclass = [number[c] for c in problem.eclass]
         children = [[number[d] for d in row] for row in problem.children]
         members: list[list[int]] = [[] for _ in number]

@@ -48,9 +48,3 @@ def test_formulas_become_rows():
     assert list(value) == [1, 1, -1, 1, -1, 1, -1]
     assert list(high) == [0, 0, 0]
     assert (low == -np.inf).all()
-
-
-def test_a_selection_can_be_forbidden():
-    rows = program(small())
-    rows.forbid([1, 2])
-    assert rows.row_upper[-1] == 1

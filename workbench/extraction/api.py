@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import numpy as np
@@ -15,7 +16,7 @@ from workbench.egraph.serialize import load_json
 from workbench.extraction.alternatives import k_best
 from workbench.extraction.egglog_python import s_expressions
 from workbench.extraction.extract import extract as extract_columns
-from workbench.extraction.registry import OWN, Extractor
+from workbench.extraction.registry import METHODS, OWN, Extractor
 from workbench.extraction.result import Solution, Status
 
 if TYPE_CHECKING:
@@ -151,5 +152,23 @@ def _extracted(
     return Extracted(whole[0], terms[0], first.cost, first.bound, first.status, best, first)
 
 
+class _Extractors:
+    """The extractors by name.
+
+    A user's own is a function ``(egraph, costs, *, seconds)`` that returns an e-node for every e-class that the
+    roots need: a mapping, or an array with -1 for the other e-classes; ``extractor=`` and ``--extractor`` then know
+    its name. The result is checked (:class:`~workbench.extraction.registry.BadExtraction`).
+    """
+
+    register, forget, names = OWN.register, OWN.forget, OWN.names
+
+    def __call__(self, name: str | Extractor) -> Callable[..., Solution]:
+        """Return an extraction ``(egraph, costs, seconds=…)`` by a method's name or a function; raise UnknownName."""
+        method = OWN.named(name)
+        if method not in METHODS and OWN.find(method) is None:
+            raise OWN.unknown(method)
+        return partial(extract, method=method)
+
+
 #: Return an extractor by name: ``extractor("exact")``.
-extractor: Final = OWN
+extractor: Final = _Extractors()

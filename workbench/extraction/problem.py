@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, compress, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -61,18 +62,18 @@ class Problem:
         parts = (self.nodes, self.eclass, self.cost, self.children, self.roots, self.n_classes, self.fixed)
         return Problem, parts
 
-    def members(self) -> dict[int, list[int]]:
-        """Return the positions of every e-class's candidates."""
+    def members(self, among: Iterable[int] | None = None) -> dict[int, list[int]]:
+        """Return the positions of every e-class's candidates, of all or of those ``among`` them."""
         result: dict[int, list[int]] = {}
-        for i, c in enumerate(self.eclass):
-            result.setdefault(c, []).append(i)
+        for i in range(len(self.eclass)) if among is None else among:
+            result.setdefault(self.eclass[i], []).append(i)
         return result
 
-    def readers(self) -> dict[int, list[int]]:
-        """Return the positions of the candidates that read each e-class."""
+    def readers(self, among: Iterable[int] | None = None) -> dict[int, list[int]]:
+        """Return the positions of the candidates that read each e-class, of all or of those ``among`` them."""
         result: dict[int, list[int]] = {}
-        for i, row in enumerate(self.children):
-            for d in row:
+        for i in range(len(self.children)) if among is None else among:
+            for d in self.children[i]:
                 result.setdefault(d, []).append(i)
         return result
 
@@ -177,14 +178,9 @@ class Problem:
 
         A candidate is useless when one of its children has no candidate left.
         """
-        alive = list(alive)
-        left: dict[int, int] = {}
-        readers: dict[int, list[int]] = {}
-        for i, c in enumerate(self.eclass):
-            if alive[i]:
-                left[c] = left.get(c, 0) + 1
-                for d in self.children[i]:
-                    readers.setdefault(d, []).append(i)
+        alive, positions = list(alive), range(len(self.nodes))
+        left = Counter(compress(self.eclass, alive))
+        readers = self.readers(compress(positions, alive))
         empty = [d for d in readers if d not in left]
         while empty:
             for i in readers.get(empty.pop(), ()):
@@ -193,10 +189,7 @@ class Problem:
                     left[self.eclass[i]] -= 1
                     if not left[self.eclass[i]]:
                         empty.append(self.eclass[i])
-        members: dict[int, list[int]] = {}
-        for i, c in enumerate(self.eclass):
-            if alive[i]:
-                members.setdefault(c, []).append(i)
+        members = self.members(compress(positions, alive))
         seen = set(self.roots)
         stack = list(self.roots)
         kept: list[int] = []

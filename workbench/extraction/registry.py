@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from graphlib import CycleError
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,9 +12,6 @@ from workbench.egraph.egraph import EGraph
 from workbench.extraction.problem import NoExtraction
 from workbench.support.orders import topological
 from workbench.support.plugins import Named
-
-if TYPE_CHECKING:
-    from workbench.extraction.result import Solution
 
 #: One line on each method that is built in.
 METHODS: Final = {
@@ -37,26 +33,7 @@ TENSAT: Final = ("tensat", "tensat-integer", "tensat-filtered")
 #: an array with -1 for the other e-classes.
 Extractor = Callable[..., Any]
 
-
-class _Extractors(Named[Extractor]):
-    """The extractors by name.
-
-    A user's own is a function ``(egraph, costs, *, seconds)`` that returns an e-node for every e-class that the
-    roots need: a mapping, or an array with -1 for the other e-classes; ``extractor=`` and ``--extractor`` then know
-    its name. The result is checked (:class:`BadExtraction`).
-    """
-
-    def __call__(self, name: str | Extractor) -> Callable[..., Solution]:
-        """Return an extraction ``(egraph, costs, seconds=…)`` by a method's name or a function; raise UnknownName."""
-        from workbench.extraction.api import extract
-
-        method = self.named(name)
-        if method not in METHODS and self.find(method) is None:
-            raise self.unknown(method)
-        return partial(extract, method=method)
-
-
-OWN: Final = _Extractors(
+OWN: Final = Named[Extractor](
     "extractor", "workbench.extractors", "workbench.extraction.registry:OWN", lambda: METHODS
 )
 

@@ -109,14 +109,10 @@ class Program:
         order = {c: self.add_column(size - 1.0) for c, size in loops.items()}
         for c, count in loops.items():
             size = float(count)
-            reading: dict[int, list[int]] = {}
-            for i in self.members[c]:
-                for d in self.problem.children[i]:
-                    if d in order and component[d] == component[c]:
-                        reading.setdefault(d, []).append(i)
-            for d, taking in reading.items():
-                columns = [order[c], order[d], *taking]
-                self.add(columns, [1.0, -1.0, *([size] * len(taking))], -math.inf, size - 1.0)
+            for d, taking in self.problem.readers(self.members[c]).items():
+                if d in order and component[d] == component[c]:
+                    columns = [order[c], order[d], *taking]
+                    self.add(columns, [1.0, -1.0, *([size] * len(taking))], -math.inf, size - 1.0)
         self.order = order
 
     def pass_to(self, solver: highspy.Highs, first: int) -> None:
@@ -163,11 +159,7 @@ def program(problem: Problem, needed: Iterable[int] = ()) -> Program:
     for c, of_class in found.members.items():
         column = found.column[c]
         found.add([*of_class, column], [1.0] * len(of_class) + [-1.0], 0.0, 0.0)
-        readers: dict[int, list[int]] = {}
-        for i in of_class:
-            for d in problem.children[i]:
-                readers.setdefault(d, []).append(i)
-        for d, taking in readers.items():
+        for d, taking in problem.readers(of_class).items():
             if d in fixed:
                 continue
             left = [column] if len(taking) == len(of_class) else taking

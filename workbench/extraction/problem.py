@@ -237,7 +237,7 @@ def settle(problem: Problem, price: Sequence[float], *, highest: bool = False) -
     costliest child alone.
     """
     if len(problem.nodes) >= BULK and (found := least(table := table_of(problem, price), highest=highest)):
-        return settled_in(table, *found)
+        return settled_in(table, found)
     readers = readers_of(problem.children, problem.n_classes)
     return settle_by_heap(problem.eclass, problem.children, readers, price, highest=highest)
 
@@ -251,7 +251,7 @@ def tree_costs(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> tu
     if len(egraph) >= BULK:
         table = Table.of(egraph.eclass, costs, egraph.child_start, egraph.children, egraph.n_classes)
         if (bulk := least(table, until=until, roots=egraph.roots)) is not None:
-            found = settled_in(table, *bulk)
+            found = settled_in(table, bulk)
             return found.best, found.choice
     children = egraph.children.tolist()
     rows = [children[a:b] for a, b in pairwise(egraph.child_start.tolist())]
@@ -260,8 +260,9 @@ def tree_costs(egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> tu
     return found.best, found.choice
 
 
-def settled_in(table: Table, best: np.ndarray, choice: np.ndarray, rank: np.ndarray) -> Settled:
+def settled_in(table: Table, found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Settled:
     """Return what :func:`~workbench.extraction.csr_table.least` found, with a table's nodes as the choices."""
+    best, choice, rank = found
     return Settled(best.tolist(), np.where(choice < 0, -1, table.nodes[choice]).tolist(), rank.tolist())
 
 

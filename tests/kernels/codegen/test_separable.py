@@ -10,17 +10,17 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
 from workbench.frontends.runtime import session
 from workbench.graph import GraphBuilder
+from workbench.kernels.codegen.clusters import readers_of
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.custom_ops import Operator, library_of, payload
 from workbench.kernels.codegen.deployment import deploy
-from workbench.kernels.codegen.fusion import Beside, egraph_of, layers, numbers_of
+from workbench.kernels.codegen.fusion import Beside, egraph_of, numbers_of
 from workbench.kernels.codegen.separable import (
     Separable,
     candidates,
     is_separable,
+    layers,
     layers_of,
-    memory_of,
-    written,
 )
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.evaluate import evaluate
@@ -109,7 +109,7 @@ BLOCKS = {
 
 
 def clusters(graph):
-    return layers(egraph_of(graph), numbers_of(graph))
+    return list(layers(readers_of(egraph_of(graph), numbers_of(graph))))
 
 
 def values_of(cluster, graph, random):
@@ -218,8 +218,8 @@ def test_blocks_fill_a_part_of_the_second_level_cache():
     rows = [how.rows for how in candidates(cluster)]
     assert rows == sorted(rows, reverse=True)
     assert rows[0] < 56
-    assert memory_of(cluster) == 4 * (16 * 96 + 9 * 96 + 96 * 32)
-    assert written("b", cluster, Separable(4)).pieces == 14
+    assert Separable(4).memory(cluster) == 4 * (16 * 96 + 9 * 96 + 96 * 32)
+    assert Separable(4).written("b", cluster).pieces == 14
 
 
 def drawn(random):
@@ -272,7 +272,7 @@ def test_kernels_touch_no_memory_but_their_own(tmp_path):
     random = np.random.default_rng(5)
     for k, graph in enumerate([*BLOCKS.values(), *(drawn(random) for _ in range(40))]):
         for cluster in clusters(graph):
-            made = written("layer", cluster, Separable(1 + k % cluster.type.shape[2]))
+            made = Separable(1 + k % cluster.type.shape[2]).written("layer", cluster)
             run_under_sanitisers(made, cluster, tmp_path)
 
 

@@ -15,10 +15,11 @@ from workbench.frontends import to_onnx
 from workbench.frontends.runtime import session
 from workbench.graph import GraphBuilder
 from workbench.kernels.codegen import winograd
+from workbench.kernels.codegen.clusters import readers_of
 from workbench.kernels.codegen.compiler import Build
-from workbench.kernels.codegen.custom_ops import Operator, kernel_text, library_of, payload
+from workbench.kernels.codegen.custom_ops import Operator, library_of, payload, source_of
 from workbench.kernels.codegen.deployment import deploy, with_kernels
-from workbench.kernels.codegen.fusion import Beside, convolutions, egraph_of
+from workbench.kernels.codegen.fusion import Beside, egraph_of
 from workbench.kernels.codegen.winograd import (
     CHOICES,
     Winograd,
@@ -27,7 +28,7 @@ from workbench.kernels.codegen.winograd import (
     channels_first,
     convolution,
     convolution_of,
-    written,
+    convolutions,
 )
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.evaluate import evaluate
@@ -60,7 +61,7 @@ def layer(size, *, outs, pads, bias, residual, relu):
 
 
 def kernels(graph):
-    return convolutions(egraph_of(graph))
+    return list(convolutions(readers_of(egraph_of(graph), {})))
 
 
 def turned(cluster, read, write, add=False):
@@ -153,11 +154,11 @@ def test_the_composite_of_a_layer_is_what_its_operators_compute(read, write, add
 
 def test_transforms_have_no_zeros_and_no_ones():
     (cluster,) = kernels(next(every_layer()))
-    text = written("layer", cluster, Winograd("2_3")).text
+    text = Winograd("2_3").written("layer", cluster).text
     lines = [line for line in text.splitlines() if "d[" not in line and ("o[" in line or "even" in line)]
     transforms = [line for line in lines if "weight" not in line and " = " in line]
     assert not any("(1.0f)" in line or "(0.0f)" in line for line in transforms)
-    assert kernel_text(Operator(cluster, Winograd("4_3"))).count("97.0f") >= 2
+    assert source_of(Operator(cluster, Winograd("4_3"))).text.count("97.0f") >= 2
 
 
 def test_far_blocks_are_measured_if_weights_leave_the_second_level(monkeypatch):
@@ -166,9 +167,7 @@ def test_far_blocks_are_measured_if_weights_leave_the_second_level(monkeypatch):
     rows = {}
     for size, outs in (((1, 128, 56, 56), 256), ((1, 16, 8, 8), 16)):
         (cluster,) = kernels(layer(size, outs=outs, pads=(1, 1, 1, 1), bias=True, residual=False, relu=True))
-        rows[size] = [
-            (how.far, written("layer", cluster, how).pieces) for how in candidates(cluster, ["4_3"])
-        ]
+        rows[size] = [(how.far, how.written("layer", cluster).pieces) for how in candidates(cluster, ["4_3"])]
     (_, many), (_, few) = rows[1, 128, 56, 56]
     assert [far for far, _ in rows[1, 128, 56, 56]] == [False, True]
     assert few < many
@@ -240,7 +239,7 @@ def test_kernels_touch_no_memory_but_their_own(tmp_path):
     for k, graph in enumerate([*every_layer(), *draws(40, seed=5)]):
         for found in kernels(graph):
             cluster = turned(found, k % 4 > 1, k % 3 > 0, k % 5 > 1)
-            made = written("layer", cluster, Winograd(CHOICES[k % 2], k % 4 > 1))
+            made = Winograd(CHOICES[k % 2], k % 4 > 1).written("layer", cluster)
             run_under_sanitisers(made, cluster, tmp_path)
 
 

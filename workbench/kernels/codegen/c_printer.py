@@ -66,6 +66,7 @@ _SIGNS: Final = {"sum": "+", "prod": "*", "max": "larger_{t}", "min": "smaller_{
 _WHOLE_SIGNS: Final = _SIGNS | {"max": "max", "min": "min"}
 
 
+@lru_cache(maxsize=512)
 def c_text(program: Program, schedule: Schedule) -> str:
     """Return the C text of a program: the functions that it needs, and one function with its name.
 

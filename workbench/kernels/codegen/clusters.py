@@ -255,6 +255,63 @@ class Cluster:
         return place[self.result]
 
 
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The operators of an e-graph by what they read, with what is known of its values; values are e-classes."""
+
+    made: Sequence[Member | None]
+    readers: Mapping[int, Sequence[Member | None]]
+    roots: Sequence[int]
+    constant: Sequence[bool]
+    types: Mapping[int, TensorType]
+    numbers: Mapping[int, float]
+
+    def of(self, value: int) -> list[Member]:
+        """Return the operators that read a value; none if it is a result, or if a reader's value is no tensor."""
+        found = self.readers.get(value, ())
+        return [] if value in self.roots or None in found else [m for m in found if m is not None]
+
+    def reader(self, value: int) -> int | None:
+        """Return the one value that is computed from a value, or None."""
+        places = {m.place for m in self.of(value)}
+        return places.pop() if len(places) == 1 else None
+
+    def relu_after(self, m: Member) -> list[Member]:
+        """Return the relu that alone reads an operator's value, or nothing."""
+        alone = self.reader(m.place) is not None
+        return [r for r in self.of(m.place) if alone and r.op == "relu" and r.type == m.type][:1]
+
+    def sum_after(self, m: Member, value: int, but: Collection[int] = ()) -> list[Member]:
+        """Return the sum with another value that alone reads a value of an operator's type, with the relu after it.
+
+        The other value is none of ``but``, and not constant.
+        """
+        if self.reader(value) is None:
+            return []
+        for r in self.of(value):
+            others = {*r.operands} - {value}
+            fits = r.op == "add" and r.type == m.type and len(others) == 1
+            if fits and all(
+                self.types[j] == m.type and not self.constant[j] and j not in but for j in others
+            ):
+                return [r, *self.relu_after(r)]
+        return []
+
+
+def readers_of(egraph: EGraph, numbers: Mapping[int, float]) -> Readers:
+    """Return the operators of an e-graph, in which ``numbers`` are the values that are one known number."""
+    types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
+    made: list[Member | None] = []
+    readers: dict[int, list[Member | None]] = {}
+    for node, op in enumerate(egraph.ops):
+        place, operands = int(egraph.eclass[node]), tuple(egraph.operands(node).tolist())
+        member = Member(place, op, egraph.attrs[node], operands, types[place]) if place in types else None
+        made.append(member)
+        for j in set(operands):
+            readers.setdefault(j, []).append(member)
+    return Readers(made, readers, egraph.roots, egraph.constant_classes().tolist(), types, numbers)
+
+
 def fusible(m: Member) -> bool:
     """Return whether an operator may be in a cluster: ONNX Runtime computes with its type, and it has a form."""
     return m.type.dtype in _FUSED and _definition(m) is not None

@@ -21,16 +21,18 @@ import onnx
 from onnx.inliner import inline_local_functions
 
 from workbench.graph import Opaque
-from workbench.kernels.codegen import separable, winograd
+from workbench.kernels.codegen import separable
 from workbench.kernels.codegen.c_expressions import c_type, entry, literal
 from workbench.kernels.codegen.c_printer import c_function, prelude
 from workbench.kernels.codegen.clusters import Cluster, as_graph
 from workbench.kernels.codegen.compiler import Build, compiled
-from workbench.kernels.codegen.kernel import THREADED, form_of
+from workbench.kernels.codegen.kernel import THREADED
+from workbench.kernels.codegen.program import program_of
 from workbench.kernels.codegen.schedule import Schedule, usual
-from workbench.kernels.codegen.separable import Separable
-from workbench.kernels.codegen.winograd import Winograd
+from workbench.kernels.codegen.separable import Separable, is_separable
+from workbench.kernels.codegen.winograd import CHOICES, Winograd, convolution_of
 from workbench.kernels.composites.binding import bind
+from workbench.kernels.composites.index import ExtentName
 from workbench.ops.types import DTYPE_CODES
 
 #: The domain of the operators.
@@ -40,6 +42,7 @@ DOMAIN: Final = "workbench.kernels"
 PARTS: Final = 16
 
 _RUNTIME: Final = Path(__file__).with_name("runtime.c")
+_USUAL: Final = Build()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +68,26 @@ class Operator:
         about = f"{ops} {c.composite} {c.types} {c.type} {self.schedule} {self.parts} {build}"
         return f"fused_{hashlib.blake2b(about.encode(), digest_size=6).hexdigest()}"
 
+    @property
+    def memory(self) -> int:
+        """Return the bytes of weights that the kernel transforms and keeps."""
+        return 0 if isinstance(self.schedule, Schedule) else self.schedule.memory(self.cluster)
 
-def operator(cluster: Cluster, schedule: Schedule | Winograd | Separable | None = None) -> Operator:
-    """Return a cluster as an operator, with the usual choices in making loops if no others are given."""
-    if separable.is_separable(cluster):
-        rows = schedule if isinstance(schedule, Separable) else separable.candidates(cluster)[0]
-        return Operator(cluster, rows, PARTS)
-    if winograd.convolution_of(cluster):
-        how = schedule if isinstance(schedule, Winograd) else Winograd(winograd.CHOICES[0])
-        return Operator(cluster, how, PARTS)
-    assert not isinstance(schedule, Winograd | Separable), "only convolutions have algorithms"
-    form, leading = form_of(bind(cluster.composite, cluster.types))
-    chosen = usual(form.program()) if schedule is None else schedule
+
+def operator(
+    cluster: Cluster, how: Schedule | Winograd | Separable | None = None, build: Build = _USUAL
+) -> Operator:
+    """Return a cluster as an operator, with the usual choices if no others are given."""
+    if is_separable(cluster):
+        return Operator(cluster, how or separable.candidates(cluster)[0], PARTS, build)
+    if convolution_of(cluster):
+        return Operator(cluster, how or Winograd(CHOICES[0]), PARTS, build)
+    assert not isinstance(how, Winograd | Separable), "only convolutions have algorithms"
+    program, sizes = program_of(bind(cluster.composite, cluster.types))
+    chosen = how or usual(program)
     elements = sum(math.prod(s) for s in (*cluster.shapes, cluster.type.shape))
-    parts = PARTS if leading.sizes and elements >= THREADED and not chosen.packed else 1
-    return Operator(cluster, replace(chosen, threaded=False), parts)
+    parts = PARTS if sizes and elements >= THREADED and not chosen.packed else 1
+    return Operator(cluster, replace(chosen, threaded=False), parts, build)
 
 
 def payload(op: Operator, opset: int | None = None) -> Opaque:
@@ -132,14 +140,9 @@ class Written:
     row: str
 
 
-def kernel_text(op: Operator) -> str:
-    """Return the C text of an operator's kernel."""
-    return _written(op).text
-
-
 def written_of(operators: Sequence[Operator]) -> list[Written]:
     """Return different operators as they are compiled."""
-    return [_written(op) for op in {op.name: op for op in operators}.values()]
+    return [source_of(op) for op in {op.name: op for op in operators}.values()]
 
 
 def table_text(written: Sequence[Written]) -> str:
@@ -156,44 +159,18 @@ _ARGUMENTS: Final = "(const void *const *inputs, void *output, int64_t first, in
 
 
 @lru_cache(maxsize=512)
-def _written(op: Operator) -> Written:
+def source_of(op: Operator) -> Written:
     """Return the kernel of an operator with the function that the runtime calls, and its row of the table."""
-    cluster, name = op.cluster, op.name
-    if not isinstance(op.schedule, Schedule):
-        made = (
-            winograd.written(name, cluster, op.schedule)
-            if isinstance(op.schedule, Winograd)
-            else separable.written(name, cluster, op.schedule)
-        )
-        members = f", .prepare = {name}_prepare, .scratch = {made.scratch}"
-        return _called(op, f"{prelude(made.text)}\n{made.text}", made.pieces, members)
-    binding = bind(replace(cluster.composite, name=name), cluster.types)
-    form, leading = form_of(binding)
-    program = form.program()
-    parted = leading.sizes[0] if leading.sizes else 1
-    known: dict[str, object] = {**binding.extents, **dict(zip(program.leading, leading.sizes, strict=True))}
-    known |= dict.fromkeys(program.leading[:1], "count")
-    numbers = [str(known[e]) for e in program.extents]
-    numbers += [literal(binding.values[p], program.computed) for p in program.parameters]
-    arrays = []
-    for place, array in enumerate((*program.inputs, *program.outputs)):
-        const, there = ("", "output") if place == len(program.inputs) else ("const ", f"inputs[{place}]")
-        # Results have all leading axes.
-        whole = not leading.sizes or not leading.present.get(array.name, (True,))[0]
-        step = 0 if whole else binding.types[array.name].elements // parted
-        arrays.append(f"({const}{c_type(array.dtype)} *){there} + first * {step}")
-    call = f"{entry(program)}(1, {', '.join([*numbers, *arrays])})"
-    text = c_function(program, op.schedule).replace("\nvoid ", "\nstatic void ", 1)
-    text += f"\n{_HIDDEN} void {name}_run{_ARGUMENTS} {{\n  (void)first; (void)count; (void)scratch;\n  {call};\n}}\n"
-    return _called(op, f"{prelude(text)}\n{text}", parted)
-
-
-def _called(op: Operator, text: str, length: int, more: str = "") -> Written:
-    """Return a kernel's text, of which a number of pieces may run apart, with its row of the table."""
-    kind, name = op.cluster.type, op.name
+    name, kind, how = op.name, op.cluster.type, op.schedule
     dims = ", ".join(map(str, kind.shape)) or "0"
     declared = f"{_HIDDEN} void {name}_run{_ARGUMENTS};\n"
-    if ".prepare" in more:
+    more = ""
+    if isinstance(how, Schedule):
+        text, length = _loops(op, how)
+    else:
+        made = how.written(name, op.cluster)
+        text, length = made.text, made.pieces
+        more = f", .prepare = {name}_prepare, .scratch = {made.scratch}"
         declared += f"{_HIDDEN} void *{name}_prepare(const void *const *inputs);\n"
     declared += f"static const int64_t {name}_dims[] = {{{dims}}};\n"
     row = (
@@ -201,4 +178,23 @@ def _called(op: Operator, text: str, length: int, more: str = "") -> Written:
         f".rank = {len(kind.shape)}, .parts = {min(op.parts, length)}, .length = {length}, "
         f".dims = {name}_dims, .run = {name}_run{more}}}"
     )
-    return Written(text, declared, row)
+    return Written(f"{prelude(text)}\n{text}", declared, row)
+
+
+def _loops(op: Operator, schedule: Schedule) -> tuple[str, int]:
+    """Return the C text of a kernel of loops, and the number of pieces that may run apart."""
+    binding = bind(replace(op.cluster.composite, name=op.name), op.cluster.types)
+    program, sizes = program_of(binding)
+    parted = sizes[0] if sizes else 1
+    known: dict[str, object] = {**binding.extents, **dict(zip(program.leading, sizes, strict=True))}
+    known |= dict.fromkeys(program.leading[:1], "count")
+    given = [str(known[e]) for e in program.extents]
+    given += [literal(binding.values[p], program.computed) for p in program.parameters]
+    for place, array in enumerate((*program.inputs, *program.outputs)):
+        const, there = ("", "output") if place == len(program.inputs) else ("const ", f"inputs[{place}]")
+        cut = sizes and array.dims[:1] == (ExtentName(program.leading[0]),)
+        step = binding.types[array.name].elements // parted if cut else 0
+        given.append(f"({const}{c_type(array.dtype)} *){there} + first * {step}")
+    text = c_function(program, schedule).replace("\nvoid ", "\nstatic void ", 1)
+    text += f"\n{_HIDDEN} void {op.name}_run{_ARGUMENTS} {{\n  (void)first; (void)count; (void)scratch;\n"
+    return f"{text}  {entry(program)}(1, {', '.join(given)});\n}}\n", parted

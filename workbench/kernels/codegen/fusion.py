@@ -11,7 +11,7 @@ import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from graphlib import CycleError
@@ -27,20 +27,28 @@ from workbench.extraction import Solution
 from workbench.extraction.extract import extract
 from workbench.graph import Builder, Graph
 from workbench.kernels.codegen import separable, winograd
-from workbench.kernels.codegen.clusters import MOST, Cluster, Member, as_graph, cluster_of, fusible, given
+from workbench.kernels.codegen.clusters import (
+    MOST,
+    Cluster,
+    Member,
+    Readers,
+    as_graph,
+    cluster_of,
+    fusible,
+    given,
+    readers_of,
+)
 from workbench.kernels.codegen.compiler import Build
-from workbench.kernels.codegen.custom_ops import Operator, kernel_text, library_of, operator, payload
-from workbench.kernels.codegen.schedule import Schedule
-from workbench.kernels.codegen.separable import Readers, Separable, is_separable
+from workbench.kernels.codegen.custom_ops import Operator, library_of, operator, payload, source_of
+from workbench.kernels.codegen.separable import is_separable, layers
 from workbench.kernels.codegen.tuning import kept_times, measured_schedules
 from workbench.kernels.codegen.winograd import (
     CHOICES,
-    Winograd,
     blocked,
     channels_first,
     convolution,
     convolution_of,
-    suits,
+    convolutions,
 )
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, Trait, spec_of, with_trait
@@ -178,8 +186,13 @@ def fused(
     began = time.monotonic()
     cheapest = np.full(egraph.n_classes, np.inf)
     np.minimum.at(cheapest, egraph.eclass, costs)
+    known = readers_of(egraph, numbers)
+    found: dict[tuple[int, tuple[int, ...], str], Cluster] = {}
+    for cluster in (*convolutions(known), *layers(known), *_candidates(egraph, known)):
+        if cluster.result not in cluster.inputs:
+            found.setdefault((cluster.result, cluster.inputs, str(cluster.composite)), cluster)
     kinds: dict[str, list[Cluster]] = {}
-    for cluster in (*convolutions(egraph), *layers(egraph, numbers), *_candidates(egraph, numbers)):
+    for cluster in found.values():
         kinds.setdefault(kind_of(cluster), []).append(cluster)
     chosen: list[tuple[str, Cluster, float]] = []
     timed: list[tuple[Beside, Cluster]] = []
@@ -287,8 +300,8 @@ def _extended(
     return Fusion(grown, prices, kernels, others)
 
 
-def _candidates(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
-    """Return clusters grown from every operator that has a form in index notation."""
+def _candidates(egraph: EGraph, known: Readers) -> Iterator[Cluster]:
+    """Yield clusters grown from every operator that has a form in index notation."""
     constant = egraph.constant_classes()
     readers = np.repeat(egraph.eclass, np.diff(egraph.child_start))
     read = np.unique(np.stack([readers, egraph.children[: egraph.child_start[-1]]]), axis=1)[1]
@@ -297,81 +310,16 @@ def _candidates(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
     for eclass, nodes in enumerate(egraph.members()):
         if constant[eclass]:
             continue
-        members = (_member(egraph, node) for node in nodes)
         # No operator of a cluster computes what it reads.
-        made = [m for m in members if m and eclass not in m.operands and fusible(m)]
+        made = [m for m in (known.made[n] for n in nodes) if m and eclass not in m.operands and fusible(m)]
         found = dict.fromkeys(m for m in made if not _rides_along(egraph, m, constant, shared))
         if found:
             options[eclass] = list(found)[:ALTERNATIVES]
-    types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
-    clusters: dict[tuple[int, tuple[int, ...], str], Cluster] = {}
+    types = known.types
     for root in (m for members in options.values() for m in members):
-        if root.type.elements < LEAST and all(types[j].elements < LEAST for j in root.operands):
-            continue
-        for outside in (None, shared):
-            for cluster in _grown(root, options, types, numbers, outside):
-                if cluster.result not in cluster.inputs:
-                    clusters.setdefault((cluster.result, cluster.inputs, str(cluster.composite)), cluster)
-    return list(clusters.values())
-
-
-def convolutions(egraph: EGraph) -> list[Cluster]:
-    """Return convolutions that kernels can compute by fewer products, each with what follows it.
-
-    That is a sum with another value and a relu, if nothing else reads what is before them.
-    """
-    known = _readers(egraph, {})
-    found: dict[tuple[int, tuple[int, ...]], Cluster] = {}
-    for conv in known.made:
-        if conv is None or known.constant[conv.place] or not suits(conv, known.types, known.constant):
-            continue
-        members = [conv]
-        while (more := _after(members, known.readers, egraph.roots, known.constant)) is not None:
-            members.append(more)
-        cluster = convolution(members, known.types)
-        if cluster.result not in cluster.inputs:
-            found.setdefault((cluster.result, cluster.inputs), cluster)
-    return list(found.values())
-
-
-def layers(egraph: EGraph, numbers: Mapping[int, float]) -> list[Cluster]:
-    """Return convolutions channel by channel with the layers around them, as clusters."""
-    return separable.layer_clusters(_readers(egraph, numbers))
-
-
-def _readers(egraph: EGraph, numbers: Mapping[int, float]) -> Readers:
-    made = [_member(egraph, node) for node in range(len(egraph))]
-    readers: dict[int, list[Member | None]] = {}
-    for node, member in enumerate(made):
-        for j in set(egraph.operands(node).tolist()):
-            readers.setdefault(j, []).append(member)
-    types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
-    constant = egraph.constant_classes().tolist()
-    return Readers(made, readers, egraph.roots, constant, types, numbers)
-
-
-def _after(
-    members: Sequence[Member],
-    readers: Mapping[int, Sequence[Member | None]],
-    roots: Sequence[int],
-    constant: Sequence[bool],
-) -> Member | None:
-    """Return the sum or the relu that alone reads the last of some operators, and may join its kernel."""
-    last, conv = members[-1], members[0]
-    following = readers.get(last.place, ())
-    alone = last.place not in roots and len({r and r.place for r in following}) == 1
-    if not alone or last.op == "relu" or conv.named["act"] != "none":
-        return None
-    for r in following:
-        if r is None or r.type != last.type:
-            continue
-        if r.op == "relu":
-            return r
-        others = [j for j in r.operands if j != last.place]
-        sums = r.op == "add" and last.op == "conv2d" and len(others) == 1
-        if sums and not constant[others[0]] and others[0] not in conv.operands:
-            return r
-    return None
+        if root.type.elements >= LEAST or any(types[j].elements >= LEAST for j in root.operands):
+            for outside in (None, shared):
+                yield from _grown(root, options, types, known.numbers, outside)
 
 
 def _grown(
@@ -408,16 +356,6 @@ def _sorted(root: Member, members: Sequence[Member]) -> list[Member] | None:
         return topological([root], lambda m: [made[j] for j in m.operands if j in made])
     except CycleError:
         return None
-
-
-def _member(egraph: EGraph, node: int) -> Member | None:
-    eclass = int(egraph.eclass[node])
-    kind, operands = egraph.types[eclass], tuple(egraph.operands(node).tolist())
-    return (
-        Member(eclass, egraph.ops[node], egraph.attrs[node], operands, kind)
-        if isinstance(kind, TensorType)
-        else None
-    )
 
 
 def _rides_along(egraph: EGraph, member: Member, constant: np.ndarray, shared: np.ndarray) -> bool:
@@ -505,8 +443,8 @@ def measured(
         if not made:
             return Beside(0.0, math.inf)
         operators, *kernels = _times(build, threads, seconds, cluster, made)
-        memory = memory_of(cluster, made[int(np.argmin(kernels))].schedule)
-        return Beside(operators, min(kernels), memory, LAYERS if is_separable(cluster) else MARGIN)
+        margin = LAYERS if is_separable(cluster) else MARGIN
+        return Beside(operators, min(kernels), made[int(np.argmin(kernels))].memory, margin)
 
     return beside
 
@@ -533,10 +471,17 @@ def compile_ahead(build: Build, threads: int, algorithms: Sequence[str], cluster
 
 def _measured_with(cluster: Cluster, build: Build, threads: int, algorithms: Sequence[str]) -> list[Operator]:
     """Return the operators that are measured for a cluster with a convolution; in the inner layout, both forms."""
-    plain, hows = channels_first(cluster), algorithms_of(cluster, algorithms)
-    if plain == cluster or not hows:
-        return [replace(operator(cluster, how), build=build) for how in hows]
+    plain, made = channels_first(cluster), _with_algorithms(cluster, build, algorithms)
+    if plain == cluster or not made:
+        return made
     return [fastest(c, build, threads, algorithms) for c in (plain, cluster)]
+
+
+def _with_algorithms(cluster: Cluster, build: Build, algorithms: Sequence[str]) -> list[Operator]:
+    """Return a cluster with convolutions as operators with what may be the fastest in the place of a schedule."""
+    layers = is_separable(cluster)
+    hows = separable.candidates(cluster) if layers else winograd.candidates(cluster, algorithms)
+    return [operator(cluster, how, build) for how in hows]
 
 
 def fastest(
@@ -550,38 +495,19 @@ def fastest(
         threads: The number of threads to measure with.
         algorithms: The algorithms that kernels of convolutions may have.
     """
-    if convolution_of(cluster) is not None:
-        if (plain := channels_first(cluster)) != cluster:  # an inner layout changes little for an algorithm
-            return replace(
-                operator(cluster, fastest(plain, build, threads, algorithms).schedule), build=build
-            )
-        made = [replace(operator(cluster, how), build=build) for how in algorithms_of(cluster, algorithms)]
-        times = _times(build, threads, 0.1, cluster, made)[1:] if len(made) > 1 else [0.0]
-        return made[int(np.argmin(times))]
-    binding = bind(cluster.composite, cluster.types)
-    schedule = measured_schedules(binding, build, seconds=0.05)[0].schedule
-    return replace(operator(cluster, schedule), build=build)
+    if convolution_of(cluster) is None:
+        binding = bind(cluster.composite, cluster.types)
+        return operator(cluster, measured_schedules(binding, build, seconds=0.05)[0].schedule, build)
+    if (plain := channels_first(cluster)) != cluster:  # an inner layout changes little for an algorithm
+        return operator(cluster, fastest(plain, build, threads, algorithms).schedule, build)
+    made = _with_algorithms(cluster, build, algorithms)
+    times = _times(build, threads, 0.1, cluster, made)[1:] if len(made) > 1 else [0.0]
+    return made[int(np.argmin(times))]
 
 
 def by_fewer_products(cluster: Cluster) -> bool:
     """Return whether a cluster is a convolution by fewer products."""
     return convolution_of(cluster) is not None and not is_separable(cluster)
-
-
-def algorithms_of(
-    cluster: Cluster, algorithms: Sequence[str] = CHOICES
-) -> Sequence[Schedule | Winograd | Separable]:
-    """Return what may be the fastest in the place of a schedule of loops, for a cluster with convolutions."""
-    return (
-        separable.candidates(cluster) if is_separable(cluster) else winograd.candidates(cluster, algorithms)
-    )
-
-
-def memory_of(cluster: Cluster, how: Schedule | Winograd | Separable) -> int:
-    """Return the bytes of weights that a cluster's kernel keeps."""
-    if isinstance(how, Schedule):
-        return 0
-    return winograd.memory_of(cluster, how) if isinstance(how, Winograd) else separable.memory_of(cluster)
 
 
 def _times(
@@ -611,14 +537,14 @@ def _times(
         inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in shapes(cluster)]
         turned = [x.reshape(t.shape) for x, t in zip(inputs, shapes(plain), strict=True)]
         held.extend([np.ones(FAR // 4, np.float32), *inputs])
-        first = [replace(operator(plain, operators[0].schedule), build=build)] if inner else []
+        first = [operator(plain, operators[0].schedule, build)] if inner else []
         library = library_of([*first, *made], build)
         others = [bound(_as_kernel(op, stored), turned, threads, library) for op in first]
         kernels = [bound(_as_kernel(op, stored), inputs, threads, library) for op in made]
         return [*(others or [bound(as_graph(cluster, stored), inputs, threads)]), *kernels]
 
     kinds, other = " ".join(map(str, cluster.read)), "channels first" if inner else "as operators"
-    texts = [f"{kernel_text(op)} {kinds}".encode() for op in made]
+    texts = [f"{source_of(op).text} {kinds}".encode() for op in made]
     digests = [hashlib.blake2b(text, digest_size=12).hexdigest() for text in texts]
     keys = [f"cluster {digests[0]} {other} threads={threads}"]
     keys += [f"cluster {d} as kernel threads={threads}" for d in digests]

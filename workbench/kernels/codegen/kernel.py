@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from workbench.kernels.codegen.c_expressions import c_type, entry
 from workbench.kernels.codegen.c_printer import c_text
 from workbench.kernels.codegen.compiler import Build, build_from, library
-from workbench.kernels.codegen.program import Leading, Program, merged, program_of
+from workbench.kernels.codegen.program import Program, program_of
 from workbench.kernels.codegen.schedule import Schedule, usual
 from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite
@@ -26,25 +25,6 @@ _NUMBERS: Final = {"float": ctypes.c_float, "double": ctypes.c_double}
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """The facts about a call on which the text of its kernel depends: all but the extents."""
-
-    composite: Composite
-    dtypes: tuple[tuple[str, str], ...]
-    present: tuple[tuple[str, tuple[bool, ...]], ...]
-    groups: int
-
-    def program(self) -> Program:
-        """Return the composite with explicit axes."""
-        return _program(self)
-
-
-@lru_cache(maxsize=256)
-def _program(form: Form) -> Program:
-    return program_of(form.composite, dict(form.dtypes), dict(form.present), form.groups)
-
-
-@dataclass(frozen=True, slots=True)
 class Kernel:
     """A compiled composite at given types; a call takes the operands and returns the results.
 
@@ -52,7 +32,7 @@ class Kernel:
     """
 
     binding: Binding
-    form: Form
+    program: Program
     schedule: Schedule
     build: Build
     text: str = field(repr=False)
@@ -82,13 +62,11 @@ class Kernel:
         self, inputs: Sequence[np.ndarray], results: Sequence[np.ndarray], threads: int = 1
     ) -> Callable[[], None]:
         """Return a function without arguments that runs the kernel on these arrays."""
-        wanted = self.form.composite.inputs
+        wanted = self.program.inputs
         if len(inputs) != len(wanted):
-            raise ValueError(
-                f"{self.form.composite.name} must have {len(wanted)} operands, got {len(inputs)}"
-            )
+            raise ValueError(f"{self.program.name} must have {len(wanted)} operands, got {len(inputs)}")
         held = [self._dense(t.name, x) for t, x in zip(wanted, inputs, strict=True)]
-        for t, y in zip(self.form.composite.outputs, results, strict=True):
+        for t, y in zip(self.program.outputs, results, strict=True):
             if self._dense(t.name, y) is not y:
                 raise ValueError(f"the array for {t.name} must be dense")
         arrays = [*held, *results]
@@ -108,20 +86,6 @@ class Kernel:
         if array.shape != kind.shape or array.dtype != kind.numpy_dtype():
             raise ValueError(f"{name} must be {kind}, got {array.dtype}{list(array.shape)}")
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-
-
-def form_of(binding: Binding) -> tuple[Form, Leading]:
-    """Return the key on which the text of a kernel depends, and the leading axes of the call."""
-    composite = binding.composite
-    shapes = {
-        t.name: binding.types[t.name].shape[: binding.types[t.name].rank - len(t.dims)]
-        for t in composite.inputs
-        if t.leading
-    }
-    leading = merged(shapes, binding.leading)
-    dtypes = {t.dtype: binding.types[t.name].dtype for t in (*composite.inputs, *composite.outputs)}
-    own = tuple(sorted((k, v) for k, v in dtypes.items() if k != v))
-    return Form(composite, own, leading.pattern, len(leading.sizes)), leading
 
 
 def kernel(
@@ -152,32 +116,23 @@ def kernel(
 
 def kernel_at(binding: Binding, *, schedule: Schedule | None = None, build: Build | None = None) -> Kernel:
     """Return a composite at known types as a compiled kernel; see :func:`kernel`."""
-    form, leading = form_of(binding)
-    program, options = form.program(), build_from() if build is None else build
+    (program, sizes), options = program_of(binding), build_from() if build is None else build
     for array in (*program.inputs, *program.outputs):
         c_type(array.dtype)
     chosen = usual(program) if schedule is None else schedule
-    text = text_of(form, chosen)
+    text = c_text(program, chosen)
     function = getattr(library(text, options), entry(program))
     real = _NUMBERS.get(c_type(program.computed), ctypes.c_double)
-    arrays = len(program.inputs) + len(program.outputs)
     function.argtypes = [
         ctypes.c_int,
         *[ctypes.c_int64] * len(program.extents),
         *[real] * len(program.parameters),
-        *[ctypes.c_void_p] * arrays,
+        *[ctypes.c_void_p] * (len(program.inputs) + len(program.outputs)),
     ]
     function.restype = None
-    sizes = dict(zip(program.leading, leading.sizes, strict=True))
-    known = {**binding.extents, **sizes}
+    known = {**binding.extents, **dict(zip(program.leading, sizes, strict=True))}
     numbers = (*(known[e] for e in program.extents), *(binding.values[p] for p in program.parameters))
-    return Kernel(binding, form, chosen, options, text, numbers, function)
-
-
-@lru_cache(maxsize=512)
-def text_of(form: Form, schedule: Schedule) -> str:
-    """Return the C text of a form under a schedule."""
-    return c_text(form.program(), schedule)
+    return Kernel(binding, program, chosen, options, text, numbers, function)
 
 
 def emitted(
@@ -186,5 +141,5 @@ def emitted(
     attributes: Mapping[str, int | float] | None = None,
 ) -> str:
     """Return the C text of a composite at types of its operands, by the usual schedule; no compiler is needed."""
-    form, _ = form_of(bind(composite, types, attributes))
-    return text_of(form, usual(form.program()))
+    program, _ = program_of(bind(composite, types, attributes))
+    return c_text(program, usual(program))

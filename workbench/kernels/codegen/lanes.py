@@ -43,6 +43,11 @@ def _bytes_of(level: int) -> int:
     return int(told[:-1]) << 10 if told.endswith("K") and told[:-1].isdecimal() else 0
 
 
+def defined(values: Mapping[str, object]) -> str:
+    """Return the definitions of values by their names in C."""
+    return "".join(f"#define {key} {value}\n" for key, value in values.items())
+
+
 def vectors(name: str, cases: Mapping[str, tuple[Set[int], tuple[int, int]]]) -> str:
     """Return what depends on the width of vectors: how two interleave, and the numbers of places in registers.
 

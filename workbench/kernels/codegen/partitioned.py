@@ -35,7 +35,6 @@ from workbench.kernels.codegen.fusion import (
     fastest,
     fused,
     measured,
-    memory_of,
     numbers_of,
     written,
 )
@@ -72,7 +71,7 @@ class Plan:
     @property
     def memory(self) -> int:
         """Return the bytes of weights that kernels transform and keep."""
-        return sum(memory_of(o.cluster, o.schedule) for o in self.operators)
+        return sum(op.memory for op in self.operators)
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
 
+from workbench.kernels.composites.binding import Binding
 from workbench.kernels.composites.composite import Composite, Equation, Tensor
 from workbench.kernels.composites.index import ExtentName, IndexExpr, IndexName, extent_names
 from workbench.kernels.composites.scalar import (
@@ -22,6 +25,9 @@ from workbench.kernels.composites.scalar import (
     reindexed,
     walk,
 )
+
+#: The element types in which values of 16-bit floats are computed.
+_WIDE: Final = {"float16": "float32", "bfloat16": "float32"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +50,8 @@ class Program:
 
     @property
     def computed(self) -> str:
-        """Return the element type in which values are computed."""
-        return computed_in(self.dtype)
+        """Return the element type in which values are computed: float32 for 16-bit floats."""
+        return _WIDE.get(self.dtype, self.dtype)
 
     def array(self, name: str) -> Tensor:
         """Return an array by name; raise LookupError if there is none."""
@@ -55,78 +61,68 @@ class Program:
         raise LookupError(f"kernel {self.name} has no array called {name!r}")
 
 
-def computed_in(dtype: str) -> str:
-    """Return the element type in which values of a type are computed: float32 for 16-bit floats."""
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
+def program_of(binding: Binding) -> tuple[Program, tuple[int, ...]]:
+    """Return a composite at given types with explicit axes, and the extents of its merged leading axes.
 
-
-@dataclass(frozen=True, slots=True)
-class Leading:
-    """The leading axes of a call, merged where all tensors agree.
-
-    ``sizes`` are the extents of the merged axes; ``present`` says for every tensor which of them it has.
+    The program depends on all but the extents.
     """
+    composite, types = binding.composite, binding.types
+    leading = {
+        t.name: types[t.name].shape[: types[t.name].rank - len(t.dims)] for t in composite.inputs if t.leading
+    }
+    sizes, present = merged(leading, binding.leading)
+    dtypes = {t.dtype: types[t.name].dtype for t in (*composite.inputs, *composite.outputs)}
+    return _program(
+        composite, tuple(sorted(dtypes.items())), tuple(sorted(present.items())), len(sizes)
+    ), sizes
 
-    sizes: tuple[int, ...]
-    present: Mapping[str, tuple[bool, ...]]
 
-    @property
-    def pattern(self) -> tuple[tuple[str, tuple[bool, ...]], ...]:
-        """Return the key of a kernel's text: the axes of each tensor, not their extents."""
-        return tuple(sorted(self.present.items()))
+def merged(
+    shapes: Mapping[str, Sequence[int]], result: Sequence[int]
+) -> tuple[tuple[int, ...], dict[str, tuple[bool, ...]]]:
+    """Return the leading axes of tensors that broadcast to ``result``, neighbours merged where all tensors agree.
 
-
-def merged(shapes: Mapping[str, Sequence[int]], result: Sequence[int]) -> Leading:
-    """Return the leading axes of tensors that broadcast to ``result``, neighbours merged if all agree.
+    That are the extents of the merged axes, and for every tensor which of them it has.
 
     >>> merged({"x": (2, 3, 4), "b": (4,)}, (2, 3, 4))
-    Leading(sizes=(6, 4), present={'x': (True, True), 'b': (False, True)})
+    ((6, 4), {'x': (True, True), 'b': (False, True)})
     """
     padded = {name: (1,) * (len(result) - len(shape)) + tuple(shape) for name, shape in shapes.items()}
     sizes: list[int] = []
     columns: list[tuple[bool, ...]] = []
     for axis, size in enumerate(result):
-        if size == 1:
-            continue
         column = tuple(shape[axis] == size for shape in padded.values())
-        if columns and columns[-1] == column:
+        if size != 1 and columns[-1:] == [column]:
             sizes[-1] *= size
-        else:
+        elif size != 1:
             sizes.append(size)
             columns.append(column)
-    present = {name: tuple(c[i] for c in columns) for i, name in enumerate(padded)}
-    return Leading(tuple(sizes), present)
+    return tuple(sizes), {name: tuple(c[i] for c in columns) for i, name in enumerate(padded)}
 
 
-def program_of(
+@lru_cache(maxsize=256)
+def _program(
     composite: Composite,
-    dtypes: Mapping[str, str],
-    present: Mapping[str, Sequence[bool]],
+    dtypes: tuple[tuple[str, str], ...],
+    present: tuple[tuple[str, tuple[bool, ...]], ...],
     groups: int,
 ) -> Program:
-    """Return a composite with explicit axes.
-
-    Args:
-        composite: The composite.
-        dtypes: The element type that each type variable stands for.
-        present: Which merged leading axes each tensor with ``~`` has; results and others have all.
-        groups: The number of merged leading axes.
-    """
-    taken = _names(composite)
+    """Return a composite with explicit axes; tensors that are not ``present`` have all merged leading axes."""
+    taken = {t.name for t in (*composite.inputs, *composite.outputs)} | set(
+        re.findall(r"\w+", str(composite))
+    )
     loops = tuple(Bound(_free(f"l{g}", taken), ExtentName(_free(f"L{g}", taken))) for g in range(groups))
-    everywhere = (True,) * groups
+    kinds, axes = dict(dtypes), dict(present)
 
-    def has(name: str) -> Sequence[bool]:
-        return present.get(name, everywhere)
+    def leading(tensor: str) -> list[Bound]:
+        return [b for b, there in zip(loops, axes.get(tensor, (True,) * groups), strict=True) if there]
 
     def array(t: Tensor) -> Tensor:
-        own = [b.extent for b, there in zip(loops, has(t.name), strict=True) if there] if t.leading else []
-        return Tensor(t.name, dtypes.get(t.dtype, t.dtype), False, (*own, *t.dims))
+        own = [b.extent for b in leading(t.name)] if t.leading else []
+        return Tensor(t.name, kinds.get(t.dtype, t.dtype), False, (*own, *t.dims))
 
     def read(e: Read) -> Read:
-        own = [
-            IndexName(b.name) for b, there in zip(loops, has(e.tensor), strict=True) if there and e.leading
-        ]
+        own = [IndexName(b.name) for b in leading(e.tensor)] if e.leading else []
         return Read(e.tensor, False, (*own, *(reindexed(i, explicit) for i in e.indices)))
 
     def explicit(e: IndexExpr) -> IndexExpr | None:
@@ -141,10 +137,12 @@ def program_of(
     )
     outputs = {t.name for t in composite.outputs}
     own = (array(composite.tensor(e.target)) for e in composite.equations if e.target not in outputs)
-    inner = tuple(replace(a, dtype=computed_in(a.dtype)) for a in own)  # only results are rounded to 16 bits
+    inner = tuple(
+        replace(a, dtype=_WIDE.get(a.dtype, a.dtype)) for a in own
+    )  # only results are rounded to 16 bits
     program = Program(
         composite.name,
-        dtypes.get(composite.output.dtype, composite.output.dtype),
+        kinds.get(composite.output.dtype, composite.output.dtype),
         tuple(map(array, composite.inputs)),
         tuple(map(array, composite.outputs)),
         inner,
@@ -171,10 +169,6 @@ def _extents(program: Program) -> Iterator[str]:
                     found.append(index)
     for d in found:
         yield from sorted(extent_names(d))
-
-
-def _names(composite: Composite) -> set[str]:
-    return {t.name for t in (*composite.inputs, *composite.outputs)} | set(re.findall(r"\w+", str(composite)))
 
 
 def _free(name: str, taken: set[str]) -> str:

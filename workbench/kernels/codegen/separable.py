@@ -10,17 +10,16 @@ activations belong to the layers; a sum with another value may be the last step.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from workbench.kernels.codegen import lanes
 from workbench.kernels.codegen.c_expressions import entry, literal
 from workbench.kernels.codegen.c_printer import c_function
-from workbench.kernels.codegen.clusters import Cluster, Member, cluster_of, fusible
-from workbench.kernels.codegen.kernel import form_of
-from workbench.kernels.codegen.lanes import TILES, Text, second_level
+from workbench.kernels.codegen.clusters import Cluster, Member, Readers, cluster_of, fusible
+from workbench.kernels.codegen.lanes import TILES, Text, defined, second_level, vectors
+from workbench.kernels.codegen.program import program_of
 from workbench.kernels.codegen.schedule import usual
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.index import IndexName
@@ -53,6 +52,42 @@ class Separable:
 
     def __str__(self) -> str:
         return f"layers in blocks of {self.rows} rows"
+
+    def memory(self, cluster: Cluster) -> int:
+        """Return the bytes of the packed weights of a cluster."""
+        return 4 * sum(deep * columns for _, _, deep, _, columns in _weights(cluster))
+
+    def written(self, name: str, cluster: Cluster) -> Text:
+        """Return the C text of a cluster's layers, of which all names begin so."""
+        parts, (sizes, memory) = layers_of(cluster), _sizes(cluster, self.rows)
+        out_height, out_width = cluster.type.shape[2:]
+        functions = []
+        for key, layer in (("EXPAND", parts.expand), ("DEPTHWISE", parts.depthwise), ("LAST", parts.project)):
+            members = () if layer is None else layer.activation
+            if key == "LAST":
+                members = members or parts.limit
+            relu = layer is not None and layer.conv.named["act"] == "relu"
+            limits = (0.0, math.inf) if relu else _limits(members)
+            function = ""
+            if members and limits is None:
+                function = f"{name}_{key.lower()}_function(p, n)"
+                functions.append(_function(f"{name}_{key.lower()}", members, cluster))
+            low, high = limits or (0.0, 0.0)
+            sizes |= {
+                f"{key}_LIMITED": int(limits is not None),
+                f"{key}_LOW": literal(low, "float32"),
+                f"{key}_HIGH": literal(high, "float32"),
+                f"{key}_FUNCTION(p, n)": function,
+            }
+        counts = {min(self.rows, out_height - k) * out_width for k in range(0, out_height, self.rows)}
+        wide = (cluster.shapes[0] if parts.expand is None else parts.expand.kind.shape)[3]
+        cases = {
+            "EXPAND_CASES": (counts if sizes["JOINED"] else {wide}, TILES),
+            "DEPTHWISE_CASES": ({out_width}, PLACES),
+            "PROJECT_CASES": (counts, TILES),
+        }
+        text = "\n".join([vectors(name, cases), defined(sizes), *functions, _TEXT.read_text()])
+        return Text(text, -(-out_height // self.rows), 4 * sum(memory))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +161,8 @@ def _plain(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool])
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """The operators of an e-graph by what they read, with what is known of its values."""
-
-    made: Sequence[Member | None]
-    readers: Mapping[int, Sequence[Member | None]]
-    roots: Sequence[int]
-    constant: Sequence[bool]
-    types: Mapping[int, TensorType]
-    numbers: Mapping[int, float]
-
-    def of(self, value: int) -> list[Member] | None:
-        """Return the operators that read a value; None if others do, or if it is a result."""
-        found = self.readers.get(value, ())
-        return None if value in self.roots or None in found else [m for m in found if m is not None]
-
-
-def layer_clusters(known: Readers) -> list[Cluster]:
-    """Return the largest groups of layers that a kernel can compute, around each convolution channel by channel.
+def layers(known: Readers) -> Iterator[Cluster]:
+    """Yield the largest groups of layers that a kernel can compute, around each convolution channel by channel.
 
     Beside these, each other product over channels or few taps is one with what follows it: alone it would gain nothing
     over ONNX Runtime, but the layout does not change between kernels.
@@ -152,21 +170,16 @@ def layer_clusters(known: Readers) -> list[Cluster]:
     moving = [m for m in known.made if m is not None and not known.constant[m.place]]
     expanding = [m for m in moving if first(m, known.types, known.constant)]
     before = {_end_of(known, m)[0]: m for m in reversed(expanding)}
-    found: dict[tuple[int, tuple[int, ...]], Cluster] = {}
     taken: set[int] = set()
     groups = []
     for m in moving:
         if not depthwise(m, known.types, known.constant):
             continue
-        expand = before.get(m.operands[0])
-        if expand is not None and _places(known.of(m.operands[0])) != {m.place}:
-            expand = None
-        members = [] if expand is None else [expand, *_end_of(known, expand)[1]]
+        expand = before.get(m.operands[0]) if known.reader(m.operands[0]) == m.place else None
         end, activation = _end_of(known, m)
-        members += [m, *activation]
-        following = known.of(end)
-        last = next((r for r in following or () if r in expanding and pointwise(r, known.types)), None)
-        if last is not None and _places(following) == {last.place} and last.operands[0] == end:
+        members = [*([] if expand is None else [expand, *_end_of(known, expand)[1]]), m, *activation]
+        last = next((r for r in known.of(end) if r in expanding and pointwise(r, known.types)), None)
+        if last is not None and known.reader(end) == last.place and last.operands[0] == end:
             members += [last, *_after(known, last)]
         if expand is not None or last is not None:
             groups.append(members)
@@ -174,27 +187,22 @@ def layer_clusters(known: Readers) -> list[Cluster]:
     if groups:
         groups += [[*_scaled(known, m), m, *_after(known, m)] for m in expanding if m.place not in taken]
     for members in groups:
-        cluster = cluster_of_layers(members, known.types, known.numbers)
-        if cluster is not None and cluster.result not in cluster.inputs:
-            found.setdefault((cluster.result, cluster.inputs), cluster)
-    return list(found.values())
+        if (cluster := cluster_of_layers(members, known.types, known.numbers)) is not None:
+            yield cluster
 
 
 def _scaled(known: Readers, conv: Member) -> list[Member]:
     """Return the product of each channel with a number that alone a product over channels reads, or nothing."""
-    if not pointwise(conv, known.types) or _places(known.of(conv.operands[0])) != {conv.place}:
+    image = conv.operands[0]
+    if not pointwise(conv, known.types) or known.reader(image) != conv.place:
         return []
-    n, channels = known.types[conv.operands[0]].shape[:2]
+    n, channels = known.types[image].shape[:2]
     for m in known.made:
-        if m is not None and m.place == conv.operands[0] and m.op == "mul":
+        if m is not None and m.place == image and m.op == "mul":
             kinds = sorted((known.types[j] for j in m.operands), key=lambda t: -t.elements)
             if [t.shape for t in kinds] == [m.type.shape, (n, channels, 1, 1)]:
                 return [m]
     return []
-
-
-def _places(members: Sequence[Member] | None) -> set[int]:
-    return set() if members is None else {m.place for m in members}
 
 
 def _end_of(known: Readers, conv: Member) -> tuple[int, tuple[Member, ...]]:
@@ -203,10 +211,9 @@ def _end_of(known: Readers, conv: Member) -> tuple[int, tuple[Member, ...]]:
     if conv.named["act"] != "none":
         return conv.place, ()
     while len(members) < MOST:
-        read = [m for j in sorted(inside) for m in known.of(j) or ()]
         more = {
             m.place: m
-            for m in read
+            for m in (m for j in sorted(inside) for m in known.of(j))
             if m.place not in inside
             and m.type == conv.type
             and all(j in inside or j in known.numbers for j in m.operands)
@@ -216,7 +223,7 @@ def _end_of(known: Readers, conv: Member) -> tuple[int, tuple[Member, ...]]:
             break
         members += more.values()
         inside |= set(more)
-        open_ends = [j for j in inside if (of := known.of(j)) is None or not _places(of) <= inside]
+        open_ends = [j for j in inside if not {m.place for m in known.of(j)} <= inside or not known.of(j)]
         if len(open_ends) == 1 and open_ends[0] == members[-1].place:
             return open_ends[0], tuple(members)
     return conv.place, ()
@@ -227,17 +234,7 @@ def _after(known: Readers, conv: Member) -> list[Member]:
     end, activation = _end_of(known, conv)
     if activation or conv.named["act"] != "none":
         return list(activation)
-    following = known.of(end)
-    add = next((m for m in following or () if m.op == "add" and m.type == conv.type), None)
-    if add is None or _places(following) != {add.place} or len(set(add.operands)) < 2:
-        return []
-    (other,) = (j for j in add.operands if j != end)
-    if known.constant[other] or known.types[other] != conv.type:
-        return []
-    relu = known.of(add.place)
-    if relu and _places(relu) == {relu[0].place} and relu[0].op == "relu":
-        return [add, relu[0]]
-    return [add]
+    return known.sum_after(conv, end)
 
 
 def layers_of(cluster: Cluster) -> Layers:
@@ -391,17 +388,11 @@ def _text(elementwise: Cluster, name: str) -> str:
 def candidates(cluster: Cluster) -> tuple[Separable, ...]:
     """Return the numbers of rows that may be the fastest: by what stays in the second-level cache, and by threads."""
     height, cache = cluster.type.shape[2], second_level()
-    found = {
-        max(k for k in range(1, height + 1) if k == 1 or _bytes(cluster, k) <= part * cache) for part in PARTS
-    }
+    needed = {k: 4 * sum(_sizes(cluster, k)[1]) for k in range(1, height + 1)}
+    found = {max(k for k in needed if k == 1 or needed[k] <= part * cache) for part in PARTS}
     found.add(min(*found, -(-height // PIECES)))
     found = {-(-height // -(-height // rows)) for rows in found}
     return tuple(map(Separable, sorted(found, reverse=True)))
-
-
-def memory_of(cluster: Cluster) -> int:
-    """Return the bytes of the packed weights of a cluster."""
-    return 4 * sum(deep * columns for _, _, deep, _, columns in _weights(cluster))
 
 
 def _weights(cluster: Cluster) -> list[tuple[int, int, int, int, int]]:
@@ -416,133 +407,71 @@ def _weights(cluster: Cluster) -> list[tuple[int, int, int, int, int]]:
     return found
 
 
-def _bytes(cluster: Cluster, rows: int) -> int:
-    return 4 * sum(_sizes(cluster, rows).parts)
+def _window(
+    cluster: Cluster, layer: Layer | None
+) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    """Return the taps, the strides, and the zeros at the top and left of a layer."""
+    if layer is None:
+        return (1, 1), (1, 1), (0, 0)
+    (down, across), named = cluster.shapes[layer.weight][2:], layer.conv.named
+    return (down, across), named["strides"], named["pads"][:2]
 
 
-@dataclass(frozen=True, slots=True)
-class _Sizes:
-    """The sizes of a kernel: its images and windows, and the numbers of each part of its memory."""
+def _sizes(cluster: Cluster, rows: int) -> tuple[dict[str, object], list[int]]:
+    """Return the sizes of a kernel that makes some rows at once by their names in C, and the numbers in its memory.
 
-    middle: tuple[int, int, int]
-    window: tuple[int, int, int, int]
-    pads: tuple[int, int, int]
-    source: tuple[int, int]
-    ring: int
-    parts: tuple[int, int, int, int]
-
-
-def _sizes(cluster: Cluster, rows: int) -> _Sizes:
-    """Return the sizes of a kernel that makes some rows at once.
-
-    ``middle`` is the image that the convolution channel by channel reads, ``window`` has its taps and strides, ``pads``
-    the zeros at the top, left and right. ``source`` is the part of the original image, with zeros around it, from which
-    the rows of the ``ring`` are made. The parts are the ring, what is made of it, sums, and the source.
+    ``MIDDLE`` is the image that the convolution channel by channel reads, ``TAPS`` and ``STRIDE`` are its window.
+    ``SOURCE`` is the part of the original image, with zeros around it, from which the rows of the ``RING`` are made.
+    The memory has the ring, what is made of it, sums, and the source.
     """
-    parts = layers_of(cluster)
-    depth, expand, out_width = parts.depthwise, parts.expand, cluster.type.shape[3]
-    _, inside, high, wide = cluster.shapes[0] if expand is None else expand.kind.shape
-    down, across, stride, step, top, left = 1, 1, 1, 1, 0, 0
-    if depth is not None:
-        (down, across), (stride, step) = cluster.shapes[depth.weight][2:], depth.conv.named["strides"]
-        top, left = depth.conv.named["pads"][:2]
+    parts, weights = layers_of(cluster), _weights(cluster)
+    (_, channels, height, width), (_, outs, out_height, out_width) = cluster.shapes[0], cluster.type.shape
+    _, inside, high, wide = cluster.shapes[0] if parts.expand is None else parts.expand.kind.shape
+    first_taps, first_strides, first_pads = _window(cluster, parts.expand)
+    (down, across), (stride, step), (top, left) = _window(cluster, parts.depthwise)
+    taps, packed = math.prod(first_taps), [(deep + 1) * columns for _, _, deep, _, columns in weights]
     right = max(0, (out_width - 1) * step + across - left - wide)
     columns, ring = -(-inside // 32) * 32, min((rows - 1) * stride + down, high)
     source = (0, 0)
     if parts.scale >= 0:
         source = (ring, wide)
-    elif expand is not None and math.prod(cluster.shapes[expand.weight][2:]) > 1:
-        taps, strides = cluster.shapes[expand.weight][2:], expand.conv.named["strides"]
-        source = ((ring - 1) * strides[0] + taps[0], (wide - 1) * strides[1] + taps[1])
-    places = rows * out_width
-    return _Sizes(
-        (inside, high, wide),
-        (down, across, stride, step),
-        (top, left, right),
-        source,
-        ring,
-        (
-            ring * (left + wide + right) * columns,
-            places * columns if depth is not None else 0,
-            places * 32 if parts.project is not None else 0,
-            cluster.shapes[0][1] * source[0] * source[1],
-        ),
-    )
-
-
-def written(name: str, cluster: Cluster, how: Separable) -> Text:
-    """Return the C text of a cluster's layers, of which ``how`` says the rows of a block."""
-    parts, sizes, weights = layers_of(cluster), _sizes(cluster, how.rows), _weights(cluster)
-    (_, channels, height, width), (_, outs, out_height, out_width) = cluster.shapes[0], cluster.type.shape
-    inside, middle_height, middle_width = sizes.middle
-    down, across, stride, step = sizes.window
-    top, left, right = sizes.pads
-    blocks = -(-out_height // how.rows)
-    packed = [(deep + 1) * columns for _, _, deep, _, columns in weights]
-    first_taps: tuple[int, ...] = (1, 1)
-    first_strides, first_pads = (1, 1), (0, 0)
-    if parts.expand is not None:
-        named = parts.expand.conv.named
-        first_taps, first_strides = cluster.shapes[parts.expand.weight][2:], named["strides"]
-        first_pads = named["pads"][:2]
-    joined = parts.depthwise is None and math.prod(first_taps) == 1
-    offsets = (
-        (
-            f"{(c * sizes.source[0] + u) * sizes.source[1] + v}"
-            for c in range(channels)
-            for u in range(first_taps[0])
-            for v in range(first_taps[1])
+    elif taps > 1:
+        source = (
+            (ring - 1) * first_strides[0] + first_taps[0],
+            (wide - 1) * first_strides[1] + first_taps[1],
         )
-        if math.prod(first_taps) > 1
-        else ()
-    )
-    defined: dict[str, object] = {
+    memory = [
+        ring * (left + wide + right) * columns,
+        rows * out_width * columns if parts.depthwise is not None else 0,
+        rows * out_width * 32 if parts.project is not None else 0,
+        channels * source[0] * source[1],
+    ]
+    offsets = [
+        f"{(c * source[0] + u) * source[1] + v}"
+        for c in range(channels if taps > 1 else 0)
+        for u in range(first_taps[0])
+        for v in range(first_taps[1])
+    ]
+    return {
         "CHANNELS": channels, "HEIGHT": height, "WIDTH": width,
-        "MIDDLE": inside, "MIDDLE_HEIGHT": middle_height, "MIDDLE_WIDTH": middle_width,
-        "COLUMNS_OF_MIDDLE": -(-inside // 32) * 32, "DEPTH": weights[0][2],
-        "TAPS_OF_FIRST": math.prod(first_taps), "FIRST_TAPS_DOWN": first_taps[0],
+        "MIDDLE": inside, "MIDDLE_HEIGHT": high, "MIDDLE_WIDTH": wide,
+        "COLUMNS_OF_MIDDLE": columns, "DEPTH": weights[0][2],
+        "TAPS_OF_FIRST": taps, "FIRST_TAPS_DOWN": first_taps[0],
         "FIRST_STRIDE_DOWN": first_strides[0], "FIRST_STRIDE_ACROSS": first_strides[1],
         "FIRST_TOP": first_pads[0], "FIRST_LEFT": first_pads[1], "OFFSETS": ", ".join(offsets),
-        "SOURCE_HEIGHT": sizes.source[0], "SOURCE_WIDTH": sizes.source[1],
+        "SOURCE_HEIGHT": source[0], "SOURCE_WIDTH": source[1],
         "OUT_CHANNELS": outs, "OUT_HEIGHT": out_height, "OUT_WIDTH": out_width,
         "COLUMNS_OF_OUT": -(-outs // 32) * 32,
         "TAPS_DOWN": down, "TAPS_ACROSS": across, "STRIDE_DOWN": stride, "STRIDE_ACROSS": step,
-        "TOP": top, "LEFT": left, "JOINED": int(joined), "RIGHT": right,
-        "ROWS": how.rows, "BLOCKS": blocks, "RING": sizes.ring, "RESIDUAL": parts.more, "SCALE": parts.scale,
+        "TOP": top, "LEFT": left, "JOINED": int(parts.depthwise is None and taps == 1), "RIGHT": right,
+        "ROWS": rows, "BLOCKS": -(-out_height // rows), "RING": ring, "RESIDUAL": parts.more, "SCALE": parts.scale,
         "EXPANDS": int(parts.expand is not None), "DEPTHWISE": int(parts.depthwise is not None),
         "PROJECTS": int(parts.project is not None), "INPUTS_HERE": len(cluster.inputs),
-        "RING_SIZE": f"(int64_t){sizes.parts[0]}", "MIDDLE_SIZE": f"(int64_t){sizes.parts[1]}",
-        "SUMS_SIZE": f"(int64_t){sizes.parts[2]}",
+        "RING_SIZE": f"(int64_t){memory[0]}", "MIDDLE_SIZE": f"(int64_t){memory[1]}",
+        "SUMS_SIZE": f"(int64_t){memory[2]}",
         "EXPAND_SIZE": packed[0], "DEPTHWISE_SIZE": packed[1], "WEIGHTS_SIZE": sum(packed),
         "PARTS_OF_WEIGHTS": ", ".join(f"{{{', '.join(map(str, row))}}}" for row in weights),
-    }  # fmt: skip
-    functions = []
-    for key, layer in (("EXPAND", parts.expand), ("DEPTHWISE", parts.depthwise), ("LAST", parts.project)):
-        members = () if layer is None else layer.activation
-        if key == "LAST":
-            members = members or parts.limit
-        relu = layer is not None and layer.conv.named["act"] == "relu"
-        limits = (0.0, math.inf) if relu else _limits(members)
-        function = ""
-        if members and limits is None:
-            function = f"{name}_{key.lower()}_function(p, n)"
-            functions.append(_function(f"{name}_{key.lower()}", members, cluster))
-        low, high = limits or (0.0, 0.0)
-        defined |= {
-            f"{key}_LIMITED": int(limits is not None),
-            f"{key}_LOW": literal(low, "float32"),
-            f"{key}_HIGH": literal(high, "float32"),
-            f"{key}_FUNCTION(p, n)": function,
-        }
-    counts = {min(how.rows, out_height - k) * out_width for k in range(0, out_height, how.rows)}
-    cases = {
-        "EXPAND_CASES": (counts if joined else {middle_width}, TILES),
-        "DEPTHWISE_CASES": ({out_width}, PLACES),
-        "PROJECT_CASES": (counts, TILES),
-    }
-    head = "".join(f"#define {key} {value}\n" for key, value in defined.items())
-    text = "\n".join([lanes.vectors(name, cases), head, *functions, _TEXT.read_text()])
-    return Text(text, blocks, 4 * sum(sizes.parts))
+    }, memory  # fmt: skip
 
 
 def _limits(members: Sequence[Member]) -> tuple[float, float] | None:
@@ -559,7 +488,7 @@ def _function(name: str, members: Sequence[Member], cluster: Cluster) -> str:
     found = activation_of(members, {j: members[-1].type for m in members for j in m.operands}, numbers)
     assert found is not None
     row = [TensorType("float32", (1 << 16,))]
-    program = form_of(bind(replace(found.composite, name=name), row))[0].program()
+    program, _ = program_of(bind(replace(found.composite, name=name), row))
     text = c_function(program, replace(usual(program), threaded=False)).replace(
         "\nvoid ", "\nstatic void ", 1
     )

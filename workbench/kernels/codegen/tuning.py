@@ -12,8 +12,10 @@ import numpy as np
 
 from workbench.costs.store import Measurement, Store
 from workbench.devices.timing import rounds
+from workbench.kernels.codegen.c_printer import c_text
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
-from workbench.kernels.codegen.kernel import Kernel, form_of, kernel_at, text_of
+from workbench.kernels.codegen.kernel import Kernel, kernel_at
+from workbench.kernels.codegen.program import program_of
 from workbench.kernels.codegen.schedule import Schedule, space
 from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite
@@ -70,14 +72,18 @@ def measured_schedules(
         threads: The number of threads to measure with.
         seconds: The time limit on measuring.
     """
-    options = list(space(form_of(binding)[0].program()))
+    program, _ = program_of(binding)
+    options = list(space(program))
 
     def runs() -> list[Callable[[], object]]:
         kernels = [kernel_at(binding, schedule=s, build=build) for s in options]
         inputs = drawn(binding)
         return [k.bound(inputs, k.empty(), threads) for k in kernels]
 
-    keys = [_key(binding, s, threads) for s in options]
+    about = f"{sorted(binding.extents.items())} {sorted(binding.types.items())}"
+    texts = [f"{c_text(program, s)}\n{about}".encode() for s in options]
+    digests = [hashlib.blake2b(text, digest_size=12).hexdigest() for text in texts]
+    keys = [f"kernel {d} {s} threads={threads}" for d, s in zip(digests, options, strict=True)]
     times = kept_times(build, keys, runs, threads, seconds=seconds, least=3, most=50)
     return tuple(sorted(map(Tried, options, times), key=lambda t: t.microseconds))
 
@@ -130,18 +136,10 @@ def kept_times(
 def drawn(binding: Binding) -> list[np.ndarray]:
     """Return random operands: normal floating-point numbers, and whole numbers 0 and 1."""
     random = np.random.default_rng(0)
-    found = []
-    for t in binding.composite.inputs:
-        kind = binding.types[t.name]
-        if kind.dtype in FLOAT_DTYPES:
-            found.append(random.standard_normal(kind.shape).astype(kind.numpy_dtype()))
-        else:
-            found.append(random.integers(0, 2, kind.shape).astype(kind.numpy_dtype()))
-    return found
-
-
-def _key(binding: Binding, schedule: Schedule, threads: int) -> str:
-    text = text_of(form_of(binding)[0], schedule)
-    about = f"{text}\n{sorted(binding.extents.items())} {sorted(binding.types.items())}"
-    digest = hashlib.blake2b(about.encode(), digest_size=12).hexdigest()
-    return f"kernel {digest} {schedule} threads={threads}"
+    kinds = [binding.types[t.name] for t in binding.composite.inputs]
+    return [
+        (
+            random.standard_normal(k.shape) if k.dtype in FLOAT_DTYPES else random.integers(0, 2, k.shape)
+        ).astype(k.numpy_dtype())
+        for k in kinds
+    ]

@@ -11,14 +11,15 @@ other. A cluster has the change of layout as operators before and after its conv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from workbench.kernels.codegen.clusters import Cluster, Member
-from workbench.kernels.codegen.lanes import TILES, Text, last_level, second_level, vectors
+from workbench.kernels.codegen.clusters import Cluster, Member, Readers
+from workbench.kernels.codegen.lanes import TILES, Text, defined, last_level, second_level, vectors
 from workbench.kernels.fast.toom_cook import Algorithm, Row
 from workbench.kernels.fast.winograd import ALGORITHMS
 from workbench.ops.types import TensorType
@@ -65,22 +66,96 @@ class Winograd:
     def __str__(self) -> str:
         return f"Winograd F({self.by.outputs}, {self.by.taps}){' in far blocks' * self.far}"
 
+    def memory(self, cluster: Cluster) -> int:
+        """Return the bytes of the transformed weights of a convolution."""
+        (_, channels, _, _), (_, outs, _, _) = _shapes(cluster)
+        return 4 * self.by.products**2 * channels * -(-outs // 32) * 32
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """The sizes of a convolution with what is done to its elements, read from a cluster."""
+    def tiles(self, cluster: Cluster) -> tuple[int, int, int, int]:
+        """Return the rows and columns of tiles of an image, and of a block, of nearly equal height and width."""
+        by, weights, near = self.by, self.memory(cluster), second_level()
+        (_, channels, _, _), (_, outs, height, width) = _shapes(cluster)
+        down, across = -(-height // by.outputs), -(-width // by.outputs)
+        wanted = (LESS if weights <= near // 2 else PART) * near
+        if self.far:
+            wanted = min(max(FAR * near, WEIGHTS * weights), LAST * last_level())
+        most = max(12, int(wanted) // (4 * by.products**2 * (_pitch(channels, 16) + _pitch(outs, 32))))
+        tiles_across = -(-across // -(-across // most))
+        tiles_down = max(1, min(down, most // tiles_across))
+        return down, across, -(-down // -(-down // tiles_down)), tiles_across
 
-    x: tuple[int, ...]
-    y: tuple[int, ...]
-    taps: int
-    top: int
-    left: int
-    bias: bool
-    residual: int
-    relu: bool
-    blocked_in: bool
-    blocked_more: bool
-    blocked_out: bool
+    def written(self, name: str, cluster: Cluster) -> Text:
+        """Return the C text of a convolution, of which all names begin so."""
+        by, conv = self.by, convolution_of(cluster)
+        assert conv is not None
+        top, left = conv.named["pads"][:2]
+        bias, ops = len(conv.operands) > 2, [m.op for m in cluster.members]
+        residual = 2 + bias if "add" in ops else 0
+        (_, channels, height, width), (_, outs, out_height, out_width) = _shapes(cluster)
+        m, tile = by.outputs, by.products
+        down, across, tiles_down, tiles_across = self.tiles(cluster)
+        deep, out_deep = (-(-n // 16) * 16 for n in (channels, outs))
+        out_columns = -(-outs // 32) * 32
+        pitch, out_pitch = _pitch(channels, 16), _pitch(outs, 32)
+        most = tiles_down * tiles_across
+        blocks = -(-down // tiles_down) * -(-across // tiles_across)
+        shares = max(1, min(-(-PIECES // blocks), out_columns // 64))
+        image = (tiles_down * m + by.taps - 1) * (tiles_across * m + by.taps - 1) * deep
+        parts = {
+            "IMAGE_SIZE": image,
+            "V_SIZE": tile * tile * most * pitch,
+            "M_SIZE": tile * tile * most * out_pitch,
+        }
+        sizes = {key: f"(int64_t){value}" for key, value in parts.items()} | {
+            "TILE": tile, "OUTPUTS": m, "TAPS": by.taps, "CHANNELS": channels, "HEIGHT": height, "WIDTH": width,
+            "OUT_CHANNELS": outs, "OUT_HEIGHT": out_height, "OUT_WIDTH": out_width, "DEEP": deep,
+            "OUT_DEEP": out_deep, "OUT_COLUMNS": out_columns, "PITCH": pitch, "OUT_PITCH": out_pitch, "TOP": top,
+            "LEFT": left, "BLOCKED_IN": int(cluster.read[0].rank == 5), "BLOCKED_OUT": int(cluster.type.rank == 5),
+            "BLOCKED_MORE": int(residual > 0 and cluster.read[residual].rank == 5), "BLOCK": BLOCK,
+            "BIAS": int(bias), "RESIDUAL": residual, "RELU": int("relu" in ops or conv.named["act"] == "relu"),
+            "INPUTS_HERE": len(cluster.inputs), "ROWS_OF_TILES": down, "COLUMNS_OF_TILES": across,
+            "TILES_DOWN": tiles_down, "TILES_ACROSS": tiles_across, "MOST_TILES": most,
+            "DOWN": -(-down // tiles_down), "ACROSS": -(-across // tiles_across), "SHARES": shares,
+        }  # fmt: skip
+        counts = {
+            min(tiles_down, down - i) * min(tiles_across, across - j)
+            for i in range(0, down, tiles_down)
+            for j in range(0, across, tiles_across)
+        }
+        body = [
+            vectors(name, {"CASES": (counts, TILES)}),
+            defined(sizes),
+            *transforms(name, by),
+            _TEXT.read_text(),
+        ]
+        return Text("\n".join(body), blocks * shares, 4 * (sum(parts.values()) + most * m * m * out_deep))
+
+
+def _shapes(cluster: Cluster) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shapes of the image and of the result of a convolution, channels first."""
+    x, y = (
+        shape if len(shape) == 4 else (shape[0], shape[1] * BLOCK, *shape[2:4])
+        for shape in (cluster.read[0].shape, cluster.type.shape)
+    )
+    return x, y
+
+
+def _pitch(channels: int, block: int) -> int:
+    """Return how far tiles lie apart: a power of two would put them all in few places of the nearest cache."""
+    return -(-channels // block) * block + 16
+
+
+# -- clusters ------------------------------------------------------------------------------------------
+def convolutions(known: Readers) -> Iterator[Cluster]:
+    """Yield convolutions that kernels can compute by fewer products, each with what follows it.
+
+    That is a sum with another value and a relu, if nothing else reads what is before them.
+    """
+    for conv in known.made:
+        if conv is None or known.constant[conv.place] or not suits(conv, known.types, known.constant):
+            continue
+        after = known.relu_after(conv) or known.sum_after(conv, conv.place, but=conv.operands)
+        yield convolution([conv, *after] if conv.named["act"] == "none" else [conv], known.types)
 
 
 def suits(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool]) -> bool:
@@ -105,32 +180,6 @@ def suits(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool]) 
 def convolution_of(cluster: Cluster) -> Member | None:
     """Return the convolution of a cluster, or None if it has none."""
     return next((m for m in cluster.members if m.op == "conv2d"), None)
-
-
-def layer_of(cluster: Cluster) -> Layer:
-    """Return the sizes of the convolution of a cluster, whose first operands are the image and the weight."""
-    conv, (x, w) = convolution_of(cluster), cluster.read[:2]
-    assert conv is not None
-    top, left, _, _ = conv.named["pads"]
-    bias, ops = len(conv.operands) > 2, [m.op for m in cluster.members]
-    residual = 2 + bias if "add" in ops else 0
-    return Layer(
-        _plain_shape(x.shape),
-        _plain_shape(cluster.type.shape),
-        w.shape[2],
-        top,
-        left,
-        bias,
-        residual,
-        relu="relu" in ops or conv.named["act"] == "relu",
-        blocked_in=x.rank == 5,
-        blocked_more=residual > 0 and cluster.read[residual].rank == 5,
-        blocked_out=cluster.type.rank == 5,
-    )
-
-
-def _plain_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return shape if len(shape) == 4 else (shape[0], shape[1] * BLOCK, *shape[2:4])
 
 
 def blocked(kind: TensorType) -> TensorType | None:
@@ -221,101 +270,26 @@ def channels_first(cluster: Cluster) -> Cluster:
     return convolution(core, known)
 
 
-# -- text ----------------------------------------------------------------------------------------------
 def candidates(cluster: Cluster, names: Sequence[str] = CHOICES) -> tuple[Winograd, ...]:
     """Return the algorithms of a convolution that may be the fastest, by the work that a model says, in either blocks.
 
     Work is counted in products of numbers. Transforms cost as much as products with 26 channels. Weights that do not
     stay in the nearer caches are read again for each block; a byte takes as long as four products.
     """
-    layer = layer_of(cluster)
-    (_, channels, _, _), (_, outs, height, width) = layer.x, layer.y
+    (_, channels, _, _), (_, outs, height, width) = _shapes(cluster)
     work = {}
-    for name in names:
-        by, how = ALGORITHMS[name], Winograd(name)
+    for how in map(Winograd, names):
+        by, memory = how.by, how.memory(cluster)
         products = by.products**2 * -(-height // by.outputs) * -(-width // by.outputs)
-        memory = memory_of(cluster, how)
         read = 4 * memory * (memory > second_level() // 2)
         work[how] = products * (channels * outs + 26 * (channels + outs)) + read
-    most = 2 * min([layer.taps**2 * height * width * channels * outs, *work.values()])
+    most = 2 * min([math.prod(cluster.read[1].shape) * height * width, *work.values()])
     made = [how for how, needed in work.items() if needed <= min(most, SLOWER * min(work.values()))]
     far = [replace(how, far=True) for how in made]
-    return *made, *(f for how, f in zip(made, far, strict=True) if _tiles(cluster, f) != _tiles(cluster, how))
+    return *made, *(f for how, f in zip(made, far, strict=True) if f.tiles(cluster) != how.tiles(cluster))
 
 
-def memory_of(cluster: Cluster, how: Winograd) -> int:
-    """Return the bytes of the transformed weights of a convolution."""
-    layer = layer_of(cluster)
-    return 4 * how.by.products**2 * layer.x[1] * -(-layer.y[1] // 32) * 32
-
-
-def _tiles(cluster: Cluster, how: Winograd, cache: int = 0) -> tuple[int, int, int, int]:
-    """Return the rows and columns of tiles of an image, and of a block, of nearly equal height and width."""
-    layer, by, weights = layer_of(cluster), how.by, memory_of(cluster, how)
-    (_, channels, _, _), (_, outs, height, width) = layer.x, layer.y
-    down, across = -(-height // by.outputs), -(-width // by.outputs)
-    wanted = (LESS if weights <= second_level() // 2 else PART) * second_level()
-    if how.far:
-        wanted = min(max(FAR * second_level(), WEIGHTS * weights), LAST * last_level())
-    pitches = _pitch(channels, 16) + _pitch(outs, 32)
-    most = max(12, int(cache or wanted) // (4 * by.products**2 * pitches))
-    tiles_across = -(-across // -(-across // most))
-    tiles_down = max(1, min(down, most // tiles_across))
-    return down, across, -(-down // -(-down // tiles_down)), tiles_across
-
-
-def _pitch(channels: int, block: int) -> int:
-    """Return how far tiles lie apart: a power of two would put them all in few places of the nearest cache."""
-    return -(-channels // block) * block + 16
-
-
-def written(name: str, cluster: Cluster, how: Winograd, cache: int = 0) -> Text:
-    """Return the C text of a convolution.
-
-    Args:
-        name: The beginning of all names.
-        cluster: The convolution.
-        how: The algorithm.
-        cache: The bytes of a block; by default a part of a cache.
-    """
-    layer, by = layer_of(cluster), how.by
-    (_, channels, height, width), (_, outs, out_height, out_width) = layer.x, layer.y
-    m, tile = by.outputs, by.products
-    down, across, tiles_down, tiles_across = _tiles(cluster, how, cache)
-    deep, out_deep = (-(-n // 16) * 16 for n in (channels, outs))
-    out_columns = -(-outs // 32) * 32
-    pitch, out_pitch = _pitch(channels, 16), _pitch(outs, 32)
-    most = tiles_down * tiles_across
-    blocks = -(-down // tiles_down) * -(-across // tiles_across)
-    shares = max(1, min(-(-PIECES // blocks), out_columns // 64))
-    image = (tiles_down * m + layer.taps - 1) * (tiles_across * m + layer.taps - 1) * deep
-    sizes = {
-        "TILE": tile, "OUTPUTS": m, "TAPS": layer.taps, "CHANNELS": channels, "HEIGHT": height, "WIDTH": width,
-        "OUT_CHANNELS": outs, "OUT_HEIGHT": out_height, "OUT_WIDTH": out_width, "DEEP": deep, "OUT_DEEP": out_deep,
-        "OUT_COLUMNS": out_columns, "PITCH": pitch, "OUT_PITCH": out_pitch, "TOP": layer.top, "LEFT": layer.left,
-        "BLOCKED_IN": int(layer.blocked_in), "BLOCKED_OUT": int(layer.blocked_out),
-        "BLOCKED_MORE": int(layer.blocked_more), "BLOCK": BLOCK,
-        "BIAS": int(layer.bias), "RESIDUAL": layer.residual, "RELU": int(layer.relu),
-        "INPUTS_HERE": len(cluster.inputs), "ROWS_OF_TILES": down, "COLUMNS_OF_TILES": across,
-        "TILES_DOWN": tiles_down, "TILES_ACROSS": tiles_across, "MOST_TILES": most,
-        "DOWN": -(-down // tiles_down), "ACROSS": -(-across // tiles_across), "SHARES": shares,
-        "IMAGE_SIZE": image, "V_SIZE": tile * tile * most * pitch,
-        "M_SIZE": tile * tile * most * out_pitch,
-    }  # fmt: skip
-    large = {key: f"(int64_t){value}" for key, value in sizes.items() if key.endswith("_SIZE")}
-    head = "".join(f"#define {key} {value}\n" for key, value in (large | sizes | large).items())
-    counts = {
-        min(tiles_down, down - i) * min(tiles_across, across - j)
-        for i in range(0, down, tiles_down)
-        for j in range(0, across, tiles_across)
-    }
-    body = "\n".join(
-        [vectors(name, {"CASES": (counts, TILES)}), head, *transforms(name, by), _TEXT.read_text()]
-    )
-    floats = sizes["IMAGE_SIZE"] + sizes["V_SIZE"] + sizes["M_SIZE"] + most * m * m * out_deep
-    return Text(body, blocks * shares, 4 * floats)
-
-
+# -- transforms ----------------------------------------------------------------------------------------
 _ONE: Final = Fraction(1)
 
 #: Sums of products, each of a factor and a name, by the names of their values.

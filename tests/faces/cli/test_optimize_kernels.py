@@ -9,7 +9,7 @@ import pytest
 import workbench
 from tests.faces.cli.models import two_matmuls
 from tests.kernels.codegen.needs import compiler, expensive, free
-from workbench.kernels.codegen import deployment, partitioned
+from workbench.kernels.codegen.fusion import Bench
 from zoo.chains import chain
 
 COMPOSITE = """
@@ -43,7 +43,7 @@ def optimized(run, model, *more):
 
 @compiler
 def test_a_program_and_its_library_are_written(run, model, monkeypatch):
-    monkeypatch.setattr(deployment, "measured", lambda build, threads, **_: free)
+    monkeypatch.setattr(Bench, "__call__", lambda self, cluster: free(cluster))
     output, figures, said = optimized(run, model, "--no-time")
     assert output.with_suffix(".so").is_file()
     assert figures["kernels"] == 1
@@ -54,7 +54,7 @@ def test_a_program_and_its_library_are_written(run, model, monkeypatch):
 
 @compiler
 def test_the_result_is_written_without_kernels_if_none_pays(run, model, monkeypatch):
-    monkeypatch.setattr(deployment, "measured", lambda build, threads, **_: expensive)
+    monkeypatch.setattr(Bench, "__call__", lambda self, cluster: expensive(cluster))
     output, figures, said = optimized(run, model, "--no-time")
     assert not output.with_suffix(".so").exists()
     assert figures["reason"] == "no cluster pays: the original stays"
@@ -66,8 +66,7 @@ def test_the_result_is_written_without_kernels_if_none_pays(run, model, monkeypa
 def test_composites_and_candidates_timed_with_kernels_take_part(run, model, monkeypatch):
     mine = model.with_name("mine.composite")
     mine.write_text(COMPOSITE)
-    for module in (deployment, partitioned):
-        monkeypatch.setattr(module, "measured", lambda build, threads, **_: free)
+    monkeypatch.setattr(Bench, "__call__", lambda self, cluster: free(cluster))
     more = ("--composites", mine, "--measure", "2", "--measure-on", "c", "--measure-seconds", "0.5")
     output, figures, _ = optimized(run, model, *more)
     assert output.with_suffix(".so").is_file() == (figures["kernels"] > 0)

@@ -6,7 +6,7 @@ from workbench.graph import evaluate
 from workbench.kernels.codegen import tuning
 from workbench.kernels.codegen.clusters import Member, as_graph, cluster_of
 from workbench.kernels.codegen.compiler import Build
-from workbench.kernels.codegen.fusion import bound, fastest, measured
+from workbench.kernels.codegen.fusion import Bench, bound
 from workbench.ops import TensorType
 
 KIND, ROW = TensorType("float32", (8, 64)), TensorType("float32", (64,))
@@ -21,7 +21,7 @@ def cluster(tmp_path, monkeypatch):
 
 @compiler
 def test_a_cluster_is_measured_once(cluster, monkeypatch):
-    measure = measured(Build(), seconds=0.01)
+    measure = Bench(Build(), seconds=0.01)
     first = measure(cluster)
     assert first.operators > 0
     assert first.kernel > 0
@@ -35,7 +35,7 @@ def test_a_cluster_is_measured_once(cluster, monkeypatch):
 
 @compiler
 def test_the_fastest_schedule_is_one_of_the_measured_ones(cluster):
-    op = fastest(cluster, Build(), threads=2)
+    op = Bench(Build(), threads=2).fastest(cluster)
     assert op.cluster is cluster
     assert not op.schedule.threaded  # the runtime's threads run its parts
 

@@ -276,6 +276,14 @@ class Readers:
         places = {m.place for m in self.of(value)}
         return places.pop() if len(places) == 1 else None
 
+    def convolution(self, m: Member) -> bool:
+        """Return whether an operator is a convolution by weights, with a bias for each channel and a relu at most."""
+        if m.op != "conv2d" or m.type.dtype != "float32" or not all(self.constant[j] for j in m.operands[1:]):
+            return False
+        named, outs = m.named, m.type.shape[1]
+        bias = all(self.types[j].shape == (1, outs, 1, 1) for j in m.operands[2:])
+        return bias and named["dilations"] == (1, 1) and named["act"] in ("none", "relu")
+
     def relu_after(self, m: Member) -> list[Member]:
         """Return the relu that alone reads an operator's value, or nothing."""
         alone = self.reader(m.place) is not None

@@ -24,7 +24,7 @@ from workbench.egraph import EGraph
 from workbench.graph import Graph, evaluate, fold_constants
 from workbench.kernels.codegen.clusters import Cluster
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
-from workbench.kernels.codegen.fusion import Beside, Measure, by_fewer_products, measured, numbers_of
+from workbench.kernels.codegen.fusion import Bench, Beside, Measure, by_fewer_products, numbers_of
 from workbench.kernels.codegen.partitioned import Basis, Mixed, Plan, basis_of, plan_of
 from workbench.kernels.codegen.separable import is_separable
 from workbench.kernels.codegen.winograd import CHOICES
@@ -263,19 +263,17 @@ def deploy(
     rivals = candidates if saved else ()
 
     def attempt(algorithms: Sequence[str]) -> Deployed:
-        known = measured(options, threads, algorithms=algorithms) if measure is None else measure
+        bench = Bench(options, threads, algorithms)
 
         def planned_with(basis: Basis, families: frozenset[str] | None) -> Plan:
-            limited = partial(_limited, known, families, algorithms, generic is not None)
-            timed = options if measure is None else None
+            limited = partial(_limited, measure or bench, families, algorithms, generic is not None)
             plan = plan_of(
                 basis,
                 cost,
                 threads=threads,
                 build=options,
                 measure=limited,
-                schedules=timed,
-                algorithms=algorithms,
+                bench=bench if measure is None else None,
                 memory=memory,
                 generic=None if generic is None else generic.graph,
             )

@@ -421,144 +421,123 @@ def written(graph: Graph, fusion: Fusion, choice: np.ndarray, kernel: Writing | 
     return rebuild(graph, fusion.egraph, choice, writing)
 
 
-def measured(
-    build: Build, threads: int = 1, seconds: float = 0.1, algorithms: Sequence[str] = CHOICES
-) -> Measure:
-    """Return a function that measures a cluster's operators and its kernel.
-
-    Times are kept in the user's cache.
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The measurement of clusters' operators and kernels; times are kept in the user's cache.
 
     Args:
         build: The options of the compiler.
         threads: The number of threads of a session.
-        seconds: The time limit on measuring one cluster.
         algorithms: The algorithms that kernels of convolutions may have.
+        seconds: The time limit on measuring one cluster.
+
     """
 
-    def beside(cluster: Cluster) -> Beside:
+    build: Build
+    threads: int = 1
+    algorithms: Sequence[str] = CHOICES
+    seconds: float = 0.1
+
+    def __call__(self, cluster: Cluster) -> Beside:
+        """Return the times of a cluster's operators and of its kernel."""
         if convolution_of(cluster) is None:
-            operators, kernel = _times(build, threads, seconds, cluster, [fastest(cluster, build, threads)])
+            operators, kernel = self._times(cluster, [self.fastest(cluster)])
             return Beside(operators, kernel)
-        made = [op for op in _measured_with(cluster, build, threads, algorithms) if op.cluster == cluster]
+        made = [op for op in self._measured_with(cluster) if op.cluster == cluster]
         if not made:
             return Beside(0.0, math.inf)
-        operators, *kernels = _times(build, threads, seconds, cluster, made)
+        operators, *kernels = self._times(cluster, made)
         margin = LAYERS if is_separable(cluster) else MARGIN
         return Beside(operators, min(kernels), made[int(np.argmin(kernels))].memory, margin)
 
-    return beside
+    def compile_ahead(self, clusters: Sequence[Cluster]) -> None:
+        """Compile the kernels of clusters with convolutions, on all processors: measuring finds them then."""
+        made = [self._measured_with(c) for c in clusters if convolution_of(c) is not None]
+        until = time.monotonic() + SECONDS / 2
 
+        def compiled(operators: Sequence[Operator]) -> None:
+            if time.monotonic() < until:
+                library_of(operators, self.build)
 
-def compile_ahead(build: Build, threads: int, algorithms: Sequence[str], clusters: Sequence[Cluster]) -> None:
-    """Compile the kernels of clusters with convolutions, on all processors: measuring finds them then.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(compiled, filter(None, made)))
 
-    Args:
-        build: The options of the compiler.
-        threads: The number of threads to measure with.
-        algorithms: The algorithms that kernels of convolutions may have.
-        clusters: The clusters that will be measured; others than convolutions are left alone.
-    """
-    made = [_measured_with(c, build, threads, algorithms) for c in clusters if convolution_of(c) is not None]
-    until = time.monotonic() + SECONDS / 2
+    def fastest(self, cluster: Cluster) -> Operator:
+        """Return a cluster as an operator with the fastest of its schedules, measured or known from before."""
+        if convolution_of(cluster) is None:
+            binding = bind(cluster.composite, cluster.types)
+            return operator(
+                cluster, measured_schedules(binding, self.build, seconds=0.05)[0].schedule, self.build
+            )
+        if (plain := channels_first(cluster)) != cluster:  # an inner layout changes little for an algorithm
+            return operator(cluster, self.fastest(plain).schedule, self.build)
+        made = self._with_algorithms(cluster)
+        times = self._times(cluster, made)[1:] if len(made) > 1 else [0.0]
+        return made[int(np.argmin(times))]
 
-    def compiled(operators: Sequence[Operator]) -> None:
-        if time.monotonic() < until:
-            library_of(operators, build)
+    def _measured_with(self, cluster: Cluster) -> list[Operator]:
+        """Return the operators that are measured for a cluster with a convolution; in the inner layout, both forms."""
+        plain, made = channels_first(cluster), self._with_algorithms(cluster)
+        return made if plain == cluster or not made else [self.fastest(c) for c in (plain, cluster)]
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(compiled, filter(None, made)))
+    def _with_algorithms(self, cluster: Cluster) -> list[Operator]:
+        """Return a cluster with convolutions as operators with what may be the fastest in the place of a schedule."""
+        layers = is_separable(cluster)
+        hows = separable.candidates(cluster) if layers else winograd.candidates(cluster, self.algorithms)
+        return [operator(cluster, how, self.build) for how in hows]
 
+    def _times(self, cluster: Cluster, operators: Sequence[Operator]) -> list[float]:
+        """Return the microseconds of a cluster's operators and of its kernels.
 
-def _measured_with(cluster: Cluster, build: Build, threads: int, algorithms: Sequence[str]) -> list[Operator]:
-    """Return the operators that are measured for a cluster with a convolution; in the inner layout, both forms."""
-    plain, made = channels_first(cluster), _with_algorithms(cluster, build, algorithms)
-    if plain == cluster or not made:
-        return made
-    return [fastest(c, build, threads, algorithms) for c in (plain, cluster)]
+        The runtime knows the weights of a convolution. In the place of its operators one of the inner layout has its
+        kernel of images channels first.
+        """
+        import onnxruntime as ort
 
+        conv, threads = convolution_of(cluster), self.threads
+        plain = cluster if conv is None else channels_first(cluster)
+        stored = [j for m in cluster.members if m.op == "conv2d" for j in m.operands[1:]]
+        inner, held = plain != cluster, list[np.ndarray]()
 
-def _with_algorithms(cluster: Cluster, build: Build, algorithms: Sequence[str]) -> list[Operator]:
-    """Return a cluster with convolutions as operators with what may be the fastest in the place of a schedule."""
-    layers = is_separable(cluster)
-    hows = separable.candidates(cluster) if layers else winograd.candidates(cluster, algorithms)
-    return [operator(cluster, how, build) for how in hows]
+        def shapes(one: Cluster) -> list[TensorType]:
+            return [t for j, t in zip(one.inputs, one.read, strict=True) if j not in stored]
 
+        def before() -> None:
+            for array in held:
+                array.sum()
 
-def fastest(
-    cluster: Cluster, build: Build, threads: int = 1, algorithms: Sequence[str] = CHOICES
-) -> Operator:
-    """Return a cluster as an operator with the fastest of its schedules, measured or known from before.
+        def runs() -> list[Callable[[], object]]:
+            random = np.random.default_rng(0)
+            inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in shapes(cluster)]
+            turned = [x.reshape(t.shape) for x, t in zip(inputs, shapes(plain), strict=True)]
+            held.extend([np.ones(FAR // 4, np.float32), *inputs])
+            first = [operator(plain, operators[0].schedule, self.build)] if inner else []
+            library = library_of([*first, *operators], self.build)
+            others = [bound(_as_kernel(op, stored), turned, threads, library) for op in first]
+            kernels = [bound(_as_kernel(op, stored), inputs, threads, library) for op in operators]
+            return [*(others or [bound(as_graph(cluster, stored), inputs, threads)]), *kernels]
 
-    Args:
-        cluster: The cluster.
-        build: The options of the compiler.
-        threads: The number of threads to measure with.
-        algorithms: The algorithms that kernels of convolutions may have.
-    """
-    if convolution_of(cluster) is None:
-        binding = bind(cluster.composite, cluster.types)
-        return operator(cluster, measured_schedules(binding, build, seconds=0.05)[0].schedule, build)
-    if (plain := channels_first(cluster)) != cluster:  # an inner layout changes little for an algorithm
-        return operator(cluster, fastest(plain, build, threads, algorithms).schedule, build)
-    made = _with_algorithms(cluster, build, algorithms)
-    times = _times(build, threads, 0.1, cluster, made)[1:] if len(made) > 1 else [0.0]
-    return made[int(np.argmin(times))]
+        kinds, other = " ".join(map(str, cluster.read)), "channels first" if inner else "as operators"
+        texts = [f"{source_of(op).text} {kinds}".encode() for op in operators]
+        digests = [hashlib.blake2b(text, digest_size=12).hexdigest() for text in texts]
+        keys = [f"cluster {digests[0]} {other} threads={threads}"]
+        keys += [f"cluster {d} as kernel threads={threads}" for d in digests]
+        return kept_times(
+            self.build,
+            keys,
+            runs,
+            threads,
+            seconds=self.seconds,
+            least=5 if conv is None else 7,
+            most=200,
+            runtime=f"ONNX Runtime {ort.__version__}",
+            before=None if conv is None else before,
+        )
 
 
 def by_fewer_products(cluster: Cluster) -> bool:
     """Return whether a cluster is a convolution by fewer products."""
     return convolution_of(cluster) is not None and not is_separable(cluster)
-
-
-def _times(
-    build: Build, threads: int, seconds: float, cluster: Cluster, operators: Sequence[Operator]
-) -> list[float]:
-    """Return the microseconds of a cluster's operators and of its kernels, from the user's cache if they are there.
-
-    The runtime knows the weights of a convolution. In the place of its operators one of the inner layout has its
-    kernel of images channels first.
-    """
-    import onnxruntime as ort
-
-    conv, made = convolution_of(cluster), [replace(op, build=build) for op in operators]
-    plain = cluster if conv is None else channels_first(cluster)
-    stored = [j for m in cluster.members if m.op == "conv2d" for j in m.operands[1:]]
-    inner, held = plain != cluster, list[np.ndarray]()
-
-    def shapes(one: Cluster) -> list[TensorType]:
-        return [t for j, t in zip(one.inputs, one.read, strict=True) if j not in stored]
-
-    def before() -> None:
-        for array in held:
-            array.sum()
-
-    def runs() -> list[Callable[[], object]]:
-        random = np.random.default_rng(0)
-        inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in shapes(cluster)]
-        turned = [x.reshape(t.shape) for x, t in zip(inputs, shapes(plain), strict=True)]
-        held.extend([np.ones(FAR // 4, np.float32), *inputs])
-        first = [operator(plain, operators[0].schedule, build)] if inner else []
-        library = library_of([*first, *made], build)
-        others = [bound(_as_kernel(op, stored), turned, threads, library) for op in first]
-        kernels = [bound(_as_kernel(op, stored), inputs, threads, library) for op in made]
-        return [*(others or [bound(as_graph(cluster, stored), inputs, threads)]), *kernels]
-
-    kinds, other = " ".join(map(str, cluster.read)), "channels first" if inner else "as operators"
-    texts = [f"{source_of(op).text} {kinds}".encode() for op in made]
-    digests = [hashlib.blake2b(text, digest_size=12).hexdigest() for text in texts]
-    keys = [f"cluster {digests[0]} {other} threads={threads}"]
-    keys += [f"cluster {d} as kernel threads={threads}" for d in digests]
-    return kept_times(
-        build,
-        keys,
-        runs,
-        threads,
-        seconds=seconds,
-        least=5 if conv is None else 7,
-        most=200,
-        runtime=f"ONNX Runtime {ort.__version__}",
-        before=None if conv is None else before,
-    )
 
 
 def _as_kernel(op: Operator, stored: Sequence[int]) -> Graph:

@@ -27,20 +27,17 @@ from workbench.kernels.codegen.clusters import Cluster
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
 from workbench.kernels.codegen.custom_ops import DOMAIN, Operator, library_of, operator, payload
 from workbench.kernels.codegen.fusion import (
+    Bench,
     Beside,
     Fusion,
     Measure,
-    compile_ahead,
     egraph_of,
-    fastest,
     fused,
-    measured,
     numbers_of,
     written,
 )
 from workbench.kernels.codegen.kernel import kernel_at
 from workbench.kernels.codegen.schedule import Schedule
-from workbench.kernels.codegen.winograd import CHOICES
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, spec_of
 from workbench.support.files import write_atomic
@@ -122,8 +119,7 @@ def plan_of(
     threads: int = 1,
     build: Build | None = None,
     measure: Measure | None = None,
-    schedules: Build | None = None,
-    algorithms: Sequence[str] = CHOICES,
+    bench: Bench | None = None,
     memory: int | None = None,
     generic: Graph | None = None,
 ) -> Plan:
@@ -135,9 +131,7 @@ def plan_of(
         threads: The number of threads of a session.
         build: The options of the compiler; by default those of the environment.
         measure: Returns the times of a cluster; by default they are measured.
-        schedules: The options with which schedules are measured; by default those of kernels, and the usual
-            schedules if ``measure`` is given.
-        algorithms: The algorithms that kernels of convolutions may have.
+        bench: Measures schedules; by default kernels have the usual ones if ``measure`` is given.
         memory: The most bytes that the kernels may keep; by default any number.
         generic: The graph with generic extents, if the number of images is one; it gets the same kernels.
 
@@ -146,8 +140,8 @@ def plan_of(
     """
     options = build_from() if build is None else build
     basis = graph if isinstance(graph, Basis) else basis_of(graph, cost)
-    times = measured(options, threads, algorithms=algorithms) if measure is None else measure
-    timed = options if measure is None else schedules
+    times = Bench(options, threads) if measure is None else measure
+    timed = times if isinstance(times, Bench) else bench
     found = fused(
         basis.egraph,
         basis.costs,
@@ -155,11 +149,11 @@ def plan_of(
         times,
         memory=memory,
         inner=generic is None and memory is None,  # a value in both layouts would keep weights twice
-        ahead=None if timed is None else partial(compile_ahead, timed, threads, algorithms),
+        ahead=None if timed is None else timed.compile_ahead,
     )
 
     def choose(cluster: Cluster) -> Operator:
-        made = operator(cluster) if timed is None else fastest(cluster, timed, threads, algorithms)
+        made = operator(cluster) if timed is None else timed.fastest(cluster)
         return replace(made, build=options)
 
     choice = found.solve().choice

@@ -123,42 +123,11 @@ class Layers:
 
 
 # -- clusters ------------------------------------------------------------------------------------------
-def first(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool]) -> bool:
-    """Return whether an operator is a product over channels, or over the taps of an image of few channels."""
-    if not _plain(m, types, constant):
-        return False
-    w = types[m.operands[1]].shape
-    return m.named["groups"] == 1 and (pointwise(m, types) or math.prod(w[1:]) <= TAPS)
-
-
 def pointwise(m: Member, types: Mapping[int, TensorType]) -> bool:
     """Return whether a convolution is a product over channels, place by place."""
     named = m.named
     one_place = types[m.operands[1]].shape[2:] == named["strides"] == (1, 1) and named["pads"] == (0,) * 4
     return one_place and named["groups"] == 1
-
-
-def depthwise(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool]) -> bool:
-    """Return whether an operator is a convolution channel by channel, of as many channels as pay."""
-    if not _plain(m, types, constant):
-        return False
-    w = types[m.operands[1]].shape
-    return m.named["groups"] == w[0] == types[m.operands[0]].shape[1] and w[0] >= LEAST_CHANNELS
-
-
-def _plain(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool]) -> bool:
-    if m.op != "conv2d" or m.type.dtype != "float32" or not all(constant[j] for j in m.operands[1:]):
-        return False
-    w, large = (
-        types[m.operands[1]].shape,
-        min(math.prod(types[j].shape[2:]) for j in (m.operands[0], m.place)),
-    )
-    return (
-        m.named["dilations"] == (1, 1)
-        and m.named["act"] in ("none", "relu")
-        and large >= LEAST_PLACES
-        and (len(m.operands) < 3 or types[m.operands[2]].shape == (1, w[0], 1, 1))
-    )
 
 
 def layers(known: Readers) -> Iterator[Cluster]:
@@ -167,18 +136,30 @@ def layers(known: Readers) -> Iterator[Cluster]:
     Beside these, each other product over channels or few taps is one with what follows it: alone it would gain nothing
     over ONNX Runtime, but the layout does not change between kernels.
     """
-    moving = [m for m in known.made if m is not None and not known.constant[m.place]]
-    expanding = [m for m in moving if first(m, known.types, known.constant)]
+    types = known.types
+    moving = [
+        m
+        for m in known.made
+        if m is not None and not known.constant[m.place] and known.convolution(m)
+        if min(math.prod(types[j].shape[2:]) for j in (m.operands[0], m.place)) >= LEAST_PLACES
+    ]
+    weight = {m: types[m.operands[1]].shape for m in moving}
+    expanding = [
+        m
+        for m in moving
+        if m.named["groups"] == 1 and (pointwise(m, types) or math.prod(weight[m][1:]) <= TAPS)
+    ]
     before = {_end_of(known, m)[0]: m for m in reversed(expanding)}
     taken: set[int] = set()
     groups = []
     for m in moving:
-        if not depthwise(m, known.types, known.constant):
+        by_channel = m.named["groups"] == weight[m][0] == types[m.operands[0]].shape[1]
+        if not by_channel or weight[m][0] < LEAST_CHANNELS:
             continue
         expand = before.get(m.operands[0]) if known.reader(m.operands[0]) == m.place else None
         end, activation = _end_of(known, m)
         members = [*([] if expand is None else [expand, *_end_of(known, expand)[1]]), m, *activation]
-        last = next((r for r in known.of(end) if r in expanding and pointwise(r, known.types)), None)
+        last = next((r for r in known.of(end) if r in expanding and pointwise(r, types)), None)
         if last is not None and known.reader(end) == last.place and last.operands[0] == end:
             members += [last, *_after(known, last)]
         if expand is not None or last is not None:
@@ -187,7 +168,7 @@ def layers(known: Readers) -> Iterator[Cluster]:
     if groups:
         groups += [[*_scaled(known, m), m, *_after(known, m)] for m in expanding if m.place not in taken]
     for members in groups:
-        if (cluster := cluster_of_layers(members, known.types, known.numbers)) is not None:
+        if (cluster := cluster_of_layers(members, types, known.numbers)) is not None:
             yield cluster
 
 

@@ -152,29 +152,13 @@ def convolutions(known: Readers) -> Iterator[Cluster]:
     That is a sum with another value and a relu, if nothing else reads what is before them.
     """
     for conv in known.made:
-        if conv is None or known.constant[conv.place] or not suits(conv, known.types, known.constant):
+        if conv is None or known.constant[conv.place] or not known.convolution(conv):
             continue
-        after = known.relu_after(conv) or known.sum_after(conv, conv.place, but=conv.operands)
-        yield convolution([conv, *after] if conv.named["act"] == "none" else [conv], known.types)
-
-
-def suits(m: Member, types: Mapping[int, TensorType], constant: Sequence[bool]) -> bool:
-    """Return whether an operator is a convolution that a kernel can compute by fewer products.
-
-    Of each value, ``types`` has the type, and ``constant`` whether it depends on weights alone.
-    """
-    if m.op != "conv2d" or m.type.dtype != "float32" or not all(constant[j] for j in m.operands[1:]):
-        return False
-    named, w = m.named, types[m.operands[1]].shape
-    return (
-        named["strides"] == (1, 1)
-        and named["dilations"] == (1, 1)
-        and named["groups"] == 1
-        and named["act"] in ("none", "relu")
-        and w[2:] == (3, 3)
-        and min(w[:2]) >= LEAST_CHANNELS
-        and (len(m.operands) < 3 or types[m.operands[2]].shape == (1, w[0], 1, 1))
-    )
+        named, w = conv.named, known.types[conv.operands[1]].shape
+        simple = named["strides"] == (1, 1) and named["groups"] == 1 and w[2:] == (3, 3)
+        if simple and min(w[:2]) >= LEAST_CHANNELS:
+            after = known.relu_after(conv) or known.sum_after(conv, conv.place, but=conv.operands)
+            yield convolution([conv, *after] if named["act"] == "none" else [conv], known.types)
 
 
 def convolution_of(cluster: Cluster) -> Member | None:

@@ -60,7 +60,7 @@ class Binding:
 
     def whole(self, e: IndexExpr) -> int:
         """Return the value of an expression without indices."""
-        return computed(e, self.extents)
+        return int(computed(e, self.extents))
 
     def sizes(self, e: Equation | Reduce) -> dict[str, int]:
         """Return the extents of the indices of an equation or a reduction, in order."""
@@ -81,7 +81,9 @@ def bind(
         TypeMismatch: If the operands do not fit the declaration, or an equation reads outside a tensor.
         TypeError: If the first argument is not a composite.
     """
-    _check_composite(composite)
+    if not isinstance(composite, Composite):
+        hint = " (try its .composite)" if hasattr(composite, "composite") else ""
+        raise TypeError(f"a composite must be what parse returns, got {type(composite).__name__}{hint}")
     call, count = f"{composite.name}({', '.join(map(str, inputs))})", len(composite.inputs)
     if len(inputs) != count:
         noun = "operand" if count == 1 else "operands"
@@ -139,12 +141,6 @@ def _drawn_at(composite: Composite, tensor: str | None, part: int | str = "") ->
                 width = len(str(t.dims[part]))
         line += str(t)
     return f"\n    {line}\n    {' ' * start}{'^' * width}"
-
-
-def _check_composite(given: object) -> None:
-    if not isinstance(given, Composite):
-        hint = " (try its .composite)" if hasattr(given, "composite") else ""
-        raise TypeError(f"a composite must be what parse returns, got {type(given).__name__}{hint}")
 
 
 def _number(composite: Composite, attribute: Attribute, given: object) -> int | float:
@@ -355,15 +351,8 @@ def _tried(e: IndexExpr, extents: Mapping[str, int], sizes: Mapping[str, int]) -
     if np.prod([1.0, *sizes.values()]) > _TRIED:
         return None
     grids = np.meshgrid(*(np.arange(n) for n in sizes.values()), indexing="ij", sparse=True)
-    values = _values(e, extents, dict(zip(sizes, grids, strict=True)))
+    values = computed(e, extents, dict(zip(sizes, grids, strict=True)))
     return int(np.min(values)), int(np.max(values))
-
-
-def _values(e: IndexExpr, extents: Mapping[str, int], places: Mapping[str, np.ndarray]) -> np.ndarray:
-    if isinstance(e, IndexArith):
-        sides = (_values(side, extents, places) for side in (e.left, e.right))
-        return np.asarray(ARITHMETIC[e.op](*sides))
-    return places[e.name] if isinstance(e, IndexName) else np.asarray(computed(e, extents))
 
 
 def guarded(value: Scalar) -> frozenset[Read]:
@@ -510,17 +499,10 @@ class _Reading:
         return (of(a[0], b[0]), of(a[1], b[0])) if known else None
 
     def whole(self, e: IndexExpr) -> Any:
-        match e:
-            case Whole(value):
-                return value
-            case ExtentName(name):
-                return self.extents[name]
-            case IndexArith(op, left, right):
-                a, b = self.whole(left), self.whole(right)
-                if isinstance(a, int) and op in "+*":  # a symbolic extent comes first
-                    a, b = b, a
-                return ARITHMETIC[op](a, b)
-        raise TypeMismatch(f"{e} is not an extent")
+        try:
+            return computed(e, self.extents)
+        except KeyError:
+            raise TypeMismatch(f"{e} is not an extent") from None
 
     def typed(self, xs: Sequence[Any]) -> Any:
         t, out = self.t, self.composite.output

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from workbench.kernels.composites.composite import Composite, Equation, matched
-from workbench.kernels.composites.index import ExtentName, IndexArith, IndexExpr, IndexName, Read, Whole
-from workbench.kernels.composites.scalar import Apply, IndexValue, Number, Parameter, Reduce, Scalar
+from workbench.kernels.composites.composite import Composite, matched
+from workbench.kernels.composites.index import IndexExpr, Read, computed
+from workbench.kernels.composites.scalar import (
+    FUNCTIONS,
+    Apply,
+    IndexValue,
+    Number,
+    Parameter,
+    Reduce,
+    Scalar,
+)
 from workbench.laws.theorems.applications import Call, Definition, Index, inverse, placed, put
 from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.symbolic_typing import whole
@@ -26,29 +35,13 @@ from workbench.laws.theorems.terms import (
     variable,
     within,
 )
-from workbench.symbolic.integers import (
-    Cond,
-    Int,
-    at_least,
-    both,
-    div,
-    either,
-    equal,
-    mod,
-    mul,
-    negated,
-    num,
-    sub,
-    sym,
-)
-from workbench.symbolic.integers import add as plus_int
+from workbench.symbolic.integers import Cond, Int, both, either, equal, negated, num, sym
 
-_INTEGERS: Final[Mapping[str, Callable[[Int, Int], Int]]] = {
-    "+": plus_int,
-    "-": sub,
-    "*": mul,
-    "//": div,
-    "%": mod,
+_JOINED: Final[Mapping[str, Callable[..., Cond]]] = {"and": both, "or": either, "not": negated}
+_COMPARED: Final[Mapping[str, Callable[..., Cond]]] = {
+    "less": operator.lt,
+    "atmost": operator.le,
+    "equal": equal,
 }
 
 
@@ -58,45 +51,26 @@ def element_of(composite: Composite) -> Definition:
 
 
 def _element(composite: Composite, call: Call, i: Index) -> Value:
-    extents: dict[str, Any] = {a.name: whole(call.attrs[a.name]) for a in composite.attributes if a.whole}
     own = len(composite.output.dims)
-    sides = [
-        (d, x.dim(k - len(t.dims)), "")
-        for t, x in zip(composite.inputs, call.xs, strict=True)
-        for k, d in enumerate(t.dims)
-    ]
-    matched(sides, composite.conditions, extents, lambda e: _integer(e, extents, {}))
-    walk = _Walk(composite, call, i, extents, {e.target: e for e in composite.equations})
-    return walk.tensor(composite.output.name, [i(k - own) for k in range(own)])
-
-
-def _integer(e: IndexExpr, extents: Mapping[str, Int], places: Mapping[str, Int]) -> Int:
-    match e:
-        case Whole(value):
-            return num(value)
-        case ExtentName(name) if name in extents:
-            return extents[name]
-        case IndexName(name):
-            return places[name]
-        case IndexArith(op, left, right):
-            return _INTEGERS[op](_integer(left, extents, places), _integer(right, extents, places))
-    raise NotCovered(f"the place {e} of a composite")
+    return _Walk(composite, call, i).tensor(composite.output.name, [i(k - own) for k in range(own)])
 
 
 class _Walk:
     """Equations, walked from the result to the operands at one index."""
 
-    def __init__(
-        self,
-        composite: Composite,
-        call: Call,
-        i: Index,
-        extents: Mapping[str, Int],
-        made: Mapping[str, Equation],
-    ) -> None:
-        self.composite, self.call, self.i, self.extents, self.made = composite, call, i, extents, made
+    def __init__(self, composite: Composite, call: Call, i: Index) -> None:
+        self.composite, self.call, self.i = composite, call, i
+        self.made = {e.target: e for e in composite.equations}
         self.operands = {t.name: x for t, x in zip(composite.inputs, call.xs, strict=True)}
-        self.own = len(composite.output.dims)
+        self.extents: dict[str, Any] = {
+            a.name: whole(call.attrs[a.name]) for a in composite.attributes if a.whole
+        }
+        sides = [
+            (d, self.operands[t.name].dim(k - len(t.dims)), "")
+            for t in composite.inputs
+            for k, d in enumerate(t.dims)
+        ]
+        matched(sides, composite.conditions, self.extents, lambda e: self.integer(e, {}))
 
     def tensor(self, name: str, at: Sequence[Int]) -> Value:
         """Return the element of a tensor at places of its own axes, and at the index of the leading ones."""
@@ -107,7 +81,7 @@ class _Walk:
         places = {k - len(at): place for k, place in enumerate(at)}
         if not declared.leading:
             return x.at(put(lambda _: num(0), places))
-        if len(at) != self.own:
+        if len(at) != len(self.composite.output.dims):
             raise NotCovered("leading axes of a composite that are counted from another axis")
         kind = self.call.kind
         return x.at(put(lambda key: placed(x.dim(key), self.i(key), kind.dim(key)), places))
@@ -151,21 +125,17 @@ class _Walk:
 
     def integer(self, e: IndexExpr, places: Mapping[str, Int]) -> Int:
         """Return the value of a whole-number expression."""
-        return _integer(e, self.extents, places)
+        try:
+            return computed(e, self.extents, places, num)
+        except KeyError as unknown:
+            raise NotCovered(f"the place {unknown.args[0]} of a composite") from None
 
     def condition(self, e: Scalar, places: Mapping[str, Int]) -> Cond:
         """Return a condition on indices; raise NotCovered for one on values."""
-        if isinstance(e, Apply):
-            if e.function in ("and", "or", "not"):
-                parts = [self.condition(x, places) for x in e.operands]
-                if e.function == "not":
-                    return negated(*parts)
-                return both(*parts) if e.function == "and" else either(*parts)
-            if e.function in ("less", "atmost", "equal"):
-                a, b = (self.compared(x, places) for x in e.operands)
-                if e.function == "equal":
-                    return equal(a, b)
-                return at_least(b, a if e.function == "atmost" else plus_int(a, num(1)))
+        if isinstance(e, Apply) and e.function in _JOINED:
+            return _JOINED[e.function](*(self.condition(x, places) for x in e.operands))
+        if isinstance(e, Apply) and e.function in _COMPARED:
+            return _COMPARED[e.function](*(self.compared(x, places) for x in e.operands))
         raise NotCovered(f"the condition {e} of a composite")
 
     def compared(self, e: Scalar, places: Mapping[str, Int]) -> Int:
@@ -191,6 +161,6 @@ def _applied(function: str, xs: Sequence[Value]) -> Value:
             return times(xs[0], inverse(xs[1]))
         case "neg":
             return negative(xs[0])
-        case "less" | "atmost" | "equal" | "and" | "or" | "not":
-            raise NotCovered(f"the truth value {function} as a number")
+    if FUNCTIONS[function].truth:
+        raise NotCovered(f"the truth value {function} as a number")
     return apply(function, *xs)

@@ -128,7 +128,7 @@ class NumpyArrays:
         return x[tuple(cut)]
 
     def clipped(self, x: np.ndarray, extent: IndexExpr) -> np.ndarray:
-        return np.clip(x, 0, self.binding.whole(extent) - 1)
+        return x.clip(0, self.binding.whole(extent) - 1)
 
     def inside(self, x: np.ndarray, extent: IndexExpr, what: str) -> np.ndarray:
         count = self.binding.whole(extent)
@@ -248,9 +248,6 @@ class ExactArrays(NumpyArrays):
             raise Inexact("a division by zero")
         return a / b
 
-    def spread(self, x: np.ndarray, e: Equation, full: bool) -> np.ndarray:
-        return np.array(np.broadcast_to(x, self.binding.types[e.target].shape), object)
-
 
 # -- torch ---------------------------------------------------------------------------------------------
 def in_torch(composite: Composite, torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
@@ -271,44 +268,36 @@ def in_torch(composite: Composite, torch: ModuleType, xs: Sequence[Tensor], attr
     return arrays.tensors[composite.output.name]
 
 
-class TorchArrays:
+class TorchArrays(NumpyArrays):
     """Tensors of torch."""
 
     def __init__(self, binding: Binding, torch: ModuleType, xs: Sequence[Tensor]) -> None:
-        self.binding, self.torch = binding, torch
-        names = [t.name for t in binding.composite.inputs]
-        self.tensors: dict[str, Any] = dict(zip(names, xs, strict=True))
-        self.device = xs[0].device if xs else None
-        self.dtype: Any = None
+        super().__init__(binding)
+        self.torch, self.device = torch, xs[0].device if xs else None
+        self.tensors.update((t.name, x) for t, x in zip(binding.composite.inputs, xs, strict=True))
 
     def begin(self, e: Equation) -> None:
         self.dtype = self.binding.types[e.target].torch_dtype(self.torch)
 
-    def tensor(self, name: str) -> Tensor:
-        return self.tensors[name]
-
-    def number(self, value: float) -> Tensor:
+    def number(self, value: float) -> Any:
         return self.torch.tensor(value, dtype=self.dtype, device=self.device)
 
-    def parameter(self, name: str) -> Tensor:
-        return self.number(self.binding.values[name])
-
-    def whole(self, e: IndexExpr) -> Tensor:
+    def whole(self, e: IndexExpr) -> Any:
         return self.torch.tensor(self.binding.whole(e), device=self.device)
 
-    def count(self, extent: IndexExpr) -> Tensor:
+    def count(self, extent: IndexExpr) -> Any:
         return self.torch.arange(self.binding.whole(extent), device=self.device)
 
-    def integer(self, op: str, a: Tensor, b: Tensor) -> Tensor:
+    def integer(self, op: str, a: Any, b: Any) -> Any:
         return ARITHMETIC[op](a, b)
 
-    def as_number(self, x: Tensor) -> Tensor:
+    def as_number(self, x: Any) -> Any:
         return x.to(self.dtype)
 
-    def apply(self, function: str, operands: Sequence[Any]) -> Tensor:
+    def apply(self, function: str, operands: Sequence[Any]) -> Any:
         return getattr(self.torch, FUNCTIONS[function].torch)(*operands)
 
-    def fold(self, function: str, x: Tensor, axes: Sequence[int]) -> Tensor:
+    def fold(self, function: str, x: Any, axes: Sequence[int]) -> Any:
         if function == "sum":
             return x.sum(dim=tuple(axes))
         if function != "prod":
@@ -317,53 +306,42 @@ class TorchArrays:
             x = x.prod(dim=axis)
         return x
 
-    def unsqueeze(self, x: Tensor, axes: Sequence[int]) -> Tensor:
+    def unsqueeze(self, x: Any, axes: Sequence[int]) -> Any:
         for axis in sorted(axes, reverse=True):
             x = x.unsqueeze(axis)
         return x
 
-    def permute(self, x: Tensor, order: Sequence[int], leading: bool) -> Tensor:
-        first = x.dim() - len(order)
+    def permute(self, x: Any, order: Sequence[int], leading: bool) -> Any:
+        first = x.ndim - len(order)
         return x.permute(*range(first), *(first + k for k in order))
 
-    def prefix(self, x: Tensor, axis: int, extent: IndexExpr) -> Tensor:
-        return x.narrow(axis, 0, self.binding.whole(extent))
-
-    def clipped(self, x: Tensor, extent: IndexExpr) -> Tensor:
-        return x.clamp(0, self.binding.whole(extent) - 1)
-
-    def inside(self, x: Tensor, extent: IndexExpr, what: str) -> Tensor:
+    def inside(self, x: Any, extent: IndexExpr, what: str) -> Any:
         return x
 
-    def take(self, x: Tensor, last: int, places: Tensor) -> Tensor:
-        return x.reshape((*x.shape[: x.dim() - last], -1))[..., places]
+    def take(self, x: Any, last: int, places: Any) -> Any:
+        return x.reshape((*x.shape[: x.ndim - last], -1))[..., places]
 
-    def contract(self, a: Value[Any], b: Value[Any], out: Sequence[str]) -> Tensor:
+    def contract(self, a: Value[Any], b: Value[Any], out: Sequence[str]) -> Any:
         letters = dict(zip(dict.fromkeys((*a.axes, *b.axes)), _LETTERS, strict=False))
         terms = ["..." + "".join(letters[n] for n in axes) for axes in (a.axes, b.axes, out)]
         return self.torch.einsum(f"{terms[0]},{terms[1]}->{terms[2]}", a.handle, b.handle)
 
-    def spread(self, x: Tensor, e: Equation, full: bool) -> Tensor:
+    def spread(self, x: Any, e: Equation, full: bool) -> Any:
         return x.to(self.dtype).expand(self.binding.types[e.target].shape).contiguous()
 
 
 # -- the exact form of an operator ----------------------------------------------------------------------
-def types_of(composite: Composite, operands: Sequence[np.ndarray]) -> list[TensorType]:
-    """Return operands' types in the declared element types: exact numbers stand for numbers of any."""
-    found = []
-    for t, x in zip(composite.inputs, operands, strict=True):
-        own = str(x.dtype) if str(x.dtype) in FLOAT_DTYPES else "float64"
-        found.append(TensorType(own if t.dtype[0].isupper() else t.dtype, tuple(map(int, x.shape))))
-    return found
-
-
-def _exactly(
-    composite: Composite, numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs
+def _computed(
+    composite: Composite, numbers: Numbers | None, xs: Sequence[np.ndarray], attrs: ExactAttrs
 ) -> np.ndarray:
-    """Return a composite of fractions or long decimals."""
-    binding = bind(composite, types_of(composite, xs), attrs)
-    found = evaluated(binding, xs, ExactArrays(binding, numbers))
-    return np.asarray(found[composite.output.name], dtype=object)
+    """Return a composite of floats, or of exact numbers, which stand for numbers of any element type."""
+    types = []
+    for t, x in zip(composite.inputs, xs, strict=True):
+        own = str(x.dtype) if str(x.dtype) in FLOAT_DTYPES else "float64"
+        types.append(TensorType(own if t.dtype[0].isupper() else t.dtype, tuple(map(int, x.shape))))
+    binding = bind(composite, types, attrs)
+    arrays = NumpyArrays(binding) if numbers is None else ExactArrays(binding, numbers)
+    return np.asarray(evaluated(binding, xs, arrays)[composite.output.name])
 
 
 def _needed(needs: Arithmetic, parameters: Sequence[str], attrs: ExactAttrs) -> Arithmetic:
@@ -373,7 +351,7 @@ def _needed(needs: Arithmetic, parameters: Sequence[str], attrs: ExactAttrs) -> 
 
 
 def _output_degree(composite: Composite, degrees: Sequence[int]) -> int:
-    known = {t.name: d for t, d in zip(composite.inputs, degrees, strict=True)}
+    known = dict(zip((t.name for t in composite.inputs), degrees, strict=True))
     for e in composite.equations:
         known[e.target] = _degree(e.value, known)
     return known[composite.output.name]
@@ -416,15 +394,13 @@ def exact_form(composite: Composite) -> ExactForm:
     given = partial(_needed, needs, tuple(sorted(parameters))) if parameters else needs
     if needs is Arithmetic.FLOATS:
         return ExactForm(Arithmetic.FLOATS)
-    return ExactForm(given, partial(_exactly, composite), partial(_output_degree, composite), bound=None)
+    return ExactForm(given, partial(_computed, composite), partial(_output_degree, composite), bound=None)
 
 
 def semantics(composite: Composite, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
     """Return the value of a composite in the numbers of its operands: floats, or objects that are whole."""
-    binding = bind(composite, types_of(composite, xs), attrs)
-    objects = any(x.dtype == object for x in xs)
-    arrays = ExactArrays(binding, WholeNumbers()) if objects else NumpyArrays(binding)
-    return np.asarray(evaluated(binding, xs, arrays)[composite.output.name])
+    numbers = WholeNumbers() if any(x.dtype == object for x in xs) else None
+    return _computed(composite, numbers, xs, attrs)
 
 
 def operations(binding: Binding) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from types import MappingProxyType
 from typing import Any, Final
 
 
@@ -129,20 +130,35 @@ def extent_names(e: IndexExpr) -> frozenset[str]:
     return frozenset(p.name for p in parts(e) if isinstance(p, ExtentName))
 
 
-def computed(e: IndexExpr, extents: Mapping[str, int]) -> int:
-    """Return the value of an expression without indices.
+def computed(
+    e: IndexExpr,
+    extents: Mapping[str, Any],
+    places: Mapping[str, Any] = MappingProxyType({}),
+    number: Callable[[int], Any] = int,
+) -> Any:
+    """Return the value of an expression: a number, or what stands for one, such as an integer over symbols.
+
+    Args:
+        e: The expression.
+        extents: The values of extents and attributes.
+        places: The values of indices.
+        number: Returns the value of a number.
 
     Raises:
-        KeyError: If an extent is not known.
+        KeyError: If an extent or an index is not known, or a tensor is read.
         ZeroDivisionError: If a divisor is zero.
     """
     match e:
         case Whole(value):
-            return value
+            return number(value)
         case ExtentName(name):
             return extents[name]
+        case IndexName(name):
+            return places[name]
         case IndexArith(op, left, right):
-            return int(ARITHMETIC[op](computed(left, extents), computed(right, extents)))
+            a, b = (computed(side, extents, places, number) for side in (left, right))
+            # What stands for a number comes first.
+            return ARITHMETIC[op](b, a) if isinstance(a, int) and op in "+*" else ARITHMETIC[op](a, b)
     raise KeyError(str(e))
 
 

@@ -24,9 +24,8 @@ from workbench.egraph import EGraph
 from workbench.graph import Graph, evaluate, fold_constants
 from workbench.kernels.codegen.clusters import Cluster
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
-from workbench.kernels.codegen.fusion import Bench, Beside, Measure, by_fewer_products, numbers_of
-from workbench.kernels.codegen.partitioned import Basis, Mixed, Plan, basis_of, plan_of
-from workbench.kernels.codegen.separable import is_separable
+from workbench.kernels.codegen.fusion import Bench, Beside, Measure, numbers_of
+from workbench.kernels.codegen.partitioned import Basis, Mixed, Plan, plan_of
 from workbench.kernels.codegen.winograd import CHOICES
 from workbench.support.formatting import gain
 from workbench.support.machine import microseconds
@@ -85,11 +84,11 @@ class Deployed:
     """
 
     original: Graph
-    plan: Plan | None
-    tried: Plan | None
-    certificate: Certificate | None
-    timed: Timed | None
-    reason: str
+    plan: Plan | None = None
+    tried: Plan | None = None
+    certificate: Certificate | None = None
+    timed: Timed | None = None
+    reason: str = ""
     program: Mixed | None = None
 
     @property
@@ -120,18 +119,19 @@ class Deployed:
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
-        plan, timed = self.plan, self.timed
+        plan, found = self.plan, self.certificate
+        clusters = () if plan is None else plan.clusters
         return {
-            "kernels": 0 if plan is None else len(plan.clusters),
-            "clusters": [] if plan is None else [[m.op for m in c.members] for c in plan.clusters],
+            "kernels": len(clusters),
+            "clusters": [[m.op for m in c.members] for c in clusters],
             "others": None if plan is None else plan.others,
             "memory": 0 if plan is None else plan.memory,
             "reason": self.reason,
-            "rounding": None if self.certificate is None else self.certificate.rounding,
-            "own_rounding": None if self.certificate is None else self.certificate.own_rounding,
-            "certified": None if self.certificate is None else self.certificate.passed,
-            "arithmetic": None if self.certificate is None else self.certificate.arithmetic,
-            "timing": None if timed is None else asdict(timed),
+            "rounding": found and found.rounding,
+            "own_rounding": found and found.own_rounding,
+            "certified": found and found.passed,
+            "arithmetic": found and found.arithmetic,
+            "timing": None if self.timed is None else asdict(self.timed),
         }
 
 
@@ -170,7 +170,7 @@ def with_kernels(
     if kept and not _images_alone(result):
         fixed = " ".join(f"{name}=1" for name in kept)
         why = f"no kernels: their shapes must be fixed, got symbolic {', '.join(kept)} (try --dim {fixed})"
-        return Deployed(result.original, None, None, None, None, why)
+        return Deployed(result.original, reason=why)
     competing = len(result.egraph) <= COMPETING and not kept
     return deploy(
         result.original,
@@ -195,13 +195,11 @@ def _images_alone(result: Optimized) -> bool:
     if dynamic is None or dynamic.graph is None or len(dynamic.kept) != 1:
         return False
     fixed, generic = fold_constants(result.graph), fold_constants(dynamic.graph)
-    pairs = list(zip(fixed.nodes, generic.nodes, strict=False))
     same = len(fixed.nodes) == len(generic.nodes) and "conv2d" in fixed.operators()
     return same and all(
-        a.op == b.op
-        and a.inputs == b.inputs
+        (a.op, a.inputs) == (b.op, b.inputs)
         and (a.op != "conv2d" or a.tensor.shape[1:] == b.tensor.shape[1:])
-        for a, b in pairs
+        for a, b in zip(fixed.nodes, generic.nodes, strict=True)
     )
 
 
@@ -256,7 +254,7 @@ def deploy(
     if measure is None:
         compiler(options)
     graphs = candidates if generic is not None else (graph, *candidates)
-    bases = [basis_of(g, cost) for g in {g.structural_hash(): g for g in graphs}.values()]
+    bases = [Basis.of(g, cost) for g in {g.structural_hash(): g for g in graphs}.values()]
     if saturated is not None:
         bases.insert(0, Basis(graph, *saturated, _numbers(graph, saturated[0])))
     feeds = random_inputs(graph, seed, 0)
@@ -266,7 +264,14 @@ def deploy(
         bench = Bench(options, threads, algorithms)
 
         def planned_with(basis: Basis, families: frozenset[str] | None) -> Plan:
-            limited = partial(_limited, measure or bench, families, algorithms, generic is not None)
+            def limited(cluster: Cluster) -> Beside:
+                # Kernels of convolutions alone serve any number of images.
+                family = _family(cluster)
+                allowed = {"layers": True, "convolution": bool(algorithms)}.get(family, generic is None)
+                if not allowed or (families is not None and family not in families):
+                    return Beside(0.0, math.inf)  # its kernel takes for ever
+                return (measure or bench)(cluster)
+
             plan = plan_of(
                 basis,
                 cost,
@@ -275,7 +280,7 @@ def deploy(
                 measure=limited,
                 bench=bench if measure is None else None,
                 memory=memory,
-                generic=None if generic is None else generic.graph,
+                generic=generic and generic.graph,
             )
             return plan if generic is None else replace(plan, table=generic.table)
 
@@ -286,7 +291,7 @@ def deploy(
             k: p for k, p in plans.items() if p.clusters or (not saved and p.source.structural_hash() != own)
         }
         if not plans:
-            return Deployed(graph, None, None, None, None, "no cluster pays: the original stays")
+            return Deployed(graph, reason="no cluster pays: the original stays")
         tried = list(plans.values())
         if time:
             for k, plan in plans.items():
@@ -301,13 +306,15 @@ def deploy(
             if checked[k].passed:
                 break
         best = k if checked[k].passed else order[0]
-        certificate, timed = checked[best], times[best] if times else None
-        slow = timed is not None and not timed.faster
-        if slow or not certificate.passed:
-            noise = "the mixed program is not faster beyond the noise"
-            why = noise if certificate.passed else certificate.reason
-            return Deployed(graph, None, tried[best], certificate, timed, f"the original stays: {why}")
-        return Deployed(graph, tried[best], tried[best], certificate, timed, "", programs[best])
+        found = Deployed(graph, None, tried[best], checked[best], times[best] if times else None)
+        why = (
+            "the mixed program is not faster beyond the noise"
+            if checked[best].passed
+            else checked[best].reason
+        )
+        if not checked[best].passed or (found.timed is not None and not found.timed.faster):
+            return replace(found, reason=f"the original stays: {why}")
+        return replace(found, plan=tried[best], program=programs[best])
 
     # Whole points have more than three times the error, and save at most six parts in a hundred of the time.
     first = ("4_3_whole", *CHOICES) if error > ERROR else CHOICES
@@ -360,7 +367,11 @@ def certified(original: Graph, program: Mixed, *, seed: int = 0, error: float = 
 
         rounding, own = off(made), off(expected)
         found = replace(found, rounding=rounding, own_rounding=own)
-        reason = reason or _beyond(rounding, own, error, tolerance)
+        bound = f"at most {tolerance:.0e} of the largest value" if rounding > tolerance else ""
+        if not bound and rounding > error * max(own, _UNIT):
+            bound = f"at most {error:g} times the original's {own:.1e}"
+        if bound:
+            reason = reason or f"the program's error must be {bound}, got {rounding:.1e}"
     if program.plan.generic is not None and not reason:
         reason = _other_counts(program, seed, tolerance)
     return replace(
@@ -372,17 +383,6 @@ def certified(original: Graph, program: Mixed, *, seed: int = 0, error: float = 
         errors=errors,
         whole=f"mixed program against ONNX Runtime: {program.plan}",
     )
-
-
-def _beyond(found: float, own: float, error: float, most: float) -> str:
-    """Return why the error of a program is too large beside the original's own, or an empty text."""
-    if found > most:
-        return f"the program's error must be at most {most:.0e} of the largest value, got {found:.1e}"
-    if found > error * max(own, _UNIT):
-        return (
-            f"the program's error must be at most {error:g} times the original's {own:.1e}, got {found:.1e}"
-        )
-    return ""
 
 
 def _other_counts(program: Mixed, seed: int, most: float) -> str:
@@ -411,29 +411,9 @@ def _other_counts(program: Mixed, seed: int, most: float) -> str:
     return ""
 
 
-def _limited(
-    measure: Measure,
-    families: frozenset[str] | None,
-    algorithms: Sequence[str],
-    images: bool,
-    cluster: Cluster,
-) -> Beside:
-    """Return the times of a cluster; its kernel takes for ever if it is of another family or algorithm.
-
-    With ``images`` a kernel must serve any number of images, as those of convolutions do.
-    """
-    fewer = by_fewer_products(cluster)
-    others = images and not is_separable(cluster)
-    if (not algorithms if fewer else others) or (families is not None and _family(cluster) not in families):
-        return Beside(0.0, math.inf)
-    return measure(cluster)
-
-
 def _family(cluster: Cluster) -> str:
     """Return the formula of a cluster; convolutions are one family, and those channel by channel another one."""
-    if is_separable(cluster):
-        return "layers"
-    return "convolution" if by_fewer_products(cluster) else str(cluster.composite)
+    return str(cluster.composite) if cluster.composite.name == "fused" else cluster.composite.name
 
 
 def _selected(

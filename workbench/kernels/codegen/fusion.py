@@ -206,22 +206,20 @@ def fused(
             break
         times = measure(kinds[kind][0])
         for cluster in kinds[kind]:
+            apart = sum(cheapest[m.place] for m in cluster.members)
             if times.pays:
-                known = sum(cheapest[m.place] for m in cluster.members)
-                timed.append((times.at(known) if is_separable(cluster) else times, cluster))
-            if times.operators < sum(cheapest[m.place] for m in cluster.members) * MARGIN:
+                timed.append((times.at(apart) if is_separable(cluster) else times, cluster))
+            if times.operators < apart * MARGIN:
                 chosen.append((TOGETHER, cluster, times.operators))
     room = math.inf if memory is None else memory
     for times, cluster in sorted(timed, key=lambda t: -(t[0].operators - t[0].kernel) / max(t[0].memory, 1)):
         if times.memory <= room:
             room -= times.memory
             chosen.append((FUSED, cluster, times.kernel))
-    types: list[TensorType] = []
-    if inner:
-        made = [(c, price) for op, c, price in chosen if op == FUSED and by_fewer_products(c)]
-        more, types = _with_inner(egraph, made, measure, ahead)
-        chosen += more
-    chosen.sort(key=lambda found: (found[1].result, found[0]))
+    # Convolutions by fewer products may read and write the inner layout.
+    fewer = [(c, p) for op, c, p in chosen if op == FUSED and convolution_of(c) and not is_separable(c)]
+    more, types = _with_inner(egraph, fewer if inner else [], measure, ahead)
+    chosen = sorted([*chosen, *more], key=lambda found: (found[1].result, found[0]))
     return _extended(egraph, costs, chosen, types)
 
 
@@ -253,7 +251,7 @@ def _with_inner(
         ][1:]
         if turned:
             forms.append((turned, price))
-    if ahead is not None:
+    if ahead is not None and forms:
         ahead(list({kind_of(t[-1][0]): t[-1][0] for t, _ in forms if t[-1][1]}.values()))
     for turned, price in forms:
         whole, most = turned[-1]
@@ -390,17 +388,6 @@ def numbers_of(graph: Graph) -> dict[int, float]:
     return found
 
 
-def _apart(builder: Builder, fusion: Fusion, cluster: Cluster, places: Mapping[int, int]) -> int:
-    """Write the operators of a cluster; return its result."""
-    inner, egraph, numbers = dict(places), fusion.egraph, _NUMBERS | _STORED
-    for j in sorted(j for j, _ in cluster.known if j not in places):
-        # A number, which is in the kernel's text; exact, if it is written out.
-        nodes = [i for i in np.flatnonzero(egraph.eclass == j).tolist() if egraph.ops[i] in numbers]
-        i = min(nodes, key=lambda i: egraph.ops[i] in _STORED)
-        inner[j] = builder.apply(egraph.ops[i], [], egraph.attrs[i])
-    return cluster.write(builder, inner)
-
-
 def written(graph: Graph, fusion: Fusion, choice: np.ndarray, kernel: Writing | None = None) -> Graph:
     """Return the graph of a selection; it has the inputs, outputs and weights of ``graph``.
 
@@ -411,12 +398,22 @@ def written(graph: Graph, fusion: Fusion, choice: np.ndarray, kernel: Writing | 
         kernel: Writes the result of a cluster that a kernel runs; by default its operators are in its place, and a
             certificate is about that graph.
     """
-    clusters = fusion.clusters | fusion.together
+    clusters, egraph = fusion.clusters | fusion.together, fusion.egraph
 
     def writing(builder: Builder, node: int, place: Mapping[int, int]) -> int | None:
         if kernel is not None and node in fusion.clusters:
             return kernel(builder, node, place)
-        return _apart(builder, fusion, clusters[node], place) if node in clusters else None
+        if node not in clusters:
+            return None
+        inner = dict(place)
+        for j in sorted(j for j, _ in clusters[node].known if j not in place):
+            # A number, which is in the kernel's text; exact, if it is written out.
+            nodes = [
+                i for i in np.flatnonzero(egraph.eclass == j).tolist() if egraph.ops[i] in _NUMBERS | _STORED
+            ]
+            i = min(nodes, key=lambda i: egraph.ops[i] in _STORED)
+            inner[j] = builder.apply(egraph.ops[i], [], egraph.attrs[i])
+        return clusters[node].write(builder, inner)
 
     return rebuild(graph, fusion.egraph, choice, writing)
 
@@ -533,11 +530,6 @@ class Bench:
             runtime=f"ONNX Runtime {ort.__version__}",
             before=None if conv is None else before,
         )
-
-
-def by_fewer_products(cluster: Cluster) -> bool:
-    """Return whether a cluster is a convolution by fewer products."""
-    return convolution_of(cluster) is not None and not is_separable(cluster)
 
 
 def _as_kernel(op: Operator, stored: Sequence[int]) -> Graph:

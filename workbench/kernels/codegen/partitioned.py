@@ -105,11 +105,11 @@ class Basis:
     numbers: Mapping[int, float]
     source: Graph | None = None
 
-
-def basis_of(graph: Graph, cost: CostModel) -> Basis:
-    """Return a graph with folded weights as an e-graph of single e-nodes, at the prices of a cost model."""
-    folded = fold_constants(graph)
-    return Basis(folded, egraph_of(folded), node_costs(folded, cost), numbers_of(folded), graph)
+    @classmethod
+    def of(cls, graph: Graph, cost: CostModel) -> Basis:
+        """Return a graph with folded weights as an e-graph of single e-nodes, at the prices of a cost model."""
+        folded = fold_constants(graph)
+        return cls(folded, egraph_of(folded), node_costs(folded, cost), numbers_of(folded), graph)
 
 
 def plan_of(
@@ -139,7 +139,7 @@ def plan_of(
         CompilerMissing: There is no C compiler.
     """
     options = build_from() if build is None else build
-    basis = graph if isinstance(graph, Basis) else basis_of(graph, cost)
+    basis = graph if isinstance(graph, Basis) else Basis.of(graph, cost)
     times = Bench(options, threads) if measure is None else measure
     timed = times if isinstance(times, Bench) else bench
     found = fused(
@@ -204,8 +204,7 @@ class Mixed:
     def __init__(
         self, plan: Plan, *, threads: int = 1, build: Build | None = None, direct: bool = True
     ) -> None:
-        self.plan, self.threads = plan, threads
-        self.build = build_from() if build is None else build
+        self.plan, self.build = plan, build_from() if build is None else build
         self.library: Path | None = library_of(plan.operators, self.build) if plan.operators else None
         self._feeds: dict[str, np.ndarray] = {}
         loops = all(isinstance(op.schedule, Schedule) for op in plan.operators)
@@ -274,13 +273,17 @@ class _Kernels:
         self._arrays: dict[int, np.ndarray] = {}
         self._calls: list[Callable[[], None]] = []
         for i, node in enumerate(self._graph.nodes):
-            if node.op == "opaque":
-                self._arrays[i] = np.empty(node.tensor.shape, node.tensor.numpy_dtype())
-                self._calls.append(self._call(by_name[node.attr("key")], i, threads, build))
-            elif node.op == "input":
-                self._arrays[i] = np.zeros(node.tensor.shape, node.tensor.numpy_dtype())
+            if node.op == "weight":
+                self._arrays[i] = np.ascontiguousarray(self._graph.weights[node.attr("name")].value())
             elif constant[i]:
-                self._arrays[i] = self._value(i)
+                evaluate = spec_of(node.op).evaluate
+                assert evaluate is not None
+                value = evaluate([self._arrays[j] for j in node.inputs], node.named_attrs())
+                self._arrays[i] = np.ascontiguousarray(value, node.tensor.numpy_dtype())
+            else:
+                self._arrays[i] = np.zeros(node.tensor.shape, node.tensor.numpy_dtype())
+            if node.op == "opaque":
+                self._calls.append(self._call(by_name[node.attr("key")], i, threads, build))
 
     def load(self, feeds: Mapping[str, np.ndarray]) -> None:
         for i in self._graph.inputs:
@@ -301,17 +304,7 @@ class _Kernels:
         kernel = kernel_at(bind(cluster.composite, cluster.types), schedule=schedule, build=build)
         read = zip(self._graph.nodes[place].inputs, cluster.shapes, strict=True)
         inputs = [self._arrays[j].reshape(shape) for j, shape in read]
-        result = self._arrays[place].reshape(kernel.binding.outputs()[0].shape)
-        return kernel.bound(inputs, [result], threads)
-
-    def _value(self, i: int) -> np.ndarray:
-        node = self._graph.nodes[i]
-        if node.op == "weight":
-            return np.ascontiguousarray(self._graph.weights[node.attr("name")].value())
-        evaluate = spec_of(node.op).evaluate
-        assert evaluate is not None
-        operands = [self._arrays[j] for j in node.inputs]
-        return np.ascontiguousarray(evaluate(operands, node.named_attrs()), node.tensor.numpy_dtype())
+        return kernel.bound(inputs, [self._arrays[place].reshape(kernel.binding.outputs()[0].shape)], threads)
 
 
 class SavedProgram:
@@ -329,8 +322,7 @@ class SavedProgram:
         beside = library_beside(Path(path).resolve())  # a name alone would be looked up elsewhere
         self.path, self.threads = Path(path), threads
         self.library = beside if beside.is_file() else None
-        model = onnx.load(self.path)
-        self._session = session(model, threads=threads, spin=False, operators=self.library)
+        self._session = session(onnx.load(path), threads=threads, spin=False, operators=self.library)
         self._names = [output.name for output in self._session.get_outputs()]
 
     def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -390,13 +382,8 @@ class CTarget:
 
         Raise :class:`~workbench.kernels.codegen.c_expressions.NoKernel` if none can.
         """
-        plan = plan_of(
-            graph,
-            AnalyticCost(),
-            build=self.build,
-            threads=self.threads,
-            measure=lambda cluster: Beside(1.0, 0.0),
-        )
+        taken = Beside(1.0, 0.0)
+        plan = plan_of(graph, AnalyticCost(), build=self.build, threads=self.threads, measure=lambda _: taken)
         if not plan.clusters:
             names = ", ".join(sorted(fold_constants(graph).operators()))
             raise NoKernel(f"{names} has no kernel for these types, and runs in ONNX Runtime")

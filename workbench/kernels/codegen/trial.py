@@ -55,7 +55,6 @@ class Way:
 class Trial:
     """The ways to compute a composite on drawn operands, whose shapes are by name."""
 
-    composite: Composite
     operands: Mapping[str, list[int]]
     ways: tuple[Way, ...]
 
@@ -80,25 +79,25 @@ def trial(one: Composite, given: Mapping[str, str]) -> Trial:
     except TypeError:  # an operand is declared in float32
         wanted = np.asarray(evaluate(one, operands, **attributes), np.float64)
     scale = max(float(np.max(np.abs(wanted), initial=0.0)), 1e-30)
-    ways, runs = list(_ways(one, operands, attributes, given)), {}
+    ways = dict(_ways(one, operands, attributes, given))
+    runs = {way: run for way, run in ways.items() if not isinstance(run, str)}
     errors: dict[str, float] = {}
-    for way, run in ways:
-        if not isinstance(run, str):
-            found, runs[way] = np.asarray(run(), np.float64), run
-            fits = found.shape == wanted.shape
-            errors[way] = float(np.max(np.abs(found - wanted), initial=0.0)) / scale if fits else np.inf
+    for way, run in runs.items():
+        found = np.asarray(run(), np.float64)
+        fits = found.shape == wanted.shape
+        errors[way] = float(np.max(np.abs(found - wanted), initial=0.0)) / scale if fits else np.inf
     with blas_threads(1):
         timers = [partial(microseconds, run) for run in runs.values()]
         taken = rounds(timers, seconds=1e-9, least=_ROUNDS, most=_ROUNDS)
     seconds = {way: min(times) / 1e6 for way, times in zip(runs, taken, strict=True)}
     shapes = {t.name: list(x.shape) for t, x in zip(one.inputs, operands, strict=True)}
     made = (
-        Way(way, None, None, run)
+        Way(w, None, None, run)
         if isinstance(run, str)
-        else Way(way, errors[way], seconds[way], _speed(way, seconds, work))
-        for way, run in ways
+        else Way(w, errors[w], seconds[w], _speed(w, seconds, work))
+        for w, run in ways.items()
     )
-    return Trial(one, shapes, tuple(made))
+    return Trial(shapes, tuple(made))
 
 
 def drawn_text(one: Composite, given: Mapping[str, str]) -> str:

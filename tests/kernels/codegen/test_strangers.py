@@ -8,8 +8,8 @@ from tests.kernels.codegen.strangers import FILE, REFERENCES
 from workbench.kernels.codegen.kernel import kernel
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.evaluate import evaluate
+from workbench.kernels.composites.expressions import computed, extent_names
 from workbench.kernels.composites.files import library, load
-from workbench.kernels.composites.index import computed, extent_names
 from workbench.kernels.composites.onnx_function import session
 from workbench.ops import TensorType
 from workbench.ops.types import TypeMismatch

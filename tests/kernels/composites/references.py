@@ -81,7 +81,7 @@ MOST = {"conv": 9, "im2col": 13, "attention": 31, "batched": 31}
 
 def drawn(composite, rng, rank=None):
     """Return operands in float64 of drawn extents, all of one number of leading axes."""
-    from workbench.kernels.composites.index import computed, extent_names
+    from workbench.kernels.composites.expressions import computed, extent_names
 
     names = sorted({n for t in composite.inputs for d in t.dims for n in extent_names(d)})
     most = MOST.get(composite.name, EXTENTS[-1])

@@ -8,6 +8,7 @@ import pytest
 from tests.kernels.composites.references import REFERENCES, drawn
 from workbench.kernels.composites import NotationError
 from workbench.kernels.composites.evaluate import evaluate
+from workbench.kernels.composites.expressions import FUNCTIONS, PRIMITIVES, Apply, IndexName, walk
 from workbench.kernels.composites.files import (
     drawing,
     folder,
@@ -17,9 +18,7 @@ from workbench.kernels.composites.files import (
     load,
     statements,
 )
-from workbench.kernels.composites.index import IndexName
 from workbench.kernels.composites.onnx_function import DOMAIN, function
-from workbench.kernels.composites.scalar import FUNCTIONS, PRIMITIVES, Apply, walk
 from workbench.kernels.composites.simplify import simplified
 
 TEXT = """

@@ -10,23 +10,21 @@ from typing import Final
 import numpy as np
 
 from workbench.kernels.codegen.program import Program
-from workbench.kernels.composites.index import (
+from workbench.kernels.composites.expressions import (
+    FUNCTIONS,
+    Apply,
     ExtentName,
     IndexArith,
     IndexExpr,
     IndexName,
-    Whole,
-    arith,
-)
-from workbench.kernels.composites.scalar import (
-    FUNCTIONS,
-    Apply,
     IndexValue,
     Number,
     Parameter,
     Read,
     Reduce,
     Scalar,
+    Whole,
+    arith,
 )
 
 #: The C type of an element type, and the ending of its functions' names.

@@ -37,15 +37,16 @@ from workbench.kernels.codegen.schedule import (
     staging,
 )
 from workbench.kernels.composites.composite import Equation, Tensor
-from workbench.kernels.composites.index import IndexName, product
-from workbench.kernels.composites.scalar import (
+from workbench.kernels.composites.expressions import (
     NEUTRAL,
     Apply,
     Bound,
+    IndexName,
     Read,
     Reduce,
     Scalar,
     free_indices,
+    product,
     reads,
 )
 

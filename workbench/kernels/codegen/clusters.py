@@ -28,12 +28,12 @@ from workbench.graph import Builder, Graph, Node
 from workbench.kernels.composites.composite import Composite, Equation, Tensor
 from workbench.kernels.composites.define import known
 from workbench.kernels.composites.equations import parse
-from workbench.kernels.composites.index import ExtentName, IndexName
-from workbench.kernels.composites.lowering import OPERATORS
-from workbench.kernels.composites.scalar import (
+from workbench.kernels.composites.expressions import (
     FUNCTIONS,
     Apply,
     Bound,
+    ExtentName,
+    IndexName,
     IndexValue,
     Number,
     Parameter,
@@ -42,6 +42,7 @@ from workbench.kernels.composites.scalar import (
     Scalar,
     rebuilt,
 )
+from workbench.kernels.composites.lowering import OPERATORS
 from workbench.kernels.composites.simplify import COSTS
 from workbench.ops import TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.rules import RuleSet

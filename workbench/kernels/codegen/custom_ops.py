@@ -32,7 +32,7 @@ from workbench.kernels.codegen.schedule import Schedule, usual
 from workbench.kernels.codegen.separable import Separable, is_separable
 from workbench.kernels.codegen.winograd import CHOICES, Winograd, convolution_of
 from workbench.kernels.composites.binding import bind
-from workbench.kernels.composites.index import ExtentName
+from workbench.kernels.composites.expressions import ExtentName
 from workbench.ops.types import DTYPE_CODES
 
 #: The domain of the operators.

@@ -14,13 +14,16 @@ from typing import Final
 
 from workbench.kernels.composites.binding import Binding
 from workbench.kernels.composites.composite import Composite, Equation, Tensor
-from workbench.kernels.composites.index import ExtentName, IndexExpr, IndexName, extent_names
-from workbench.kernels.composites.scalar import (
+from workbench.kernels.composites.expressions import (
     Bound,
+    ExtentName,
+    IndexExpr,
+    IndexName,
     IndexValue,
     Read,
     Reduce,
     Scalar,
+    extent_names,
     rebuilt,
     reindexed,
     walk,

@@ -10,9 +10,9 @@ from typing import Final
 from workbench.kernels.codegen.program import Program
 from workbench.kernels.composites.binding import guarded
 from workbench.kernels.composites.composite import Equation, Tensor
-from workbench.kernels.composites.index import IndexName
-from workbench.kernels.composites.scalar import (
+from workbench.kernels.composites.expressions import (
     Apply,
+    IndexName,
     Read,
     Reduce,
     Scalar,

@@ -22,8 +22,7 @@ from workbench.kernels.codegen.lanes import TILES, Text, defined, second_level, 
 from workbench.kernels.codegen.program import program_of
 from workbench.kernels.codegen.schedule import usual
 from workbench.kernels.composites.binding import bind
-from workbench.kernels.composites.index import IndexName
-from workbench.kernels.composites.scalar import Read, Scalar, rebuilt
+from workbench.kernels.composites.expressions import IndexName, Read, Scalar, rebuilt
 from workbench.ops.types import TensorType
 
 _TEXT: Final = Path(__file__).with_name("separable.c")

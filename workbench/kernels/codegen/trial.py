@@ -17,7 +17,7 @@ from workbench.kernels.codegen.kernel import emitted, kernel
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.composite import Composite
 from workbench.kernels.composites.evaluate import evaluate, operations
-from workbench.kernels.composites.index import computed, extent_names
+from workbench.kernels.composites.expressions import computed, extent_names
 from workbench.kernels.composites.onnx_function import session
 from workbench.ops.types import TensorType, TypeMismatch
 from workbench.support.machine import blas_threads, microseconds

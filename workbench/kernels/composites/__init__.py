@@ -4,7 +4,7 @@
 attributes and its equations, in an order in which they can be computed. Calls of other composites are inlined, so that
 no equation contains one. A target other than an output is an intermediate tensor.
 
-Whole-number expressions are in :mod:`.index`, values of elements in :mod:`.scalar`. ``mean`` is a sum divided by an
+Whole-number expressions and values of elements are in :mod:`.expressions`. ``mean`` is a sum divided by an
 ``IndexValue``; a power of 1 to 16 is a product. Comparisons of two ``IndexValue`` compare integers.
 
 ``bind(composite, types, attributes)`` gives a :class:`Binding`: the values of all extents and the types of
@@ -23,5 +23,5 @@ from workbench.kernels.composites.composite import Equation as Equation
 from workbench.kernels.composites.composite import NotationError as NotationError
 from workbench.kernels.composites.composite import Tensor as Tensor
 from workbench.kernels.composites.equations import parse as parse
-from workbench.kernels.composites.scalar import FUNCTIONS as FUNCTIONS
-from workbench.kernels.composites.scalar import PRIMITIVES as PRIMITIVES
+from workbench.kernels.composites.expressions import FUNCTIONS as FUNCTIONS
+from workbench.kernels.composites.expressions import PRIMITIVES as PRIMITIVES

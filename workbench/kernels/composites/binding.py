@@ -11,26 +11,24 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.kernels.composites.composite import Attribute, Composite, Equation, matched
-from workbench.kernels.composites.index import (
+from workbench.kernels.composites.expressions import (
     ARITHMETIC,
+    Apply,
     ExtentName,
     IndexArith,
     IndexExpr,
     IndexName,
-    Whole,
-    computed,
-    extent_names,
-    index_names,
-    interval,
-)
-from workbench.kernels.composites.scalar import (
-    Apply,
     IndexValue,
     Number,
     Read,
     Reduce,
     Scalar,
+    Whole,
     children,
+    computed,
+    extent_names,
+    index_names,
+    interval,
     reads,
     reductions,
     walk,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from workbench.kernels.composites.index import ExtentName, IndexExpr, extent_names
-from workbench.kernels.composites.scalar import Bound, Scalar
+from workbench.kernels.composites.expressions import Bound, ExtentName, IndexExpr, Scalar, extent_names
 
 
 class NotationError(ValueError):

@@ -8,15 +8,17 @@ from functools import partial
 from typing import Any, Final
 
 from workbench.kernels.composites.composite import Composite, matched
-from workbench.kernels.composites.index import IndexExpr, Read, computed
-from workbench.kernels.composites.scalar import (
+from workbench.kernels.composites.expressions import (
     FUNCTIONS,
     Apply,
+    IndexExpr,
     IndexValue,
     Number,
     Parameter,
+    Read,
     Reduce,
     Scalar,
+    computed,
 )
 from workbench.laws.theorems.applications import Call, Definition, Index, inverse, placed, put
 from workbench.laws.theorems.axes import NotCovered

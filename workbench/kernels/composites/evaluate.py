@@ -13,11 +13,12 @@ import numpy as np
 
 from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite, Equation
-from workbench.kernels.composites.index import ARITHMETIC, IndexExpr
-from workbench.kernels.composites.scalar import (
+from workbench.kernels.composites.expressions import (
+    ARITHMETIC,
     FUNCTIONS,
     NUMPY_FOLDS,
     Apply,
+    IndexExpr,
     Number,
     Parameter,
     Read,

@@ -27,7 +27,7 @@ from typing import Any, Final
 from workbench.graph.text import quoted
 from workbench.kernels.composites.composite import Composite, NotationError
 from workbench.kernels.composites.equations import parse
-from workbench.kernels.composites.scalar import FUNCTIONS, Apply, Read, Reduce, Scalar, children
+from workbench.kernels.composites.expressions import FUNCTIONS, Apply, Read, Reduce, Scalar, children
 from workbench.support.files import data_folder
 from workbench.support.messages import yaml_reason
 

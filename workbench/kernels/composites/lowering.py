@@ -12,8 +12,7 @@ from typing import Final, NoReturn
 
 from workbench.kernels.composites.binding import plain
 from workbench.kernels.composites.composite import Composite, Equation
-from workbench.kernels.composites.index import ExtentName, IndexArith, IndexExpr, Whole, product
-from workbench.kernels.composites.scalar import Number
+from workbench.kernels.composites.expressions import ExtentName, IndexArith, IndexExpr, Number, Whole, product
 from workbench.kernels.composites.vectorised import Value, matrix_product, run
 
 #: The scalar functions of index notation that are operators of graphs, by the same names.

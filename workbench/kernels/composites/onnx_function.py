@@ -15,8 +15,15 @@ import numpy.typing as npt
 
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.composite import Composite, Equation
-from workbench.kernels.composites.index import ExtentName, IndexArith, IndexExpr, Whole, extent_names
-from workbench.kernels.composites.scalar import FUNCTIONS, reads
+from workbench.kernels.composites.expressions import (
+    FUNCTIONS,
+    ExtentName,
+    IndexArith,
+    IndexExpr,
+    Whole,
+    extent_names,
+    reads,
+)
 from workbench.kernels.composites.vectorised import Value, matrix_product, run
 from workbench.ops.onnx_form import Emitter, OpsetTooOld
 from workbench.ops.types import DTYPE_CODES, TensorType

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 from workbench.kernels.composites.composite import Condition, NotationError, Tensor
-from workbench.kernels.composites.index import ExtentName, IndexExpr, Whole, arith, extent_names
+from workbench.kernels.composites.expressions import ExtentName, IndexExpr, Whole, arith, extent_names
 from workbench.ops.types import DTYPE_CODES, FLOAT_DTYPES
 
 _TOKEN: Final = re.compile(

@@ -16,31 +16,29 @@ import numpy as np
 from workbench.kernels.composites.composite import Composite, Equation, NotationError
 from workbench.kernels.composites.equations import parse
 from workbench.kernels.composites.evaluate import evaluate
-from workbench.kernels.composites.files import folder
-from workbench.kernels.composites.index import (
+from workbench.kernels.composites.expressions import (
+    FUNCTIONS,
+    Apply,
+    Bound,
     ExtentName,
     IndexArith,
     IndexExpr,
     IndexName,
-    Read,
-    Whole,
-    computed,
-    extent_names,
-)
-from workbench.kernels.composites.scalar import (
-    FUNCTIONS,
-    Apply,
-    Bound,
     IndexValue,
     Number,
     Parameter,
+    Read,
     Reduce,
     Scalar,
+    Whole,
+    computed,
+    extent_names,
     reads,
     rebuilt,
     reductions,
     scalar_reindexed,
 )
+from workbench.kernels.composites.files import folder
 from workbench.kernels.composites.signature import Cursor, expression
 from workbench.saturation.program import Expr, literal, show
 from workbench.saturation.program import parse as parsed

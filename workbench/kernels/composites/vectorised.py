@@ -14,27 +14,25 @@ from itertools import takewhile
 from typing import Generic, Protocol, TypeVar
 
 from workbench.kernels.composites.composite import Composite, Equation
-from workbench.kernels.composites.index import (
+from workbench.kernels.composites.expressions import (
+    FUNCTIONS,
+    Apply,
+    Bound,
     ExtentName,
     IndexArith,
     IndexExpr,
     IndexName,
-    Read,
-    Whole,
-    index_names,
-    parts,
-    product,
-)
-from workbench.kernels.composites.scalar import (
-    FUNCTIONS,
-    Apply,
-    Bound,
     IndexValue,
     Number,
     Parameter,
+    Read,
     Reduce,
     Scalar,
+    Whole,
     free_indices,
+    index_names,
+    parts,
+    product,
 )
 
 H = TypeVar("H")

@@ -50,7 +50,7 @@ _OFFERS: Final = {
 }
 
 #: The module that registers each operator of a wing.
-OPERATORS: Final = {"blocked": "kernels.accelerators.blocked", "unfold": "kernels.accelerators.im2col"}
+OPERATORS: Final = {"blocked": "kernels.accelerators.operators", "unfold": "kernels.accelerators.operators"}
 #: The module that registers the operators of a family, whose names begin so; no list of operators has them.
 FAMILIES: Final = {"winograd_": "kernels.fast.winograd"}
 

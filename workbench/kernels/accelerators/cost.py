@@ -14,7 +14,7 @@ from workbench.costs.analytic import Work, work
 from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.pricing import node_instances
 from workbench.graph import Graph, Node
-from workbench.kernels.accelerators.im2col import unfolds_nothing
+from workbench.kernels.accelerators.operators import unfolds_nothing
 from workbench.kernels.accelerators.unit import Unit
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.types import FLOAT_DTYPES

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from workbench.graph import Builder, Graph, Node, evaluate
-from workbench.kernels.accelerators.blocked import DOMAIN, call_text, degree, widened
+from workbench.kernels.accelerators.operators import DOMAIN, call_text, degree, widened
 from workbench.kernels.accelerators.unit import Unit
 from workbench.ops import OpSpec, TensorType, Trait
 from workbench.ops.exact import POLYNOMIAL, ExactForm

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -78,33 +78,17 @@ _GROUPED_KERNEL: Final = f"reshape[shape=(g, dim(w, -4) // g, {TAPS})](w)"
 _GROUPED_UNFOLDED: Final = f"reshape[shape=(dim(x, -4), g, {TAPS}, ({HEIGHT}) * ({WIDTH}))]({UNFOLDED})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """A product with a bias or without, and with an activation of the unit or ``none``."""
-
-    bias: bool
-    act: str
-
-    @property
-    def suffix(self) -> str:
-        """Return the part of a rule's name that names the form."""
-        parts = ["bias"] * self.bias + ([self.act] if self.act != "none" else [])
-        return "".join(f"-{part}" for part in parts)
-
-
-def _forms(unit: Unit, biased: bool) -> Iterator[_Form]:
+def _forms(unit: Unit, biased: bool) -> Iterator[tuple[bool, str, str]]:
+    """Yield whether a product has a bias, its activation or ``none``, and the part of a rule's name that says so."""
     for bias in (False, True) if biased else (False,):
         for act in ("none", *(unit.activations if unit.bias or not bias else ())):
-            yield _Form(bias, act)
+            yield bias, act, "-bias" * bias + (f"-{act}" if act != "none" else "")
 
 
 def unit_rules(unit: Unit, *, orientations: tuple[str, ...] = ORIENTATIONS) -> RuleSet:
-    """Return the rules that put products on a unit in some of :data:`ORIENTATIONS`.
+    """Return the rules that put products on a unit in some of :data:`ORIENTATIONS`; raise ValueError for others.
 
     Glenside streams the kernel and keeps the image, which is ``streamed-left``.
-
-    Raises:
-        ValueError: If there is no such orientation.
     """
     wrong = [o for o in orientations if o not in ORIENTATIONS]
     if wrong or not orientations:
@@ -124,10 +108,20 @@ def rules_text(unit: Unit, orientations: tuple[str, ...] = ORIENTATIONS) -> str:
     lines = [f"# {unit!r}"]
     # Products of whole numbers reach the workbench as opaque operators: they have no rules.
     if not unit.whole:
-        for orientation in orientations:
-            turned = orientation == "streamed-right"
+        for turned in (orientation == "streamed-right" for orientation in orientations):
             lines += [*_products(unit, turned), *_convolutions(unit, turned)]
-        lines += [*_groups(unit), *_apart()]
+        # Pairs of groups become blocks of the diagonal while they fit the unit.
+        lines.append(
+            "groups-by-pairs: conv2d[groups=g, c](x, w, z?) => "
+            "conv2d[groups=g // 2, c](x, merge_gconv[count=2, groups=g](w), z) "
+            f"where g % 2 = 0, 2 * {TAPS} <= {unit.inner}, 2 * (dim(w, -4) // g) <= {unit.columns}"
+        )
+        # An activation is taken out of a product, so that the other rules meet it bare.
+        for act in FUSED:
+            lines += [
+                f"product-then-{act}: matmul[act={act}](x, y) => {act}(matmul(x, y))",
+                f"convolution-then-{act}: conv2d[c, act={act}](x, w, z?) => {act}(conv2d[c, act=none](x, w, z))",
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -136,95 +130,66 @@ def _blocked(unit: Unit, act: str, *operands: str) -> str:
     return f"blocked[{given}]({', '.join(operands)})"
 
 
-def _biased(unit: Unit, form: _Form, product: str) -> str:
-    """Return a product with its bias added to it, if the unit does not do that."""
-    return f"add({product}, z)" if form.bias and not unit.bias else product
-
-
-def _activated(form: _Form, source: str) -> str:
-    return source if form.act == "none" else f"{form.act}({source})"
+def _activated(act: str, source: str) -> str:
+    return source if act == "none" else f"{act}({source})"
 
 
 def _limits(unit: Unit, inner: str) -> list[str]:
     return [] if unit.longest is None else [f"{inner} <= {unit.longest}"]
 
 
-def _where(conditions: list[str]) -> str:
+def _where(*conditions: str) -> str:
     return f" where {', '.join(conditions)}" if conditions else ""
 
 
 # -- matrix products ----------------------------------------------------------------------------------
 def _products(unit: Unit, turned: bool) -> Iterator[str]:
-    for form in _forms(unit, biased=unit.bias):
+    for bias, act, suffix in _forms(unit, biased=unit.bias):
         # Which summand is the product is not known.
-        sources = (
-            {"": "add(matmul(x, y), z)", "-before": "add(z, matmul(x, y))"}
-            if form.bias
-            else {"": "matmul(x, y)"}
-        )
+        biased = {"": "add(matmul(x, y), z)", "-before": "add(z, matmul(x, y))"}
         conditions = _limits(unit, "dim(x, -1)")
-        for side, source in sources.items():
-            name = f"product{'-turned' if turned else ''}{form.suffix}{side}"
-            law = f"{_activated(form, source)} => "
+        for side, source in (biased if bias else {"": "matmul(x, y)"}).items():
+            name = f"product{'-turned' * turned}{suffix}{side}"
+            law = f"{_activated(act, source)} => "
             if not turned:
-                operands = ["x", "y"] + (["z"] if form.bias else [])
-                row = ["dim(z, -2) = 1"] if form.bias else []
-                yield f"{name}: {law}{_blocked(unit, form.act, *operands)}{_where([*row, *conditions])}"
+                row = ["dim(z, -2) = 1"] if bias else []
+                target = _blocked(unit, act, "x", "y", *(["z"] if bias else []))
+                yield f"{name}: {law}{target}{_where(*row, *conditions)}"
                 continue
             for (left, right), (p, q, out) in _TURNS.items():
                 operands = [f"transpose[perm={q}](y)", f"transpose[perm={p}](x)"]
-                if form.bias:
-                    operands.append("reshape[shape=(dim(z, -1), 1)](z)")
-                target = f"transpose[perm={out}]({_blocked(unit, form.act, *operands)})"
                 ranks = [f"rank(x) = {left}", f"rank(y) = {right}"]
-                ranks += ["rank(z) = 1", "dim(z, -1) = dim(y, -1)"] if form.bias else []
-                yield f"{name}-{left}-{right}: {law}{target}{_where([*ranks, *conditions])}"
+                if bias:
+                    operands.append("reshape[shape=(dim(z, -1), 1)](z)")
+                    ranks += ["rank(z) = 1", "dim(z, -1) = dim(y, -1)"]
+                target = f"transpose[perm={out}]({_blocked(unit, act, *operands)})"
+                yield f"{name}-{left}-{right}: {law}{target}{_where(*ranks, *conditions)}"
 
 
 # -- convolutions -------------------------------------------------------------------------------------
 def _convolutions(unit: Unit, turned: bool) -> Iterator[str]:
-    limits = _limits(unit, TAPS)
-    for form in _forms(unit, biased=True):
-        operands = "x, w, z" if form.bias else "x, w"
+    for bias, act, suffix in _forms(unit, biased=True):
         for grouped in (False, True):
-            groups = "groups=g" if grouped else "groups=1"
-            source = _activated(form, f"conv2d[{CONV}, {groups}]({operands})")
-            name = f"{'groups' if grouped else 'convolution'}{'-turned' if turned else ''}{form.suffix}"
-            image = f"reshape[shape={IMAGE}]({_product_of(unit, turned, grouped, form)})"
-            more = ["1 < g"] if grouped else []
-            yield f"{name}: {source} => {_biased(unit, form, image)}{_where([*more, *limits])}"
+            operands = f"{'groups=g' if grouped else 'groups=1'}]({'x, w, z' if bias else 'x, w'})"
+            source = _activated(act, f"conv2d[{CONV}, {operands}")
+            name = f"{'groups' if grouped else 'convolution'}{'-turned' * turned}{suffix}"
+            image = f"reshape[shape={IMAGE}]({_product_of(unit, turned, grouped, bias and unit.bias, act)})"
+            target = f"add({image}, z)" if bias and not unit.bias else image
+            yield f"{name}: {source} => {target}{_where(*['1 < g'] * grouped, *_limits(unit, TAPS))}"
 
 
-def _product_of(unit: Unit, turned: bool, grouped: bool, form: _Form) -> str:
+def _product_of(unit: Unit, turned: bool, grouped: bool, bias: bool, act: str) -> str:
     """Return the product of kernel and windows, [N, O, windows] or [N, groups, O / groups, windows]."""
     kernel, columns = (_GROUPED_KERNEL, _GROUPED_UNFOLDED) if grouped else (KERNEL, UNFOLDED)
     operands = [kernel, columns]
     per = "g, dim(w, -4) // g" if grouped else "dim(w, -4)"
+    swap = "(0, 1, 3, 2)" if grouped else "(0, 2, 1)"
     if turned:
-        swap = "(0, 1, 3, 2)" if grouped else "(0, 2, 1)"
-        operands = [
-            f"transpose[perm={swap}]({columns})",
-            f"transpose[perm={'(0, 2, 1)' if grouped else '(1, 0)'}]({kernel})",
-        ]
-    if form.bias and unit.bias:
+        turn = "(0, 2, 1)" if grouped else "(1, 0)"
+        operands = [f"transpose[perm={swap}]({columns})", f"transpose[perm={turn}]({kernel})"]
+    if bias:
         shape = f"({per.replace('dim(w, -4) // g', '1, dim(w, -4) // g')})" if turned and grouped else ""
         shape = shape or (f"({per})" if turned else f"({per}, 1)")
         operands.append(f"reshape[shape={shape}](z)")
-    product = _blocked(unit, form.act, *operands)
+    product = _blocked(unit, act, *operands)
     return f"transpose[perm={swap}]({product})" if turned else product
-
-
-def _groups(unit: Unit) -> list[str]:
-    """Return the rule that merges pairs of groups into blocks of the diagonal while they fit the unit."""
-    return [
-        "groups-by-pairs: conv2d[groups=g, c](x, w, z?) => "
-        "conv2d[groups=g // 2, c](x, merge_gconv[count=2, groups=g](w), z) "
-        f"where g % 2 = 0, 2 * {TAPS} <= {unit.inner}, 2 * (dim(w, -4) // g) <= {unit.columns}"
-    ]
-
-
-def _apart() -> Iterator[str]:
-    """Yield the rules that take an activation out of a product, so that the other rules meet it bare."""
-    for act in FUSED:
-        yield f"product-then-{act}: matmul[act={act}](x, y) => {act}(matmul(x, y))"
-        yield f"convolution-then-{act}: conv2d[c, act={act}](x, w, z?) => {act}(conv2d[c, act=none](x, w, z))"

@@ -6,8 +6,8 @@ import ast
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType
@@ -21,7 +21,6 @@ from workbench.support.files import data_folder
 from workbench.support.messages import UnknownName, unknown
 
 # -- formulas ---------------------------------------------------------------------------------------------
-_SIGNS: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "max": max,
     "min": min,
@@ -76,25 +75,28 @@ def _compiled(text: str) -> CodeType:
 
 
 def _check(node: ast.expr, names: Collection[str]) -> None:
-    if isinstance(node, ast.Name):
-        if node.id not in names:
-            raise FormulaError(f"names must be among {', '.join(names)}, got {node.id}")
-        return
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return
-    if isinstance(node, ast.BinOp) and isinstance(node.op, _SIGNS):
-        _check(node.left, names)
-        _check(node.right, names)
-        return
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        one = node.func.id == "ceil"
-        if node.func.id in _FUNCTIONS and node.args and (len(node.args) == 1) == one:
-            for arg in node.args:
-                _check(arg, names)
-            return
-    raise FormulaError(
-        f"a formula has numbers, names, + - * / // %, max, min and ceil, got {ast.unparse(node)!r}"
-    )
+    parts: Sequence[ast.expr] = ()
+    match node:
+        case ast.Name(name) if name not in names:
+            raise FormulaError(f"names must be among {', '.join(names)}, got {name}")
+        case ast.Name():
+            pass
+        case ast.Constant(value) if type(value) in (int, float):
+            pass
+        case ast.BinOp(
+            left, ast.Add() | ast.Sub() | ast.Mult() | ast.Div() | ast.FloorDiv() | ast.Mod(), right
+        ):
+            parts = left, right
+        case ast.Call(ast.Name("ceil"), [_] as args, []) | ast.Call(
+            ast.Name("max" | "min"), [_, _, *_] as args, []
+        ):
+            parts = args
+        case _:
+            raise FormulaError(
+                f"a formula has numbers, names, + - * / // %, max, min and ceil, got {ast.unparse(node)!r}"
+            )
+    for part in parts:
+        _check(part, names)
 
 
 # -- units ------------------------------------------------------------------------------------------------
@@ -228,45 +230,40 @@ class Unit:
         """Return the multiplications per row: those of a full tile."""
         return self.inner * self.columns
 
-    def ranges(self) -> tuple[float, float] | None:
-        """Return the largest magnitudes of streamed and stationary elements, None if not known."""
-        found = []
-        for kind, given in ((self.streamed, self.streamed_range), (self.stationary, self.stationary_range)):
-            if given is None and kind not in INTEGER_DTYPES:
-                return None
-            ends = given or (float(np.iinfo(kind).min), float(np.iinfo(kind).max))
-            found.append(max(map(abs, ends)))
-        return found[0], found[1]
+    def _magnitude(self, kind: str, given: tuple[float, float] | None) -> float | None:
+        """Return the largest magnitude of elements; None if it is not known."""
+        if given is None and kind not in INTEGER_DTYPES:
+            return None
+        return max(map(abs, given or (float(np.iinfo(kind).min), float(np.iinfo(kind).max))))
+
+    def _sums(self) -> tuple[float, float, float] | None:
+        """Return the magnitudes of streamed and stationary elements and of a sum; None if no limit is known."""
+        import ml_dtypes
+
+        one = self._magnitude(self.streamed, self.streamed_range)
+        two = self._magnitude(self.stationary, self.stationary_range)
+        if not one or not two:
+            return None
+        info = np.iinfo if self.whole else ml_dtypes.finfo
+        return one, two, float(info(TensorType(self.accumulator, ()).numpy_dtype()).max)
 
     @property
     def longest(self) -> int | None:
         """Return the largest inner extent whose sums fit the accumulator; None if no limit is known."""
-        ranges = self.ranges()
-        if ranges is None or ranges[0] * ranges[1] == 0:
-            return None
-        return int(self._largest() // (ranges[0] * ranges[1]))
-
-    def _largest(self) -> float:
-        import ml_dtypes
-
-        if self.whole:
-            return float(np.iinfo(self.accumulator).max)
-        return float(ml_dtypes.finfo(TensorType(self.accumulator, ()).numpy_dtype()).max)
+        sums = self._sums()
+        return None if sums is None else int(sums[2] // (sums[0] * sums[1]))
 
     def check_sums(self, inner: int) -> None:
         """Raise :class:`AccumulatorOverflow` if a sum of ``inner`` products may exceed the accumulator."""
-        longest, ranges = self.longest, self.ranges()
-        if longest is None or ranges is None or inner <= longest:
+        longest, sums = self.longest, self._sums()
+        if longest is None or sums is None or inner <= longest:
             return
+        one, two, most = sums
         raise AccumulatorOverflow(
-            f"sums on {self.name} must fit its {self.accumulator} accumulator, which holds at most "
-            f"{self._largest():g}; {inner} products of elements up to {ranges[0]:g} and {ranges[1]:g} reach "
-            f"{inner * ranges[0] * ranges[1]:g} (at most {longest} products fit)"
+            f"sums on {self.name} must fit its {self.accumulator} accumulator, which holds at most {most:g}; "
+            f"{inner} products of elements up to {one:g} and {two:g} reach {inner * one * two:g} "
+            f"(at most {longest} products fit)"
         )
-
-    def shrunk(self) -> Unit:
-        """Return the unit with small tiles, on which small instances of its rules are cut and filled."""
-        return replace(self, inner=4, columns=3, rows=2 if self.rows else 0)
 
     def __repr__(self) -> str:
         rows = f"{'' if self.padded_rows else 'up to '}{self.rows}" if self.rows else "any number of"
@@ -352,14 +349,11 @@ def _read(key: str, value: Any) -> Any:
         return Formula(str(value), EXTENTS)
     if hint is float and type(value) is int:
         return float(value)
-    if hint == tuple[str, ...] and isinstance(value, list) and all(isinstance(v, str) for v in value):
-        return tuple(dict.fromkeys(value))
-    if (
-        isinstance(value, list)
-        and key.endswith("_range")
-        and [type(v) in (int, float) for v in value] == [True] * 2
-    ):
-        return float(value[0]), float(value[1])
+    if isinstance(value, list):
+        if hint == tuple[str, ...] and all(isinstance(v, str) for v in value):
+            return tuple(dict.fromkeys(value))
+        if key.endswith("_range") and [type(v) in (int, float) for v in value] == [True] * 2:
+            return float(value[0]), float(value[1])
     if type(value) is not hint:
         noun = {Formula: "a formula", **_NOUNS}.get(hint, "[least, largest]" if "range" in key else "a list")
         raise ValueError(f"must be {noun}, got {value!r}")

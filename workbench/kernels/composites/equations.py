@@ -97,26 +97,22 @@ def _inlined_tensors(
         raise NotationError(f"{called.name} must have one result to be called, got {len(called.outputs)}")
     parameters, extents = _attributes(called, given)
     has_leading, more = _group(called, operands)
-    conditions = _unified(called, operands, extents)
+    conditions, known = _unified(called, operands, extents), _named(extents)
     extra = tuple(f"{called.name}_{k}" for k in range(len(more)))
     names = {t.name: a for t, a in zip(called.inputs, operands, strict=True)}
     result: list[Equation] = []
     for e in called.equations:
-        name = _fresh(f"{called.name}_{e.target}", taken, result)
+        name = stem = f"{called.name}_{e.target}"
+        numbers = itertools.count(2)
+        while name in taken or name in {made.target for made in result}:
+            name = f"{stem}_{next(numbers)}"
         leading = has_leading and e.leading
         indices = list(map(Bound, extra, more)) if e.leading else []
-        indices += [Bound(b.name, reindexed(b.extent, _named(extents))) for b in e.indices]
-        value = _tensors_replaced(scalar_reindexed(e.value, _named(extents)), names, extra)
-        value = _replaced(value, {}, parameters)
+        indices += [Bound(b.name, reindexed(b.extent, known)) for b in e.indices]
+        value = _replaced(_tensors_replaced(scalar_reindexed(e.value, known), names, extra), {}, parameters)
         result.append(Equation(name, leading, tuple(indices), value))
         names[e.target] = Tensor(name, "", leading, tuple(b.extent for b in indices))
     return result[-1].target, result, conditions
-
-
-def _fresh(name: str, taken: Container[str], others: Sequence[Equation]) -> str:
-    used = {e.target for e in others}
-    names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
-    return next(found for found in names if found not in taken and found not in used)
 
 
 def _group(called: Composite, operands: Sequence[Tensor]) -> tuple[bool, tuple[IndexExpr, ...]]:
@@ -141,11 +137,11 @@ def _unified(called: Composite, operands: Sequence[Tensor], extents: dict[str, I
     for t, a in zip(called.inputs, operands, strict=True):
         own = a.dims[len(a.dims) - len(t.dims) :]
         sides += [(d, other, f"{called.name} takes {t}") for d, other in zip(t.dims, own, strict=True)]
-    later = matched(sides, called.conditions, extents, lambda e: reindexed(e, _named(extents)))
-    found = [Condition(reindexed(d, _named(extents)), other, reason) for d, other, reason in later]
+    known = _named(extents)
+    later = matched(sides, called.conditions, extents, lambda e: reindexed(e, known))
+    found = [Condition(reindexed(d, known), other, reason) for d, other, reason in later]
     found += [
-        Condition(reindexed(w.left, _named(extents)), reindexed(w.right, _named(extents)), w.reason)
-        for w in called.conditions
+        Condition(reindexed(w.left, known), reindexed(w.right, known), w.reason) for w in called.conditions
     ]
     dims = [d for t in called.outputs for d in t.dims]
     missing = sorted({n for d in dims for n in extent_names(d)} - set(extents))
@@ -182,6 +178,8 @@ _COMPARED: Final = {
     "<=": ("atmost", False),
     ">": ("less", True),
     ">=": ("atmost", True),
+    "==": ("equal", False),
+    "!=": ("equal", False),
 }
 _SIGNS: Final = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 #: Signs between two values, from the weakest; ``not`` and comparisons are between the second level and the third.
@@ -261,10 +259,9 @@ class _Equations:
             if output is not None and output.dims:
                 c.fail(f"{target.text} must be written with its indices, as in {_example(output)}", target)
             return []
-        tilde = c.accept("~")
-        if output is not None and bool(tilde) != output.leading:
+        self.leading = c.accept("~") is not None
+        if output is not None and self.leading != output.leading:
             c.fail(f"{target.text} must be written as it is declared, as in {_example(output)}", target)
-        self.leading = tilde is not None
         names, close = self._indices("an index on the left", "]")
         if output is not None:
             if len(names) != len(output.dims):
@@ -313,14 +310,10 @@ class _Equations:
         c = self.c
         left = self._joined(2)
         result: Scalar | None = None
-        while c.at("<", "<=", ">", ">=", "==", "!="):
-            token, right = c.take(), self._joined(2)
-            if token.text in _COMPARED:
-                name, turned = _COMPARED[token.text]
-                one = self._apply(name, [right, left] if turned else [left, right], token)
-            else:
-                one = self._apply("equal", [left, right], token)
-                one = Apply("not", (one,)) if token.text == "!=" else one
+        while token := c.accept(*_COMPARED):
+            right, (name, turned) = self._joined(2), _COMPARED[token.text]
+            one = self._apply(name, [right, left] if turned else [left, right], token)
+            one = Apply("not", (one,)) if token.text == "!=" else one
             result = one if result is None else Apply("and", (result, one))
             left = right
         return left if result is None else result
@@ -370,8 +363,7 @@ class _Equations:
                 c.fail(f"{token.text} must be read at its indices, as in {_example(tensor)}", token)
             return self._checked(Read(tensor.name, tensor.leading, ()), token)
         c.take()
-        tilde = c.accept("~")
-        if bool(tilde) != tensor.leading:
+        if bool(c.accept("~")) != tensor.leading:
             c.fail(f"{token.text} must be read as it is declared, as in {_example(tensor)}", token)
         places: list[IndexExpr] = []
         while not c.at("]"):

@@ -26,23 +26,19 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexName:
+class _Named:
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class IndexName(_Named):
     """An index: a variable that runs from 0 to its extent."""
 
-    name: str
 
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class ExtentName:
+class ExtentName(_Named):
     """A symbolic extent, or an attribute that is a whole number: fixed during one call."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +198,8 @@ class Number:
         return f"{self.value:g}" if float(f"{self.value:g}") == self.value else repr(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(_Named):
     """The value of an attribute that is a floating-point number."""
-
-    name: str
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)

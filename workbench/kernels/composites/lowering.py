@@ -6,7 +6,7 @@ products hold for any leading axes. If an axis moves, the law is for one number 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NoReturn
 
@@ -47,7 +47,7 @@ class _Term:
 
     def same_ghosts(self, other: _Term) -> bool:
         """Return whether both forms of two expressions fit each other."""
-        number = not other.dims and not other.leading and not other.ghosts
+        number = not (other.dims or other.leading or other.ghosts)
         return number or (self.ghosts, self.dims) == (other.ghosts, other.dims)
 
 
@@ -82,9 +82,11 @@ def _law(composite: Composite, leading: int | None, found: bool) -> str:
     name = composite.name.replace("_", "-").lower()
     given = ", ".join(f"{a.name}={a.name}" for a in composite.attributes)
     head = f"{composite.name}{f'[{given}]' if given else ''}({', '.join(arrays.variables.values())})"
-    where = list(arrays.conditions())
-    suffix = "" if leading is None else f"-{leading}"
-    condition = f" where {', '.join(where)}" if where else ""
+    suffix, condition = "", ""
+    if leading is not None:
+        inputs = [t for t in composite.inputs if t.leading]
+        ranks = [f"rank({arrays.variables[t.name]}) = {leading + len(t.dims)}" for t in inputs]
+        suffix, condition = f"-{leading}", f" where {', '.join(ranks)}" if ranks else ""
     meaning = arrays.terms[composite.output.name].gone
     if not found:
         return f"{name}-is{suffix}: {head} => {meaning}{condition}"
@@ -109,14 +111,6 @@ class _RuleArrays:
             taken = name in {a.name for a in self.composite.attributes}
             self.variables[t.name] = name if own and not taken else f"x{k}"
             self.terms[t.name] = _Term(self.variables[t.name], t.dims, t.leading)
-
-    def conditions(self) -> Iterator[str]:
-        """Yield the conditions that fix the number of leading axes."""
-        if self.lead is None:
-            return
-        for t in self.composite.inputs:
-            if t.leading:
-                yield f"rank({self.variables[t.name]}) = {self.lead + len(t.dims)}"
 
     # -- the interface of the walk --------------------------------------------------------------------
     def begin(self, e: Equation) -> None:
@@ -175,17 +169,14 @@ class _RuleArrays:
             return replace(first, kept=kept, gone=gone, summed=None)
         dims = max((x.dims for x in operands), key=len)
         made = _Term(
-            self._written(function, [x.gone for x in operands]), dims, any(x.leading for x in operands)
+            f"{function}({', '.join(x.gone for x in operands)})", dims, any(x.leading for x in operands)
         )
         # A function of reductions over the same axes keeps the choice between both forms.
         main = next((x for x in operands if x.ghosts), None)
         if main is None or not all(main.same_ghosts(x) for x in operands):
             return made
-        kept = self._written(function, [x.kept or x.gone for x in operands])
+        kept = f"{function}({', '.join(x.kept or x.gone for x in operands)})"
         return replace(made, kept=kept, ghosts=main.ghosts)
-
-    def _written(self, name: str, operands: Sequence[str]) -> str:
-        return f"{name}({', '.join(operands)})"
 
     def _reduced(self, name: str, inner: str, axes: Sequence[int]) -> tuple[str, str]:
         listed = ", ".join(map(str, axes))
@@ -226,16 +217,11 @@ class _RuleArrays:
 
     def contract(self, a: Value[_Term], b: Value[_Term], out: Sequence[str]) -> _Term:
         """Write a matrix product; its operands are transposed if their axes are in another order."""
-        sides = matrix_product(a, b, out)
-        if sides is not None:
-            x, y = (self._turned(v, order) for v, order in sides)
-            return _Term(f"matmul({x.gone}, {y.gone})", (*x.dims[:-1], y.dims[-1]), a.leading or b.leading)
-        raise NoLaw(f"{self.composite.name} has no law: a sum of products is not a matrix product")
-
-    def _turned(self, v: Value[_Term], order: Sequence[str]) -> _Term:
-        if list(v.axes) == list(order):
-            return v.handle
-        return self.permute(v.handle, [v.axes.index(n) for n in order], v.leading)
+        sides = matrix_product(self, a, b, out)
+        if sides is None:
+            raise NoLaw(f"{self.composite.name} has no law: a sum of products is not a matrix product")
+        x, y = sides
+        return _Term(f"matmul({x.gone}, {y.gone})", (*x.dims[:-1], y.dims[-1]), a.leading or b.leading)
 
     def spread(self, x: _Term, e: Equation, full: bool) -> _Term:
         """Return the result; refuse one that would have to be repeated along an axis."""

@@ -100,19 +100,17 @@ class OnnxArrays:
         self.kind = composite.output.dtype
         self.like = {t.dtype: t.name for t in reversed(composite.inputs)}
 
-    def node(self, op_type: str, *inputs: str, to: str = "", **attrs: Any) -> str:
+    def node(self, op_type: str, *inputs: str, result: str = "", **attrs: Any) -> str:
         """Write a node, once for the same operands, and return the name of its result."""
         import onnx
 
         key = (op_type, inputs, tuple(sorted((k, str(v)) for k, v in attrs.items())))
-        if not to and key in self.known:
+        if not result and key in self.known:
             return self.known[key]
-        name = to or f"v{len(self.nodes)}"
-        while not to and name in self.taken:
-            name += "_"
+        name = result or self._fresh(f"v{len(self.nodes)}")
         self.taken.add(name)
         self.nodes.append(onnx.helper.make_node(op_type, list(inputs), [name], **attrs))
-        if not to:
+        if not result:
             self.known[key] = name
         return name
 
@@ -132,7 +130,7 @@ class OnnxArrays:
 
         key = ("attribute", name)
         if key not in self.known:
-            made = self.node("Constant", to=self._fresh(f"{name}_value"))
+            made = self.node("Constant", result=self._fresh(f"{name}_value"))
             ref = onnx.AttributeProto(name=field, ref_attr_name=name)
             ref.type = getattr(onnx.AttributeProto, kind)
             self.nodes[-1].attribute.append(ref)
@@ -152,7 +150,7 @@ class OnnxArrays:
         elif output.dtype in DTYPE_CODES:
             self.names[target] = self._cast(handle, output.dtype, target)
         else:
-            self.names[target] = self.node("Identity", handle, to=target)
+            self.names[target] = self.node("Identity", handle, result=target)
 
     # -- the interface of the walk ------------------------------------------------------------------------
     def begin(self, e: Equation) -> None:
@@ -262,19 +260,13 @@ class OnnxArrays:
         return self.node("Gather", x, places, axis=-1)
 
     def contract(self, a: Value[str], b: Value[str], out: Sequence[str]) -> str:
-        sides = matrix_product(a, b, out)
+        sides = matrix_product(self, a, b, out)
         if sides is not None:
-            return self.node("MatMul", *(self._turned(v, order) for v, order in sides))
+            return self.node("MatMul", *sides)
         letters = dict(zip(dict.fromkeys((*a.axes, *b.axes)), _LETTERS, strict=False))
         forms = [(a.leading, a.axes), (b.leading, b.axes), (a.leading or b.leading, out)]
         terms = ["..." * dots + "".join(letters[n] for n in axes) for dots, axes in forms]
         return self.node("Einsum", a.handle, b.handle, equation=f"{terms[0]},{terms[1]}->{terms[2]}")
-
-    def _turned(self, v: Value[str], order: Sequence[str]) -> str:
-        """Return an operand with its axes in an order."""
-        if list(v.axes) == order:
-            return v.handle
-        return self.permute(v.handle, [v.axes.index(n) for n in order], v.leading)
 
     def spread(self, x: str, e: Equation, full: bool) -> str:
         if full and self._leads(e):
@@ -309,12 +301,10 @@ class OnnxArrays:
             total = self.node("Add", total, x) if total else x
         return self.node("Shape", total)
 
-    def _cast(self, x: str, dtype: str, to: str = "") -> str:
-        import onnx
-
-        made = self.node("Cast", x, to=to or self._fresh(f"cast{len(self.nodes)}"))
-        self.nodes[-1].attribute.append(onnx.helper.make_attribute("to", DTYPE_CODES[dtype]))
-        return made
+    def _cast(self, x: str, dtype: str, result: str = "") -> str:
+        return self.node(
+            "Cast", x, result=result or self._fresh(f"cast{len(self.nodes)}"), to=DTYPE_CODES[dtype]
+        )
 
 
 def model(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NoReturn
 
 from workbench.kernels.composites.composite import Condition, NotationError, Tensor
@@ -27,11 +28,6 @@ class Token:
     kind: str
     text: str
     start: int
-
-    @property
-    def end(self) -> int:
-        """Return the place after the word."""
-        return self.start + max(1, len(self.text))
 
 
 class Cursor:
@@ -89,7 +85,7 @@ class Cursor:
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
         """Raise NotationError at a word, by default the next one."""
         token = token or self.next
-        raise NotationError(message, self.text, token.start, token.end)
+        raise NotationError(message, self.text, token.start, token.start + max(1, len(token.text)))
 
 
 def _tokens(text: str) -> Iterator[Token]:
@@ -138,8 +134,7 @@ def declared(
         while c.next.kind == "name" and not c.at("where"):
             found.append(_tensor(c, extent))
             # The form of AbstractTensor: A{T}[M N]<0 1>(where M = 1) B{T}[M N]<0 1>()
-            closed = c.accept("(") is not None
-            if closed:
+            if closed := c.accept("("):
                 if c.accept("where"):
                     stated.extend(_conditions(c, extent))
                 c.expect(")", f"tensor {found[-1].name}")
@@ -166,13 +161,11 @@ def declared(
 
 
 def _tensor(c: Cursor, extent: Leaf) -> Tensor:
-    name = c.name("a tensor")
-    dtype = "T"
+    name, dtype = c.name("a tensor"), "T"
     if c.accept("{"):
         token = c.name("an element type")
         dtype = SHORT.get(token.text, token.text)
-        variable = dtype[0].isupper()
-        if not variable and dtype not in DTYPE_CODES:
+        if not dtype[0].isupper() and dtype not in DTYPE_CODES:
             c.fail(
                 f"an element type must be a variable such as T or one of {', '.join(sorted(FLOAT_DTYPES))} "
                 f"and so on, got {token.text!r}",
@@ -230,8 +223,9 @@ def _check_known(
     conditions: tuple[Condition, ...],
     attributes: Mapping[str, int | float],
 ) -> None:
-    known = {n for t in inputs for d in t.dims for n in extent_names(d)} | set(attributes)
-    known |= {n for w in conditions for n in extent_names(w.left) | extent_names(w.right)}
+    dims = [d for t in inputs for d in t.dims] + [side for w in conditions for side in (w.left, w.right)]
+    known = {n for d in dims for n in extent_names(d)} | set(attributes)
+    variables = {t.dtype for t in inputs if t.dtype[0].isupper()}
     for t in outputs:
         for n in sorted({n for d in t.dims for n in extent_names(d)} - known):
             c.fail(
@@ -241,29 +235,28 @@ def _check_known(
             )
         if t.leading and not any(i.leading for i in inputs):
             c.fail(f"the leading axes '~' of {t.name} must be those of an operand", c.tokens[0])
-    variables = {t.dtype for t in inputs if t.dtype[0].isupper()}
-    for t in outputs:
         if t.dtype[0].isupper() and inputs and t.dtype not in variables:
             c.fail(f"the element type {t.dtype} of {t.name} must be that of an operand", c.tokens[0])
 
 
 # -- whole-number expressions -------------------------------------------------------------------------
-def expression(c: Cursor, leaf: Leaf, what: str) -> IndexExpr:
-    """Read a whole-number expression; ``leaf`` gives the meaning of a name."""
-    left = _term(c, leaf, what)
-    while c.at("+", "-"):
-        op = c.take().text
-        left = arith(op, left, _term(c, leaf, what))
-    return left
+def expression(
+    c: Cursor, leaf: Leaf, what: str, signs: Sequence[Sequence[str]] = (("+", "-"), ("*", "//", "%", "/"))
+) -> IndexExpr:
+    """Read a whole-number expression.
 
-
-def _term(c: Cursor, leaf: Leaf, what: str) -> IndexExpr:
-    left = _atom(c, leaf, what)
-    while c.at("*", "//", "%", "/"):
-        op = c.take()
+    Args:
+        c: The words.
+        leaf: Returns the meaning of a name.
+        what: What the expression is, for messages.
+        signs: The signs that it may have, from the weakest.
+    """
+    stronger = partial(expression, signs=signs[1:]) if len(signs) > 1 else _atom
+    left = stronger(c, leaf, what)
+    while op := c.accept(*signs[0]):
         if op.text == "/":
             c.fail(f"{what} must be a whole number (try //)", op)
-        left = arith(op.text, left, _atom(c, leaf, what))
+        left = arith(op.text, left, stronger(c, leaf, what))
     return left
 
 

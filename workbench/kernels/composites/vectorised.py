@@ -277,19 +277,23 @@ class _Walk(Generic[H]):
                 return self.together(sides, WHOLE, lambda both: self.arrays.integer(op, *both))
 
 
-def matrix_product(
-    a: Value[H], b: Value[H], out: Sequence[str]
-) -> tuple[tuple[Value[H], list[str]], tuple[Value[H], list[str]]] | None:
-    """Return the operands of a product of matrices, or of rows and a matrix, each with the order of its axes.
+def matrix_product(arrays: Arrays[H], a: Value[H], b: Value[H], out: Sequence[str]) -> tuple[H, H] | None:
+    """Return the operands of a product of matrices, or of rows and a matrix, with their axes in order.
 
     The result is None if the sum of products of two values over the axes that ``out`` lacks is none.
     """
+
+    def turned(v: Value[H], order: list[str]) -> H:
+        if list(v.axes) == order:
+            return v.handle
+        return arrays.permute(v.handle, [v.axes.index(n) for n in order], v.leading)
+
     for one, two in ((a, b), (b, a)):
         shared = [n for n in one.axes if n in two.axes and n not in out]
         rows, columns = [n for n in one.axes if n not in two.axes], [n for n in two.axes if n not in one.axes]
         plain = len(shared) == len(columns) == 1 and len(one.axes) == 1 + len(rows) and len(two.axes) == 2
         if plain and len(rows) <= 1 and list(out) == rows + columns and (rows or not two.leading):
-            return (one, rows + shared), (two, shared + columns)
+            return turned(one, rows + shared), turned(two, shared + columns)
     return None
 
 

@@ -24,7 +24,7 @@ from workbench.egraph import EGraph
 from workbench.egraph.rebuild import rebuild
 from workbench.extraction import NoExtraction
 from workbench.extraction.extract import extract
-from workbench.graph import Builder, Graph, Node
+from workbench.graph import Builder, Graph
 from workbench.kernels.composites.composite import Composite, Equation, Tensor
 from workbench.kernels.composites.define import known
 from workbench.kernels.composites.equations import parse
@@ -79,18 +79,13 @@ def _splits(rule: Rule) -> bool:
     return all(isinstance(x, Var) for x in rule.sources[0].args)
 
 
-@lru_cache(maxsize=1)
-def _splittable() -> frozenset[str]:
-    return frozenset(rule.sources[0].op for rule in laws() if _splits(rule))
-
-
 @cache
 def split(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
     """Return the formula of an operator with so many operands by the laws of splitting, or None if they find none.
 
     The axes of a row are one axis called D, the last one. ``attrs`` are the attributes by name.
     """
-    if op not in _splittable():
+    if all(rule.sources[0].op != op for rule in laws() if _splits(rule)):
         return None
     given = dict(attrs)
     by_rows = "axis" in given
@@ -102,19 +97,18 @@ def split(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Co
         y = builder.op(op, *(builder.input(f"x{k}", s) for k, s in enumerate(shapes)), **given)
     except TypeMismatch:
         return None
-    found = _cheapest(builder.graph({"y": y}))
-    return None if found is None else _composite(op, found, operands, by_rows)
-
-
-def _cheapest(graph: Graph) -> Graph | None:
+    graph = builder.graph({"y": y})
     with Saturation(graph, laws(), Limits(iterations=8, seconds=20.0, e_nodes=2000)) as saturation:
         saturation.run()
         egraph = saturation.egraph()
     costs = np.array([_cost(egraph, i) for i in range(len(egraph))])
     try:
-        return rebuild(graph, egraph, extract(egraph, costs).choice)
+        found = rebuild(graph, egraph, extract(egraph, costs).choice)
     except NoExtraction:
         return None
+    dims, bound, place = ((_D,), (Bound("d", _D),), IndexName("d")) if by_rows else ((), (), None)
+    equation = Equation("y", True, bound, _value(found, found.output_ids[0], place))
+    return _composite(op, operands, equation, dims)
 
 
 def _cost(egraph: EGraph, node: int) -> float:
@@ -131,11 +125,8 @@ def _cost(egraph: EGraph, node: int) -> float:
     return float(elements * COSTS.get(op, 1)) if op in OPERATORS else np.inf
 
 
-def _composite(name: str, graph: Graph, operands: int, by_rows: bool) -> Composite:
-    dims, bound, place = ((_D,), (Bound("d", _D),), IndexName("d")) if by_rows else ((), (), None)
-    (root,) = graph.output_ids
+def _composite(name: str, operands: int, equation: Equation, dims: tuple[ExtentName, ...] = ()) -> Composite:
     inputs = tuple(Tensor(f"x{k}", "T", True, dims) for k in range(operands))
-    equation = Equation("y", True, bound, _value(graph, root, place))
     return Composite(name, inputs, (Tensor("y", "T", True, dims),), (), (equation,))
 
 
@@ -145,27 +136,20 @@ def _value(graph: Graph, i: int, place: IndexName | None) -> Scalar:
     if node.op == "input":
         return Read(node.attr("name"), True, () if place is None else (place,))
     if node.op in _NUMBERS:
-        return Number(_number(node))
+        evaluate, named = spec_of(node.op).evaluate, node.named_attrs()
+        assert evaluate is not None
+        wide = named | ({"dtype": "float64"} if "dtype" in named else {})
+        return Number(float(np.asarray(evaluate([], wide)).reshape(())))
     if node.op in REDUCTION_OF:
         function, index = REDUCTION_OF[node.op], _INDICES[sum(n.op in REDUCTION_OF for n in graph.nodes[:i])]
         total = "sum" if function == "mean" else function
         found = Reduce(total, (Bound(index, _D),), _value(graph, node.inputs[0], IndexName(index)))
         return Apply("div", (found, IndexValue(_D))) if function == "mean" else found
-    return _folded(node.op, [_value(graph, j, place) for j in node.inputs])
-
-
-def _folded(function: str, operands: Sequence[Scalar]) -> Scalar:
-    numbers = [e.value for e in operands if isinstance(e, Number)]
+    operands = tuple(_value(graph, j, place) for j in node.inputs)
+    numbers = [np.float64(e.value) for e in operands if isinstance(e, Number)]
     if len(numbers) == len(operands):
-        return Number(float(FUNCTIONS[function].numpy(*map(np.float64, numbers))))
-    return Apply(function, tuple(operands))
-
-
-def _number(node: Node) -> float:
-    evaluate, named = spec_of(node.op).evaluate, node.named_attrs()
-    assert evaluate is not None
-    wide = named | ({"dtype": "float64"} if "dtype" in named else {})
-    return float(np.asarray(evaluate([], wide)).reshape(()))
+        return Number(float(FUNCTIONS[node.op].numpy(*numbers)))
+    return Apply(node.op, operands)
 
 
 def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
@@ -189,9 +173,8 @@ def declared(op: str) -> Composite | None:
 def _function(op: str, operands: int) -> Composite | None:
     if op not in OPERATORS or FUNCTIONS[op].arity != operands:
         return None
-    inputs = tuple(Tensor(f"x{k}", "T", True, ()) for k in range(operands))
-    equation = Equation("y", True, (), Apply(op, tuple(Read(t.name, True, ()) for t in inputs)))
-    return Composite(op, inputs, (Tensor("y", "T", True, ()),), (), (equation,))
+    value = Apply(op, tuple(Read(f"x{k}", True, ()) for k in range(operands)))
+    return _composite(op, operands, Equation("y", True, (), value))
 
 
 @cache

@@ -143,7 +143,15 @@ def library(text: str, build: Build) -> ctypes.CDLL:
     """
     name = place_of(text, build).name
     if name not in _loaded:
-        _loaded[name] = _opened(text, build)
+        # Idle threads sleep: spinning ones would take the cores from the other runtime of a mixed program.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        try:
+            _loaded[name] = ctypes.CDLL(str(compiled(text, build)))
+        except PermissionError:  # nothing can be kept: the library lives as long as the process
+            with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+                place = Path(folder) / "kernel.so"
+                _compile(text, build, place)
+                _loaded[name] = ctypes.CDLL(str(place))
     return _loaded[name]
 
 
@@ -187,18 +195,6 @@ def compiled(text: str, build: Build, parts: Sequence[Path] = (), ending: str = 
         place.parent.mkdir(parents=True, exist_ok=True)
         _compile(text, build, place, parts)
     return place
-
-
-def _opened(text: str, build: Build) -> ctypes.CDLL:
-    # Idle threads sleep: spinning ones would take the cores from the other runtime of a mixed program.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    try:
-        return ctypes.CDLL(str(compiled(text, build)))
-    except PermissionError:  # nothing can be kept: the library lives as long as the process
-        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
-            place = Path(folder) / "kernel.so"
-            _compile(text, build, place)
-            return ctypes.CDLL(str(place))
 
 
 def _compile(text: str, build: Build, place: Path, parts: Sequence[Path] = ()) -> None:

@@ -34,7 +34,7 @@ STRIP: Final = 512
 _LONG: Final = frozenset({"exp", "log", "sin", "cos", "tanh", "erf"})
 
 #: Functions that take longer than a read from the nearest cache.
-_SLOW: Final = frozenset({"exp", "log", "sin", "cos", "tanh", "erf", "pow", "div", "sqrt"})
+_SLOW: Final = _LONG | {"pow", "div", "sqrt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,8 @@ class Schedule:
         return self.rows > 0
 
     def __str__(self) -> str:
-        said = []
-        if self.tiled:
-            said.append(f"tiles of {self.rows} {self.row} by {self.columns}")
-        said += [
-            word for word, on in (("packed", self.packed), ("kept", self.kept), ("staged", self.staged)) if on
-        ]
+        said = [f"tiles of {self.rows} {self.row} by {self.columns}"] if self.tiled else []
+        said += [word for word in ("packed", "kept", "staged") if getattr(self, word)]
         return ", ".join(said) or "plain loops"
 
 
@@ -114,7 +110,8 @@ def usual(program: Program) -> Schedule:
     found, keeps = contraction(program), keeping(program)
     kept = keeps is not program
     if found is None:
-        return Schedule(kept=kept, staged=sum(map(long_functions, keeps.steps)) + rounds(program) > 1)
+        rounded = program.computed != program.dtype  # results have fewer bits, which is a function more
+        return Schedule(kept=kept, staged=sum(map(long_functions, keeps.steps)) + rounded > 1)
     row = found.rows[0]
     return Schedule(6, 32, row, packed=bool(packable(found, row)), kept=kept)
 
@@ -170,11 +167,6 @@ def _apart(program: Program, name: str, step: Equation, value: Scalar) -> tuple[
     return tensor, Equation(name, False, step.indices, value), there
 
 
-def rounds(program: Program) -> bool:
-    """Return whether results have fewer bits than the numbers with which they are computed."""
-    return program.computed != program.dtype
-
-
 def _unused(program: Program, name: str) -> str:
     """Return a name that no array, index or extent of a program has."""
     taken = {a.name for a in (*program.inputs, *program.outputs, *program.inner)} | set(program.extents)
@@ -195,7 +187,8 @@ def staging(program: Program) -> Program:
     ``y[i] = tanh(log(1 + exp(x[i])))`` becomes three steps. A result of 16 bits is rounded in one more. The
     program itself is returned if no value contains two such functions.
     """
-    halves = {a.name for a in program.outputs if a.dtype != program.computed} if rounds(program) else set()
+    rounded = program.computed != program.dtype
+    halves = {a.name for a in program.outputs if rounded and a.dtype != program.computed}
     steps: list[Equation] = []
     inner = list(program.inner)
 
@@ -215,10 +208,10 @@ def staging(program: Program) -> Program:
         return known[e]
 
     for step in program.steps:
-        rounded = step.target in halves
-        if long_functions(step) + rounded > 1 and step.indices:
+        half = step.target in halves
+        if long_functions(step) + half > 1 and step.indices:
             step = replace(step, value=stored(step.value, step, {}))
-            if rounded and not isinstance(step.value, Read):
+            if half and not isinstance(step.value, Read):
                 step = replace(step, value=own(step, step.value))
         steps.append(step)
     if len(steps) == len(program.steps):
@@ -278,12 +271,10 @@ def nests_of(program: Program, steps: Sequence[Equation] | None = None, depth: i
             groups.append([step])
     found = []
     for group in groups:
-        if len(group) == 1:
-            found.append(Nest(tuple(group), depth, frozenset()))
-            continue
         outside = {r.tensor for s in program.steps if s not in group for r in reads(s.value)}
         own = frozenset({s.target for s in group} & inner - outside)
-        found.append(Nest(tuple(group), _depth(group), own))
+        alone = len(group) == 1
+        found.append(Nest(tuple(group), depth if alone else _depth(group), frozenset() if alone else own))
     return found
 
 

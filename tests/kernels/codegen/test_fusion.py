@@ -6,7 +6,7 @@ from workbench.graph import evaluate
 from workbench.kernels.codegen import tuning
 from workbench.kernels.codegen.clusters import Member, as_graph, cluster_of
 from workbench.kernels.codegen.compiler import Build
-from workbench.kernels.codegen.fusion import Bench, bound
+from workbench.kernels.codegen.fusion import Bench
 from workbench.ops import TensorType
 
 KIND, ROW = TensorType("float32", (8, 64)), TensorType("float32", (64,))
@@ -44,7 +44,7 @@ def test_operators_run_on_arrays_where_they_are(cluster):
     random = np.random.default_rng(0)
     x, b = (random.standard_normal(t.shape).astype(np.float32) for t in (KIND, ROW))
     graph = as_graph(cluster)
-    run = bound(graph, [x, b], 1)
+    run = Bench(Build()).bound(graph, [x, b])
     run()
     (results,) = run.__defaults__
     np.testing.assert_allclose(results[1][0], evaluate(graph, {"x0": x, "x1": b})["y"], rtol=1e-5)

@@ -155,45 +155,34 @@ def library(text: str, build: Build) -> ctypes.CDLL:
     return _loaded[name]
 
 
-def place_of(text: str, build: Build, parts: Sequence[Path] = (), ending: str = "so") -> Path:
-    """Return the file in the cache that a text has or will have; see :func:`compiled`.
-
-    Args:
-        text: The text.
-        build: The options of the compiler.
-        parts: Object files that become a part of the library.
-        ending: ``so`` for a library, ``o`` for an object file.
-    """
-    names = "".join(f"/* with {part.stem} */" for part in parts)
+def place_of(text: str, build: Build, parts: Sequence[Path] | None = ()) -> Path:
+    """Return the file in the cache that a text has or will have; see :func:`compiled`."""
+    names = "".join(f"/* with {part.stem} */" for part in parts or ())
     digest = hashlib.blake2b(digest_size=16)
     for part in (text + names, " ".join(build.flags), *_toolchain(compiler(build))):
         digest.update(f"{len(part)}:".encode() + part.encode())
-    return cache_folder() / "kernels" / f"{digest.hexdigest()}.{ending}"
+    return cache_folder() / "kernels" / f"{digest.hexdigest()}.{'o' if parts is None else 'so'}"
 
 
-def compiled(text: str, build: Build, parts: Sequence[Path] = (), ending: str = "so") -> Path:
+def compiled(text: str, build: Build, parts: Sequence[Path] | None = ()) -> Path:
     """Return the file of a C text: found in the cache, or compiled now; a library is not loaded.
 
-    Args:
-        text: The text.
-        build: The options of the compiler.
-        parts: Object files that become a part of the library.
-        ending: ``so`` for a library, ``o`` for an object file.
+    It is a library, of which object files may become ``parts``; without parts, if they are None, an object file.
 
     Raises:
         CompilerMissing: There is no compiler.
         CompilationFailed: The compiler refuses the text.
         PermissionError: The cache cannot be written.
     """
-    place = place_of(text, build, parts, ending)
+    place = place_of(text, build, parts)
     try:
-        if ending == "so":
+        if parts is not None:
             check_library(place)
         elif not place.stat().st_size:
             raise FileNotFoundError(place)
     except OSError:  # it is not there, or broken
         place.parent.mkdir(parents=True, exist_ok=True)
-        _compile(text, build, place, parts)
+        _compile(text, build, place, parts or ())
     return place
 
 

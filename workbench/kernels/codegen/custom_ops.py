@@ -127,7 +127,7 @@ def library_of(operators: Sequence[Operator], build: Build) -> Path:
     """
     alone, written = replace(build, omp=False), written_of(operators)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = list(pool.map(lambda w: compiled(w.text, alone, ending="o"), written))
+        parts = list(pool.map(lambda w: compiled(w.text, alone, None), written))
     return compiled(table_text(written), alone, parts)
 
 

@@ -510,9 +510,9 @@ class Bench:
             held.extend([np.ones(FAR // 4, np.float32), *inputs])
             first = [operator(plain, operators[0].schedule, self.build)] if inner else []
             library = library_of([*first, *operators], self.build)
-            others = [bound(_as_kernel(op, stored), turned, threads, library) for op in first]
-            kernels = [bound(_as_kernel(op, stored), inputs, threads, library) for op in operators]
-            return [*(others or [bound(as_graph(cluster, stored), inputs, threads)]), *kernels]
+            others = [self.bound(_as_kernel(op, stored), turned, library) for op in first]
+            kernels = [self.bound(_as_kernel(op, stored), inputs, library) for op in operators]
+            return [*(others or [self.bound(as_graph(cluster, stored), inputs)]), *kernels]
 
         kinds, other = " ".join(map(str, cluster.read)), "channels first" if inner else "as operators"
         texts = [f"{source_of(op).text} {kinds}".encode() for op in operators]
@@ -531,39 +531,35 @@ class Bench:
             before=None if conv is None else before,
         )
 
+    def bound(
+        self, graph: Graph, inputs: Sequence[np.ndarray], operators: Path | None = None
+    ) -> Callable[[], object]:
+        """Return a function that runs a graph in ONNX Runtime on arrays that lie where they are.
+
+        ``operators`` is a library of operators that the graph needs.
+        """
+        from workbench.frontends import to_onnx
+        from workbench.frontends.runtime import session
+
+        loaded = session(to_onnx(graph), threads=self.threads, spin=False, operators=operators)
+        binding = loaded.io_binding()
+        results = [
+            np.empty(graph.nodes[i].tensor.shape, graph.nodes[i].tensor.numpy_dtype())
+            for i in graph.output_ids
+        ]
+        given = zip((graph.nodes[i].attr("name") for i in graph.inputs), inputs, strict=True)
+        for name, array in given:
+            binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+        for (name, _), array in zip(graph.outputs, results, strict=True):
+            binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+
+        def run(keep: object = (inputs, results)) -> None:
+            loaded.run_with_iobinding(binding)
+
+        return run
+
 
 def _as_kernel(op: Operator, stored: Sequence[int]) -> Graph:
     builder = Builder("kernel")
     (y,) = builder.opaque(payload(op), given(builder, op.cluster, stored))
     return builder.graph({"y": y})
-
-
-def bound(
-    graph: Graph, inputs: Sequence[np.ndarray], threads: int, operators: Path | None = None
-) -> Callable[[], object]:
-    """Return a function that runs a graph in ONNX Runtime on arrays that lie where they are.
-
-    Args:
-        graph: The graph.
-        inputs: The values of its inputs, in order.
-        threads: The number of threads.
-        operators: A library of operators that the graph needs.
-    """
-    from workbench.frontends import to_onnx
-    from workbench.frontends.runtime import session
-
-    loaded = session(to_onnx(graph), threads=threads, spin=False, operators=operators)
-    binding = loaded.io_binding()
-    results = [
-        np.empty(graph.nodes[i].tensor.shape, graph.nodes[i].tensor.numpy_dtype()) for i in graph.output_ids
-    ]
-    given = zip((graph.nodes[i].attr("name") for i in graph.inputs), inputs, strict=True)
-    for name, array in given:
-        binding.bind_input(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-    for (name, _), array in zip(graph.outputs, results, strict=True):
-        binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
-
-    def run(keep: object = (inputs, results)) -> None:
-        loaded.run_with_iobinding(binding)
-
-    return run

@@ -20,10 +20,11 @@ from workbench.kernels.composites.equations import parse
 from workbench.kernels.composites.evaluate import evaluate, exact_form, in_torch, operations, semantics
 from workbench.kernels.composites.files import library, load
 from workbench.kernels.composites.lowering import NoLaw, laws
-from workbench.kernels.composites.onnx_function import DOMAIN, call, function_text
+from workbench.kernels.composites.onnx_function import DOMAIN, function, function_text
 from workbench.laws.theorems.applications import DEFINITIONS
 from workbench.laws.verification.admission import judged
 from workbench.ops import registry
+from workbench.ops.onnx_form import Emitter
 from workbench.ops.spec import Attr, OpSpec
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
@@ -142,12 +143,18 @@ def specification(made: Composite) -> OpSpec:
         ),
         partial(_flops, made),
         traits,
-        partial(call, made),
+        partial(_export, made),
         partial(in_torch, made),
         exact_form(made),
         doc=inspect.cleandoc(made.doc).partition("\n")[0] or made.body.partition("\n")[0],
         onnx_form=(DOMAIN, made.name),
     )
+
+
+def _export(made: Composite, e: Emitter, xs: Sequence[str], attrs: Attrs, *types: object) -> str:
+    """Write a call, whose function the model then carries along; return the result's name."""
+    e.function(function(made, e.opset))
+    return e.node(f"{DOMAIN}::{made.name}", xs, **attrs)
 
 
 def _flops(made: Composite, attrs: Attrs, inputs: Sequence[TensorType], out: TensorType) -> float:

@@ -25,7 +25,7 @@ from workbench.kernels.composites.expressions import (
     reads,
 )
 from workbench.kernels.composites.vectorised import Value, matrix_product, run
-from workbench.ops.onnx_form import Emitter, OpsetTooOld
+from workbench.ops.onnx_form import OpsetTooOld
 from workbench.ops.types import DTYPE_CODES, TensorType
 
 if TYPE_CHECKING:
@@ -39,25 +39,6 @@ OLDEST: Final = 15
 _FOLDS: Final = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
 _INTEGER: Final = {"+": "Add", "-": "Sub", "*": "Mul", "%": "Mod"}
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
-
-
-def call(
-    composite: Composite, e: Emitter, xs: Sequence[str], attrs: Mapping[str, Any], *types: object
-) -> str:
-    """Write a call of a composite, whose function the model then carries along; return the result's name.
-
-    Args:
-        composite: The composite.
-        e: The writer of the model.
-        xs: The names of the operands.
-        attrs: The attributes by name.
-        *types: The types of operands and result, which the function takes from the model.
-
-    Raises:
-        OpsetTooOld: If the model's operator set lacks operators that functions use.
-    """
-    e.function(function(composite, e.opset))
-    return e.node(f"{DOMAIN}::{composite.name}", xs, **attrs)
 
 
 def function_text(composite: Composite, opset: int = 18) -> str:

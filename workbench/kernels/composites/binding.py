@@ -229,35 +229,39 @@ def _check(
         a, b = computed(one, extents), computed(two, extents)
     except ZeroDivisionError:
         raise TypeMismatch(f"{one} = {two} divides by zero") from None
-    if a == b:
-        return
-    if not isinstance(two, Whole):
+    if a != b and not isinstance(two, Whole):
         raise TypeMismatch(f"{why + ', so ' if why else ''}{one} = {two} must hold, got {a} and {b}")
-    seen = ", ".join(f"{n} = {extents[n]}{origin.get(n, '')}" for n in sorted(extent_names(one)))
-    raise TypeMismatch(f"{why}, but {seen}" + ("" if isinstance(one, ExtentName) else f" so {one} = {a}"))
+    if a != b:
+        seen = ", ".join(f"{n} = {extents[n]}{origin.get(n, '')}" for n in sorted(extent_names(one)))
+        raise TypeMismatch(f"{why}, but {seen}{'' if isinstance(one, ExtentName) else f' so {one} = {a}'}")
 
 
 def _solved(
     one: IndexExpr, two: IndexExpr, extents: dict[str, int], why: str, origin: dict[str, str]
 ) -> bool:
     """Solve an equation for its one unknown extent; return whether that is possible."""
-    if extent_names(two) - set(extents):
+
+    def unknown(e: IndexExpr) -> bool:
+        return not extent_names(e) <= set(extents)
+
+    if unknown(two):
         one, two = two, one
-    if extent_names(two) - set(extents):
+    if unknown(two):
         return False
     value = computed(two, extents)
     while not isinstance(one, ExtentName):
-        if not isinstance(one, IndexArith) or one.op not in "+-*":
+        if (
+            not isinstance(one, IndexArith)
+            or one.op not in "+-*"
+            or (unknown(one.left) and unknown(one.right))
+        ):
             return False
-        unknown_left = bool(extent_names(one.left) - set(extents))
-        if unknown_left and extent_names(one.right) - set(extents):
-            return False
-        known = computed(one.right if unknown_left else one.left, extents)
+        inner, other = (one.left, one.right) if unknown(one.left) else (one.right, one.left)
+        known = computed(other, extents)
         if one.op == "*":
-            factor = one.right if unknown_left else one.left
             if known == 0:
                 raise TypeMismatch(
-                    f"{factor} must not be 0, because {one} is to be solved for the other factor"
+                    f"{other} must not be 0, because {one} is to be solved for the other factor"
                 )
             if value % known:
                 raise TypeMismatch(f"{why}, which must be a multiple of {known}")
@@ -265,8 +269,8 @@ def _solved(
         elif one.op == "+":
             value -= known
         else:
-            value = value + known if unknown_left else known - value
-        one = one.left if unknown_left else one.right
+            value = value + known if inner is one.left else known - value
+        one = inner
     extents[one.name] = value
     origin[one.name] = f" ({why})" if why else ""
     return True

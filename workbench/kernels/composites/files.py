@@ -105,11 +105,11 @@ def _attributes(text: str) -> dict[str, int | float]:
     for part in filter(None, (p.strip() for p in text.split(","))):
         name, equals, value = (p.strip() for p in part.partition("="))
         try:
+            if not equals:
+                raise ValueError
             found[name] = int(value) if re.fullmatch(r"-?\d+", value) else float(value)
         except ValueError:
             raise NotationError(f"an attribute must be name=number, got {part!r}") from None
-        if not equals:
-            raise NotationError(f"an attribute must be name=number, got {part!r}")
     return found
 
 
@@ -134,8 +134,7 @@ def from_yaml(
             raise NotationError(f"{where} must have the keys in, out and impl")
         if wrong := sorted(set(entry) - set(_KEYS)):
             raise NotationError(f"{where} has the unknown key {wrong[0]!r} (try {', '.join(_KEYS)})")
-        sides = [", ".join(_texts(entry.get(key))) for key in ("in", "out")]
-        signature = " -> ".join(sides)
+        signature = " -> ".join(", ".join(_texts(entry.get(key))) for key in ("in", "out"))
         if entry.get("where"):
             signature += f" where {', '.join(_texts(entry['where']))}"
         try:
@@ -153,9 +152,7 @@ def from_yaml(
 
 
 def _texts(value: Any) -> list[str]:
-    if value is None:
-        return []
-    return [str(v) for v in value] if isinstance(value, list) else [str(value)]
+    return [str(v) for v in (value if isinstance(value, list) else [value]) if value is not None]
 
 
 def folder() -> Path:
@@ -201,24 +198,26 @@ def statements(composite: Composite) -> list[str]:
         lines.append(f"{tensors[tensor]} [label={quoted(label)}, shape=plaintext]")
         return tensors[tensor]
 
+    def arrow(source: tuple[str, str], target: str) -> None:
+        lines.append(f"{source[0]} -> {target}" + (f" [label={quoted(source[1])}]" if source[1] else ""))
+
     def draw(e: Scalar) -> tuple[str, str]:
         """Return the node of an expression and the label of the arrow from it."""
         if isinstance(e, Read):
             return tensors[e.tensor], str(e)
         if e not in seen:
-            below = list(dict.fromkeys(draw(child) for child in children(e)))
+            below = dict.fromkeys(map(draw, children(e)))
             seen[e] = node = f"n{len(seen)}"
             lines.append(f"{node} [label={quoted(_label(e))}]")
-            for source, label in below:
-                lines.append(f"{source} -> {node}" + (f" [label={quoted(label)}]" if label else ""))
+            for source in below:
+                arrow(source, node)
         return seen[e], ""
 
     for t in composite.inputs:
         name(t.name, str(t))
     for equation in composite.equations:
-        source, label = draw(equation.value)
-        target = name(equation.target, str(equation).partition(" = ")[0])
-        lines.append(f"{source} -> {target}" + (f" [label={quoted(label)}]" if label else ""))
+        source = draw(equation.value)
+        arrow(source, name(equation.target, str(equation).partition(" = ")[0]))
     return lines
 
 

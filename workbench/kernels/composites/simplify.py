@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -156,8 +157,7 @@ def _variables(text: str) -> list[str]:
 
 def _side(text: str, names: Sequence[str], places: bool) -> Scalar | IndexExpr:
     if not places:
-        inputs = ", ".join(f"{n}{{T}}[]" for n in names)
-        return parse("law", f"{inputs} -> law_{{T}}[]", f"law_ = {text}").equations[0].value
+        return parse("law", f"{_scalars(names)} -> law_{{T}}[]", f"law_ = {text}").equations[0].value
     c = Cursor(text)
     value = expression(c, lambda token: ExtentName(token.text), "a place")
     if c.next.kind != "stop":
@@ -169,47 +169,33 @@ def _side(text: str, names: Sequence[str], places: bool) -> Scalar | IndexExpr:
 def _try(law: Simplifier, where: str) -> None:
     rng = random.Random(law.name)
     names = _variables(law.text.partition(":")[2].partition("=>")[0])
-    sides: list[float]
     for _ in range(_TRIES):
+        values: dict[str, Any]
         if law.places:
-            whole = {n: rng.randint(1, 6) for n in names}
+            values = {n: rng.randint(1, 6) for n in names}
             for j, n in law.within:
-                top = int(n) if n.isdigit() else whole[n]
-                whole[j] = rng.randrange(top)
-            values: dict[str, float] = dict(whole)
-            sides = [float(computed(side, whole)) for side in (law.left, law.right)]  # type: ignore[arg-type]
+                values[j] = rng.randrange(int(n) if n.isdigit() else values[n])
+            one, two = (float(computed(side, values)) for side in (law.left, law.right))  # type: ignore[arg-type]
         else:
             values = {n: rng.choice((-2.5, -1.0, 0.0, 0.5, 3.0, rng.uniform(-4, 4))) for n in names}
-            sides = [_sampled_value(side, names, values) for side in (law.left, law.right)]
-        if not (math.isnan(sides[0]) and math.isnan(sides[1])) and not math.isclose(
-            sides[0], sides[1], rel_tol=1e-9, abs_tol=1e-12
-        ):
+            shell = parse("law", f"{_scalars(names)} -> law_{{T}}[]", "law_ = 0")
+            made = [replace(shell.equations[0], value=side) for side in (law.left, law.right)]  # type: ignore[arg-type]
+            operands = [np.asarray(values[n], np.float64) for n in names]
+            one, two = (float(np.asarray(evaluate(replace(shell, equations=(e,)), operands))) for e in made)
+        same = math.isclose(one, two, rel_tol=1e-9, abs_tol=1e-12)
+        if not same and not (math.isnan(one) and math.isnan(two)):
             drawn = ", ".join(f"{n} = {v:g}" for n, v in values.items())
-            raise WrongSimplifier(
-                f"{where}the sides of {law.name} differ: {sides[0]:g} and {sides[1]:g} at {drawn}"
-            )
+            raise WrongSimplifier(f"{where}the sides of {law.name} differ: {one:g} and {two:g} at {drawn}")
 
 
-def _sampled_value(side: object, names: Sequence[str], values: dict[str, float]) -> float:
-    inputs = ", ".join(f"{n}{{T}}[]" for n in names)
-    shell = parse("law", f"{inputs} -> law_{{T}}[]", "law_ = 0")
-    made = replace(shell, equations=(replace(shell.equations[0], value=side),))  # type: ignore[arg-type]
-    operands = [np.asarray(values[n], np.float64) for n in names]
-    return float(np.asarray(evaluate(made, operands)))
+def _scalars(names: Sequence[str]) -> str:
+    return ", ".join(f"{n}{{T}}[]" for n in names)
 
 
 #: Costs of primitives that are not 1, in additions.
-COSTS: Final = {
-    "div": 4,
-    "sqrt": 6,
-    "pow": 30,
-    "exp": 15,
-    "log": 15,
-    "sin": 15,
-    "cos": 15,
-    "tanh": 20,
-    "erf": 20,
-}
+COSTS: Final = {"div": 4, "sqrt": 6, "pow": 30, "tanh": 20, "erf": 20} | dict.fromkeys(
+    ("exp", "log", "sin", "cos"), 15
+)
 #: Reading an operand; reading an intermediate tensor, which was written before; a turn of a loop.
 _READ, _LOAD, _LOOP = 2, 8, 50
 _PLACES: Final = {"+": "p_add", "-": "p_sub", "*": "p_mul", "//": "p_div", "%": "p_mod"}
@@ -332,9 +318,9 @@ class _Graph:
     def facts(self) -> Iterator[Expr]:
         """Yield the known facts about indices and extents; an index with two extents has no known one."""
         bounds = [*self.e.indices, *(b for part in reductions(self.e.value) for b in part.over)]
-        extents: dict[str, set[IndexExpr]] = {}
+        extents: dict[str, set[IndexExpr]] = defaultdict(set)
         for b in bounds:
-            extents.setdefault(b.name, set()).add(b.extent)
+            extents[b.name].add(b.extent)
         names = {n for b in bounds for n in extent_names(b.extent)}
         for name in sorted(names & set(self.sizes)):
             yield ("union", ("Ext", literal(name)), ("Whole", str(self.sizes[name])))
@@ -374,8 +360,8 @@ def _value(e: Scalar, leaf: Leaf, local: Container[str] = ()) -> Expr:
             return ("Param", literal(name))
         case IndexValue(value):
             return ("Val", _place(value, leaf, local))
-        case Read(tensor, leading, indices):
-            return _read_of(tensor, leading, [_place(i, leaf, local) for i in indices], tensor in local)
+        case Read(tensor, _, indices):
+            return _read_of(e, [_place(i, leaf, local) for i in indices], tensor in local)
         case Apply(function, operands):
             return (f"f_{function}", *(_value(x, leaf, local) for x in operands))
         case Reduce(function, over, body):
@@ -404,11 +390,12 @@ def _place(e: IndexExpr, leaf: Leaf, local: Container[str] = ()) -> Expr:
             return ("At", _value(e, leaf, local))
 
 
-def _read_of(tensor: str, leading: bool, places: Sequence[Expr], local: bool) -> Expr:
+def _read_of(e: Read | Equation, places: Sequence[Expr], local: bool) -> Expr:
     listed: Expr = ("Nil",)
     for place in reversed(places):
         listed = ("Cons", place, listed)
-    return ("Load" if local else "Read", literal(tensor), str(int(leading)), listed)
+    name = e.tensor if isinstance(e, Read) else e.target
+    return ("Load" if local else "Read", literal(name), str(int(e.leading)), listed)
 
 
 # -- laws -----------------------------------------------------------------------------------------------
@@ -416,15 +403,11 @@ def _rewrite(law: Simplifier) -> Expr:
     encoded: Callable[[Any, Leaf], Expr] = _place if law.places else _value
     left = encoded(law.left, _variables_of(law, False))
     right = encoded(law.right, _variables_of(law, bool(law.computes)))
-    when = tuple(("Within", _name(a), _name(b)) for a, b in law.within)
+    when = tuple(("Within", *(("Whole", n) if n.isdigit() else n for n in pair)) for pair in law.within)
     end = (":ruleset", "laws", ":name", literal(law.name))
     if isinstance(left, str):  # a law about any place that meets its conditions
         return ("rule", when, (("union", left, right),), *end)
     return ("rewrite", left, right, *((":when", when) if when else ()), *end)
-
-
-def _name(text: str) -> Expr:
-    return ("Whole", text) if text.isdigit() else text
 
 
 def _variables_of(law: Simplifier, computes: bool) -> Leaf:
@@ -465,50 +448,49 @@ def _computed(law: Simplifier, side: Any) -> Expr | None:
 def _forward(e: Equation) -> Expr:
     """Return the rule that replaces a read of an intermediate tensor by its definition there."""
     variables = {b.name: f"i{k}" for k, b in enumerate(e.indices)}
-    load = _read_of(e.target, e.leading, list(variables.values()), local=True)
+    load = _read_of(e, list(variables.values()), local=True)
     value = _value(e.value, lambda part: variables.get(part.name) if isinstance(part, IndexName) else None)
     return ("rewrite", load, value, ":ruleset", "laws", ":name", literal(f"forward {e.target}"))
 
 
 # -- back -----------------------------------------------------------------------------------------------
 def _scalar(tree: Any) -> Scalar:
-    head, *rest = tree
-    match head:
-        case "Num":
-            return Number(float(rest[0]))
-        case "Param":
-            return Parameter(rest[0].strip('"'))
-        case "Val":
-            return IndexValue(_index(rest[0]))
-        case "Read" | "Load":
-            return _read(rest)
-        case "Red":
-            body = _scalar(rest[3])
-            bound = Bound(rest[1].strip('"'), _index(rest[2]))
-            function = rest[0].strip('"')
+    match tree:
+        case ["Num", value]:
+            return Number(float(value))
+        case ["Param", name]:
+            return Parameter(name.strip('"'))
+        case ["Val", place]:
+            return IndexValue(_index(place))
+        case ["Read" | "Load", tensor, leading, places]:
+            return _read(tensor, leading, places)
+        case ["Red", function, index, extent, inner]:
+            body, function = _scalar(inner), function.strip('"')
+            bound = Bound(index.strip('"'), _index(extent))
             if isinstance(body, Reduce) and body.function == function:
                 return Reduce(function, (bound, *body.over), body.body)
             return Reduce(function, (bound,), body)
-    return Apply(head.removeprefix("f_"), tuple(_scalar(x) for x in rest))
+    head, *operands = tree
+    return Apply(head.removeprefix("f_"), tuple(map(_scalar, operands)))
 
 
-def _read(rest: list[Any]) -> Read:
-    places, node = [], rest[2]
+def _read(tensor: str, leading: str, node: Any) -> Read:
+    places = []
     while len(node) > 1:
-        places.append(_index(node[1]))
-        node = node[2]
-    return Read(rest[0].strip('"'), rest[1] == "1", tuple(places))
+        _, place, node = node
+        places.append(_index(place))
+    return Read(tensor.strip('"'), leading == "1", tuple(places))
 
 
 def _index(tree: Any) -> IndexExpr:
-    head, *rest = tree
-    match head:
-        case "Whole":
-            return Whole(int(rest[0]))
-        case "Idx":
-            return IndexName(rest[0].strip('"'))
-        case "Ext":
-            return ExtentName(rest[0].strip('"'))
-        case "At":
-            return _read(rest[0][1:])
-    return IndexArith(_SIGNS[head], _index(rest[0]), _index(rest[1]))
+    match tree:
+        case ["Whole", value]:
+            return Whole(int(value))
+        case ["Idx", name]:
+            return IndexName(name.strip('"'))
+        case ["Ext", name]:
+            return ExtentName(name.strip('"'))
+        case ["At", [_, *read]]:
+            return _read(*read)
+    head, left, right = tree
+    return IndexArith(_SIGNS[head], _index(left), _index(right))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.codegen.needs import compiler
-from workbench.kernels.codegen.c_expressions import NoKernel
+from workbench.kernels.codegen.c_printer import NoKernel
 from workbench.kernels.codegen.compiler import Build, CompilerMissing
 from workbench.kernels.codegen.kernel import emitted, kernel
 from workbench.kernels.codegen.schedule import Schedule, space

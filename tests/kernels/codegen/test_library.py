@@ -6,8 +6,7 @@ import pytest
 from tests.kernels.codegen.needs import compiler
 from tests.kernels.composites.references import REFERENCES, drawn
 from workbench.kernels.codegen.kernel import kernel
-from workbench.kernels.codegen.program import program_of
-from workbench.kernels.codegen.schedule import space
+from workbench.kernels.codegen.schedule import program_of, space
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.files import library
 from workbench.ops.types import TensorType

@@ -8,7 +8,7 @@ from tests.kernels.codegen.needs import compiler
 from tests.kernels.codegen.test_partitioned import block
 from workbench.devices.targets import target
 from workbench.graph import GraphBuilder, evaluate
-from workbench.kernels.codegen.c_expressions import NoKernel
+from workbench.kernels.codegen.c_printer import NoKernel
 from workbench.kernels.codegen.compiler import CompilerMissing
 from workbench.kernels.codegen.partitioned import CTarget
 

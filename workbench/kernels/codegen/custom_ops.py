@@ -22,13 +22,11 @@ from onnx.inliner import inline_local_functions
 
 from workbench.graph import Opaque
 from workbench.kernels.codegen import separable
-from workbench.kernels.codegen.c_expressions import c_type, entry, literal
-from workbench.kernels.codegen.c_printer import c_function, prelude
+from workbench.kernels.codegen.c_printer import c_function, c_type, entry, literal, prelude
 from workbench.kernels.codegen.clusters import Cluster, as_graph
 from workbench.kernels.codegen.compiler import Build, compiled
 from workbench.kernels.codegen.kernel import THREADED
-from workbench.kernels.codegen.program import program_of
-from workbench.kernels.codegen.schedule import Schedule, usual
+from workbench.kernels.codegen.schedule import Schedule, program_of, usual
 from workbench.kernels.codegen.separable import Separable, is_separable
 from workbench.kernels.codegen.winograd import CHOICES, Winograd, convolution_of
 from workbench.kernels.composites.binding import bind

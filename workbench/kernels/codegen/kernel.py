@@ -9,11 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.kernels.codegen.c_expressions import c_type, entry
-from workbench.kernels.codegen.c_printer import c_text
+from workbench.kernels.codegen.c_printer import c_text, c_type, entry
 from workbench.kernels.codegen.compiler import Build, build_from, library
-from workbench.kernels.codegen.program import Program, program_of
-from workbench.kernels.codegen.schedule import Schedule, usual
+from workbench.kernels.codegen.schedule import Program, Schedule, program_of, usual
 from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite
 from workbench.ops.types import TensorType

@@ -22,7 +22,7 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.costs.registry import cost_model
 from workbench.egraph import EGraph
 from workbench.graph import Builder, Graph, GraphError, fold_constants
-from workbench.kernels.codegen.c_expressions import NoKernel
+from workbench.kernels.codegen.c_printer import NoKernel
 from workbench.kernels.codegen.clusters import Cluster
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
 from workbench.kernels.codegen.custom_ops import DOMAIN, Operator, library_of, operator, payload
@@ -380,7 +380,7 @@ class CTarget:
     def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs for inputs by name, with every operator in a kernel that can be in one.
 
-        Raise :class:`~workbench.kernels.codegen.c_expressions.NoKernel` if none can.
+        Raise :class:`~workbench.kernels.codegen.c_printer.NoKernel` if none can.
         """
         taken = Beside(1.0, 0.0)
         plan = plan_of(graph, AnalyticCost(), build=self.build, threads=self.threads, measure=lambda _: taken)

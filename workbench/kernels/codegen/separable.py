@@ -15,12 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from workbench.kernels.codegen.c_expressions import entry, literal
-from workbench.kernels.codegen.c_printer import c_function
+from workbench.kernels.codegen.c_printer import c_function, entry, literal
 from workbench.kernels.codegen.clusters import Cluster, Member, Readers, cluster_of, fusible
 from workbench.kernels.codegen.lanes import TILES, Text, defined, second_level, vectors
-from workbench.kernels.codegen.program import program_of
-from workbench.kernels.codegen.schedule import usual
+from workbench.kernels.codegen.schedule import program_of, usual
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.expressions import IndexName, Read, Scalar, rebuilt
 from workbench.ops.types import TensorType

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.devices.timing import rounds
-from workbench.kernels.codegen.c_expressions import NoKernel
+from workbench.kernels.codegen.c_printer import NoKernel
 from workbench.kernels.codegen.compiler import CompilationFailed, CompilerMissing, build_from
 from workbench.kernels.codegen.kernel import emitted, kernel
 from workbench.kernels.composites.binding import bind

@@ -15,8 +15,7 @@ from workbench.devices.timing import rounds
 from workbench.kernels.codegen.c_printer import c_text
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
 from workbench.kernels.codegen.kernel import Kernel, kernel_at
-from workbench.kernels.codegen.program import program_of
-from workbench.kernels.codegen.schedule import Schedule, space
+from workbench.kernels.codegen.schedule import Schedule, program_of, space
 from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite
 from workbench.ops.types import FLOAT_DTYPES, TensorType

@@ -12,8 +12,8 @@ from typing import Final, NoReturn
 
 from workbench.kernels.composites.binding import plain
 from workbench.kernels.composites.composite import Composite, Equation
+from workbench.kernels.composites.evaluate import Value, matrix_product, run
 from workbench.kernels.composites.expressions import ExtentName, IndexArith, IndexExpr, Number, Whole, product
-from workbench.kernels.composites.vectorised import Value, matrix_product, run
 
 #: The scalar functions of index notation that are operators of graphs, by the same names.
 OPERATORS: Final = frozenset({

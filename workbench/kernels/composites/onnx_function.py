@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.composite import Composite, Equation
+from workbench.kernels.composites.evaluate import Value, matrix_product, run
 from workbench.kernels.composites.expressions import (
     FUNCTIONS,
     ExtentName,
@@ -24,7 +25,6 @@ from workbench.kernels.composites.expressions import (
     extent_names,
     reads,
 )
-from workbench.kernels.composites.vectorised import Value, matrix_product, run
 from workbench.ops.onnx_form import OpsetTooOld
 from workbench.ops.types import DTYPE_CODES, TensorType
 

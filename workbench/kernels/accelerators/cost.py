@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from workbench.costs.analytic import Work, work
+from workbench.costs.analytic import work
 from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.pricing import node_instances
 from workbench.graph import Graph, Node
@@ -68,8 +68,8 @@ class Tiling:
         """Return the cycles of all loads and calls by the unit's formulas."""
         unit = self.unit
         full, rest = divmod(self.rows, unit.rows) if unit.rows else (0, self.rows)
-        calls = (full * unit.call_cycles(unit.rows) if full else 0.0) + (
-            unit.call_cycles(rest) if rest else 0.0
+        calls = sum(
+            count * unit.call_cycles(rows) for count, rows in ((full, unit.rows), (1, rest)) if count * rows
         )
         return self.tiles * (unit.load_cycles + calls)
 
@@ -92,13 +92,10 @@ class Tiling:
     @property
     def utilisation(self) -> float:
         """Return the multiplications needed as a part of those possible in the cycles of loads and calls."""
-        streaming = self.capacity / max(self.cycles, 1e-9)
-        return (1 - self.waste) * streaming / self._rate()
-
-    def _rate(self) -> float:
-        """Return the most multiplications that a cycle of a full, endless stream can do."""
-        rows = self.unit.rows or 1 << 20
-        return rows * self.unit.peak / max(self.unit.call_cycles(rows), 1e-9)
+        streaming, rows = self.capacity / max(self.cycles, 1e-9), self.unit.rows or 1 << 20
+        # The most that a cycle of a full, endless stream can do.
+        rate = rows * self.unit.peak / max(self.unit.call_cycles(rows), 1e-9)
+        return (1 - self.waste) * streaming / rate
 
     @property
     def bytes(self) -> float:
@@ -125,9 +122,6 @@ class Price:
     def cycles(self) -> float:
         """Return the cycles until the operator is done: arithmetic and memory overlap."""
         return max(self.unit + self.vector, self.memory)
-
-
-_FREE = Price(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -169,18 +163,11 @@ class AcceleratorCost(CostModel):
             return Price(tiling.cycles, 0.0, tiling.bytes / unit.bytes_per_cycle)
         if instance.op == unit.name:  # one call of a program that is written out
             return Price(unit.load_cycles + unit.call_cycles(kinds[-1].shape[0]), 0.0, 0.0)
-        if instance.op == "transpose" and unit.strided:
-            return _FREE
-        if instance.op == "unfold" and (unit.unfolds or unfolds_nothing(attrs)):
-            return _FREE
-        return self._vector(work(instance))
-
-    def _vector(self, done: Work) -> Price:
-        if done.free:
-            return _FREE
+        done, unfolds = work(instance), instance.op == "unfold" and (unit.unfolds or unfolds_nothing(attrs))
+        if done.free or unfolds or (instance.op == "transpose" and unit.strided):
+            return Price(0.0, 0.0, 0.0)
         # A multiplication and the addition after it are one operation of a lane.
-        arithmetic = self.unit.issue + done.flops / (2 * self.unit.lanes)
-        return Price(0.0, arithmetic, done.bytes / self.unit.bytes_per_cycle)
+        return Price(0.0, unit.issue + done.flops / (2 * unit.lanes), done.bytes / unit.bytes_per_cycle)
 
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds."""
@@ -222,7 +209,6 @@ class Left:
     what: str
     count: int
     products: int
-    cycles: float
     reason: str
 
     def __str__(self) -> str:
@@ -288,9 +274,7 @@ class Placement:
                 {"stays": layer.stays, **{name: getattr(layer.tiling, name) for name in _FIGURES}}
                 for layer in self.layers
             ],
-            "left": [
-                {n: getattr(left, n) for n in ("what", "count", "products", "reason")} for left in self.left
-            ],
+            "left": [asdict(left) for left in self.left],
         }
 
     def lines(self) -> list[str]:
@@ -315,7 +299,7 @@ def placement(graph: Graph, unit: Unit) -> Placement:
     """Return which products of a graph run on a unit and which are left to the vector unit."""
     cost = AcceleratorCost(unit)
     layers: list[Layer] = []
-    left: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    left: dict[tuple[str, str], list[int]] = {}
     vector = moved = 0.0
     for i, instance in node_instances(graph).items():
         node = graph.nodes[i]
@@ -328,22 +312,12 @@ def placement(graph: Graph, unit: Unit) -> Placement:
             layers.append(Layer(i, stays, Tiling.of(unit, kinds, node.tensor), price))
         elif node.op in PRODUCTS and price.cycles:
             count = round(spec_of(node.op).flops(node.named_attrs(), kinds, node.tensor) / 2)
-            key = _kind(node, kinds), _reason(unit, node, kinds)
-            left.setdefault(key, []).append((count, price.cycles))
-    rest = [
-        Left(what, len(found), sum(n for n, _ in found), sum(c for _, c in found), reason)
-        for (what, reason), found in left.items()
-    ]
+            grouped = node.named_attrs().get("groups", 1) > 1
+            how = ("depthwise " if kinds[1].shape[1] == 1 else "grouped ") if grouped else ""
+            left.setdefault((how + node.op, _reason(unit, node, kinds)), []).append(count)
+    rest = [Left(what, len(found), sum(found), reason) for (what, reason), found in left.items()]
     rest.sort(key=lambda one: -one.products)
     return Placement(unit, tuple(layers), tuple(rest), vector, moved)
-
-
-def _kind(node: Node, kinds: Iterable[TensorType]) -> str:
-    groups = node.named_attrs().get("groups", 1)
-    if groups == 1:
-        return node.op
-    _, weight, *_ = kinds
-    return f"{'depthwise ' if weight.shape[1] == 1 else 'grouped '}{node.op}"
 
 
 def _reason(unit: Unit, node: Node, kinds: list[TensorType]) -> str:

@@ -253,13 +253,14 @@ def _windows_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return t.tensor(x, t.dim(x, -4), t.dim(x, -3) * kh * kw, height * width)
 
 
-def _extents(size: Sequence[N], attrs: Attrs) -> list[N]:
+def _extents(size: Sequence[N], attrs: Attrs) -> tuple[N, N]:
     """Return the numbers of windows down and across an image of a height and a width."""
     top, left, bottom, right = attrs["pads"]
     steps = zip(
         size, attrs["kernel"], attrs["strides"], (top, left), (bottom, right), attrs["dilations"], strict=True
     )
-    return [window_extent(*step) for step in steps]
+    height, width = (window_extent(*step) for step in steps)
+    return height, width
 
 
 def _unfold(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:

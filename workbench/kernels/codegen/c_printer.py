@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -429,13 +429,17 @@ class _Writer:
     # -- steps that share loops -------------------------------------------------------------------
     def shared(self, nest: Nest, scope: Scope, start: int = 0) -> None:
         """Write steps that share their loops from number ``start`` on; the outermost may run on threads."""
-        depth, threaded = self._first_level(nest, start, scope), self.schedule.threaded and start == 0
+        # A reduction is computed outside of loops that it ignores.
+        names, threaded = nest.steps[0].names[: nest.depth], self.schedule.threaded and start == 0
+        totals = [free_indices(r) & set(names) for s in nest.steps for r in _open(s.value, scope)]
+        needed = (max((names.index(n) + 1 for n in free), default=0) for free in totals)
+        depth = min((level for level in needed if level > start), default=nest.depth)
         within = nests_of(self.program, nest.steps, depth)
         deeper = frozenset[str]().union(*(n.own for n in within if n.depth > depth))
         own = sorted(nest.own - deeper - set(scope.places))
         arrays = [self.program.array(name) for name in own]
         for a in arrays:
-            scope.places[a.name] = self._place_in_row(a, depth, scope)
+            scope.places[a.name] = partial(_place_in_row, a, depth, scope)
         rows = [a for a in arrays if a.dims[depth:]]
         bounds = nest.steps[0].indices[start:depth]
         for step in nest.steps:
@@ -472,13 +476,6 @@ class _Writer:
             for a in rows:
                 self.line(f"free({named(a.name)});")
 
-    def _first_level(self, nest: Nest, start: int, scope: Scope) -> int:
-        """Return how many loops to open first: a reduction is computed outside of loops that it ignores."""
-        names = nest.steps[0].names[: nest.depth]
-        totals = [r for s in nest.steps for r in _open(s.value, scope)]
-        needed = (max((names.index(n) + 1 for n in free_indices(r) & set(names)), default=0) for r in totals)
-        return min((level for level in needed if level > start), default=nest.depth)
-
     def strips(
         self, nest: Nest, arrays: Sequence[Tensor], bounds: Sequence[Bound], scope: Scope, *, threaded: bool
     ) -> None:
@@ -514,13 +511,6 @@ class _Writer:
             found[-1].append(step)
             count += more
         return found
-
-    def _place_in_row(self, array: Tensor, depth: int, scope: Scope) -> Callable[[Read], str]:
-        def place(e: Read) -> str:
-            index = whole(flat(array.dims[depth:], e.indices[depth:]), scope)
-            return f"{named(array.name)}[{bare(index)}]" if array.dims[depth:] else named(array.name)
-
-        return place
 
     # -- plain loops ------------------------------------------------------------------------------
     def loops(self, step: Equation, depth: int, scope: Scope, *, outermost: bool = False) -> None:
@@ -666,6 +656,12 @@ class _Writer:
             with self.block("for (int c = 0; c < width; c++)"):
                 self.hoist(step.value, step.names, inner)
                 self.store(step, inner)
+
+
+def _place_in_row(array: Tensor, depth: int, scope: Scope, e: Read) -> str:
+    """Return an element of an array of which one row at a time is kept, behind the outer loops."""
+    index = whole(flat(array.dims[depth:], e.indices[depth:]), scope)
+    return f"{named(array.name)}[{bare(index)}]" if array.dims[depth:] else named(array.name)
 
 
 def _open(e: Scalar, scope: Scope) -> list[Reduce]:

@@ -156,7 +156,10 @@ def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) 
     """Return an operator with so many operands, and attributes by name, in index notation; None if it has no form."""
     if Trait.CARRIED in spec_of(op).traits:
         return declared(op)
-    return _function(op, operands) or _reduction(op) or split(op, operands, attrs)
+    if op in OPERATORS and FUNCTIONS[op].arity == operands:
+        value = Apply(op, tuple(Read(f"x{k}", True, ()) for k in range(operands)))
+        return _composite(op, operands, Equation("y", True, (), value))
+    return _reduction(op) or split(op, operands, attrs)
 
 
 def declared(op: str) -> Composite | None:
@@ -167,14 +170,6 @@ def declared(op: str) -> Composite | None:
     tensors = (*found.inputs, *found.outputs)
     plain = all(t.dims in ((), (_D,)) and t.dtype == "T" for t in tensors)
     return found if plain and all(e.leading for e in found.equations) else None
-
-
-@cache
-def _function(op: str, operands: int) -> Composite | None:
-    if op not in OPERATORS or FUNCTIONS[op].arity != operands:
-        return None
-    value = Apply(op, tuple(Read(f"x{k}", True, ()) for k in range(operands)))
-    return _composite(op, operands, Equation("y", True, (), value))
 
 
 @cache
@@ -317,13 +312,16 @@ def cluster_of(
     Of all values, ``types`` has the types, and ``numbers`` those that are one known number.
     """
     root, made = members[-1], {m.place for m in members}
-    rows = {_row_axes(m, types) for m in members if _by_rows(m)}
+    rows = {
+        _row_axes(m, types) for m in members if not ((form := _definition(m)) is None or form.elementwise)
+    }
+    drops = [m.named.get("keepdims") == 0 for m in members]
     if len(rows) > 1 or None in rows:
         return None
     axes = next(iter(rows), 0) or 0
-    if len({m.type.dtype for m in members}) > 1 or any(_drops(m) for m in members[:-1]):
+    if len({m.type.dtype for m in members}) > 1 or any(drops[:-1]):
         return None
-    own = root.type.shape + (1,) * (axes if _drops(root) else 0)  # as if the axes of a row were kept
+    own = root.type.shape + (1,) * (axes if drops[-1] else 0)  # as if the axes of a row were kept
     shapes = [own, *(types[j].shape for m in members for j in (m.place, *m.operands) if j != root.place)]
     places = _Places(max(shapes, key=lambda s: (math.prod(s), len(s))), axes)
     if any(places.kind(s) is None for s in shapes) or places.leading(own) != places.leading(places.frame):
@@ -393,15 +391,6 @@ class _Places:
 
 def _definition(m: Member) -> Composite | None:
     return definition(m.op, len(m.operands), tuple(sorted(m.named.items())))
-
-
-def _by_rows(m: Member) -> bool:
-    found = _definition(m)
-    return found is not None and not found.elementwise
-
-
-def _drops(m: Member) -> bool:
-    return m.named.get("keepdims") == 0
 
 
 def _row_axes(m: Member, types: Mapping[int, TensorType]) -> int | None:

@@ -256,7 +256,10 @@ def deploy(
     graphs = candidates if generic is not None else (graph, *candidates)
     bases = [Basis.of(g, cost) for g in {g.structural_hash(): g for g in graphs}.values()]
     if saturated is not None:
-        bases.insert(0, Basis(graph, *saturated, _numbers(graph, saturated[0])))
+        egraph = saturated[0]
+        places = {node: place for node, place in enumerate(egraph.original.tolist()) if place >= 0}
+        numbers = {int(egraph.eclass[places[n]]): x for n, x in numbers_of(graph).items() if n in places}
+        bases.insert(0, Basis(graph, *saturated, numbers))
     feeds = random_inputs(graph, seed, 0)
     rivals = candidates if saved else ()
 
@@ -280,7 +283,7 @@ def deploy(
                 measure=limited,
                 bench=bench if measure is None else None,
                 memory=memory,
-                generic=generic and generic.graph,
+                generic=None if generic is None else generic.graph,
             )
             return plan if generic is None else replace(plan, table=generic.table)
 
@@ -471,9 +474,3 @@ def _times(
         speedup, interval = paired_speedup(first, other, comparisons=len(programs))
         found.append(Timed(median(first), median(other), speedup, interval, noise, len(first)))
     return found
-
-
-def _numbers(graph: Graph, egraph: EGraph) -> dict[int, float]:
-    """Return the e-classes of a saturated graph that are one known number."""
-    places = {node: int(place) for node, place in enumerate(egraph.original) if place >= 0}
-    return {int(egraph.eclass[places[n]]): x for n, x in numbers_of(graph).items() if n in places}

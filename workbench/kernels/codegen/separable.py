@@ -306,7 +306,11 @@ def cluster_of_layers(
         place = "h w" if m.op != "conv2d" or one else f"h < {height} w < {width}"
         lines.append(f"t{at}[n c {place}] = {value}")
         names[m.place] = last = f"t{at}"
-        end = next((i for i in range(k, len(members)) if _leaves(members[i], made, numbers)), len(members))
+        inner = made | set(numbers)
+        leaving = (
+            i for i in range(k, len(members)) if members[i].op == "conv2d" or {*members[i].operands} - inner
+        )
+        end = next(leaving, len(members))
         if end > k:
             elementwise = activation_of(members[k:end], types, numbers)
             if elementwise is None:
@@ -328,11 +332,6 @@ def cluster_of_layers(
         read,
         tuple((j, numbers[j]) for j in operands if j in numbers),
     )
-
-
-def _leaves(m: Member, made: set[int], numbers: Mapping[int, float]) -> bool:
-    """Return whether an operator reads more than the values of layers and numbers."""
-    return m.op == "conv2d" or any(j not in made and j not in numbers for j in m.operands)
 
 
 def activation_of(

@@ -79,9 +79,10 @@ def bind(
         TypeMismatch: If the operands do not fit the declaration, or an equation reads outside a tensor.
         TypeError: If the first argument is not a composite.
     """
-    if not isinstance(composite, Composite):
-        hint = " (try its .composite)" if hasattr(composite, "composite") else ""
-        raise TypeError(f"a composite must be what parse returns, got {type(composite).__name__}{hint}")
+    passed: object = composite
+    if not isinstance(passed, Composite):
+        hint = " (try its .composite)" if hasattr(passed, "composite") else ""
+        raise TypeError(f"a composite must be what parse returns, got {type(passed).__name__}{hint}")
     call, count = f"{composite.name}({', '.join(map(str, inputs))})", len(composite.inputs)
     if len(inputs) != count:
         noun = "operand" if count == 1 else "operands"
@@ -327,7 +328,11 @@ def _check_place(
         if ends is not None and not (ends[0] >= 0 and ends[1] < extent):
             names = sorted(index_names(place))
             if len(names) > 1 or not isinstance(place, IndexName):
-                ends = _tried(place, b.extents, {n: sizes[n] for n in names}) or ends
+                counts = [sizes[n] for n in names]
+                if np.prod([1.0, *counts]) <= _TRIED:
+                    grids = np.meshgrid(*map(np.arange, counts), indexing="ij", sparse=True)
+                    values = computed(place, b.extents, dict(zip(names, grids, strict=True)))
+                    ends = int(np.min(values)), int(np.max(values))
     except ZeroDivisionError:
         raise TypeMismatch(f"{place} divides by zero in {e}") from None
     if ends is None:
@@ -347,14 +352,6 @@ def _drawn_in(e: Equation, read: Read) -> str:
     assert found is not None
     start = len(e.target) + 1 + found.start()
     return f"\n    {line}\n    {' ' * start}{'^' * len(part)}"
-
-
-def _tried(e: IndexExpr, extents: Mapping[str, int], sizes: Mapping[str, int]) -> tuple[int, int] | None:
-    if np.prod([1.0, *sizes.values()]) > _TRIED:
-        return None
-    grids = np.meshgrid(*(np.arange(n) for n in sizes.values()), indexing="ij", sparse=True)
-    values = computed(e, extents, dict(zip(sizes, grids, strict=True)))
-    return int(np.min(values)), int(np.max(values))
 
 
 def guarded(value: Scalar) -> frozenset[Read]:

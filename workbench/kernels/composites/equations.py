@@ -241,7 +241,9 @@ class _Equations:
         output = self.outputs.get(target.text)
         names = self._places(target, output)
         c.expect("=", "an equation")
-        value = self._plain()
+        first, value = c.next, self._joined(0)
+        if _is_truth(value):
+            c.fail("the value must be a number, got a condition (try where(condition, 1, 0))", first)
         indices = []
         for token in names:
             extent = self.scope[token.text]
@@ -275,20 +277,15 @@ class _Equations:
         names: list[Token] = []
         while not self.c.at(end):
             self.c.accept(",")
-            names.append(token := self._fresh(what))
+            names.append(token := self.c.name(what))
+            if token.text in self.scope:
+                self.c.fail(f"the index {token.text} is in use already (try another name)", token)
+            if token.text in {*self.extents, *self.attributes, *self.tensors, *_WORDS}:
+                self.c.fail(f"{what} must have a name of its own, got {token.text}", token)
             self.scope[token.text] = None
             if self.c.accept("<"):
                 self.scope[token.text] = expression(self.c, self._whole, "an extent")
         return names, self.c.take()
-
-    def _fresh(self, what: str) -> Token:
-        token = self.c.name(what)
-        if token.text in self.scope:
-            self.c.fail(f"the index {token.text} is in use already (try another name)", token)
-        taken = token.text in self.extents or token.text in self.attributes or token.text in self.tensors
-        if taken or token.text in _WORDS:
-            self.c.fail(f"{what} must have a name of its own, got {token.text}", token)
-        return token
 
     # -- scalars, from the weakest sign to the strongest ------------------------------------------------
     def _joined(self, level: int) -> Scalar:
@@ -402,13 +399,6 @@ class _Equations:
         self.c.fail(unknown("index, tensor or attribute", name, known), token)
 
     # -- functions --------------------------------------------------------------------------------------
-    def _plain(self) -> Scalar:
-        token = self.c.next
-        value = self._joined(0)
-        if _is_truth(value):
-            self.c.fail("the value must be a number, got a condition (try where(condition, 1, 0))", token)
-        return value
-
     def _apply(self, name: str, operands: list[Scalar], token: Token) -> Scalar:
         f = FUNCTIONS[name]
         if len(operands) != f.arity:

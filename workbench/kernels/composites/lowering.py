@@ -45,11 +45,6 @@ class _Term:
     summed: tuple[str, tuple[int, ...], tuple[IndexExpr, ...]] | None = None
     whole: IndexExpr | None = None
 
-    def same_ghosts(self, other: _Term) -> bool:
-        """Return whether both forms of two expressions fit each other."""
-        number = not (other.dims or other.leading or other.ghosts)
-        return number or (self.ghosts, self.dims) == (other.ghosts, other.dims)
-
 
 def laws(composite: Composite, *, found: bool = False) -> str:
     r"""Return the laws of a composite as the text of a file of rules.
@@ -173,7 +168,8 @@ class _RuleArrays:
         )
         # A function of reductions over the same axes keeps the choice between both forms.
         main = next((x for x in operands if x.ghosts), None)
-        if main is None or not all(main.same_ghosts(x) for x in operands):
+        others = [x for x in operands if x.dims or x.leading or x.ghosts]  # all but numbers
+        if main is None or any((x.ghosts, x.dims) != (main.ghosts, main.dims) for x in others):
             return made
         kept = f"{function}({', '.join(x.kept or x.gone for x in operands)})"
         return replace(made, kept=kept, ghosts=main.ghosts)

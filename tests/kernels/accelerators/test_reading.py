@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.kernels.accelerators import UnitError, parse_unit, read_unit, unit, units
+from workbench.kernels.accelerators import UnitError, parse_unit, unit, units
 from workbench.kernels.accelerators.unit import folder
 from workbench.support.messages import UnknownName
 
@@ -23,7 +23,7 @@ def test_the_units_that_come_with_the_workbench():
 def test_a_unit_is_read_from_any_file(tmp_path):
     place = tmp_path / "mine.toml"
     place.write_text(TEXT.replace("systolic64", "mine").replace("columns = 64", "columns = 7"))
-    assert (read_unit(place).columns, unit(place).name) == (7, "mine")
+    assert (unit(place).columns, unit(str(place)).name) == (7, "mine")
 
 
 @pytest.mark.parametrize(

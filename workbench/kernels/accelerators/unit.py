@@ -301,22 +301,13 @@ def unit(name: str | os.PathLike[str] | Unit) -> Unit:
     if isinstance(name, Unit):
         return name
     text = os.fspath(name)
-    if text.endswith(".toml"):
-        return read_unit(text)
-    place = folder() / f"{text}.toml"
-    if not text or os.sep in text or not place.is_file():
+    place = Path(text) if text.endswith(".toml") else folder() / f"{text}.toml"
+    if not text.endswith(".toml") and (not text or os.sep in text or not place.is_file()):
         raise UnknownName("accelerator", text, units(), also=", or a path that ends in .toml")
-    return read_unit(place)
-
-
-def read_unit(path: str | os.PathLike[str]) -> Unit:
-    """Read a unit from a TOML file; raise :class:`UnitError` with the line and the reason."""
-    file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        return parse_unit(place.read_text(encoding="utf-8"), place.name)
     except UnicodeDecodeError as error:
-        raise UnitError(f"{file.name}: the file must be UTF-8 text, got {error}") from None
-    return parse_unit(text, file.name)
+        raise UnitError(f"{place.name}: the file must be UTF-8 text, got {error}") from None
 
 
 #: The tables of a file, and their keys, which are fields of the unit.

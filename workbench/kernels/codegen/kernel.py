@@ -37,18 +37,16 @@ class Kernel:
     numbers: tuple[Any, ...] = field(repr=False)
     function: Any = field(repr=False)
 
-    def __call__(
-        self, *inputs: np.ndarray, threads: int = 1, out: Sequence[np.ndarray] | None = None
-    ) -> tuple[np.ndarray, ...]:
-        """Return the results for operands of the kernel's types, in dense arrays ``out`` or in new ones.
+    def __call__(self, *inputs: np.ndarray, threads: int = 1) -> tuple[np.ndarray, ...]:
+        """Return the results for operands of the kernel's types.
 
         ``threads`` is the largest number of threads; small kernels run on one.
 
         Raises:
-            ValueError: An operand or a result is not of the kernel's type, or their number is wrong.
-            TypeError: An operand or a result is not an array.
+            ValueError: An operand is not of the kernel's type, or their number is wrong.
+            TypeError: An operand is not an array.
         """
-        results = self.empty() if out is None else tuple(out)
+        results = self.empty()
         self.bound(inputs, results, threads)()
         return results
 

@@ -7,21 +7,15 @@ no equation contains one. A target other than an output is an intermediate tenso
 Whole-number expressions and values of elements are in :mod:`.expressions`. ``mean`` is a sum divided by an
 ``IndexValue``; a power of 1 to 16 is a product. Comparisons of two ``IndexValue`` compare integers.
 
-``bind(composite, types, attributes)`` gives a :class:`Binding`: the values of all extents and the types of
+``bind(composite, types, attributes)`` gives a :class:`~.binding.Binding`: the values of all extents and the types of
 all tensors. A read outside its tensor is an error, unless it is in a branch of a ``where``: a branch is computed only
 at the places that choose it.
 
 Leading axes align from the last one and broadcast: an extent of 1 and a missing axis are read at every place.
 """
 
-from workbench.kernels.composites.binding import Binding as Binding
 from workbench.kernels.composites.binding import bind as bind
-from workbench.kernels.composites.composite import Attribute as Attribute
 from workbench.kernels.composites.composite import Composite as Composite
-from workbench.kernels.composites.composite import Condition as Condition
-from workbench.kernels.composites.composite import Equation as Equation
 from workbench.kernels.composites.composite import NotationError as NotationError
-from workbench.kernels.composites.composite import Tensor as Tensor
 from workbench.kernels.composites.equations import parse as parse
-from workbench.kernels.composites.expressions import FUNCTIONS as FUNCTIONS
 from workbench.kernels.composites.expressions import PRIMITIVES as PRIMITIVES

@@ -59,10 +59,8 @@ class CompositeOperator:
     def laws(self, *, found: bool = False) -> list[Rule]:
         """Return the laws that equate a call with an expression of the workbench's own operators.
 
-        With ``found`` they find the call in a graph, instead of replacing it by operators.
-
-        Raises:
-            NoLaw: If it is no such expression.
+        With ``found`` they find the call in a graph, instead of replacing it by operators. Raise NoLaw if it is no
+        such expression.
         """
         return list(parse_rules(laws(self.composite, found=found)))
 

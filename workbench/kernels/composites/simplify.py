@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,7 +33,6 @@ from workbench.kernels.composites.expressions import (
     Scalar,
     Whole,
     computed,
-    extent_names,
     reads,
     rebuilt,
     reductions,
@@ -231,7 +230,6 @@ class Simplified:
 def simplified(
     composite: Composite,
     laws: Simplifiers | None = None,
-    sizes: Mapping[str, int] | None = None,
     *,
     contracted: bool = False,
 ) -> Simplified:
@@ -240,7 +238,6 @@ def simplified(
     Args:
         composite: The composite.
         laws: The simplifiers; by default those of the workbench.
-        sizes: Extents that are known; the result holds for these only.
         contracted: Whether a product and a sum may be rounded once, by laws ``where contracted``.
 
     >>> from workbench.kernels.composites import parse
@@ -255,7 +252,7 @@ def simplified(
     costs: dict[str, tuple[int, int]] = {}
     for equation in composite.equations:
         e = replace(equation, value=_apart(equation.value, {}))
-        value, matches, costs[e.target] = _Graph(given, sizes or {}, made, e).run()
+        value, matches, costs[e.target] = _simplest(given, {b.target: b for b in made}, e)
         steps += [Step(e.target, law, n) for law, n in matches.items() if n]
         made.append(replace(e, value=value))
     return Simplified(replace(composite, equations=_needed(composite, made)), tuple(steps), costs)
@@ -288,45 +285,35 @@ def _needed(composite: Composite, equations: list[Equation]) -> tuple[Equation, 
     return tuple(reversed(kept))
 
 
-class _Graph:
-    """The e-graph of one equation."""
+def _simplest(
+    laws: Simplifiers, before: Mapping[str, Equation], e: Equation
+) -> tuple[Scalar, dict[str, int], tuple[int, int]]:
+    """Return the cheapest value of an equation, the matches by law, and the costs before and after."""
+    egraph = bindings.EGraph()
 
-    def __init__(
-        self, laws: Simplifiers, sizes: Mapping[str, int], before: list[Equation], e: Equation
-    ) -> None:
-        self.laws, self.sizes, self.e = laws, sizes, e
-        self.before = {b.target: b for b in before}
-        self.egraph = bindings.EGraph()
+    def program(lines: Iterable[Expr]) -> list[Any]:
+        return list(egraph.run_program(*egraph.parse_program("\n".join(map(show, lines)))))
 
-    def run(self) -> tuple[Scalar, dict[str, int], tuple[int, int]]:
-        """Return the cheapest value, the matches by law, and the costs before and after."""
-        root = _value(self.e.value, lambda _: None, self.before)
-        extract: Expr = ("extract", "$root")
-        cost = int(self.program([*_language(), ("let", "$root", root), extract])[-1].cost)
-        lines = [*self.facts(), *map(_rewrite, self.laws.laws)]
-        if self.laws.forwarding:
-            lines += [_forward(e) for e in self.before.values() if not reductions(e.value)]
-        *_, report, best = self.program([*lines, ("run", "laws", str(_ROUNDS)), extract])
-        matches = dict(report.report.num_matches_per_rule)
-        found = {law.name: matches.get(law.name, 0) for law in self.laws.laws}
-        found |= {"load-forwarding": sum(n for name, n in matches.items() if name.startswith("forward "))}
-        return _scalar(parsed(str(best))[0]), found, (cost, int(best.cost))
+    root = _value(e.value, lambda _: None, before)
+    extract: Expr = ("extract", "$root")
+    cost = int(program([*_language(), ("let", "$root", root), extract])[-1].cost)
+    lines = [*_facts(e), *map(_rewrite, laws.laws)]
+    if laws.forwarding:
+        lines += [_forward(b) for b in before.values() if not reductions(b.value)]
+    *_, report, best = program([*lines, ("run", "laws", str(_ROUNDS)), extract])
+    matches = dict(report.report.num_matches_per_rule)
+    found = {law.name: matches.get(law.name, 0) for law in laws.laws}
+    found |= {"load-forwarding": sum(n for name, n in matches.items() if name.startswith("forward "))}
+    return _scalar(parsed(str(best))[0]), found, (cost, int(best.cost))
 
-    def program(self, lines: Iterable[Expr]) -> list[Any]:
-        return list(self.egraph.run_program(*self.egraph.parse_program("\n".join(map(show, lines)))))
 
-    def facts(self) -> Iterator[Expr]:
-        """Yield the known facts about indices and extents; an index with two extents has no known one."""
-        bounds = [*self.e.indices, *(b for part in reductions(self.e.value) for b in part.over)]
-        extents: dict[str, set[IndexExpr]] = defaultdict(set)
-        for b in bounds:
-            extents[b.name].add(b.extent)
-        names = {n for b in bounds for n in extent_names(b.extent)}
-        for name in sorted(names & set(self.sizes)):
-            yield ("union", ("Ext", literal(name)), ("Whole", str(self.sizes[name])))
-        for name, found in extents.items():
-            if len(found) == 1:
-                yield ("Within", ("Idx", literal(name)), _place(next(iter(found)), lambda _: None))
+def _facts(e: Equation) -> Iterator[Expr]:
+    """Yield the known facts about indices and extents; an index with two extents has no known one."""
+    bounds = dict.fromkeys([*e.indices, *(b for part in reductions(e.value) for b in part.over)])
+    count = Counter(b.name for b in bounds)
+    for b in bounds:
+        if count[b.name] == 1:
+            yield ("Within", ("Idx", literal(b.name)), _place(b.extent, lambda _: None))
 
 
 # -- the language of the e-graph --------------------------------------------------------------------------

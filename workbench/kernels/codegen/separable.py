@@ -217,7 +217,7 @@ def _after(known: Readers, conv: Member) -> list[Member]:
 
 def layers_of(cluster: Cluster) -> Layers:
     """Return the layers of a cluster."""
-    made, numbers = {m.place for m in cluster.members}, {j for j, _ in cluster.known}
+    own = {*(m.place for m in cluster.members), *(j for j, _ in cluster.known)}
     found: list[Layer] = []
     more, scale, limit = -1, -1, list[Member]()
     for m in cluster.members:
@@ -225,7 +225,7 @@ def layers_of(cluster: Cluster) -> Layers:
             at = [cluster.inputs.index(j) for j in m.operands[1:]]
             found.append(Layer(m, (), at[0], at[1] if len(at) > 1 else -1, m.type))
             continue
-        other = [j for j in m.operands if j not in made and j not in numbers]
+        other = [j for j in m.operands if j not in own]
         if not found:
             scale = 1  # after the image
         elif other:
@@ -234,15 +234,9 @@ def layers_of(cluster: Cluster) -> Layers:
             limit.append(m)
         else:
             found[-1] = replace(found[-1], activation=(*found[-1].activation, m))
-    middle = next((k for k, x in enumerate(found) if x.depthwise), len(found))
-    return Layers(
-        found[0] if middle else None,
-        found[middle] if middle < len(found) else None,
-        found[middle + 1] if middle + 1 < len(found) else None,
-        more,
-        scale,
-        tuple(limit),
-    )
+    middle = next((k for k, x in enumerate(found) if x.conv.named["groups"] > 1), len(found))
+    depthwise, project = [*found[middle : middle + 2], None, None][:2]
+    return Layers(found[0] if middle else None, depthwise, project, more, scale, tuple(limit))
 
 
 def is_separable(cluster: Cluster) -> bool:

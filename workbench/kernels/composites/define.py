@@ -20,7 +20,7 @@ from workbench.kernels.composites.equations import parse
 from workbench.kernels.composites.evaluate import evaluate, exact_form, in_torch, operations, semantics
 from workbench.kernels.composites.files import library, load
 from workbench.kernels.composites.lowering import NoLaw, laws
-from workbench.kernels.composites.onnx_function import DOMAIN, function, function_text
+from workbench.kernels.composites.onnx_function import DOMAIN, function
 from workbench.laws.theorems.applications import DEFINITIONS
 from workbench.laws.verification.admission import judged
 from workbench.ops import registry
@@ -51,10 +51,6 @@ class CompositeOperator:
     def __call__(self, *operands: Any, **attributes: int | float) -> Any:
         """Compute in numpy; raise TypeMismatch if the operands do not fit."""
         return evaluate(self.composite, [np.asarray(x) for x in operands], **attributes)
-
-    def onnx(self) -> str:
-        """Return the model-local ONNX function in ONNX's textual syntax."""
-        return function_text(self.composite)
 
     def laws(self, *, found: bool = False) -> list[Rule]:
         """Return the laws that equate a call with an expression of the workbench's own operators.
@@ -119,18 +115,10 @@ def register(made: Composite) -> CompositeOperator:
             f"an operator must have operands and one result, got {len(made.inputs)} operands and "
             f"{len(made.outputs)} results for {made.name} (try workbench.kernels.composites.evaluate)"
         )
-    registry.replace(specification(made))
-    _DECLARED[made.name] = made
-    DEFINITIONS[made.name] = element_of(made)
-    return CompositeOperator(made)
-
-
-def specification(made: Composite) -> OpSpec:
-    """Return the specification of a composite as an operator."""
     traits = Trait.OWN | Trait.CARRIED
     if made.elementwise:
         traits |= Trait.GROWS | (Trait.BROADCASTS if len(made.inputs) > 1 else Trait.NONE)
-    return OpSpec(
+    specification = OpSpec(
         made.name,
         len(made.inputs),
         CompositeRule(made),
@@ -147,6 +135,10 @@ def specification(made: Composite) -> OpSpec:
         doc=inspect.cleandoc(made.doc).partition("\n")[0] or made.body.partition("\n")[0],
         onnx_form=(DOMAIN, made.name),
     )
+    registry.replace(specification)
+    _DECLARED[made.name] = made
+    DEFINITIONS[made.name] = element_of(made)
+    return CompositeOperator(made)
 
 
 def _export(made: Composite, e: Emitter, xs: Sequence[str], attrs: Attrs, *types: object) -> str:

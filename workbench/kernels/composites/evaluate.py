@@ -351,26 +351,24 @@ def evaluate(
     """
     arrays = [np.asarray(x) for x in operands]
     binding = bind(composite, [TensorType.of(x) for x in arrays], attributes)
-    found = evaluated(binding, arrays, NumpyArrays(binding))
+    found = evaluated(NumpyArrays(binding, arrays))
     results = tuple(found[t.name] for t in composite.outputs)
     return results if len(results) > 1 else results[0]
 
 
-def evaluated(binding: Binding, operands: Sequence[Any], arrays: NumpyArrays) -> dict[str, Any]:
+def evaluated(arrays: NumpyArrays) -> dict[str, Any]:
     """Return all tensors of a bound composite by name."""
-    composite = binding.composite
-    arrays.tensors.update((t.name, x) for t, x in zip(composite.inputs, operands, strict=True))
     with np.errstate(all="ignore"):
-        run(composite, arrays, arrays.tensors.__setitem__)
+        run(arrays.binding.composite, arrays, arrays.tensors.__setitem__)
     return arrays.tensors
 
 
 class NumpyArrays:
     """Arrays of numpy, in the element types of the binding."""
 
-    def __init__(self, binding: Binding) -> None:
-        self.binding = binding
-        self.tensors: dict[str, Any] = {}
+    def __init__(self, binding: Binding, operands: Sequence[Any]) -> None:
+        names = (t.name for t in binding.composite.inputs)
+        self.binding, self.tensors = binding, dict[str, Any](zip(names, operands, strict=True))
         self.dtype: Any = np.dtype(np.float64)
 
     def begin(self, e: Equation) -> None:
@@ -498,8 +496,8 @@ class WholeNumbers:
 class ExactArrays(NumpyArrays):
     """Arrays of objects that are exact numbers."""
 
-    def __init__(self, binding: Binding, numbers: Numbers) -> None:
-        super().__init__(binding)
+    def __init__(self, binding: Binding, operands: Sequence[Any], numbers: Numbers) -> None:
+        super().__init__(binding, operands)
         self.numbers = numbers
 
     def begin(self, e: Equation) -> None:
@@ -554,18 +552,15 @@ def in_torch(composite: Composite, torch: ModuleType, xs: Sequence[Tensor], attr
         TypeMismatch: If the operands do not fit the declaration.
     """
     types = [TensorType(str(x.dtype).removeprefix("torch."), tuple(x.shape)) for x in xs]
-    arrays = TorchArrays(bind(composite, types, attrs), torch, xs)
-    run(composite, arrays, arrays.tensors.__setitem__)
-    return arrays.tensors[composite.output.name]
+    return evaluated(TorchArrays(bind(composite, types, attrs), torch, xs))[composite.output.name]
 
 
 class TorchArrays(NumpyArrays):
     """Tensors of torch."""
 
     def __init__(self, binding: Binding, torch: ModuleType, xs: Sequence[Tensor]) -> None:
-        super().__init__(binding)
+        super().__init__(binding, xs)
         self.torch, self.device = torch, xs[0].device if xs else None
-        self.tensors.update((t.name, x) for t, x in zip(binding.composite.inputs, xs, strict=True))
 
     def begin(self, e: Equation) -> None:
         self.dtype = self.binding.types[e.target].torch_dtype(self.torch)
@@ -631,8 +626,8 @@ def _computed(
         own = str(x.dtype) if str(x.dtype) in FLOAT_DTYPES else "float64"
         types.append(TensorType(own if t.dtype[0].isupper() else t.dtype, tuple(map(int, x.shape))))
     binding = bind(composite, types, attrs)
-    arrays = NumpyArrays(binding) if numbers is None else ExactArrays(binding, numbers)
-    return np.asarray(evaluated(binding, xs, arrays)[composite.output.name])
+    arrays = NumpyArrays(binding, xs) if numbers is None else ExactArrays(binding, xs, numbers)
+    return np.asarray(evaluated(arrays)[composite.output.name])
 
 
 def _needed(needs: Arithmetic, parameters: Sequence[str], attrs: ExactAttrs) -> Arithmetic:

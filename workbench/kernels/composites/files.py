@@ -177,17 +177,18 @@ def library() -> Mapping[str, Composite]:
 
 
 # -- drawings -------------------------------------------------------------------------------------------
-def statements(composite: Composite) -> list[str]:
-    """Return the statements of the drawing in Graphviz's language.
+def drawing(composite: Composite) -> str:
+    """Return a drawing in Graphviz's language, which needs no package.
 
     >>> from workbench.kernels.composites import parse
-    >>> for line in statements(parse("twice", "x{T}[~] -> y{T}[~]", "y = x + x")):
-    ...     print(line)
-    t0 [label="x{T}[~]", shape=plaintext]
-    n0 [label="+"]
-    t0 -> n0 [label="x[~]"]
-    t1 [label="y[~]", shape=plaintext]
-    n0 -> t1
+    >>> print(drawing(parse("twice", "x{T}[~] -> y{T}[~]", "y = x + x")), end="")
+    digraph "twice" {
+      t0 [label="x{T}[~]", shape=plaintext]
+      n0 [label="+"]
+      t0 -> n0 [label="x[~]"]
+      t1 [label="y[~]", shape=plaintext]
+      n0 -> t1
+    }
     """
     lines: list[str] = []
     tensors: dict[str, str] = {}
@@ -218,7 +219,8 @@ def statements(composite: Composite) -> list[str]:
     for equation in composite.equations:
         source = draw(equation.value)
         arrow(source, name(equation.target, str(equation).partition(" = ")[0]))
-    return lines
+    inside = "".join(f"  {line}\n" for line in lines)
+    return f"digraph {quoted(composite.name)} {{\n{inside}}}\n"
 
 
 def _label(e: Scalar) -> str:
@@ -228,9 +230,3 @@ def _label(e: Scalar) -> str:
         case Reduce(function, over):
             return f"{function} over {', '.join(map(str, over))}"
     return str(e)
-
-
-def drawing(composite: Composite) -> str:
-    """Return the drawing in Graphviz's language, which needs no package."""
-    inside = "".join(f"  {line}\n" for line in statements(composite))
-    return f"digraph {quoted(composite.name)} {{\n{inside}}}\n"

@@ -250,7 +250,9 @@ class OnnxArrays:
         return self.node("Einsum", a.handle, b.handle, equation=f"{terms[0]},{terms[1]}->{terms[2]}")
 
     def spread(self, x: str, e: Equation, full: bool) -> str:
-        if full and self._leads(e):
+        seen, inputs = {r.tensor for r in reads(e.value) if r.leading}, self.composite.inputs
+        known = seen <= {t.name for t in inputs} and not seen >= {t.name for t in inputs if t.leading}
+        if full and not (e.leading and known):  # what is read has all leading axes of the result
             return x
         tensor = self.composite.tensor(e.target)
         axes = [self.node("Unsqueeze", self.whole(d), self.constant([0])) for d in tensor.dims]
@@ -258,15 +260,6 @@ class OnnxArrays:
         if not shapes:
             return x
         return self.node("Expand", x, self.node("Concat", *shapes, axis=0) if len(shapes) > 1 else shapes[0])
-
-    def _leads(self, e: Equation) -> bool:
-        """Return whether an equation reads tensors that have all leading axes of the result."""
-        seen = {r.tensor for r in reads(e.value) if r.leading}
-        return (
-            not e.leading
-            or not seen <= {t.name for t in self.composite.inputs}
-            or seen >= {t.name for t in self.composite.inputs if t.leading}
-        )
 
     def _leading_shape(self) -> str:
         tensors = [t for t in self.composite.inputs if t.leading]

@@ -57,22 +57,17 @@ def generic(unit: Unit) -> RuleSet:
     return RuleSet(f"generic for {unit.name}", rules, weights=True)
 
 
-def _results(axis: int) -> dict[str, tuple[str, str]]:
-    """Return terms, and their extents along an axis, by the names of their operators."""
-    right = axis == -1
-    return {
-        "product": ("matmul(x, y)", f"dim({'y' if right else 'x'}, {axis})"),
-        "sum": ("add(x, z)", f"dim(x, {axis})"),
-        "slice": (f"slice[axis={axis}, start=i, stop=j](x)", "(j - i)"),
-        "filled": ("pad[pads=(0, 0, l, m), value=0.0](x)", f"(dim(x, {axis}) + {'m' if right else 'l'})"),
-    }
-
-
 def _any_result(unit: Unit) -> Iterator[str]:
     """Yield the rules that cut and join any result, then those that fill it and cut it back."""
     n, fills = unit.columns, []
-    for axis, side in ((-1, "columns"), (-2, "rows")):
-        for name, (term, extent) in _results(axis).items():
+    for axis, side, last, pad in ((-1, "columns", "y", "m"), (-2, "rows", "x", "l")):
+        results = {
+            "product": ("matmul(x, y)", f"dim({last}, {axis})"),
+            "sum": ("add(x, z)", f"dim(x, {axis})"),
+            "slice": (f"slice[axis={axis}, start=i, stop=j](x)", "(j - i)"),
+            "filled": ("pad[pads=(0, 0, l, m), value=0.0](x)", f"(dim(x, {axis}) + {pad})"),
+        }
+        for name, (term, extent) in results.items():
             first = f"slice[axis={axis}, start=0, stop={n}]({term})"
             rest = f"slice[axis={axis}, start={n}, stop={extent}]({term})"
             yield f"cut-{name}-{side}: {term} => concat[axis={axis}]({first}, {rest}) where {n} < {extent}"

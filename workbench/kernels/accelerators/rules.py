@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -42,16 +42,6 @@ def _records() -> dict[str, dict[str, Any]]:
 def recorded(rule: Rule) -> Mapping[str, Any]:
     """Return the record of a unit's rule: its status and its range in float16; empty if there is none."""
     return _records().get(law_of_any_unit(rule), {})
-
-
-def in_range(unit: Unit, rules: Sequence[Rule]) -> frozenset[str]:
-    """Return the names of the rules that are known to keep range and accuracy of a unit's 16-bit floats.
-
-    They were judged for sums in float32 of products of float16.
-    """
-    if (unit.streamed, unit.stationary, unit.accumulator) != ("float16", "float16", "float32"):
-        return frozenset()
-    return frozenset(rule.name for rule in rules if recorded(rule).get("float16") == "kept")
 
 
 #: The orientations of a product: the left operand streams, or it stays and the right operand streams.
@@ -100,7 +90,10 @@ def unit_rules(unit: Unit, *, orientations: tuple[str, ...] = ORIENTATIONS) -> R
 def _unit_rules(unit: Unit, orientations: tuple[str, ...]) -> RuleSet:
     rules = tuple(parse_rules(rules_text(unit, orientations)))
     verdicts = {rule.name: str(status) for rule in rules if (status := recorded(rule).get("status"))}
-    return RuleSet(f"unit {unit.name}", rules, verdicts, weights=False, in_range=in_range(unit, rules))
+    # Range and accuracy were judged for sums in float32 of products of float16.
+    halves = (unit.streamed, unit.stationary, unit.accumulator) == ("float16", "float16", "float32")
+    kept = frozenset(rule.name for rule in rules if halves and recorded(rule).get("float16") == "kept")
+    return RuleSet(f"unit {unit.name}", rules, verdicts, weights=False, in_range=kept)
 
 
 def rules_text(unit: Unit, orientations: tuple[str, ...] = ORIENTATIONS) -> str:

@@ -121,8 +121,6 @@ class Beside:
 
 #: Returns the times of a cluster.
 Measure = Callable[[Cluster], Beside]
-#: Is given the clusters that will be measured next.
-Ahead = Callable[[Sequence[Cluster]], object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +165,7 @@ def fused(
     *,
     memory: int | None = None,
     inner: bool = True,
-    ahead: Ahead | None = None,
+    bench: Bench | None = None,
 ) -> Fusion:
     """Return an e-graph with e-nodes for clusters: one if its kernel pays, one if ONNX Runtime fuses it.
 
@@ -181,7 +179,7 @@ def fused(
         measure: Returns the times of a cluster's operators and of its kernel.
         memory: The most bytes that all kernels may keep; those that save most for a byte are taken.
         inner: Whether kernels may read and write values in the inner layout.
-        ahead: Is given the clusters that will be measured next, so that their kernels are compiled together.
+        bench: Compiles the kernels that will be measured next together.
     """
     began = time.monotonic()
     cheapest = np.full(egraph.n_classes, np.inf)
@@ -199,8 +197,8 @@ def fused(
     worth = {k: sum(cheapest[m.place] for m in c[0].members) * len(c) for k, c in kinds.items()}
     least = max(worth.values(), default=0.0) * SHARE
     order = sorted(kinds, key=lambda k: (-worth[k], k))[:KERNELS]
-    if ahead is not None:
-        ahead([kinds[k][0] for k in order if worth[k] >= least])
+    if bench is not None:
+        bench.compile_ahead([kinds[k][0] for k in order if worth[k] >= least])
     for kind in order:
         if worth[kind] < least or time.monotonic() - began > SECONDS:
             break
@@ -218,13 +216,16 @@ def fused(
             chosen.append((FUSED, cluster, times.kernel))
     # Convolutions by fewer products may read and write the inner layout.
     fewer = [(c, p) for op, c, p in chosen if op == FUSED and convolution_of(c) and not is_separable(c)]
-    more, types = _with_inner(egraph, fewer if inner else [], measure, ahead)
+    more, types = _with_inner(egraph, fewer if inner else [], measure, bench)
     chosen = sorted([*chosen, *more], key=lambda found: (found[1].result, found[0]))
     return _extended(egraph, costs, chosen, types)
 
 
 def _with_inner(
-    egraph: EGraph, made: Sequence[tuple[Cluster, float]], measure: Measure, ahead: Ahead | None
+    egraph: EGraph,
+    made: Sequence[tuple[Cluster, float]],
+    measure: Measure,
+    bench: Bench | None,
 ) -> tuple[list[tuple[str, Cluster, float]], list[TensorType]]:
     """Return convolutions that read and write values in the inner layout, and the types of these.
 
@@ -251,8 +252,8 @@ def _with_inner(
         ][1:]
         if turned:
             forms.append((turned, price))
-    if ahead is not None and forms:
-        ahead(list({kind_of(t[-1][0]): t[-1][0] for t, _ in forms if t[-1][1]}.values()))
+    if bench is not None and forms:
+        bench.compile_ahead(list({kind_of(t[-1][0]): t[-1][0] for t, _ in forms if t[-1][1]}.values()))
     for turned, price in forms:
         whole, most = turned[-1]
         if most and kind_of(whole) not in known:
@@ -361,16 +362,14 @@ def _rides_along(egraph: EGraph, member: Member, constant: np.ndarray, shared: n
 
     That is an activation after a convolution that nothing else reads, and a bias after any product.
     """
+
+    def made_by(ops: Set[str], eclass: int) -> bool:
+        return any(egraph.ops[node] in ops for node in np.flatnonzero(egraph.eclass == eclass).tolist())
+
     if (member.op, member.named) in _WITHIN:
-        return not shared[member.operands[0]] and _made_by(egraph, member.operands[0], _IMAGES)
-    return (member.op, member.named) == ("add", {}) and any(
-        constant[bias] and _made_by(egraph, product, _PRODUCTS)
-        for product, bias in (member.operands, member.operands[::-1])
-    )
-
-
-def _made_by(egraph: EGraph, eclass: int, ops: Set[str]) -> bool:
-    return any(egraph.ops[node] in ops for node in np.flatnonzero(egraph.eclass == eclass).tolist())
+        return not shared[member.operands[0]] and made_by(_IMAGES, member.operands[0])
+    pairs = (member.operands, member.operands[::-1]) if (member.op, member.named) == ("add", {}) else ()
+    return any(constant[bias] and made_by(_PRODUCTS, product) for product, bias in pairs)
 
 
 def numbers_of(graph: Graph) -> dict[int, float]:

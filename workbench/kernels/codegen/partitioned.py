@@ -149,7 +149,7 @@ def plan_of(
         times,
         memory=memory,
         inner=generic is None and memory is None,  # a value in both layouts would keep weights twice
-        ahead=None if timed is None else timed.compile_ahead,
+        bench=timed,
     )
 
     def choose(cluster: Cluster) -> Operator:
@@ -331,19 +331,19 @@ class SavedProgram:
 
     def __repr__(self) -> str:
         kernels = "no kernels" if self.library is None else f"kernels from {self.library.name}"
-        threads = "1 thread" if self.threads == 1 else f"{self.threads} threads"
-        return f"SavedProgram: {self.path.name}, {kernels}, {threads}"
+        return f"SavedProgram: {self.path.name}, {kernels}, {_threads(self.threads)}"
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'s' * (count != 1)}"
 
 
 def load_program(path: str | os.PathLike[str], *, threads: int = 1) -> SavedProgram:
     """Load a mixed program that was saved, to be called with its inputs by name.
 
     The library of the kernels has the name of the ONNX file with the ending ``.so``; a model without one is loaded as
-    it is. ``threads`` is the number of threads of one operator; kernels run on as many as they were made for.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        RuntimeFailure: ONNX Runtime refuses the model or the library.
+    it is. ``threads`` is the number of threads of one operator; kernels run on as many as they were made for. Raise
+    FileNotFoundError if there is no such file, and RuntimeFailure if ONNX Runtime refuses the model or the library.
     """
     return SavedProgram(path, threads)
 
@@ -370,8 +370,7 @@ class CTarget:
         import onnxruntime as ort
 
         name = compiler(self.build).name
-        count = f"{self.threads} thread{'s' if self.threads != 1 else ''}"
-        flags = " ".join(self.build.flags)
+        flags, count = " ".join(self.build.flags), _threads(self.threads)
         return f"kernels by {name} {flags}, ONNX Runtime {ort.__version__}, {machine()}, {count}"
 
     def check(self, graph: Graph) -> None:

@@ -131,18 +131,16 @@ def _program(
         own = [b.extent for b in leading(t.name)] if t.leading else []
         return Tensor(t.name, kinds.get(t.dtype, t.dtype), False, (*own, *t.dims))
 
-    def read(e: Read) -> Read:
+    def explicit(e: IndexExpr) -> IndexExpr | None:
+        if not isinstance(e, Read):
+            return None
         own = [IndexName(b.name) for b in leading(e.tensor)] if e.leading else []
         return Read(e.tensor, False, (*own, *(reindexed(i, explicit) for i in e.indices)))
 
-    def explicit(e: IndexExpr) -> IndexExpr | None:
-        return read(e) if isinstance(e, Read) else None
-
-    def value(e: Scalar) -> Scalar:
-        return read(e) if isinstance(e, Read) else rebuilt(e, value)
-
     steps = tuple(
-        Equation(e.target, False, (*(loops if e.leading else ()), *e.indices), value(e.value))
+        Equation(
+            e.target, False, (*(loops if e.leading else ()), *e.indices), scalar_reindexed(e.value, explicit)
+        )
         for e in composite.equations
     )
     outputs = {t.name for t in composite.outputs}

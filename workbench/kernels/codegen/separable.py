@@ -97,11 +97,6 @@ class Layer:
     bias: int
     kind: TensorType
 
-    @property
-    def depthwise(self) -> bool:
-        """Return whether the convolution works channel by channel."""
-        return self.conv.named["groups"] > 1
-
 
 @dataclass(frozen=True, slots=True)
 class Layers:

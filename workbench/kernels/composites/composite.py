@@ -26,7 +26,6 @@ class NotationError(ValueError):
         caret = f"\n    {line}\n    {' ' * (at - start)}{'^' * width}" if text else ""
         super().__init__(message + caret)
         self.reason = message
-        self.position = at
         column = at - start + 1 - (len(line) - len(line.lstrip()))
         #: The message on one line, with the column instead of the caret.
         self.on_command_line = message + (f" (column {column} of {line.strip()!r})" if text else "")
@@ -34,8 +33,7 @@ class NotationError(ValueError):
     def within(self, where: str) -> NotationError:
         """Return the error with the place of its text, such as a file and a line, in front of its message."""
         found = NotationError(f"{where}{self}")
-        found.reason, found.position = self.reason, self.position
-        found.on_command_line = where + self.on_command_line
+        found.reason, found.on_command_line = self.reason, where + self.on_command_line
         return found
 
 

@@ -101,6 +101,15 @@ def _inlined_tensors(
     extra = tuple(f"{called.name}_{k}" for k in range(len(more)))
     names = {t.name: a for t, a in zip(called.inputs, operands, strict=True)}
     result: list[Equation] = []
+
+    def own(i: IndexExpr) -> IndexExpr | None:
+        """Return what an extent stands for, and the read of a tensor of the call."""
+        if not isinstance(i, Read):
+            return known(i)
+        tensor, inner = names[i.tensor], tuple(reindexed(j, own) for j in i.indices)
+        outer = extra[len(extra) + len(inner) - len(tensor.dims) :]
+        return Read(tensor.name, tensor.leading, (*map(IndexName, outer), *inner))
+
     for e in called.equations:
         name = stem = f"{called.name}_{e.target}"
         numbers = itertools.count(2)
@@ -109,7 +118,7 @@ def _inlined_tensors(
         leading = has_leading and e.leading
         indices = list(map(Bound, extra, more)) if e.leading else []
         indices += [Bound(b.name, reindexed(b.extent, known)) for b in e.indices]
-        value = _replaced(_tensors_replaced(scalar_reindexed(e.value, known), names, extra), {}, parameters)
+        value = _replaced(scalar_reindexed(e.value, own), {}, parameters)
         result.append(Equation(name, leading, tuple(indices), value))
         names[e.target] = Tensor(name, "", leading, tuple(b.extent for b in indices))
     return result[-1].target, result, conditions
@@ -148,26 +157,6 @@ def _unified(called: Composite, operands: Sequence[Tensor], extents: dict[str, I
     if missing:
         raise NotationError(f"the extent {missing[0]} of {called.name} does not follow from the operands")
     return [w for w in found if w.left != w.right]
-
-
-def _tensors_replaced(e: Scalar, names: Mapping[str, Tensor], extra: Sequence[str]) -> Scalar:
-    """Return an expression that reads the tensors of the call."""
-
-    def place(i: IndexExpr) -> IndexExpr | None:
-        return read(i) if isinstance(i, Read) else None
-
-    def read(r: Read) -> Read:
-        tensor = names[r.tensor]
-        inner = tuple(reindexed(i, place) for i in r.indices)
-        outer = extra[len(extra) + len(inner) - len(tensor.dims) :]
-        return Read(tensor.name, tensor.leading, (*map(IndexName, outer), *inner))
-
-    def replaced(s: Scalar) -> Scalar:
-        if isinstance(s, Read):
-            return read(s)
-        return IndexValue(reindexed(s.value, place)) if isinstance(s, IndexValue) else rebuilt(s, replaced)
-
-    return replaced(e)
 
 
 # -- equations -----------------------------------------------------------------------------------------

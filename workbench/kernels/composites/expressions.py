@@ -327,10 +327,12 @@ def reindexed(e: IndexExpr, new: Callable[[IndexExpr], IndexExpr | None]) -> Ind
 
 
 def scalar_reindexed(e: Scalar, new: Callable[[IndexExpr], IndexExpr | None]) -> Scalar:
-    """Return a scalar expression whose index expressions are replaced by ``new``, extents included."""
+    """Return a scalar expression whose reads and index expressions are replaced by ``new``, extents included."""
     match e:
         case Read():
-            return replace(e, indices=tuple(reindexed(i, new) for i in e.indices))
+            found = reindexed(e, new)
+            assert isinstance(found, Read), "a read becomes a read"
+            return found
         case IndexValue(value):
             return IndexValue(reindexed(value, new))
         case Reduce(_, over, body):

@@ -71,7 +71,7 @@ class Simplifier:
     right: Scalar | IndexExpr
     numbers: frozenset[str]
     within: tuple[tuple[str, str], ...]
-    computes: str
+    computes: bool
     text: str
     contracted: bool = False
 
@@ -141,12 +141,13 @@ def _law(line: str, places: bool) -> Simplifier:
             within.append((pair[1], pair[2]))
         else:
             raise NotationError(f"a condition must be number(m), j < n or contracted, got {part!r}", line)
-    computes = "all" if re.fullmatch(r"number\(.*\)", right) else "part" if _NUMBER.search(right) else ""
     if unknown := sorted(set(_variables(right)) - set(_variables(left))):
         raise NotationError(f"{unknown[0]} must occur on the left", line)
     plain = _NUMBER.sub("(", right)
     one, two = (_side(side, _variables(left), places) for side in (left, plain))
-    return Simplifier(name, places, one, two, frozenset(numbers), tuple(within), computes, line, contracted)
+    return Simplifier(
+        name, places, one, two, frozenset(numbers), tuple(within), plain != right, line, contracted
+    )
 
 
 def _variables(text: str) -> list[str]:
@@ -389,7 +390,7 @@ def _read_of(e: Read | Equation, places: Sequence[Expr], local: bool) -> Expr:
 def _rewrite(law: Simplifier) -> Expr:
     encoded: Callable[[Any, Leaf], Expr] = _place if law.places else _value
     left = encoded(law.left, _variables_of(law, False))
-    right = encoded(law.right, _variables_of(law, bool(law.computes)))
+    right = encoded(law.right, _variables_of(law, law.computes))
     when = tuple(("Within", *(("Whole", n) if n.isdigit() else n for n in pair)) for pair in law.within)
     end = (":ruleset", "laws", ":name", literal(law.name))
     if isinstance(left, str):  # a law about any place that meets its conditions

@@ -546,19 +546,19 @@ class _Writer:
 
     def reduction(self, e: Reduce, bound: Sequence[str], scope: Scope) -> str:
         name, inner = self.fresh(e.function), scope.inside()
-        whole_numbers = not self.suffix
+        signs, folds = (_SIGNS, _FOLDS) if self.suffix else (_WHOLE_SIGNS, _WHOLE_FOLDS)
         self.line(f"{scope.kind} {name} = {self.start(e)};")
         with contextlib.ExitStack() as loops:
             for place, b in enumerate(e.over):
                 here = (*bound, *(o.name for o in e.over[:place]))
                 self.hoist(e.body, here, inner)
                 if place == len(e.over) - 1 and not _open(e.body, inner):
-                    sign = (_WHOLE_SIGNS if whole_numbers else _SIGNS)[e.function].format(t=self.suffix)
-                    self.line(f"#pragma omp simd reduction({sign} : {name})")
+                    self.line(
+                        f"#pragma omp simd reduction({signs[e.function].format(t=self.suffix)} : {name})"
+                    )
                 loops.enter_context(self.loop(b, inner))
             self.hoist(e.body, (*bound, *(o.name for o in e.over)), inner)
-            form = (_WHOLE_FOLDS if whole_numbers else _FOLDS)[e.function]
-            self.line(form.format(name, bare(value(e.body, inner)), t=self.suffix))
+            self.line(folds[e.function].format(name, bare(value(e.body, inner)), t=self.suffix))
         return name
 
     def start(self, e: Reduce) -> str:
@@ -577,24 +577,20 @@ class _Writer:
         packed = packable(found, row) if schedule.packed else ()
         panels = {r: f"panel{k}_" for k, r in enumerate(packed)}
         columns, rows = whole(bounds[column].extent, scope), whole(bounds[row].extent, scope)
-        depth = product([b.extent for b in found.total.over])
+        kind, depth = scope.kind, whole(product([b.extent for b in found.total.over]), scope)
         if schedule.threaded:
             self.line("#pragma omp parallel num_threads(threads)")
         with self.block_if(schedule.threaded):
             for panel in panels.values():
-                kind = scope.kind
-                self.line(
-                    f"{kind} *restrict {panel} = storage({whole(depth, scope)} * {width}, sizeof({kind}));"
-                )
+                self.line(f"{kind} *restrict {panel} = storage({depth} * {width}, sizeof({kind}));")
             if schedule.threaded:
                 collapse = f" collapse({len(outer) + 1})" if outer else ""
                 self.line(f"#pragma omp for schedule(static){collapse}")
             start = f"{named(column)}_at_"
             head = f"for (int64_t {start} = 0; {start} < {columns}; {start} += {width})"
             with self.nested(outer, scope), self.block(head):
-                self.line(
-                    f"const int64_t width = {columns} - {start} < {width} ? {columns} - {start} : {width};"
-                )
+                left = f"{columns} - {start}"
+                self.line(f"const int64_t width = {left} < {width} ? {left} : {width};")
                 for total in _open(step.value, scope):  # those that depend on the outer loops alone
                     if total != found.total and free_indices(total) <= {b.name for b in outer}:
                         scope.values[total] = self.reduction(total, [b.name for b in outer], scope)

@@ -175,8 +175,7 @@ def declared(op: str) -> Composite | None:
 @cache
 def _reduction(op: str) -> Composite | None:
     found = REDUCTION_OF.get(op)
-    text = f"y[~] = {found}(e) x[~ e]"
-    return parse(op, "x{T}[~ D] -> y{T}[~]", text, composites=None, doc="") if found else None
+    return parse(op, "x{T}[~ D] -> y{T}[~]", f"y[~] = {found}(e) x[~ e]") if found else None
 
 
 # -- clusters ------------------------------------------------------------------------------------------

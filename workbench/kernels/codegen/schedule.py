@@ -310,15 +310,12 @@ def keeping(program: Program) -> Program:
     place, step, (total, inside, outside) = found
     tensor, own, there = _apart(program, _unused(program, f"kept{len(program.inner)}"), step, outside)
 
-    def stored(e: Scalar, value: Scalar, read: Read) -> Scalar:
-        return read if e == value else rebuilt(e, lambda child: stored(child, value, read))
-
-    def swapped(e: Scalar) -> Scalar:
-        return fewer if e == total else rebuilt(e, swapped)
+    def swapped(e: Scalar, old: Scalar, new: Scalar) -> Scalar:
+        return new if e == old else rebuilt(e, lambda child: swapped(child, old, new))
 
     summed = replace(there, indices=(*there.indices[:-1], IndexName(total.over[0].name)))
-    fewer = stored(total, inside, summed)
-    new = replace(step, value=swapped(stored(step.value, outside, there)))
+    value = swapped(swapped(step.value, outside, there), total, swapped(total, inside, summed))
+    new = replace(step, value=value)
     steps = (*program.steps[:place], own, new, *program.steps[place + 1 :])
     return keeping(replace(program, steps=steps, inner=(*program.inner, tensor)))
 

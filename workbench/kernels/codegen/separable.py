@@ -20,7 +20,8 @@ from workbench.kernels.codegen.clusters import Cluster, Member, Readers, cluster
 from workbench.kernels.codegen.lanes import TILES, Text, defined, second_level, vectors
 from workbench.kernels.codegen.schedule import program_of, usual
 from workbench.kernels.composites.binding import bind
-from workbench.kernels.composites.expressions import IndexName, Read, Scalar, rebuilt
+from workbench.kernels.composites.equations import inlined, parse
+from workbench.kernels.composites.expressions import IndexName, Read, Scalar
 from workbench.ops.types import TensorType
 
 _TEXT: Final = Path(__file__).with_name("separable.c")
@@ -246,8 +247,6 @@ def cluster_of_layers(
 
     ``types`` are those of all values, ``numbers`` the values that are one known number.
     """
-    from workbench.kernels.composites.equations import parse
-
     made = {m.place for m in members}
     image = next(j for j in members[0].operands if types[j].rank == 4 and types[j].shape[2:] != (1, 1))
     operands = dict.fromkeys(j for m in members if m.op != "conv2d" for j in m.operands)
@@ -313,7 +312,7 @@ def cluster_of_layers(
     read = tuple(types[j] for j in order)
     return Cluster(
         tuple(members),
-        parse(NAME, head, "\n".join(lines), composites=None, doc=""),
+        parse(NAME, head, "\n".join(lines)),
         order,
         tuple(t.shape for t in read),
         members[-1].place,
@@ -338,15 +337,10 @@ def activation_of(
 
 def _text(elementwise: Cluster, name: str) -> str:
     """Return the value of an activation in index notation, of a value's element."""
-    values: dict[str, Scalar] = {
-        elementwise.composite.inputs[0].name: Read(name, False, tuple(map(IndexName, "nchw")))
-    }
-
-    def inlined(e: Scalar) -> Scalar:
-        return values.get(e.tensor, e) if isinstance(e, Read) else rebuilt(e, inlined)
-
+    read = Read(name, False, tuple(map(IndexName, "nchw")))
+    values: dict[str, Scalar] = {elementwise.composite.inputs[0].name: read}
     for equation in elementwise.composite.equations:
-        values[equation.target] = inlined(equation.value)
+        values[equation.target] = inlined(equation.value, values, {})
     return str(values["y"])
 
 

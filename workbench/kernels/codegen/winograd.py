@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 from workbench.kernels.codegen.clusters import Cluster, Member, Readers
 from workbench.kernels.codegen.lanes import TILES, Text, defined, last_level, second_level, vectors
+from workbench.kernels.composites.equations import parse
 from workbench.kernels.fast.toom_cook import Algorithm, Row
 from workbench.kernels.fast.winograd import ALGORITHMS
 from workbench.ops.types import TensorType
@@ -183,14 +184,10 @@ def _turned(kind: TensorType, place: int, inner: int, own: int, *, back: bool) -
     split, made = TensorType(kind.dtype, (n, channels // BLOCK, BLOCK, height, width)), blocked(kind)
     assert made is not None
     if back:
-        return [
-            Member(own, "transpose", ((0, 1, 4, 2, 3),), (inner,), split),
-            Member(place, "reshape", (kind.shape,), (own,), kind),
-        ]
-    return [
-        Member(own, "reshape", (split.shape,), (place,), split),
-        Member(inner, "transpose", ((0, 1, 3, 4, 2),), (own,), made),
-    ]
+        first = Member(own, "transpose", ((0, 1, 4, 2, 3),), (inner,), split)
+        return [first, Member(place, "reshape", (kind.shape,), (own,), kind)]
+    first = Member(own, "reshape", (split.shape,), (place,), split)
+    return [first, Member(inner, "transpose", ((0, 1, 3, 4, 2),), (own,), made)]
 
 
 def convolution(
@@ -200,8 +197,6 @@ def convolution(
 
     ``types`` are those of all values, ``inner`` the numbers in the inner layout of those that are read or written so.
     """
-    from workbench.kernels.composites.equations import parse
-
     conv, made, inside = members[0], {m.place for m in members}, inner or {}
     x, root = conv.operands[0], members[-1]
     among: list[Member] = []
@@ -237,9 +232,7 @@ def convolution(
     height, width = f"H+{top + bottom + 1}-R", f"W+{left + right + 1}-Q"
     where = f" where P = {height}, S = {width}" if "z[" in value else ""
     out = out.replace("P", height).replace("S", width)
-    composite = parse(
-        "convolution", f"{', '.join(names)} -> y{{T}}[{out}]{where}", body, composites=None, doc=""
-    )
+    composite = parse("convolution", f"{', '.join(names)} -> y{{T}}[{out}]{where}", body)
     read = tuple(types[j] for j in inputs)
     shapes = tuple(t.shape for t in read)
     return Cluster(tuple(among), composite, inputs, shapes, among[-1].place, among[-1].type, read)

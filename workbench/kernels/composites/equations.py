@@ -52,15 +52,16 @@ def _inlined_scalar(called: Composite, operands: Sequence[Scalar], given: Mappin
     values = {t.name: e for t, e in zip(called.inputs, operands, strict=True)}
     parameters, extents = _attributes(called, given)
     [equation] = called.equations
-    return _replaced(scalar_reindexed(equation.value, _named(extents)), values, parameters)
+    return inlined(scalar_reindexed(equation.value, _named(extents)), values, parameters)
 
 
-def _replaced(e: Scalar, values: Mapping[str, Scalar], parameters: Mapping[str, Scalar]) -> Scalar:
+def inlined(e: Scalar, values: Mapping[str, Scalar], parameters: Mapping[str, Scalar]) -> Scalar:
+    """Return an expression with values in the place of tensors and of attributes."""
     if isinstance(e, Read) and e.tensor in values:
         return values[e.tensor]
     if isinstance(e, Parameter):
         return parameters.get(e.name, e)
-    return rebuilt(e, lambda child: _replaced(child, values, parameters))
+    return rebuilt(e, lambda child: inlined(child, values, parameters))
 
 
 def _named(extents: Mapping[str, IndexExpr]) -> Callable[[IndexExpr], IndexExpr | None]:
@@ -118,7 +119,7 @@ def _inlined_tensors(
         leading = has_leading and e.leading
         indices = list(map(Bound, extra, more)) if e.leading else []
         indices += [Bound(b.name, reindexed(b.extent, known)) for b in e.indices]
-        value = _replaced(scalar_reindexed(e.value, own), {}, parameters)
+        value = inlined(scalar_reindexed(e.value, own), {}, parameters)
         result.append(Equation(name, leading, tuple(indices), value))
         names[e.target] = Tensor(name, "", leading, tuple(b.extent for b in indices))
     return result[-1].target, result, conditions

@@ -336,8 +336,7 @@ _WHOLE_SIGNS: Final = _SIGNS | {"max": "max", "min": "min"}
 def c_text(program: Program, schedule: Schedule) -> str:
     """Return the C text of a program: the functions that it needs, and one function with its name.
 
-    Raises:
-        NoKernel: An element type or a function has no form in C.
+    Raise NoKernel if an element type or a function has no form in C.
     """
     body = c_function(program, schedule)
     return f"{prelude(body)}\n{body}"

@@ -329,13 +329,32 @@ def cluster_of(
     leaves = tuple(j for j in operands if j not in made and j not in numbers)
     names = {j: f"a{k}" for k, j in enumerate(leaves)} | {m.place: f"t{k}" for k, m in enumerate(members)}
     names[root.place] = "y"
+
+    def value(e: Scalar, m: Member, form: Composite, inner: Mapping[str, str]) -> Scalar:
+        """Return a value of an operator's definition with the cluster's values in the place of its own names."""
+        if isinstance(e, Parameter):
+            return Number(float((form.defaults | m.named)[e.name]))
+        if not isinstance(e, Read):
+            return rebuilt(e, lambda child: value(child, m, form, inner))
+        if e.tensor in inner:
+            return Read(inner[e.tensor], True, e.indices)
+        j = m.operands[[t.name for t in form.inputs].index(e.tensor)]
+        row = (IndexName("d"),) if form.elementwise else e.indices
+        return (
+            Number(numbers[j])
+            if j in numbers
+            else Read(names[j], True, row if places.kind(types[j].shape) else ())
+        )
+
     equations = []
     for k, m in enumerate(members):
-        full = bool(places.kind(own if m is root else m.type.shape))
-        found = _equations(m, k, full, types, numbers, names, places)
-        if found is None:
+        if (form := _definition(m)) is None:
             return None
-        equations += found
+        full = form.elementwise and places.kind(own if m is root else m.type.shape)
+        inner = {e.target: f"{e.target}{k}" for e in form.equations} | {form.output.name: names[m.place]}
+        for e in form.equations:
+            bound = (Bound("d", _D),) if full else e.indices
+            equations.append(Equation(inner[e.target], True, bound, value(e.value, m, form, inner)))
 
     def tensor(name: str, shape: tuple[int, ...]) -> Tensor:
         return Tensor(name, "T", True, (_D,) if places.kind(shape) else ())
@@ -404,43 +423,6 @@ def _row_axes(m: Member, types: Mapping[int, TensorType]) -> int | None:
     if len(m.operands) == 1:  # it takes one axis
         return 1 if axis == rank - 1 else None
     return rank - axis
-
-
-def _equations(
-    m: Member,
-    number: int,
-    full: bool,
-    types: Mapping[int, TensorType],
-    numbers: Mapping[int, float],
-    names: Mapping[int, str],
-    places: _Places,
-) -> list[Equation] | None:
-    """Return the definition of an operator with the cluster's values in the place of its own names."""
-    found = _definition(m)
-    if found is None:
-        return None
-    operands = dict(zip((t.name for t in found.inputs), m.operands, strict=True))
-    given: dict[str, Any] = found.defaults | m.named
-    own = {e.target: f"{e.target}{number}" for e in found.equations} | {found.output.name: names[m.place]}
-    bound, pointwise = (Bound("d", _D),), found.elementwise
-
-    def value(e: Scalar) -> Scalar:
-        if isinstance(e, Parameter):
-            return Number(float(given[e.name]))
-        if not isinstance(e, Read):
-            return rebuilt(e, value)
-        if e.tensor in own:
-            return Read(own[e.tensor], True, e.indices)
-        j = operands[e.tensor]
-        if j in numbers:
-            return Number(numbers[j])
-        row = (IndexName("d"),) if pointwise else e.indices
-        return Read(names[j], True, row if places.kind(types[j].shape) else ())
-
-    return [
-        Equation(own[e.target], True, bound if full and pointwise else e.indices, value(e.value))
-        for e in found.equations
-    ]
 
 
 def as_graph(cluster: Cluster, stored: Collection[int] = ()) -> Graph:

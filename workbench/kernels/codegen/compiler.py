@@ -89,11 +89,7 @@ class Build:
 def build_from(named: Mapping[str, str] | None = None) -> Build:
     """Return the options from ``CC``, ``MARCH``, ``OMP``, ``OPT``, ``FAST_MATH`` and ``CONTRACT``.
 
-    Args:
-        named: The options by name; by default the environment.
-
-    Raises:
-        ValueError: An option has no such value.
+    They are in ``named``, by default in the environment. Raise ValueError if an option has no such value.
     """
     given = os.environ if named is None else named
     opt = given.get("OPT", "3").removeprefix("-O")
@@ -135,12 +131,7 @@ def has_compiler(build: Build | None = None) -> bool:
 
 
 def library(text: str, build: Build) -> ctypes.CDLL:
-    """Return the library of a C text: loaded before, found in the cache, or compiled now.
-
-    Raises:
-        CompilerMissing: There is no compiler.
-        CompilationFailed: The compiler refuses the text.
-    """
+    """Return the library of a C text: loaded before, found in the cache, or compiled now; see :func:`compiled`."""
     name = place_of(text, build).name
     if name not in _loaded:
         # Idle threads sleep: spinning ones would take the cores from the other runtime of a mixed program.

@@ -117,12 +117,7 @@ def payload(op: Operator, opset: int | None = None) -> Opaque:
 
 
 def library_of(operators: Sequence[Operator], build: Build) -> Path:
-    """Return the library of operators. Each is compiled once per content, for all libraries that have it.
-
-    Raises:
-        CompilerMissing: There is no C compiler.
-        CompilationFailed: The compiler refuses the text.
-    """
+    """Return the library of operators. Each is compiled once per content, for all libraries that have it."""
     alone, written = replace(build, omp=False), written_of(operators)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         parts = list(pool.map(lambda w: compiled(w.text, alone, None), written))

@@ -99,9 +99,7 @@ class Deployed:
     def save(self, path: str | os.PathLike[str]) -> tuple[Path, Path | None]:
         """Write the program as an ONNX model and a library beside it; see :meth:`Mixed.save`.
 
-        Raises:
-            ValueError: There is no program, because the original stays.
-            OSError: A file cannot be written.
+        Raise ValueError if there is none, because the original stays, and OSError if a file cannot be written.
         """
         if self.program is None:
             raise ValueError(f"a mixed program must be faster to be saved: {self.reason}")

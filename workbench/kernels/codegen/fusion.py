@@ -314,26 +314,21 @@ def _candidates(egraph: EGraph, known: Readers) -> Iterator[Cluster]:
         found = dict.fromkeys(m for m in made if not _rides_along(egraph, m, constant, shared))
         if found:
             options[eclass] = list(found)[:ALTERNATIVES]
-    types = known.types
     for root in (m for members in options.values() for m in members):
-        if root.type.elements >= LEAST or any(types[j].elements >= LEAST for j in root.operands):
+        if any(known.types[j].elements >= LEAST for j in (root.place, *root.operands)):
             for outside in (None, shared):
-                yield from _grown(root, options, types, known.numbers, outside)
+                yield from _grown(root, options, known, outside)
 
 
 def _grown(
-    root: Member,
-    options: Mapping[int, Sequence[Member]],
-    types: Mapping[int, TensorType],
-    numbers: Mapping[int, float],
-    shared: np.ndarray | None,
+    root: Member, options: Mapping[int, Sequence[Member]], known: Readers, shared: np.ndarray | None
 ) -> list[Cluster]:
     """Return the largest clusters found from a result upwards, one for each choice among the options of e-classes.
 
     Values that are ``shared``, which are read more than once, stay outside.
     """
     found: list[Cluster] = []
-    first = cluster_of([root], types, numbers)
+    first = cluster_of([root], known.types, known.numbers)
     waiting = [] if first is None else [(first, frozenset([root.place]))]
     while waiting and len(found) < GROWN:
         cluster, tried = waiting.pop()
@@ -343,7 +338,7 @@ def _grown(
             found.append(cluster)
             continue
         more = (_sorted(root, [*cluster.members, member]) for member in options[near])
-        larger = [c for m in more if m and (c := cluster_of(m, types, numbers)) is not None]
+        larger = [c for m in more if m and (c := cluster_of(m, known.types, known.numbers)) is not None]
         waiting += [(c, tried | {near}) for c in reversed(larger or [cluster])]
     return found
 

@@ -40,11 +40,8 @@ class Kernel:
     def __call__(self, *inputs: np.ndarray, threads: int = 1) -> tuple[np.ndarray, ...]:
         """Return the results for operands of the kernel's types.
 
-        ``threads`` is the largest number of threads; small kernels run on one.
-
-        Raises:
-            ValueError: An operand is not of the kernel's type, or their number is wrong.
-            TypeError: An operand is not an array.
+        ``threads`` is the largest number of threads; small kernels run on one. Raise ValueError for operands of
+        another type or number, and TypeError for one that is not an array.
         """
         results = self.empty()
         self.bound(inputs, results, threads)()

@@ -51,10 +51,8 @@ def defined(values: Mapping[str, object]) -> str:
 def vectors(name: str, cases: Mapping[str, tuple[Set[int], tuple[int, int]]]) -> str:
     """Return what depends on the width of vectors: how two interleave, and the numbers of places in registers.
 
-    Args:
-        name: The beginning of all names.
-        cases: By their name, numbers of places, and how many of them at most are computed at once in vectors of 16 and
-            of 8 numbers.
+    All names begin with ``name``. By their name, ``cases`` are numbers of places, and how many of them at most are
+    computed at once in vectors of 16 and of 8 numbers.
     """
     made = []
     for at, width in enumerate((16, 8)):

@@ -75,9 +75,8 @@ def bind(
 ) -> Binding:
     """Return a composite at the types of its operands; attributes without a value have their defaults.
 
-    Raises:
-        TypeMismatch: If the operands do not fit the declaration, or an equation reads outside a tensor.
-        TypeError: If the first argument is not a composite.
+    Raise TypeMismatch if the operands do not fit the declaration, or an equation reads outside a tensor, and TypeError
+    if the first argument is not a composite.
     """
     passed: object = composite
     if not isinstance(passed, Composite):
@@ -445,7 +444,20 @@ class _Reading:
             case Read():
                 dims = self.composite.tensor(e.tensor).dims
                 for place, extent in zip(e.indices, dims, strict=True):
-                    self.require_place(e, place, extent, sizes, known)
+                    if isinstance(place, IndexName) and sizes[place.name] == extent:
+                        continue
+                    value, found = IndexValue(place), self.ends(place, sizes)
+                    above, below = (
+                        Apply("atmost", (Number(0), value)),
+                        Apply("less", (value, IndexValue(extent))),
+                    )
+                    if found is None and not {above, below} <= known:
+                        self.t.concrete(f"{e} in {self.composite.name}")
+                    low, high = found or (0, 0)
+                    if above not in known:
+                        self.t.require(low >= 0, f"{e} must lie inside {e.tensor}")
+                    if below not in known:
+                        self.t.require(high < self.whole(extent), f"{e} must lie inside {e.tensor}")
             case Reduce(_, over, body):
                 self.require_reads(body, {**sizes, **{b.name: b.extent for b in over}}, known)
             case Apply("where", (condition, yes, no)):
@@ -455,27 +467,6 @@ class _Reading:
             case _:
                 for child in children(e):
                     self.require_reads(child, sizes, known)
-
-    def require_place(
-        self,
-        read: Read,
-        place: IndexExpr,
-        extent: IndexExpr,
-        sizes: Mapping[str, IndexExpr],
-        known: frozenset[Scalar],
-    ) -> None:
-        if isinstance(place, IndexName) and sizes[place.name] == extent:
-            return
-        value = IndexValue(place)
-        found = self.ends(place, sizes)
-        above, below = Apply("atmost", (Number(0), value)), Apply("less", (value, IndexValue(extent)))
-        if found is None and not {above, below} <= known:
-            self.t.concrete(f"{read} in {self.composite.name}")
-        low, high = found or (0, 0)
-        if above not in known:
-            self.t.require(low >= 0, f"{read} must lie inside {read.tensor}")
-        if below not in known:
-            self.t.require(high < self.whole(extent), f"{read} must lie inside {read.tensor}")
 
     def ends(self, e: IndexExpr, sizes: Mapping[str, IndexExpr]) -> tuple[Any, Any] | None:
         """Return the least and the largest value of an expression, or None if its form does not show them."""

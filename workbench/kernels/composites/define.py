@@ -104,9 +104,7 @@ def known() -> dict[str, Composite]:
 def register(made: Composite) -> CompositeOperator:
     """Make a composite an operator of graphs and rules.
 
-    Raises:
-        ValueError: If the name is that of a built-in operator or no operator's name, or if the composite has
-            no operand or several results.
+    Raise ValueError for the name of a built-in operator, for no operator's name, without operands and for many results.
     """
     if not _OPERATOR.fullmatch(made.name):
         raise ValueError(f"an operator's name must be lower-case letters, digits and _, got {made.name!r}")
@@ -155,11 +153,8 @@ def declared_rules(path: str | os.PathLike[str]) -> RuleSet:
     """Make the composites of a file, as of :func:`load`, operators, and return their laws, judged, in both directions.
 
     A composite without operands or with several results stays a part of others. A law that cannot be stated
-    in one direction is left out.
-
-    Raises:
-        NotationError: If the file cannot be read, or none of its composites has a law.
-        RefutedRules: (a ValueError) if a law is refuted.
+    in one direction is left out. Raise NotationError if the file cannot be read, or none of its composites has a law,
+    and RefutedRules (a ValueError) if one is refuted.
     """
     place = Path(path)
     laws: list[Rule] = []

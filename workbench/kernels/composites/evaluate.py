@@ -339,9 +339,7 @@ def evaluate(
 ) -> np.ndarray | tuple[np.ndarray, ...]:
     """Compute a composite in numpy; several results come as a tuple. Attributes without a value have their defaults.
 
-    Raises:
-        TypeMismatch: If the operands do not fit the declaration.
-        IndexError: If a place that is read from a tensor lies outside.
+    Raise TypeMismatch if operands do not fit the declaration, and IndexError if a place that was read lies outside.
 
     >>> from workbench.kernels.composites import parse
     >>> gemm = parse("gemm", "A{T}[M K], B{T}[K N] -> C{T}[M N]", "C[i j] = sum(k) A[i k] * B[k j]")

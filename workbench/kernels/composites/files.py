@@ -38,10 +38,8 @@ _KEYS: Final = ("in", "out", "where", "impl", "attributes", "doc")
 def load(path: str | Path, composites: Mapping[str, Composite] | None = None) -> dict[str, Composite]:
     """Return the composites of a ``.composite``, ``.yaml`` or ``.yml`` file by name, in order.
 
-    They may call those before them, and ``composites``.
-
-    Raises:
-        NotationError: If the file cannot be read; the message names the composite and shows the place.
+    They may call those before them, and ``composites``. Raise NotationError if the file cannot be read; the message
+    names the composite and shows the place.
     """
     place = Path(path)
     if place.suffix in (".yaml", ".yml"):
@@ -164,8 +162,7 @@ def folder() -> Path:
 def library() -> Mapping[str, Composite]:
     """Return the composites of the library by name; files are read in the order of their names.
 
-    Raises:
-        NotationError: If a file cannot be read or declares a name again.
+    Raise NotationError if a file cannot be read or declares a name again.
     """
     found: dict[str, Composite] = {}
     for path in sorted(folder().glob("*.composite")):

@@ -49,10 +49,8 @@ class _Term:
 def laws(composite: Composite, *, found: bool = False) -> str:
     r"""Return the laws of a composite as the text of a file of rules.
 
-    With ``found`` they find the composite in a graph, instead of replacing it by operators.
-
-    Raises:
-        NoLaw: If it is not an expression of the workbench's operators.
+    With ``found`` they find the composite in a graph, instead of replacing it by operators. Raise NoLaw if it is not
+    an expression of the workbench's operators.
 
     >>> from workbench.kernels.composites import parse
     >>> gemm = parse("gemm", "A{T}[M K], B{T}[K N] -> C{T}[M N]", "C[i j] = sum(k) A[i k] * B[k j]")

@@ -114,10 +114,8 @@ def declared(
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Condition, ...]]:
     """Return the operands, the results and the conditions of a declaration.
 
-    Extents may use the attributes ``given`` that are whole numbers.
-
-    Raises:
-        NotationError: If the text is not a declaration; the message shows the place.
+    Extents may use the attributes ``given`` that are whole numbers. Raise NotationError with the place if the text is
+    not a declaration.
     """
     c = Cursor(text.replace("\n", " "))
     c.text = text

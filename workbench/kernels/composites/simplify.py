@@ -97,9 +97,7 @@ def default_simplifiers() -> Simplifiers:
 def parse_simplifiers(text: str, file: str = "") -> Simplifiers:
     """Return the laws of a text: one in each line; ``[places]`` begins laws about places.
 
-    Raises:
-        NotationError: If a line is not a law.
-        WrongSimplifier: If the sides of a law differ on drawn numbers.
+    Raise NotationError if a line is not a law, and WrongSimplifier if the sides of one differ on drawn numbers.
 
     >>> [law.name for law in parse_simplifiers("half-twice: x / 2 * 2 => x").laws]
     ['half-twice']
@@ -236,10 +234,8 @@ def simplified(
 ) -> Simplified:
     """Return a composite with simpler equations.
 
-    Args:
-        composite: The composite.
-        laws: The simplifiers; by default those of the workbench.
-        contracted: Whether a product and a sum may be rounded once, by laws ``where contracted``.
+    The ``laws`` are by default those of the workbench. If it is ``contracted``, a product and a sum may be rounded
+    once, by laws ``where contracted``.
 
     >>> from workbench.kernels.composites import parse
     >>> c = parse("c", "x{T}[~] -> y{T}[~]", "y = x * 1 + (2 - 2)")

@@ -224,16 +224,14 @@ class _Nest:
         for axis, count in ((-2, below), (-1, right)):
             if count:
                 kind = self.b.type(x)
-                shape = list(kind.shape)
-                shape[axis] = count
+                shape = (count, kind.shape[1]) if axis == -2 else (kind.shape[0], count)
                 zeros = self.b.weight(data=np.zeros(shape, dtype=kind.numpy_dtype()))
                 x = self.b.op("concat", x, zeros, axis=axis)
         return x
 
     def _cut(self, x: int, axis: int, start: int, stop: int) -> int:
-        if (start, stop) == (0, self.b.type(x).shape[axis]):
-            return x
-        return self.b.op("slice", x, axis=axis, start=start, stop=stop)
+        whole = (start, stop) == (0, self.b.type(x).shape[axis])
+        return x if whole else self.b.op("slice", x, axis=axis, start=start, stop=stop)
 
     def _joined(self, parts: Sequence[int], axis: int) -> int:
         return parts[0] if len(parts) == 1 else self.b.op("concat", *parts, axis=axis)
@@ -242,9 +240,8 @@ class _Nest:
         return x if self.b.type(x).shape == tuple(shape) else self.b.op("reshape", x, shape=tuple(shape))
 
     def _shaped(self, x: int, shape: Sequence[int]) -> int:
-        if self.b.type(x).elements == math.prod(shape):
-            return self._reshaped(x, shape)
-        return self.b.op("expand", x, shape=tuple(shape))
+        same = self.b.type(x).elements == math.prod(shape)
+        return self._reshaped(x, shape) if same else self.b.op("expand", x, shape=tuple(shape))
 
     def _entry(self, x: int, index: Sequence[int]) -> int:
         """Write the matrix of one batch."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Sequence
+from functools import reduce
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +23,7 @@ from workbench.ops.activations import (
 )
 from workbench.ops.convolution import export_pad, require_window, window_extent, windows
 from workbench.ops.exact import POLYNOMIAL, ExactAttrs
-from workbench.ops.onnx_form import Emitter, OpsetTooOld
+from workbench.ops.onnx_form import Emitter, OpsetTooOld, export_ints
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types, no_flops
 from workbench.ops.traits import Trait
@@ -69,15 +71,11 @@ def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     a = widened(xs[0], attrs["streamed"], attrs["accumulator"])
     b = widened(xs[1], attrs["stationary"], attrs["accumulator"])
     step = attrs["inner"]
-    total: np.ndarray | None = None
-    for start in range(0, a.shape[-1], step):
-        part = np.matmul(a[..., start : start + step], b[..., start : start + step, :])
-        part = part.astype(a.dtype, copy=False)
-        if total is None:
-            total = part
-        else:
-            total += part
-    assert total is not None
+    parts = (
+        np.matmul(a[..., k : k + step], b[..., k : k + step, :]).astype(a.dtype, copy=False)
+        for k in range(0, a.shape[-1], step)
+    )
+    total = reduce(operator.iadd, parts)
     if len(xs) == 3:
         total = total + xs[2].astype(total.dtype, copy=False)
     out = activate(total, attrs["act"])
@@ -206,9 +204,7 @@ def _export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) 
 
 def _all(e: Emitter, x: str, kind: TensorType, shape: Sequence[int]) -> str:
     """Return an operand broadcast to all batches."""
-    if kind.elements == math.prod(shape):
-        return x
-    return e.node("Expand", [x, e.constant(np.asarray(shape, dtype=np.int64))])
+    return x if kind.elements == math.prod(shape) else e.node("Expand", [x, export_ints(e, shape)])
 
 
 _ATTRS: Final[tuple[Attr, ...]] = (
@@ -293,21 +289,14 @@ def _export_unfold(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Tenso
         return e.reshape(xs[0], out.shape)
     if e.opset < 10:
         raise OpsetTooOld(f"operator set must be 10 or newer for a slice with a step, got {e.opset}")
-    top, left, bottom, right = attrs["pads"]
-    x = xs[0]
-    if any(attrs["pads"]):
-        x = export_pad(e, x, (top, left, bottom, right), kind)
+    x = export_pad(e, xs[0], attrs["pads"], kind) if any(attrs["pads"]) else xs[0]
     (sh, sw), (dh, dw) = attrs["strides"], attrs["dilations"]
     height, width = _extents(kind.shape[2:], attrs)
-
-    def numbers(*values: int) -> str:
-        return e.constant(np.asarray(values, dtype=np.int64))
-
     taps = []
     for i, j in itertools.product(*map(range, attrs["kernel"])):
         first = (i * dh, j * dw)
         last = (first[0] + (height - 1) * sh + 1, first[1] + (width - 1) * sw + 1)
-        tap = e.node("Slice", [x, numbers(*first), numbers(*last), numbers(2, 3), numbers(sh, sw)])
+        tap = e.node("Slice", [x, *(export_ints(e, ints) for ints in (first, last, (2, 3), (sh, sw)))])
         taps.append(e.reshape(tap, (n, channels, 1, height * width)))
     whole = taps[0] if len(taps) == 1 else e.node("Concat", taps, axis=2)
     return e.reshape(whole, out.shape)

@@ -6,6 +6,7 @@ import pytest
 import workbench
 from tests.kernels.composites.references import drawn
 from tests.ops.operators import forget
+from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.evaluate import evaluate
 from workbench.kernels.composites.files import library
 from workbench.kernels.composites.onnx_function import DOMAIN, function, function_text, model, session
@@ -91,7 +92,7 @@ def test_the_reference_evaluator_runs_functions_of_several_operator_sets(name, o
         x if x.dtype == np.int64 else x.astype(np.float32)
         for x in drawn(composite, np.random.default_rng(3), 1)
     ]
-    made = model(composite, [TensorType.of(x) for x in operands], opset=opset)
+    made = model(bind(composite, [TensorType.of(x) for x in operands]), opset)
     feeds = {t.name: x for t, x in zip(composite.inputs, operands, strict=True)}
     (found,) = ReferenceEvaluator(made).run(None, feeds)
     np.testing.assert_allclose(found, evaluate(composite, operands), rtol=1e-4, atol=1e-4)

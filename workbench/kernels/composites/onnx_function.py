@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from workbench.kernels.composites.binding import bind
+from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite, Equation
 from workbench.kernels.composites.evaluate import Value, matrix_product, run
 from workbench.kernels.composites.expressions import (
@@ -281,41 +281,22 @@ class OnnxArrays:
         )
 
 
-def model(
-    composite: Composite,
-    types: Sequence[TensorType],
-    attributes: Mapping[str, Any] | None = None,
-    opset: int = 18,
-) -> ModelProto:
-    """Return a model of one call of a composite, with its function, as a ``ModelProto``.
-
-    Args:
-        composite: The composite.
-        types: The operands' types.
-        attributes: Values of attributes; others have their defaults.
-        opset: The version of the default operator set.
-
-    Raises:
-        TypeMismatch: If the types do not fit the declaration.
-    """
+def model(binding: Binding, opset: int = 18) -> ModelProto:
+    """Return a model of one call of a bound composite, with its function, as a ``ModelProto``."""
     import onnx
 
-    binding, helper = bind(composite, types, attributes), onnx.helper
-    node = helper.make_node(
-        composite.name,
-        [t.name for t in composite.inputs],
-        [t.name for t in composite.outputs],
-        domain=DOMAIN,
-        **{**composite.defaults, **(attributes or {})},
-    )
+    composite, helper = binding.composite, onnx.helper
+    inputs, outputs = [t.name for t in composite.inputs], [t.name for t in composite.outputs]
+    known = {**binding.extents, **binding.values}
+    given = {a.name: known[a.name] for a in composite.attributes}
+    node = helper.make_node(composite.name, inputs, outputs, domain=DOMAIN, **given)
 
     def infos(names: Sequence[str]) -> list[Any]:
         kinds = {n: binding.types[n] for n in names}
         return [helper.make_tensor_value_info(n, DTYPE_CODES[k.dtype], k.shape) for n, k in kinds.items()]
 
-    graph = helper.make_graph([node], composite.name, infos(node.input), infos(node.output))
     made = helper.make_model(
-        graph,
+        helper.make_graph([node], composite.name, infos(inputs), infos(outputs)),
         functions=[function(composite, opset)],
         opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid(DOMAIN, 1)],
         ir_version=10,
@@ -343,7 +324,7 @@ def session(
     """
     from workbench.frontends.runtime import session as loaded
 
-    made = model(composite, [TensorType.of(x) for x in operands], attributes)
+    made = model(bind(composite, [TensorType.of(x) for x in operands], attributes))
     run = loaded(made, threads=threads, spin=False).run
     feeds = {t.name: x for t, x in zip(composite.inputs, operands, strict=True)}
     return lambda: np.asarray(run(None, feeds)[0])

@@ -83,7 +83,8 @@ def measured_schedules(
     texts = [f"{c_text(program, s)}\n{about}".encode() for s in options]
     digests = [hashlib.blake2b(text, digest_size=12).hexdigest() for text in texts]
     keys = [f"kernel {d} {s} threads={threads}" for d, s in zip(digests, options, strict=True)]
-    times = kept_times(build, keys, runs, threads, seconds=seconds, least=3, most=50)
+    timed = partial(microseconds, threads=threads)
+    times = kept_times(build, keys, runs, timed, seconds=seconds, least=3, most=50)
     return tuple(sorted(map(Tried, options, times), key=lambda t: t.microseconds))
 
 
@@ -91,13 +92,12 @@ def kept_times(
     build: Build,
     keys: Sequence[str],
     runs: Callable[[], Sequence[Callable[[], object]]],
-    threads: int,
+    timed: Callable[[Callable[[], object]], float],
     *,
     seconds: float,
     least: int,
     most: int,
     runtime: str = "",
-    before: Callable[[], object] | None = None,
 ) -> list[float]:
     """Return the median microseconds of runs: kept in the user's cache, or measured now in alternation.
 
@@ -105,19 +105,12 @@ def kept_times(
         build: The options of the compiler.
         keys: The key of each run in the cache.
         runs: Makes the runs, if one of them has no time yet.
-        threads: The number of threads to measure with.
+        timed: Returns the microseconds of a run.
         seconds: The time limit on measuring.
         least: The least number of rounds.
         most: The largest number of rounds.
         runtime: The runtime and its version on which the times depend, if there is one.
-        before: What is done before each run, outside its time.
     """
-
-    def timed(run: Callable[[], object]) -> float:
-        if before is not None:
-            before()
-        return microseconds(run, threads)
-
     about = f"{machine()}, {compiler(build).resolve()} {' '.join(build.flags)}"
     store = Store(cache_folder(), f"{about}, {runtime}" if runtime else about)
     known = store.read(keys)

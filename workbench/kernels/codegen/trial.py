@@ -131,11 +131,8 @@ def drawn_operands(
     operands: list[np.ndarray] = []
     for t in one.inputs:
         shape = (leading if t.leading else ()) + tuple(computed(d, extents) for d in t.dims)
-        if "int" in t.dtype:
-            operands.append(rng.integers(0, least, shape, dtype=t.dtype))
-        else:
-            dtype = "float32" if t.dtype[0].isupper() else t.dtype
-            operands.append(rng.uniform(-1, 1, shape).astype(dtype))
+        drawn = rng.integers(0, least, shape, t.dtype) if "int" in t.dtype else rng.uniform(-1, 1, shape)
+        operands.append(drawn.astype("float32" if t.dtype[0].isupper() else t.dtype))
     return operands, attributes
 
 

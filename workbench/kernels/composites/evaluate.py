@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import takewhile
+from string import ascii_lowercase
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -23,7 +24,6 @@ from workbench.kernels.composites.composite import Composite, Equation
 from workbench.kernels.composites.expressions import (
     ARITHMETIC,
     FUNCTIONS,
-    NUMPY_FOLDS,
     Apply,
     Bound,
     ExtentName,
@@ -42,7 +42,6 @@ from workbench.kernels.composites.expressions import (
     index_names,
     parts,
     product,
-    uses_leading,
     walk,
 )
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Inexact, Numbers
@@ -328,8 +327,6 @@ def _factors(e: Scalar, over: frozenset[str]) -> tuple[list[Scalar], list[Scalar
 
 
 # -- numpy ---------------------------------------------------------------------------------------------
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
-
 #: Element types in which sums are added up in another one.
 _WIDER: Final = {"float16": np.float32, "bfloat16": np.float32}
 
@@ -398,9 +395,10 @@ class NumpyArrays:
 
     def fold(self, function: str, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
         wide = _WIDER.get(str(self.dtype)) if function in ("sum", "prod") else None
+        fold = getattr(np, function)
         if wide is not None:
-            return NUMPY_FOLDS[function](x.astype(wide), axis=tuple(axes)).astype(self.dtype)
-        return np.asarray(NUMPY_FOLDS[function](x, axis=tuple(axes)))
+            return fold(x.astype(wide), axis=tuple(axes)).astype(self.dtype)
+        return np.asarray(fold(x, axis=tuple(axes)))
 
     def unsqueeze(self, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
         return np.expand_dims(x, tuple(axes))
@@ -606,7 +604,7 @@ class TorchArrays(NumpyArrays):
         return x.reshape((*x.shape[: x.ndim - last], -1))[..., places]
 
     def contract(self, a: Value[Any], b: Value[Any], out: Sequence[str]) -> Any:
-        letters = dict(zip(dict.fromkeys((*a.axes, *b.axes)), _LETTERS, strict=False))
+        letters = dict(zip(dict.fromkeys((*a.axes, *b.axes)), ascii_lowercase, strict=False))
         terms = ["..." + "".join(letters[n] for n in axes) for axes in (a.axes, b.axes, out)]
         return self.torch.einsum(f"{terms[0]},{terms[1]}->{terms[2]}", a.handle, b.handle)
 
@@ -701,5 +699,6 @@ def _cost(e: Scalar, sizes: Mapping[str, int], binding: Binding) -> float:
     below = sum(_cost(child, {**sizes, **own}, binding) for child in children(e))
     if not isinstance(e, Apply | Reduce):
         return below
-    leading = math.prod(binding.leading) if uses_leading(e) else 1
+    led = any(isinstance(p, Read) and p.leading for p in walk(e))  # the value depends on the leading indices
+    leading = math.prod(binding.leading) if led else 1
     return below + math.prod(sizes[n] for n in free_indices(e)) * leading * math.prod(own.values())

@@ -297,11 +297,6 @@ def free_indices(e: Scalar) -> frozenset[str]:
     return frozenset()
 
 
-def uses_leading(e: Scalar) -> bool:
-    """Return whether the value depends on the leading indices."""
-    return any(isinstance(p, Read) and p.leading for p in walk(e))
-
-
 def rebuilt(e: Scalar, new: Callable[[Scalar], Scalar]) -> Scalar:
     """Return an expression with ``new`` of each scalar expression directly in it."""
     match e:
@@ -422,11 +417,8 @@ PRIMITIVES: Final[dict[str, str]] = {
     **{f.name: f.doc for f in FUNCTIONS.values() if not f.joined},
 }
 
-#: Reductions are folds of these functions.
+#: Reductions are folds of these functions; they have the same names in numpy.
 FOLDS: Final = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
-
-#: The reductions in numpy.
-NUMPY_FOLDS: Final[dict[str, Callable[..., Any]]] = {name: getattr(np, name) for name in FOLDS}
 
 #: Where a fold starts.
 NEUTRAL: Final = {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}

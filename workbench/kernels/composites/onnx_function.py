@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -36,9 +37,7 @@ if TYPE_CHECKING:
 DOMAIN: Final = "workbench.kernels.composites"
 #: The oldest operator set that has every operator that functions use.
 OLDEST: Final = 15
-_FOLDS: Final = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
 _INTEGER: Final = {"+": "Add", "-": "Sub", "*": "Mul", "%": "Mod"}
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
 def function_text(composite: Composite, opset: int = 18) -> str:
@@ -210,9 +209,10 @@ class OnnxArrays:
         return self.node(FUNCTIONS[function].onnx, *operands)
 
     def fold(self, function: str, x: str, axes: Sequence[int]) -> str:
+        fold = f"Reduce{function.capitalize()}"
         if function != "sum" and self.opset < 18:
-            return self.node(_FOLDS[function], x, axes=list(axes), keepdims=0)
-        return self.node(_FOLDS[function], x, self.constant(list(axes)), keepdims=0)
+            return self.node(fold, x, axes=list(axes), keepdims=0)
+        return self.node(fold, x, self.constant(list(axes)), keepdims=0)
 
     def unsqueeze(self, x: str, axes: Sequence[int]) -> str:
         return self.node("Unsqueeze", x, self.constant(list(axes)))
@@ -220,7 +220,7 @@ class OnnxArrays:
     def permute(self, x: str, order: Sequence[int], leading: bool) -> str:
         if not leading:
             return self.node("Transpose", x, perm=list(order))
-        letters = _LETTERS[: len(order)]
+        letters = ascii_lowercase[: len(order)]
         return self.node("Einsum", x, equation=f"...{letters}->...{''.join(letters[k] for k in order)}")
 
     def prefix(self, x: str, axis: int, extent: IndexExpr) -> str:
@@ -244,7 +244,7 @@ class OnnxArrays:
         sides = matrix_product(self, a, b, out)
         if sides is not None:
             return self.node("MatMul", *sides)
-        letters = dict(zip(dict.fromkeys((*a.axes, *b.axes)), _LETTERS, strict=False))
+        letters = dict(zip(dict.fromkeys((*a.axes, *b.axes)), ascii_lowercase, strict=False))
         forms = [(a.leading, a.axes), (b.leading, b.axes), (a.leading or b.leading, out)]
         terms = ["..." * dots + "".join(letters[n] for n in axes) for dots, axes in forms]
         return self.node("Einsum", a.handle, b.handle, equation=f"{terms[0]},{terms[1]}->{terms[2]}")

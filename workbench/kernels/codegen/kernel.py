@@ -19,8 +19,6 @@ from workbench.ops.types import TensorType
 #: The number of elements of results and operands together from which threads are worth their start.
 THREADED: Final = 1 << 15
 
-_NUMBERS: Final = {"float": ctypes.c_float, "double": ctypes.c_double}
-
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -115,7 +113,7 @@ def kernel_at(binding: Binding, *, schedule: Schedule | None = None, build: Buil
     chosen = usual(program) if schedule is None else schedule
     text = c_text(program, chosen)
     function = getattr(library(text, options), entry(program))
-    real = _NUMBERS.get(c_type(program.computed), ctypes.c_double)
+    real = ctypes.c_float if c_type(program.computed) == "float" else ctypes.c_double
     function.argtypes = [
         ctypes.c_int,
         *[ctypes.c_int64] * len(program.extents),

@@ -208,12 +208,13 @@ class _Equations:
     def read(self) -> tuple[Equation, ...]:
         """Return the equations in order, those of called composites among them."""
         c = self.c
-        c.skip_ends()
         while c.next.kind != "stop":
+            if c.next.kind == "end":
+                c.take()
+                continue
             self._equation()
             if c.next.kind not in ("end", "stop"):
                 c.fail(f"the equation must end here, got {c.shown()}")
-            c.skip_ends()
         for name in self.outputs:
             if name not in self.tensors:
                 c.fail(f"the result {name} must have an equation, got none (try {name}[…] = …)")

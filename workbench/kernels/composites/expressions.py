@@ -66,11 +66,8 @@ class Read:
     indices: tuple[IndexExpr, ...]
 
     def __str__(self) -> str:
-        return f"{self.tensor}[{' '.join(['~'] * self.leading + [_bracketed(i) for i in self.indices])}]"
-
-
-def _bracketed(i: IndexExpr) -> str:
-    return f"({i})" if isinstance(i, IndexArith) else str(i)
+        places = [f"({i})" if isinstance(i, IndexArith) else str(i) for i in self.indices]
+        return f"{self.tensor}[{' '.join(['~'] * self.leading + places)}]"
 
 
 #: An integer expression; a read is one of a tensor of whole numbers.

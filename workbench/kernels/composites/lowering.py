@@ -99,10 +99,8 @@ class _RuleArrays:
 
     def __post_init__(self) -> None:
         for k, t in enumerate(self.composite.inputs):
-            name = t.name.lower()
-            own = name.isidentifier() and name not in self.variables.values()
-            taken = name in {a.name for a in self.composite.attributes}
-            self.variables[t.name] = name if own and not taken else f"x{k}"
+            name, taken = t.name.lower(), {*self.variables.values(), *self.composite.defaults}
+            self.variables[t.name] = name if name.isidentifier() and name not in taken else f"x{k}"
             self.terms[t.name] = _Term(self.variables[t.name], t.dims, t.leading)
 
     # -- the interface of the walk --------------------------------------------------------------------

@@ -77,11 +77,6 @@ class Cursor:
         """Return the next word for a message."""
         return {"stop": "the end", "end": "the end of the equation"}.get(self.next.kind, repr(self.next.text))
 
-    def skip_ends(self) -> None:
-        """Pass over line ends and semicolons."""
-        while self.next.kind == "end":
-            self.take()
-
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
         """Raise NotationError at a word, by default the next one."""
         token = token or self.next

@@ -79,10 +79,9 @@ class Plan:
     def others(self) -> int:
         """Return the number of operators that ONNX Runtime runs."""
         kernels = [k for k, o in self.graph.opaques.items() if o.domain == DOMAIN]
-        moving = (
-            n for n, constant in zip(self.graph.nodes, self.graph.constant(), strict=True) if not constant
-        )
-        return sum(n.op != "input" and (n.op != "opaque" or n.attr("key") not in kernels) for n in moving)
+        nodes = zip(self.graph.nodes, self.graph.constant(), strict=True)
+        moving = [n for n, constant in nodes if not constant and n.op != "input"]
+        return sum(n.op != "opaque" or n.attr("key") not in kernels for n in moving)
 
     def __str__(self) -> str:
         inside = sum(len(c.members) for c in self.clusters)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 H = TypeVar("H")
-NUMBER, WHOLE, TRUTH = "number", "whole", "truth"
+NUMBER, WHOLE = "number", "whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class _Walk(Generic[H]):
         whole = f.truth and not f.of_truths and all(v.kind == WHOLE for v in values)
         if not whole:
             values = [self.numeric(v) for v in values]
-        return self.together(values, TRUTH if f.truth else NUMBER, partial(self.arrays.apply, e.function))
+        return self.together(values, NUMBER, partial(self.arrays.apply, e.function))
 
     def reduced(self, e: Reduce, guarded: bool) -> Value[H]:
         self.scope |= {b.name: b.extent for b in e.over}

@@ -298,6 +298,12 @@ def matrix_product(arrays: Arrays[H], a: Value[H], b: Value[H], out: Sequence[st
     """Return the operands of a product of matrices, or of rows and a matrix, with their axes in order.
 
     The result is None if the sum of products of two values over the axes that ``out`` lacks is none.
+
+    Args:
+        arrays: Permutes axes.
+        a: The first value.
+        b: The second value.
+        out: The axes of the result.
     """
 
     def turned(v: Value[H], order: list[str]) -> H:
@@ -548,10 +554,10 @@ def in_torch(composite: Composite, torch: ModuleType, xs: Sequence[Tensor], attr
         TypeMismatch: If the operands do not fit the declaration.
     """
     types = [TensorType(str(x.dtype).removeprefix("torch."), tuple(x.shape)) for x in xs]
-    return evaluated(TorchArrays(bind(composite, types, attrs), torch, xs))[composite.output.name]
+    return evaluated(_TorchArrays(bind(composite, types, attrs), torch, xs))[composite.output.name]
 
 
-class TorchArrays(NumpyArrays):
+class _TorchArrays(NumpyArrays):
     """Tensors of torch."""
 
     def __init__(self, binding: Binding, torch: ModuleType, xs: Sequence[Tensor]) -> None:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from workbench.ops.elementwise import erf
 from workbench.ops.exact import Arithmetic
+
+V = TypeVar("V")
 
 
 # -- whole numbers -------------------------------------------------------------------------------------
@@ -131,10 +133,10 @@ def extent_names(e: IndexExpr) -> frozenset[str]:
 
 def computed(
     e: IndexExpr,
-    extents: Mapping[str, Any],
+    extents: Mapping[str, V],
     places: Mapping[str, Any] = MappingProxyType({}),
     number: Callable[[int], Any] = int,
-) -> Any:
+) -> V:
     """Return the value of an expression: a number, or what stands for one, such as an integer over symbols.
 
     Args:

@@ -21,7 +21,8 @@ import onnx
 from onnx.inliner import inline_local_functions
 
 from workbench.graph import Opaque
-from workbench.kernels.codegen import separable
+from workbench.kernels.codegen import attention, separable
+from workbench.kernels.codegen.attention import Attention, is_attention
 from workbench.kernels.codegen.c_printer import c_function, c_type, entry, literal, prelude
 from workbench.kernels.codegen.clusters import Cluster, as_graph
 from workbench.kernels.codegen.compiler import Build, compiled
@@ -47,11 +48,11 @@ _USUAL: Final = Build()
 class Operator:
     """A cluster as an operator: its kernel's schedule, the most parts in which it runs, and its build.
 
-    A convolution may have an algorithm in the place of a schedule.
+    Convolutions and attention have an algorithm in the place of a schedule.
     """
 
     cluster: Cluster
-    schedule: Schedule | Winograd | Separable
+    schedule: Schedule | Winograd | Separable | Attention
     parts: int = 1
     build: Build = field(default_factory=Build)
 
@@ -73,14 +74,16 @@ class Operator:
 
 
 def operator(
-    cluster: Cluster, how: Schedule | Winograd | Separable | None = None, build: Build = _USUAL
+    cluster: Cluster, how: Schedule | Winograd | Separable | Attention | None = None, build: Build = _USUAL
 ) -> Operator:
     """Return a cluster as an operator, with the usual choices if no others are given."""
     if is_separable(cluster):
         return Operator(cluster, how or separable.candidates(cluster)[0], PARTS, build)
     if convolution_of(cluster):
         return Operator(cluster, how or Winograd(CHOICES[0]), PARTS, build)
-    assert not isinstance(how, Winograd | Separable), "only convolutions have algorithms"
+    if is_attention(cluster):
+        return Operator(cluster, how or attention.candidates(cluster)[0], PARTS, build)
+    assert how is None or isinstance(how, Schedule), "only convolutions and attention have algorithms"
     program, sizes = program_of(bind(cluster.composite, cluster.types))
     chosen = how or usual(program)
     elements = sum(math.prod(s) for s in (*cluster.shapes, cluster.type.shape))
@@ -163,8 +166,10 @@ def source_of(op: Operator) -> Written:
     else:
         made = how.written(name, op.cluster)
         text, length = made.text, made.pieces
-        more = f", .prepare = {name}_prepare, .scratch = {made.scratch}"
-        declared += f"{_HIDDEN} void *{name}_prepare(const void *const *inputs);\n"
+        more = f", .scratch = {made.scratch}"
+        if made.prepares:
+            more += f", .prepare = {name}_prepare"
+            declared += f"{_HIDDEN} void *{name}_prepare(const void *const *inputs);\n"
     declared += f"static const int64_t {name}_dims[] = {{{dims}}};\n"
     row = (
         f'  {{.name = "{name}", .type = {DTYPE_CODES[kind.dtype]}, .inputs = {len(op.cluster.inputs)}, '

@@ -26,7 +26,8 @@ from workbench.egraph.rebuild import Writing, rebuild
 from workbench.extraction import Solution
 from workbench.extraction.extract import extract
 from workbench.graph import Builder, Graph
-from workbench.kernels.codegen import separable, winograd
+from workbench.kernels.codegen import attention, separable, winograd
+from workbench.kernels.codegen.attention import attentions, is_attention
 from workbench.kernels.codegen.clusters import (
     MOST,
     Cluster,
@@ -187,7 +188,7 @@ def fused(
     np.minimum.at(cheapest, egraph.eclass, costs)
     known = readers_of(egraph, numbers)
     found: dict[tuple[int, tuple[int, ...], str], Cluster] = {}
-    for cluster in (*convolutions(known), *layers(known), *_candidates(egraph, known)):
+    for cluster in (*convolutions(known), *layers(known), *attentions(known), *_candidates(egraph, known)):
         if cluster.result not in cluster.inputs:
             found.setdefault((cluster.result, cluster.inputs, str(cluster.composite)), cluster)
     kinds: dict[str, list[Cluster]] = {}
@@ -207,7 +208,7 @@ def fused(
         for cluster in kinds[kind]:
             apart = sum(cheapest[m.place] for m in cluster.members)
             if times.pays:
-                timed.append((times.at(apart) if is_separable(cluster) else times, cluster))
+                timed.append((times.at(apart) if _far(cluster) else times, cluster))
             if times.operators < apart * MARGIN:
                 chosen.append((TOGETHER, cluster, times.operators))
     room = math.inf if memory is None else memory
@@ -263,6 +264,16 @@ def _with_inner(
         ratio = known[kind_of(whole)] if most else 1.0
         found += [(FUSED, c, price * (1 - (1 - ratio) * used / max(most, 1))) for c, used in turned]
     return found, inner
+
+
+def has_algorithm(cluster: Cluster) -> bool:
+    """Return whether a cluster's kernel has an algorithm in the place of a schedule."""
+    return convolution_of(cluster) is not None or is_attention(cluster)
+
+
+def _far(cluster: Cluster) -> bool:
+    """Return whether a cluster is several layers or attention: changes of layout around it may go with it."""
+    return is_separable(cluster) or is_attention(cluster)
 
 
 def kind_of(cluster: Cluster) -> str:
@@ -432,19 +443,19 @@ class Bench:
 
     def __call__(self, cluster: Cluster) -> Beside:
         """Return the times of a cluster's operators and of its kernel."""
-        if convolution_of(cluster) is None:
+        if not has_algorithm(cluster):
             operators, kernel = self._times(cluster, [self.fastest(cluster)])
             return Beside(operators, kernel)
         made = [op for op in self._measured_with(cluster) if op.cluster == cluster]
         if not made:
             return Beside(0.0, math.inf)
         operators, *kernels = self._times(cluster, made)
-        margin = LAYERS if is_separable(cluster) else MARGIN
+        margin = LAYERS if _far(cluster) else MARGIN
         return Beside(operators, min(kernels), made[int(np.argmin(kernels))].memory, margin)
 
     def compile_ahead(self, clusters: Sequence[Cluster]) -> None:
-        """Compile the kernels of clusters with convolutions, on all processors: measuring finds them then."""
-        made = [self._measured_with(c) for c in clusters if convolution_of(c) is not None]
+        """Compile the kernels of clusters with algorithms, on all processors: measuring finds them then."""
+        made = [self._measured_with(c) for c in clusters if has_algorithm(c)]
         until = time.monotonic() + SECONDS / 2
 
         def compiled(operators: Sequence[Operator]) -> None:
@@ -456,7 +467,7 @@ class Bench:
 
     def fastest(self, cluster: Cluster) -> Operator:
         """Return a cluster as an operator with the fastest of its schedules, measured or known from before."""
-        if convolution_of(cluster) is None:
+        if not has_algorithm(cluster):
             binding = bind(cluster.composite, cluster.types)
             return operator(
                 cluster, measured_schedules(binding, self.build, seconds=0.05)[0].schedule, self.build
@@ -468,15 +479,17 @@ class Bench:
         return made[int(np.argmin(times))]
 
     def _measured_with(self, cluster: Cluster) -> list[Operator]:
-        """Return the operators that are measured for a cluster with a convolution; in the inner layout, both forms."""
+        """Return the operators that are measured for a cluster with an algorithm; in the inner layout, both forms."""
         plain, made = channels_first(cluster), self._with_algorithms(cluster)
         return made if plain == cluster or not made else [self.fastest(c) for c in (plain, cluster)]
 
     def _with_algorithms(self, cluster: Cluster) -> list[Operator]:
-        """Return a cluster with convolutions as operators with what may be the fastest in the place of a schedule."""
-        layers = is_separable(cluster)
-        hows = separable.candidates(cluster) if layers else winograd.candidates(cluster, self.algorithms)
-        return [operator(cluster, how, self.build) for how in hows]
+        """Return a cluster as operators with what may be the fastest in the place of a schedule."""
+        if is_attention(cluster):
+            return [operator(cluster, rows, self.build) for rows in attention.candidates(cluster)]
+        if is_separable(cluster):
+            return [operator(cluster, rows, self.build) for rows in separable.candidates(cluster)]
+        return [operator(cluster, how, self.build) for how in winograd.candidates(cluster, self.algorithms)]
 
     def _times(self, cluster: Cluster, operators: Sequence[Operator]) -> list[float]:
         """Return the microseconds of a cluster's operators and of its kernels.
@@ -486,8 +499,7 @@ class Bench:
         """
         import onnxruntime as ort
 
-        conv, threads = convolution_of(cluster), self.threads
-        plain = cluster if conv is None else channels_first(cluster)
+        special, threads, plain = has_algorithm(cluster), self.threads, channels_first(cluster)
         stored = [j for m in cluster.members if m.op == "conv2d" for j in m.operands[1:]]
         inner, held = plain != cluster, list[np.ndarray]()
 
@@ -503,7 +515,7 @@ class Bench:
             random = np.random.default_rng(0)
             inputs = [random.standard_normal(t.shape).astype(t.numpy_dtype()) for t in shapes(cluster)]
             turned = [x.reshape(t.shape) for x, t in zip(inputs, shapes(plain), strict=True)]
-            held.extend([] if conv is None else [np.ones(FAR // 4, np.float32), *inputs])
+            held.extend([np.ones(FAR // 4, np.float32), *inputs] if special else [])
             first = [operator(plain, operators[0].schedule, self.build)] if inner else []
             library = library_of([*first, *operators], self.build)
             others = [self.bound(_as_kernel(op, stored), turned, library) for op in first]
@@ -521,7 +533,7 @@ class Bench:
             runs,
             timed,
             seconds=self.seconds,
-            least=5 if conv is None else 7,
+            least=7 if special else 5,
             most=200,
             runtime=f"ONNX Runtime {ort.__version__}",
         )

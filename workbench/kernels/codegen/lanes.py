@@ -18,11 +18,15 @@ TILES: Final = (12, 6)
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The C text of a convolution, the number of pieces of one image that may run apart, and its scratch memory."""
+    """The C text of a kernel, the number of pieces that may run apart, its scratch memory, and if it prepares weights.
+
+    If it does, the pieces are those of one image, of which there may be any number.
+    """
 
     text: str
     pieces: int
     scratch: int
+    prepares: bool = True
 
 
 def second_level() -> int:

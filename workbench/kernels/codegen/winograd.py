@@ -239,7 +239,9 @@ def convolution(
 
 
 def channels_first(cluster: Cluster) -> Cluster:
-    """Return a convolution without its changes of layout."""
+    """Return a convolution without its changes of layout; any other cluster is its own."""
+    if convolution_of(cluster) is None:
+        return cluster
     core = [m for m in cluster.members if m.op not in ("reshape", "transpose")]
     if len(core) == len(cluster.members):
         return cluster

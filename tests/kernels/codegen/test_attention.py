@@ -3,17 +3,20 @@
 import math
 
 import numpy as np
+import onnxruntime
 import pytest
 
-from tests.kernels.codegen.needs import compiler
+from tests.kernels.codegen.needs import compiler, run_under_sanitisers, skip_if_not_for_here
+from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
 from workbench.frontends.runtime import session
-from workbench.graph import GraphBuilder, evaluate
-from workbench.kernels.codegen.attention import Attention, attentions, candidates
+from workbench.graph import Builder, GraphBuilder, evaluate
+from workbench.kernels.codegen.attention import Attention, attentions, candidates, heads_of
 from workbench.kernels.codegen.clusters import given, readers_of
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.custom_ops import Operator, library_of, payload
-from workbench.kernels.codegen.fusion import egraph_of, numbers_of
+from workbench.kernels.codegen.deployment import deploy
+from workbench.kernels.codegen.fusion import Beside, egraph_of, numbers_of
 from workbench.kernels.composites.evaluate import evaluate as evaluate_composite
 
 pytestmark = compiler
@@ -93,8 +96,6 @@ def cluster_in(graph):
 
 
 def run(cluster, feeds, how=None, threads=1):
-    from workbench.graph import Builder
-
     op = Operator(cluster, how or candidates(cluster)[0], 16)
     builder = Builder("kernel")
     (y,) = builder.opaque(payload(op), given(builder, cluster))
@@ -183,10 +184,132 @@ def test_a_query_without_keys_gets_what_the_operators_give():
     cluster = cluster_in(plain)
     feeds, order = inputs_of(plain, cluster, masked=mask)
     got = run(cluster, order)
-    assert np.isnan(got[0, 3]).all() and np.isnan(got[0, 12:]).all() and not np.isnan(got[0, 4:12]).any()
+    assert np.isnan(got[0, [3, *range(12, 40)]]).all()
+    assert not np.isnan(got[0, 4:12]).any()
     got = run(cluster_in(guarded), order)
-    assert not got[0, 3].any() and not got[0, 12:].any()
+    assert not got[0, [3, *range(12, 40)]].any()
     # Numbers that are only very small exclude no keys, if there are no others.
     feeds["mask"] = np.nan_to_num(feeds["mask"], neginf=-3e38)
     order = [feeds["mask"] if x.shape == feeds["mask"].shape else x for x in order]
     np.testing.assert_allclose(run(cluster, order), expected(plain, feeds), rtol=1e-4, atol=2e-6)
+
+
+def draws(count, seed):
+    """Yield random sizes and forms of attention."""
+    random = np.random.default_rng(seed)
+    for _ in range(count):
+        form = ["merged", "apart", "whole"][random.integers(3)]
+        rows, keys, depth, values = (int(n) for n in random.integers((8, 8, 1, 1), (90, 140, 70, 70)))
+        if form == "merged":
+            keys, values = rows, depth
+        yield attention(
+            batch=int(random.integers(1, 4)),
+            heads=int(random.integers(1, 5)),
+            rows=rows,
+            keys=keys,
+            depth=depth,
+            values=values,
+            form=form,
+            mask=["none", "whole", "keys", "heads", "queries"][random.integers(5)],
+            scale=["query", "both", "scores", "none"][random.integers(4)],
+            guard=bool(random.integers(2)),
+            last=bool(random.integers(2)),
+        )
+
+
+def check_random(count, march):
+    """Run random attention as one program and compare it with float64."""
+    build, made, b, feeds, wanted = Build(march=march, opt=1), [], GraphBuilder("all"), {}, {}
+    for k, graph in enumerate(draws(count, seed=count)):
+        cluster = cluster_in(graph)
+        own, order = inputs_of(graph, cluster, seed=k)
+        made.append(Operator(cluster, candidates(cluster)[-1], 1 + k % 4, build))
+        feeds |= {f"x{k}_{j}": x for j, x in enumerate(order)}
+        places = [b.input(f"x{k}_{j}", x.shape) for j, x in enumerate(order)]
+        wanted[f"y{k}"] = expected(graph, own), b.opaque(payload(made[-1]), places)[0]
+    graph = b.graph({name: place for name, (_, place) in wanted.items()})
+    try:
+        program = session(to_onnx(graph), threads=2, spin=False, operators=library_of(made, build))
+    except Exception as error:
+        skip_if_not_for_here(error)
+        raise
+    for (name, (exact, _)), found in zip(wanted.items(), program.run(list(wanted), feeds), strict=True):
+        assert np.abs(found - exact).max() < 2e-5 * max(np.abs(exact).max(), 1e-6), name
+
+
+@pytest.mark.parametrize("march", ["native", "x86-64-v3", ""])
+def test_random_attention_is_that_of_float64(march):
+    check_random(12, march)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_much_random_attention_is_that_of_float64():
+    check_random(600, "native")
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_kernels_touch_no_memory_but_their_own(tmp_path):
+    for graph in [*(attention(**form) for form in FORMS), *draws(40, seed=5)]:
+        cluster = cluster_in(graph)
+        for how in {*candidates(cluster), Attention(5)}:
+            run_under_sanitisers(how.written("layer", cluster), cluster, tmp_path)
+
+
+def test_what_is_in_a_kernel():
+    cluster = cluster_in(attention())
+    moves = ["reshape", "transpose"]
+    ops = [m.op for m in cluster.members]
+    assert ops[:2] == moves
+    assert ops[-2:] == moves[::-1]
+    assert ops.count("matmul") == 2
+    heads = heads_of(cluster)
+    assert heads.sizes == (1, 3, 20, 20, 16, 16)
+    assert heads.scale == pytest.approx(0.25)
+    assert heads.query.steps == (0, 16, 144, 1)
+    assert (heads.query.first, heads.key.first, heads.value.first) == (0, 48, 96)
+    assert heads.mask is None
+
+
+def test_a_value_that_is_read_elsewhere_ends_a_kernel():
+    b = GraphBuilder("shared", seed=0)
+    q, k, v = (b.input(n, (1, 2, 10, 16)) for n in "qkv")
+    p = b.op("softmax", b.op("matmul", q, b.op("transpose", k, perm=(0, 1, 3, 2))), axis=-1)
+    y = b.op("matmul", p, v)
+    z = b.op("transpose", y, perm=(0, 2, 1, 3))
+    cluster = cluster_in(b.graph({"z": z, "neg": b.op("neg", y)}))
+    assert [m.op for m in cluster.members] == ["transpose", "matmul", "softmax", "matmul"]
+
+
+@pytest.mark.parametrize("why", ["axis", "few", "half", "weights", "places"])
+def test_other_attention_stays(why):
+    b = GraphBuilder("other", seed=0)
+    rows = 4 if why == "few" else 10
+    dtype = "float16" if why == "half" else "float32"
+    q, k = (b.input(n, (1, 2, rows, 16), dtype) for n in "qk")
+    v = b.weight((1, 2, rows, 16)) if why == "weights" else b.input("v", (1, 2, rows, 16), dtype)
+    s = b.op("matmul", q, b.op("transpose", k, perm=(0, 1, 3, 2)))
+    y = b.op("matmul", b.op("softmax", s, axis=-2 if why == "axis" else -1), v)
+    if why == "places":  # the axes of the result cross those of heads
+        y = b.op("reshape", b.op("transpose", y, perm=(0, 3, 1, 2)), shape=(1, 32, 10))
+        y = b.op("transpose", b.op("reshape", y, shape=(1, 8, 4, 10)), perm=(0, 3, 2, 1))
+        y = b.op("reshape", y, shape=(5, 2, 32))
+    found = cluster_in(b.graph({"y": y}))
+    assert found is None or why in ("weights", "places")
+
+
+def test_a_network_gets_kernels_that_its_file_runs_with_and_without(tmp_path):
+    graph = attention(rows=40)
+    random = np.random.default_rng(0)
+    done = deploy(graph, AnalyticCost("t4"), time=False, measure=lambda c: Beside(1e3, 1.0), build=Build())
+    assert done.certificate.passed
+    assert [len(c.members) for c in done.plan.clusters] == [len(cluster_in(graph).members)]
+    model, library = done.save(tmp_path / "fast.onnx")
+    feeds = {"x": random.standard_normal((1, 40, 144)).astype(np.float32)}
+    options = onnxruntime.SessionOptions()
+    options.register_custom_ops_library(str(library))
+    fast = onnxruntime.InferenceSession(str(model), options).run(None, feeds)[0]
+    plain = onnxruntime.InferenceSession(str(model)).run(None, feeds)[0]
+    np.testing.assert_allclose(fast, plain, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(fast, expected(graph, feeds), rtol=1e-4, atol=2e-6)

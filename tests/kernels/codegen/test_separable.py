@@ -206,6 +206,14 @@ def test_what_is_in_a_kernel():
     assert clusters(graph) == []
 
 
+@pytest.mark.parametrize(("taps", "stems"), [(3, 1), (5, 0)])
+def test_a_first_convolution_before_one_by_fewer_products_is_a_kernel(taps, stems):
+    b = GraphBuilder("stem")
+    y = b.op("relu", b.op("conv2d", b.input("x", (1, 3, 20, 20)), b.weight((16, 3, 3, 3)), pads=(1, 1, 1, 1)))
+    found = clusters(b.graph({"y": b.op("conv2d", y, b.weight((16, 16, taps, taps)))}))
+    assert [[m.op for m in c.members] for c in found] == [["conv2d", "relu"]] * stems
+
+
 def test_a_value_that_is_read_elsewhere_is_in_no_kernel():
     b = GraphBuilder("shared")
     x = b.input("x", (1, 16, 8, 8))

@@ -45,11 +45,12 @@ SIZES = (
     ((1, 65, 9, 9), 20, (2, 2, 2, 2)),
     ((1, 16, 8, 300), 16, (1, 1, 1, 1)),
     ((1, 130, 13, 11), 129, (1, 1, 1, 1)),
+    ((2, 24, 6, 18), 48, (1, 1, 1, 1)),
 )
 
 
-def layer(size, *, outs, pads, bias, residual, relu):
-    """Return the graph of a convolution with what follows it."""
+def layer(size, *, outs, pads, bias, residual, relu, pool=False):
+    """Return the graph of a convolution with what follows it; a pool needs two places in each direction."""
     b = GraphBuilder("layer", seed=sum(size))
     x = b.input("x", size)
     weights = [b.weight((outs, size[1], 3, 3)), *([b.weight((1, outs, 1, 1))] if bias else [])]
@@ -57,7 +58,10 @@ def layer(size, *, outs, pads, bias, residual, relu):
     if residual:
         z = b.input("z", b.type(y).shape)
         y = b.op("add", z, y) if relu else b.op("add", y, z)
-    return b.graph({"y": b.op("relu", y) if relu else y})
+    y = b.op("relu", y) if relu else y
+    if pool and min(b.type(y).shape[2:]) > 1:
+        y = b.op("maxpool", y, kernel=(2, 2), strides=(2, 2))
+    return b.graph({"y": y})
 
 
 def kernels(graph):
@@ -85,7 +89,8 @@ def test_a_convolution_without_its_changes_of_layout_is_the_plain_one():
 
 def every_layer():
     for k, (size, outs, pads) in enumerate(SIZES):
-        yield layer(size, outs=outs, pads=pads, bias=k % 2 == 0, residual=k % 3 != 1, relu=k % 4 < 2)
+        more = {"bias": k % 2 == 0, "residual": k % 3 != 1, "relu": k % 4 < 2, "pool": k > 6}
+        yield layer(size, outs=outs, pads=pads, **more)
 
 
 @pytest.mark.parametrize("march", ["native", "x86-64-v3", ""])
@@ -95,7 +100,7 @@ def test_kernels_compute_convolutions_of_all_sizes(name, march):
     graphs = list(every_layer())
     ops = [
         Operator(turned(kernels(g)[0], inner, inner, inner != (how.by.outputs == 2)), how, parts, build)
-        for parts, g in zip((1, 2, 3, 1, 2, 3, 1), graphs, strict=True)
+        for parts, g in zip((1, 2, 3, 1, 2, 3, 1, 2), graphs, strict=True)
         for inner in (False, True)
     ]
     graphs = [g for g in graphs for _ in range(2)]
@@ -413,6 +418,26 @@ def test_weights_that_are_inputs_stay():
     b = GraphBuilder("other")
     x, w = b.input("x", (1, 16, 9, 9)), b.input("w", (16, 16, 3, 3))
     assert kernels(b.graph({"y": b.op("conv2d", x, w)})) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "attrs", "inside"),
+    [
+        ((1, 16, 8, 6), {}, True),
+        ((1, 16, 8, 7), {}, False),
+        ((1, 16, 8, 6), {"pads": (0, 0, 1, 1)}, False),
+        ((1, 16, 8, 6), {"strides": (1, 1)}, False),
+    ],
+)
+def test_a_pool_of_whole_squares_is_part_of_a_kernel(size, attrs, inside):
+    b = GraphBuilder("pool")
+    y = b.op("relu", b.op("conv2d", b.input("x", size), b.weight((16, 16, 3, 3)), pads=(1, 1, 1, 1)))
+    pool = {"kernel": (2, 2), "strides": (2, 2)} | attrs
+    graph = b.graph({"y": b.op("maxpool", y, **pool)})
+    (cluster,) = kernels(graph)
+    assert [m.op for m in cluster.members] == ["conv2d", "relu", *["maxpool"] * inside]
+    shared = b.graph({"y": b.op("maxpool", y, **pool), "z": b.op("neg", y)})
+    assert [m.op for m in kernels(shared)[0].members] == ["conv2d", "relu"]
 
 
 def test_a_value_that_is_read_again_ends_a_kernel():

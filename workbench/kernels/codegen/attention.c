@@ -10,8 +10,6 @@
 #define LAST (KEYS - (PANELS - 1) * COLUMNS)
 #define NARROW (LAST <= LANES)
 
-typedef int32_t NAME(Bits) __attribute__((vector_size(sizeof(Lanes))));
-
 /* Numbers of a line, of which fewer than lanes may be left. */
 static inline Lanes NAME(some)(const float *p, int64_t count, float others) {
   Lanes v = (Lanes){0} + others;
@@ -38,12 +36,7 @@ static inline Lanes NAME(exp)(Lanes x) {
   return p * power;
 }
 
-/* The larger of two numbers; of two that cannot be compared, the second. */
-static inline Lanes NAME(larger)(Lanes a, Lanes b) {
-  const NAME(Bits) first = a > b;
-  return (Lanes)(((NAME(Bits))a & first) | ((NAME(Bits))b & ~first));
-}
-
+/* The largest of some numbers. */
 static inline float NAME(largest)(Lanes v) {
   float most = v[0];
   for (int i = 1; i < LANES; i++) most = v[i] > most ? v[i] : most;

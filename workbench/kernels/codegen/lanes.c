@@ -21,6 +21,19 @@ static inline Lanes NAME(clamped)(Lanes v, float low, float high) {
 #endif
 }
 
+typedef int32_t NAME(Bits) __attribute__((vector_size(sizeof(Lanes))));
+
+/* The larger of two numbers; of two that cannot be compared, the second. */
+static inline Lanes NAME(larger)(Lanes a, Lanes b) {
+#if defined(__AVX__) && defined(__GNUC__)
+  __asm__("vmaxps %1, %2, %0" : "=v"(a) : "v"(b), "v"(a));
+  return a;
+#else
+  const NAME(Bits) first = a > b;
+  return (Lanes)(((NAME(Bits))a & first) | ((NAME(Bits))b & ~first));
+#endif
+}
+
 /* Rows of lanes become columns, by log2(LANES) interleavings of the first half of the rows with the second. */
 static inline void NAME(turn)(Lanes *rows) {
   Lanes other[LANES];

@@ -19,6 +19,7 @@ from workbench.kernels.codegen.c_printer import c_function, entry, literal
 from workbench.kernels.codegen.clusters import Cluster, Member, Readers, cluster_of, fusible
 from workbench.kernels.codegen.lanes import TILES, Text, defined, second_level, vectors
 from workbench.kernels.codegen.schedule import program_of, usual
+from workbench.kernels.codegen.winograd import suits
 from workbench.kernels.composites.binding import bind
 from workbench.kernels.composites.equations import inlined, parse
 from workbench.kernels.composites.expressions import IndexName, Read, Scalar
@@ -127,7 +128,8 @@ def layers(known: Readers) -> Iterator[Cluster]:
     """Yield the largest groups of layers that a kernel can compute, around each convolution channel by channel.
 
     Beside these, each other product over channels or few taps is one with what follows it: alone it would gain nothing
-    over ONNX Runtime, but the layout does not change between kernels.
+    over ONNX Runtime, but the layout does not change between kernels. So is the first convolution of an image before
+    convolutions by fewer products.
     """
     types = known.types
     moving = [
@@ -144,7 +146,7 @@ def layers(known: Readers) -> Iterator[Cluster]:
     ]
     before = {_end_of(known, m)[0]: m for m in reversed(expanding)}
     taken: set[int] = set()
-    groups = []
+    groups, alone = [], list[list[Member]]()
     for m in moving:
         by_channel = m.named["groups"] == weight[m][0] == types[m.operands[0]].shape[1]
         if not by_channel or weight[m][0] < LEAST_CHANNELS:
@@ -158,9 +160,12 @@ def layers(known: Readers) -> Iterator[Cluster]:
         if expand is not None or last is not None:
             groups.append(members)
             taken |= {x.place for x in members}
-    if groups:
-        groups += [[*_scaled(known, m), m, *_after(known, m)] for m in expanding if m.place not in taken]
-    for members in groups:
+    for m in expanding:
+        fewer = any(suits(r, known) for r in known.of(_end_of(known, m)[0]))
+        stem = fewer and not pointwise(m, types) and not suits(m, known)
+        if m.place not in taken and (groups or stem):
+            alone.append([*_scaled(known, m), m, *_after(known, m)])
+    for members in (*groups, *alone):
         if (cluster := cluster_of_layers(members, types, known.numbers)) is not None:
             yield cluster
 

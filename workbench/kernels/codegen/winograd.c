@@ -2,6 +2,8 @@
    TILE values to products (input_line), products to OUTPUTS values (output_line), TAPS weights to products. */
 
 #define PRODUCTS (TILE * TILE)
+/* The places of a tile that are left in each direction: of POOL x POOL places the largest, with POOL 1 or 2. */
+#define LEFT_OVER (OUTPUTS / POOL)
 #define AHEAD 32
 
 /* Rows of a part of an image, of channels in blocks. Outside of the image there are zeros. */
@@ -41,7 +43,8 @@ static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int
     }
 }
 
-/* Channels from_k to end of a part of the result, with what is done to single elements. */
+/* Channels from_k to end of a part of the result, with what is done to single elements. Biases and relus may follow a pool:
+   neither changes which of some numbers is the largest. */
 static void NAME(give)(const float *from, const void *const *inputs, float *y, int64_t n, int64_t top, int64_t left,
                        int64_t height, int64_t width, int64_t rows_here, int64_t pitch, int64_t from_k, int64_t end) {
   const float *bias = BIAS ? inputs[2] : NULL, *more = RESIDUAL ? inputs[RESIDUAL] : NULL;
@@ -186,15 +189,20 @@ static void NAME(forward)(const float *image, float *v, int64_t tiles, int64_t a
 static void NAME(back)(const float *m, float *result, int64_t tiles, int64_t across, int64_t down, int64_t k, int64_t end) {
   for (int64_t t = 0; t < tiles; t++)
     for (int64_t c = k; c < end; c += LANES) {
-      float *part = result + c / BLOCK * BLOCK * down * OUTPUTS * across * OUTPUTS + c % BLOCK;
-      float *corner = part + (t / across * OUTPUTS * across * OUTPUTS + t % across * OUTPUTS) * BLOCK;
+      float *part = result + c / BLOCK * BLOCK * down * LEFT_OVER * across * LEFT_OVER + c % BLOCK;
+      float *corner = part + (t / across * LEFT_OVER * across * LEFT_OVER + t % across * LEFT_OVER) * BLOCK;
       Lanes d[PRODUCTS], e[OUTPUTS * TILE];
       for (int p = 0; p < PRODUCTS; p++) d[p] = NAME(load)(m + (p * MOST_TILES + t) * OUT_PITCH + c);
       for (int a = 0; a < TILE; a++) NAME(output_line)(d + a, e + a, TILE, TILE);
-      for (int a = 0; a < OUTPUTS; a++) {
-        Lanes line[OUTPUTS];
+      for (int a = 0; a < OUTPUTS; a += POOL) {
+        Lanes line[OUTPUTS], next[OUTPUTS];
         NAME(output_line)(e + a * TILE, line, 1, 1);
-        for (int q = 0; q < OUTPUTS; q++) NAME(store)(corner + (a * across * OUTPUTS + q) * BLOCK, line[q]);
+        if (POOL == 2) NAME(output_line)(e + (a + 1) * TILE, next, 1, 1);
+        for (int q = 0; q < OUTPUTS && POOL == 2; q++) line[q] = NAME(larger)(line[q], next[q]);
+        for (int q = 0; q < LEFT_OVER; q++) {
+          const Lanes v = POOL == 2 ? NAME(larger)(line[POOL * q], line[POOL * q + POOL - 1]) : line[q];
+          NAME(store)(corner + (a / POOL * across * LEFT_OVER + q) * BLOCK, v);
+        }
       }
     }
 }
@@ -224,9 +232,9 @@ __attribute__((visibility("hidden"))) void NAME(run)(const void *const *inputs, 
       for (int64_t k = from; k < next; k += COLUMNS)
         NAME(multiply)(tiles, v + (int64_t)p * MOST_TILES * PITCH, weights + (p * OUT_COLUMNS + k) * CHANNELS,
                        m + (int64_t)p * MOST_TILES * OUT_PITCH + k);
-    int64_t top = i * OUTPUTS, left = j * OUTPUTS;
+    int64_t top = i * LEFT_OVER, left = j * LEFT_OVER, rows = down * LEFT_OVER, columns = across * LEFT_OVER;
     NAME(back)(m, result, tiles, across, down, from, end);
-    NAME(give)(result, inputs, output, n, top, left, OUT_HEIGHT - top < down * OUTPUTS ? OUT_HEIGHT - top : down * OUTPUTS,
-               OUT_WIDTH - left < across * OUTPUTS ? OUT_WIDTH - left : across * OUTPUTS, down * OUTPUTS, across * OUTPUTS, from, end);
+    NAME(give)(result, inputs, output, n, top, left, OUT_HEIGHT - top < rows ? OUT_HEIGHT - top : rows,
+               OUT_WIDTH - left < columns ? OUT_WIDTH - left : columns, rows, columns, from, end);
   }
 }

@@ -91,7 +91,7 @@ class Winograd:
         assert conv is not None
         top, left = conv.named["pads"][:2]
         bias, ops = len(conv.operands) > 2, [m.op for m in cluster.members]
-        residual = 2 + bias if "add" in ops else 0
+        residual, pool = 2 + bias if "add" in ops else 0, 2 if "maxpool" in ops else 1
         (_, channels, height, width), (_, outs, out_height, out_width) = _shapes(cluster)
         m, tile = by.outputs, by.products
         down, across, tiles_down, tiles_across = self.tiles(cluster)
@@ -109,10 +109,11 @@ class Winograd:
         }
         sizes = {key: f"(int64_t){value}" for key, value in parts.items()} | {
             "TILE": tile, "OUTPUTS": m, "TAPS": by.taps, "CHANNELS": channels, "HEIGHT": height, "WIDTH": width,
-            "OUT_CHANNELS": outs, "OUT_HEIGHT": out_height, "OUT_WIDTH": out_width, "DEEP": deep,
-            "OUT_DEEP": out_deep, "OUT_COLUMNS": out_columns, "PITCH": pitch, "OUT_PITCH": out_pitch, "TOP": top,
-            "LEFT": left, "BLOCKED_IN": int(cluster.read[0].rank == 5), "BLOCKED_OUT": int(cluster.type.rank == 5),
-            "BLOCKED_MORE": int(residual > 0 and cluster.read[residual].rank == 5), "BLOCK": BLOCK,
+            "OUT_CHANNELS": outs, "OUT_HEIGHT": out_height // pool, "OUT_WIDTH": out_width // pool, "POOL": pool,
+            "DEEP": deep, "OUT_DEEP": out_deep, "OUT_COLUMNS": out_columns, "PITCH": pitch, "OUT_PITCH": out_pitch,
+            "TOP": top, "LEFT": left, "BLOCKED_IN": int(cluster.read[0].rank == 5),
+            "BLOCKED_OUT": int(cluster.type.rank == 5), "BLOCK": BLOCK,
+            "BLOCKED_MORE": int(residual > 0 and cluster.read[residual].rank == 5),
             "BIAS": int(bias), "RESIDUAL": residual, "RELU": int("relu" in ops or conv.named["act"] == "relu"),
             "INPUTS_HERE": len(cluster.inputs), "ROWS_OF_TILES": down, "COLUMNS_OF_TILES": across,
             "TILES_DOWN": tiles_down, "TILES_ACROSS": tiles_across, "MOST_TILES": most,
@@ -133,12 +134,10 @@ class Winograd:
 
 
 def _shapes(cluster: Cluster) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shapes of the image and of the result of a convolution, channels first."""
-    x, y = (
-        shape if len(shape) == 4 else (shape[0], shape[1] * BLOCK, *shape[2:4])
-        for shape in (cluster.read[0].shape, cluster.type.shape)
-    )
-    return x, y
+    """Return the shapes of the image that a convolution reads and of its result, channels first."""
+    conv, x = convolution_of(cluster), cluster.read[0].shape
+    assert conv is not None
+    return x if len(x) == 4 else (x[0], x[1] * BLOCK, *x[2:4]), conv.type.shape
 
 
 def _pitch(channels: int, block: int) -> int:
@@ -150,16 +149,32 @@ def _pitch(channels: int, block: int) -> int:
 def convolutions(known: Readers) -> Iterator[Cluster]:
     """Yield convolutions that kernels can compute by fewer products, each with what follows it.
 
-    That is a sum with another value and a relu, if nothing else reads what is before them.
+    That is a sum with another value and a relu, or a relu and a pool, if nothing else reads what is before them.
     """
     for conv in known.made:
-        if conv is None or known.constant[conv.place] or not known.convolution(conv):
-            continue
-        named, w = conv.named, known.types[conv.operands[1]].shape
-        simple = named["strides"] == (1, 1) and named["groups"] == 1 and w[2:] == (3, 3)
-        if simple and min(w[:2]) >= LEAST_CHANNELS:
+        if conv is not None and suits(conv, known):
             after = known.relu_after(conv) or known.sum_after(conv, conv.place, but=conv.operands)
-            yield convolution([conv, *after] if named["act"] == "none" else [conv], known.types)
+            members = [conv, *after] if conv.named["act"] == "none" else [conv]
+            pool = [] if any(m.op == "add" for m in members) else _pool_after(members[-1], known)
+            yield convolution([*members, *pool], known.types)
+
+
+def suits(m: Member, known: Readers) -> bool:
+    """Return whether an operator is a convolution that a kernel can compute by fewer products."""
+    if known.constant[m.place] or not known.convolution(m):
+        return False
+    named, w = m.named, known.types[m.operands[1]].shape
+    simple = named["strides"] == (1, 1) and named["groups"] == 1 and w[2:] == (3, 3)
+    return simple and min(w[:2]) >= LEAST_CHANNELS
+
+
+def _pool_after(m: Member, known: Readers) -> list[Member]:
+    """Return the pool that alone reads an image and takes the largest of each 2 x 2 places, or nothing."""
+    if known.reader(m.place) is None or m.type.shape[2] % 2 or m.type.shape[3] % 2:
+        return []
+    whole = {"kernel": (2, 2), "strides": (2, 2), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
+    pools = (r for r in known.of(m.place) if r.op == "maxpool")
+    return [r for r in pools if all(r.named[k] == v for k, v in whole.items())][:1]
 
 
 def convolution_of(cluster: Cluster) -> Member | None:
@@ -193,7 +208,7 @@ def _turned(kind: TensorType, place: int, inner: int, own: int, *, back: bool) -
 def convolution(
     members: Sequence[Member], types: Mapping[int, TensorType], inner: Mapping[int, int] | None = None
 ) -> Cluster:
-    """Return a convolution, and a sum with another value or a relu or both after it, as a cluster.
+    """Return a convolution, and a sum with another value or a relu or both or a pool after it, as a cluster.
 
     ``types`` are those of all values, ``inner`` the numbers in the inner layout of those that are read or written so.
     """
@@ -220,17 +235,25 @@ def convolution(
         ("k", "n k h v", size) if root.place not in inside else (f"({BLOCK}*k+i)", "n k h v i", block)
     )
     image = f"where(0 <= {row} and {row} < H and 0 <= {column} and {column} < W, x[{at}], 0)"
-    value = f"(sum(c u j) w[{channel} c u j] * {image})" + (f" + b[0 {channel} 0 0]" if bias else "")
-    names = [f"x{{T}}[{dims}]", "w{T}[K C R Q]", *(["b{T}[1 K 1 1]"] if bias else [])]
     more = [j for m in members if m.op == "add" for j in m.operands if all(j != o.place for o in members)]
-    if more:
-        turned = f"n ({channel}//{BLOCK}) h v ({channel}%{BLOCK})"
-        names.append(f"z{{T}}[{block if more[0] in inside else size}]")
-        value += f" + z[{turned if more[0] in inside else f'n {channel} h v'}]"
-    relu = root.op == "relu" or conv.named["act"] == "relu"
-    body = f"y[{place}] = {f'max({value}, 0)' if relu else value}"
+    relu = conv.named["act"] == "relu" or any(m.op == "relu" for m in members)
+
+    def value(k: str) -> str:
+        total = f"(sum(c u j) w[{k} c u j] * {image})" + f" + b[0 {k} 0 0]" * bias
+        if more:
+            turned = f"n ({k}//{BLOCK}) h v ({k}%{BLOCK})"
+            total += f" + z[{turned if more[0] in inside else f'n {k} h v'}]"
+        return f"max({total}, 0)" if relu else total
+
+    names = [f"x{{T}}[{dims}]", "w{T}[K C R Q]", *(["b{T}[1 K 1 1]"] if bias else [])]
+    names += [f"z{{T}}[{block if more[0] in inside else size}]"] if more else []
     height, width = f"H+{top + bottom + 1}-R", f"W+{left + right + 1}-Q"
-    where = f" where P = {height}, S = {width}" if "z[" in value else ""
+    body = f"y[{place}] = {value(channel)}"
+    if root.op == "maxpool":
+        whole = f"t[n k < K h < {height} v < {width}] = {value('k')}"
+        body = f"{whole}\ny[{place}] = max(p < 2 q < 2) t[n {channel} (2*h+p) (2*v+q)]"
+        height, width = f"({height})//2", f"({width})//2"
+    where = f" where P = {height}, S = {width}" if more else ""
     out = out.replace("P", height).replace("S", width)
     composite = parse("convolution", f"{', '.join(names)} -> y{{T}}[{out}]{where}", body)
     read = tuple(types[j] for j in inputs)

@@ -156,6 +156,17 @@ def test_equal_clusters_share_one_kernel():
     assert payload_of(payload(made[0])).graph.node[0].domain == DOMAIN
 
 
+def test_clusters_that_read_values_of_other_shapes_are_different_operators():
+    names = []
+    for shape in ((40, 64), (1, 40, 64)):
+        b = GraphBuilder("norm")
+        y = b.op("add", b.input("x", (1, 40, 64)), b.input("table", shape))
+        graph = b.graph({"y": b.op("layernorm", y, b.weight((64,)), b.weight((64,)), axis=-1)})
+        (op,) = plan_of(graph, Expensive(), measure=free).operators
+        names.append(op.name)
+    assert len(set(names)) == 2
+
+
 def test_libraries_of_other_flags_have_other_operators():
     def names(build):
         return {o.name for o in plan_of(block(), Expensive(), measure=free, build=build).operators}

@@ -64,7 +64,8 @@ class Operator:
         local |= {j: f"#{k}" for k, j in enumerate((*c.inputs, *(m.place for m in c.members)))}
         ops = [(m.op, m.attrs, [local[j] for j in m.operands]) for m in c.members]
         build = self.build.cc, *replace(self.build, omp=False).flags
-        about = f"{ops} {c.composite} {c.types} {c.type} {self.schedule} {self.parts} {build}"
+        kinds = c.types if c.types == c.read else (c.types, c.read)
+        about = f"{ops} {c.composite} {kinds} {c.type} {self.schedule} {self.parts} {build}"
         return f"fused_{hashlib.blake2b(about.encode(), digest_size=6).hexdigest()}"
 
     @property

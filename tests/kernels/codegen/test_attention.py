@@ -79,6 +79,7 @@ def attention(
             "keys": (batch, 1, 1, keys),
             "heads": (1, heads, rows, keys),
             "queries": (rows, 1),
+            "one": (),
         }[mask]
         s = b.op("add", s, b.input("mask", shape))
     p = b.op("softmax", s, axis=-1)
@@ -130,6 +131,7 @@ FORMS = [
     {"form": "apart", "batch": 2, "mask": "keys", "scale": "both", "keys": 64},
     {"form": "apart", "mask": "heads", "scale": "scores", "guard": True},
     {"form": "whole", "mask": "queries", "heads": 1},
+    {"form": "whole", "mask": "one", "last": False},
     {"batch": 3, "heads": 1, "rows": 100, "depth": 7},
 ]
 

@@ -383,41 +383,44 @@ def _composite(heads: Heads, inputs: Mapping[int, TensorType], kind: TensorType)
     return parse(NAMES[heads.or_zero], declaration, "\n".join(lines), composites=None, doc="")
 
 
+def _axis_of(step: int, shape: Sequence[int]) -> tuple[int, int] | None:
+    """Return the axis of a dense value along which a step goes, and how many places it takes there; or None."""
+    for axis, n in enumerate(shape):
+        stride = math.prod(shape[axis + 1 :])
+        if n > 1 and stride <= step:
+            return None if step % stride else (axis, step // stride)
+    return None
+
+
 def _places(view: View, extents: Sequence[int], shape: Sequence[int], names: Sequence[str]) -> str | None:
     """Return the indices of a stored value at which an element of a view lies, or None if they are no such sums."""
-    strides = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-    starts = np.unravel_index(view.first, tuple(shape)) if shape else ()
-    terms = [[str(int(n))] if n else [] for n in starts]
-    largest = [int(n) for n in starts]
+    starts = [int(n) for n in np.unravel_index(view.first, tuple(shape))] if shape else []
+    terms, largest = [[str(n)] if n else [] for n in starts], [*starts]
     for step, n, name in zip(view.steps, extents, names, strict=True):
         if n == 1 or step == 0:
             continue
-        axis = next((k for k, s in enumerate(strides) if s <= step and shape[k] > 1), None)
-        if axis is None or step % strides[axis]:
+        if (found := _axis_of(step, shape)) is None:
             return None
-        times = step // strides[axis]
+        axis, times = found
         largest[axis] += times * (n - 1)
         terms[axis].append(name if times == 1 else f"{times} * {name}")
-    if any(most >= n for most, n in zip(largest, shape, strict=True)):
-        return None
-    return " ".join(f"({' + '.join(t)})" if t else "0" for t in terms)
+    fits = all(most < n for most, n in zip(largest, shape, strict=True))
+    return " ".join(f"({' + '.join(t)})" if t else "0" for t in terms) if fits else None
 
 
 def _axes_of(view: View, extents: Sequence[int], shape: Sequence[int]) -> str | None:
     """Return the indices of a view at which an element of the whole value ``o0, o1, …`` lies, or None."""
-    strides = [math.prod(shape[k + 1 :]) for k in range(len(shape))]
-    found = []
+    indices = []
     for step, n in zip(view.steps, extents, strict=True):
         if n == 1:
-            found.append("0")
+            indices.append("0")
             continue
-        axis = next((k for k, s in enumerate(strides) if s <= step and shape[k] > 1), None)
-        if axis is None or step % strides[axis]:
+        if (found := _axis_of(step, shape)) is None:
             return None
-        times = step // strides[axis]
+        axis, times = found
         quotient = f"(o{axis} // {times})" if times > 1 else f"o{axis}"
-        found.append(quotient if n * times >= shape[axis] else f"({quotient} % {n})")
-    return " ".join(found)
+        indices.append(quotient if n * times >= shape[axis] else f"({quotient} % {n})")
+    return " ".join(indices)
 
 
 def candidates(cluster: Cluster) -> tuple[Attention, ...]:

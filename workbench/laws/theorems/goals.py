@@ -15,7 +15,7 @@ from functools import partial
 from math import isinf
 from typing import Any, Final
 
-from workbench.laws.theorems import elements, functions, terms, windows
+from workbench.laws.theorems import elements, terms, windows
 from workbench.laws.theorems.applications import DEFINITIONS, Call, Index, Tensor
 from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text, on_rest, place_of
 from workbench.laws.theorems.axis_cases import Case, cases, fixed_images, identities
@@ -70,7 +70,7 @@ from workbench.symbolic.integers import (
 from workbench.symbolic.symint import ARITHMETIC
 
 #: The modules that fill the tables of definitions and of the laws of functions.
-FAMILIES: Final = (elements, functions, windows)
+FAMILIES: Final = (elements, windows)
 #: The number of rounds in which equations are solved.
 ROUNDS: Final = 40
 #: Variables made after a statement are numbered from here on, apart from those of the statement.

@@ -2,9 +2,9 @@
 
 A *value* is a sum of terms. A *term* is a coefficient and a product of factors, summed over all integers that
 its variables may take if its guards hold. A border, a part of a concatenation or the extent of a sum is a
-guard. The functions of this module build values, and so use the laws of the scalar ring and of finite sums:
-sums are linear, products distribute over them, sums of sums are sums over both variables. The tables at their
-side hold the laws of pointwise functions. ``rules/kernel.md`` lists the laws, each under its name.
+guard. The functions of this module build values, and so use the laws of the scalar ring and of finite sums
+(sums are linear, products distribute over them, sums of sums are sums over both variables) and those of pointwise
+functions. ``rules/kernel.md`` lists the laws, each under its name.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from itertools import count
 from typing import Any, Final
 
@@ -59,6 +60,21 @@ class Factor:
     def __repr__(self) -> str:
         return self.text
 
+    @property
+    def integers(self) -> tuple[Int, ...]:
+        """Return the integers that the factor has itself: its indices, or its number."""
+        return tuple(x for x in self.args if isinstance(x, Int))
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """Return the values inside: a function's operands, or that of which it is the largest."""
+        return self.args[1:] if self.head == "fn" else self.args[2:] if self.head == "top" else ()
+
+    @property
+    def guards(self) -> tuple[Cond, ...]:
+        """Return the conditions under which it is the largest of a value."""
+        return self.args[1] if self.head == "top" else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
@@ -103,6 +119,11 @@ def variable() -> str:
     return f"#{next(_fresh)}"
 
 
+def apart(names: Iterable[str]) -> dict[str, Int]:
+    """Return a new variable for each of several."""
+    return {n: sym(variable()) for n in names}
+
+
 def term(
     coef: Fraction, variables: Iterable[str], guards: Iterable[Cond], factors: Iterable[Factor]
 ) -> Value:
@@ -125,16 +146,14 @@ def term(
         return ZERO
     kept, scale = [], coef
     for f in factors:
-        if f.head == "int" and f.args[0].value is not None:
-            scale *= f.args[0].value
-        elif f.head == "over" and f.args[0].value is not None:
-            scale /= f.args[0].value
+        if f.head in ("int", "over") and (known := f.args[0].value) is not None:
+            scale = scale * known if f.head == "int" else scale / known
         else:
             kept.append(f)
-    product = _cancelled(kept)
-    product.sort(key=lambda f: f.text)
-    names = tuple(variables)
-    return (Term(scale, names, tuple(flat[k] for k in sorted(flat)), tuple(product)),) if scale else ZERO
+    if not scale:
+        return ZERO
+    product = sorted(_cancelled(kept), key=lambda f: f.text)
+    return (Term(scale, tuple(variables), tuple(flat[k] for k in sorted(flat)), tuple(product)),)
 
 
 def _cancelled(factors: list[Factor]) -> list[Factor]:
@@ -167,7 +186,7 @@ def factor(head: str, *args: Any) -> Factor:
         text = f"{args[0]}({' ; '.join(text_of(v) for v in args[1:])})"
     elif head == "top":
         names, guards, inner = args
-        level = 1 + max((_level(f) for t in inner for f in t.factors), default=0)
+        level = _level(inner)
         by = {n: sym(f"%{level}.{k}") for k, n in enumerate(names)}
         inner = _canonical(in_value(inner, by))
         guards = tuple(sorted((replaced_in(g, by) for g in guards), key=lambda c: c.text))
@@ -180,31 +199,32 @@ def factor(head: str, *args: Any) -> Factor:
     return Factor(head, args, text)
 
 
-def _level(f: Factor) -> int:
-    if f.head not in ("fn", "top"):
-        return 0
-    values = f.args[1:] if f.head == "fn" else (f.args[2],)
-    return 1 + max((_level(g) for v in values for t in v for g in t.factors), default=0)
+def _level(*values: Value) -> int:
+    """Return how many functions and largest values are inside one another in values, plus 1."""
+    inner = (f for v in values for t in v for f in t.factors if f.head in ("fn", "top"))
+    return 1 + max((_level(*f.values) for f in inner), default=0)
 
 
 def _canonical(value: Value) -> Value:
-    level = 1 + max((_level(f) for t in value for f in t.factors), default=0)
-    made: list[Term] = []
-    for t in value:
-        by = {n: sym(f"%{level}.{k}") for k, n in enumerate(t.variables) if n != f"%{level}.{k}"}
-        if by:
-            # A renaming that exchanges names needs new names in between.
-            apart = {n: sym(variable()) for n in by}
-            t = rename_term(t, apart)
-            t = rename_term(t, {str(a.symbol): by[n] for n, a in apart.items()})
-        made.append(t)
+    level = _level(value)
+    made = (_named(t, [f"%{level}.{k}" for k in range(len(t.variables))]) for t in value)
     return tuple(sorted(made, key=lambda t: t.text))
+
+
+def _named(t: Term, names: Sequence[str]) -> Term:
+    """Return a term whose variables have these names, in order."""
+    by = {old: new for old, new in zip(t.variables, names, strict=True) if old != new}
+    if not by:
+        return t
+    # A renaming that exchanges names needs new names in between.
+    between = apart(by)
+    return rename_term(rename_term(t, between), {str(x.symbol): sym(by[n]) for n, x in between.items()})
 
 
 # -- substitution --------------------------------------------------------------------------------------
 def in_factor(f: Factor, by: Mapping[str, Int]) -> Value:
     """Return the value of a factor with variables and symbols replaced."""
-    if not any(s in f.text for s in by):
+    if f.head == "param" or not any(s in f.text for s in by):
         return one(f)
     if f.head == "read":
         return one(factor("read", f.args[0], *(replaced(i, by) for i in f.args[1:])))
@@ -212,12 +232,10 @@ def in_factor(f: Factor, by: Mapping[str, Int]) -> Value:
         return integer(replaced(f.args[0], by))
     if f.head == "over":
         return over(replaced(f.args[0], by))
-    if f.head == "param":
-        return one(f)
     if f.head == "fn":
-        return apply(f.args[0], *(in_value(v, by) for v in f.args[1:]))
+        return apply(f.args[0], *(in_value(v, by) for v in f.values))
     names, guards, inner = f.args
-    own = {n: sym(variable()) for n in names}
+    own = apart(names)
     return top(
         [str(s.symbol) for s in own.values()],
         [replaced_in(replaced_in(g, own), by) for g in guards],
@@ -229,10 +247,8 @@ def in_term(t: Term, by: Mapping[str, Int]) -> Value:
     """Return the value of a term with symbols replaced that its sum does not bind."""
     taken = set(by).union(*(symbols(x) for x in by.values()))
     if taken & set(t.variables):
-        t = rename_term(t, {n: sym(variable()) for n in t.variables if n in taken})
-    product: Value = number(t.coef)
-    for f in t.factors:
-        product = times(product, in_factor(f, by))
+        t = rename_term(t, apart(n for n in t.variables if n in taken))
+    product = reduce(times, (in_factor(f, by) for f in t.factors), number(t.coef))
     return total(t.variables, [replaced_in(g, by) for g in t.guards], product)
 
 
@@ -251,36 +267,25 @@ def rename_term(t: Term, by: Mapping[str, Int]) -> Term:
 
 def free_symbols(f: Factor) -> frozenset[str]:
     """Return the symbols that a factor has free."""
-    if f.head == "read":
-        return frozenset().union(*(symbols(i) for i in f.args[1:]))
-    if f.head in ("int", "over"):
-        return symbols(f.args[0])
-    if f.head == "param":
-        return frozenset()
-    if f.head == "fn":
-        return frozenset().union(*(free_of(v) for v in f.args[1:]))
-    inside = frozenset().union(free_of(f.args[2]), *(symbols(g) for g in f.args[1]))
-    return inside - frozenset(f.args[0])
+    known = (*map(symbols, (*f.integers, *f.guards)), *map(_free_of, f.values))
+    return frozenset().union(*known).difference(f.args[0] if f.head == "top" else ())
 
 
-def free_of(value: Value) -> frozenset[str]:
-    """Return the symbols that a value has free."""
-    found: set[str] = set()
-    for t in value:
-        found |= frozenset().union(*map(free_symbols, t.factors), *map(symbols, t.guards)) - {*t.variables}
-    return frozenset(found)
+def _free_of(value: Value) -> frozenset[str]:
+    found = (
+        frozenset().union(*map(free_symbols, t.factors), *map(symbols, t.guards)).difference(t.variables)
+        for t in value
+    )
+    return frozenset().union(*found)
 
 
 def atoms_of(value: Value) -> Iterator[Atom]:
     """Yield the atoms of all indices, numbers and guards in a value."""
     for t in value:
-        yield from (a for g in t.guards for a in atoms(g))
-        for f in t.factors:
-            yield from (a for x in f.args if isinstance(x, Int) for a in atoms(x))
-            if f.head == "top":
-                yield from (a for g in f.args[1] for a in atoms(g))
-            for v in f.args[1:] if f.head == "fn" else f.args[2:] if f.head == "top" else ():
-                yield from atoms_of(v)
+        for x in (*t.guards, *(x for f in t.factors for x in (*f.integers, *f.guards))):
+            yield from atoms(x)
+        for v in (v for f in t.factors for v in f.values):
+            yield from atoms_of(v)
 
 
 # -- the ring -----------------------------------------------------------------------------------------
@@ -325,17 +330,21 @@ def collected(value: Value) -> Value:
 
     A variable that only 0 is left for is 0, and the others get the names ``#0``, ``#1`` in their order.
     """
-    made: list[Term] = []
-    for t in value:
-        texts = {g.text for g in t.guards}
-        zero = {n: num(0) for n in t.variables if {f"ge(1*{n})", f"ge(-1*{n})"} <= texts}
-        left = [n for n in t.variables if n not in zero]
-        for one_term in in_term(Term(t.coef, (), t.guards, t.factors), zero):
-            apart = {n: sym(variable()) for n in left}
-            renamed = rename_term(Term(one_term.coef, tuple(left), one_term.guards, one_term.factors), apart)
-            names = {str(apart[n].symbol): sym(f"#{k}") for k, n in enumerate(left)}
-            made.append(rename_term(renamed, names))
-    return plus(tuple(made))
+    return plus(*(_collected(t) for t in value))
+
+
+def _collected(t: Term) -> Value:
+    zero = dict.fromkeys(_only_zero(t.variables, t.guards), num(0))
+    left = tuple(n for n in t.variables if n not in zero)
+    names = [f"#{k}" for k in range(len(left))]
+    found = in_term(Term(t.coef, (), t.guards, t.factors), zero)
+    return tuple(_named(Term(u.coef, left, u.guards, u.factors), names) for u in found)
+
+
+def _only_zero(names: Iterable[str], guards: Iterable[Cond]) -> list[str]:
+    """Return the variables for which guards leave only 0."""
+    texts = {g.text for g in guards}
+    return [n for n in names if {f"ge(1*{n})", f"ge(-1*{n})"} <= texts]
 
 
 def negative(value: Value) -> Value:
@@ -348,7 +357,7 @@ def negative(value: Value) -> Value:
 def times(x: Value, y: Value) -> Value:
     """Return a product: of every term with every term."""
     if {n for t in x for n in t.variables} & {n for t in y for n in t.variables}:
-        y = tuple(rename_term(t, {n: sym(variable()) for n in t.variables}) for t in y)
+        y = tuple(rename_term(t, apart(t.variables)) for t in y)
     made = [
         term(s.coef * t.coef, s.variables + t.variables, s.guards + t.guards, s.factors + t.factors)
         for s in x
@@ -359,7 +368,7 @@ def times(x: Value, y: Value) -> Value:
 
 def guarded(condition: Cond, value: Value) -> Value:
     """Return a value if a condition holds, and 0 otherwise."""
-    return plus(*(term(t.coef, t.variables, (*t.guards, condition), t.factors) for t in value))
+    return total((), (condition,), value)
 
 
 def total(names: Sequence[str], guards: Sequence[Cond], value: Value) -> Value:
@@ -372,12 +381,17 @@ def within(x: Int, extent: Int) -> tuple[Cond, Cond]:
     return at_least(x, num(0)), at_least(extent, sub(x, num(-1)))
 
 
-def summed(extents: Sequence[Int], value: Callable[[list[Int]], Value]) -> Value:
-    """Return the sum of a value over indices from 0 below extents."""
+def indices(extents: Sequence[Int]) -> tuple[list[str], list[Int], list[Cond]]:
+    """Return new variables, by name and as integers, with the conditions that they lie from 0 below extents."""
     names = [variable() for _ in extents]
     places = [sym(n) for n in names]
+    return names, places, [c for p, e in zip(places, extents, strict=True) for c in within(p, e)]
+
+
+def summed(extents: Sequence[Int], value: Callable[[list[Int]], Value]) -> Value:
+    """Return the sum of a value over indices from 0 below extents."""
+    names, places, guards = indices(extents)
     RANGES.update(zip(names, extents, strict=True))
-    guards = [c for p, e in zip(places, extents, strict=True) for c in within(p, e)]
     return total(names, guards, value(places))
 
 
@@ -388,39 +402,46 @@ def top(names: Sequence[str], guards: Sequence[Cond], value: Value) -> Value:
     terms without the variables are next to it.
     """
     names, guards = list(names), [g for g in guards if g != TRUE]
-    texts = {g.text for g in guards}
-    for n in [n for n in names if {f"ge(1*{n})", f"ge(-1*{n})"} <= texts]:
+    for n in _only_zero(names, guards):
         names.remove(n)
         guards = [h for g in guards if (h := replaced_in(g, {n: num(0)})) != TRUE]
         value = in_value(value, {n: num(0)})
     if not names and not guards:
         return value
-    inner = _only_factor(value)
+    inner = only_factor(value)
     if inner is not None and inner.head == "top":
-        own = {n: sym(variable()) for n in inner.args[0]}
+        own = apart(inner.args[0])
         return top(
             [*names, *(str(s.symbol) for s in own.values())],
             [*guards, *(replaced_in(g, own) for g in inner.args[1])],
             in_value(inner.args[2], own),
         )
-    beside = tuple(t for t in value if not free_of((t,)) & set(names))
+    beside = tuple(t for t in value if not _free_of((t,)) & set(names))
     if beside and len(beside) < len(value):
         return plus(top(names, guards, tuple(t for t in value if t not in beside)), beside)
     return one(factor("top", tuple(names), tuple(guards), value))
 
 
-def _only_factor(value: Value) -> Factor | None:
+def only_factor(value: Value) -> Factor | None:
     """Return the one factor that a value is, or None."""
-    t = value[0] if len(value) == 1 else None
-    plain = t is not None and t.coef == 1 and not t.variables and not t.guards and len(t.factors) == 1
-    return t.factors[0] if t is not None and plain else None
+    product = _product(value)
+    return product.factors[0] if product and product.coef == 1 and len(product.factors) == 1 else None
+
+
+def constant(value: Value) -> Fraction | None:
+    """Return the number that a value is, or None."""
+    if not value:
+        return Fraction(0)
+    product = _product(value)
+    return product.coef if product and not product.factors else None
+
+
+def _product(value: Value) -> Term | None:
+    """Return the one term that a value is if it is no sum, or None."""
+    return value[0] if len(value) == 1 and not value[0].variables and not value[0].guards else None
 
 
 # -- pointwise functions -------------------------------------------------------------------------------
-#: The laws of functions: a value, or None if no law applies. ``functions.py`` fills it.
-LAWS: Final[dict[str, Callable[..., Value | None]]] = {}
-
-
 #: Functions that have no value for some numbers.
 PARTIAL: Final = frozenset({"reciprocal", "sqrt", "log", "pow"})
 #: Sets of risks: terms without a value for some numbers, as text, while :func:`with_risks` makes a value.
@@ -453,10 +474,12 @@ def _outright(value: Value) -> Value:
 def _outright_factor(f: Factor) -> Factor:
     if f.head == "fn":
         return factor("fn", f.args[0], *map(_outright, f.args[1:]))
-    return factor("read", f.args[0], *(_plain(f.args[0], i) for i in f.args[1:])) if f.head == "read" else f
+    return (
+        factor("read", f.args[0], *(_place_in(f.args[0], i) for i in f.args[1:])) if f.head == "read" else f
+    )
 
 
-def _plain(tensor: str, place: Int) -> Int:
+def _place_in(tensor: str, place: Int) -> Int:
     atom = single(place)
     if atom is None or atom.head != "bc" or not (atom.args[0].symbol or "").startswith(f"+{tensor} "):
         return place
@@ -470,8 +493,8 @@ def _note_risks(name: str, x: Value, y: Value) -> None:
     global _fresh
     first = next(_fresh)
     x, y = _outright(x), _outright(y)
-    if name == "reciprocal" and len(x) == 1 and not x[0].variables and not x[0].guards:
-        for f in x[0].factors:  # a product is 0 if one of its factors is
+    if name == "reciprocal" and (product := _product(x)) is not None:
+        for f in product.factors:  # a product is 0 if one of its factors is
             if not _is_positive(f) and not (f.head == "fn" and f.args[0] == name):
                 note_risk(f"{name} {f.text}")
     elif name == "reciprocal":
@@ -497,9 +520,99 @@ def apply(name: str, *values: Value) -> Value:
     return one(factor("fn", name, *values)) if found is None else found
 
 
-def constant(value: Value) -> Fraction | None:
-    """Return the number that a value is, or None."""
-    if not value:
-        return Fraction(0)
-    t = value[0]
-    return t.coef if len(value) == 1 and not t.factors and not t.variables and not t.guards else None
+# -- the laws of functions -----------------------------------------------------------------------------
+def _exp(x: Value) -> Value | None:
+    if not x:
+        return number(1)
+    if len(x) == 1:
+        return None
+    return reduce(times, (apply("exp", (t,)) for t in x), number(1))
+
+
+def _reciprocal(x: Value) -> Value | None:
+    if len(x) != 1:
+        return None
+    t = x[0]
+    rest = [f for f in t.factors if free_symbols(f) & set(t.variables)]
+    outer = [f for f in t.factors if f not in rest]
+    if any(not symbols(g) & set(t.variables) for g in t.guards):
+        return None
+    product = reduce(times, map(_reciprocal_of, outer), number(1 / t.coef))
+    if not t.variables and not t.guards:
+        return product
+    if not outer and t.coef == 1:
+        return None
+    inner = total(t.variables, t.guards, one(*rest))
+    return times(product, apply("reciprocal", inner))
+
+
+def _reciprocal_of(f: Factor) -> Value:
+    if f.head == "int" and is_positive(f.args[0]):
+        return over(f.args[0])
+    if f.head == "over":
+        return integer(f.args[0])
+    if f.head == "fn" and f.args[0] == "exp":
+        return apply("exp", negative(f.args[1]))
+    if f.head == "fn" and f.args[0] == "sqrt":
+        inner = constant(f.args[1])
+        if inner is not None and inner > 0:
+            return times(number(1 / inner), one(f))
+    return one(factor("fn", "reciprocal", one(f)))
+
+
+def _sqrt(x: Value) -> Value | None:
+    value = constant(x)
+    if value is None or value < 0:
+        return None
+    if value.denominator == 1:
+        return None if value > 1 else number(value)
+    return times(number(Fraction(1, value.denominator)), apply("sqrt", number(value * value.denominator**2)))
+
+
+def _pow(x: Value, y: Value) -> Value | None:
+    power = constant(y)
+    if power is None:
+        return None
+    if power in (1, 2, 3):
+        return reduce(times, [x] * int(power))
+    if power == Fraction(1, 2):
+        return apply("sqrt", x)
+    if power in (-1, Fraction(-1, 2)):
+        return apply("reciprocal", x if power == -1 else apply("sqrt", x))
+    return None
+
+
+def _lattice(name: str, choose: Callable[..., Any]) -> Callable[..., Value | None]:
+    def law(*values: Value) -> Value | None:
+        flat: dict[str, Value] = {}
+        for v in values:
+            f = only_factor(v)
+            for w in f.values if f is not None and f.head == "fn" and f.args[0] == name else (v,):
+                w = factor("fn", "", w).args[1]
+                flat[text_of(w)] = w
+        numbers = {k: c for k, v in flat.items() if (c := constant(v)) is not None}
+        if len(numbers) > 1:
+            kept = choose(numbers.values())
+            flat = {k: v for k, v in flat.items() if k not in numbers}
+            flat[text_of(number(kept))] = number(kept)
+        items = [flat[k] for k in sorted(flat)]
+        return items[0] if len(items) == 1 else one(factor("fn", name, *items))
+
+    return law
+
+
+def _absolute(x: Value) -> Value | None:
+    f = only_factor(x)
+    return x if f is not None and f.head == "fn" and f.args[0] == "abs" else None
+
+
+#: The laws of functions: a value, or None if no law applies.
+LAWS: Final[Mapping[str, Callable[..., Value | None]]] = {
+    "exp": _exp,
+    "reciprocal": _reciprocal,
+    "sqrt": _sqrt,
+    "pow": _pow,
+    "max": _lattice("max", max),
+    "min": _lattice("min", min),
+    "abs": _absolute,
+}

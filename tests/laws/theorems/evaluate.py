@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from workbench.laws.theorems.applications import ELEMENT, PI, Call, Tensor
+from workbench.laws.theorems.definitions import ELEMENT, PI, Call, Tensor
 from workbench.laws.theorems.goals import DEFINITIONS
 from workbench.laws.theorems.symbolic_typing import Reading
 from workbench.laws.theorems.terms import Factor, Term, Value, factor, one, restart

@@ -21,7 +21,7 @@ from workbench.kernels.composites.evaluate import evaluate, exact_form, in_torch
 from workbench.kernels.composites.files import library, load
 from workbench.kernels.composites.lowering import NoLaw, laws
 from workbench.kernels.composites.onnx_function import DOMAIN, function
-from workbench.laws.theorems.applications import DEFINITIONS
+from workbench.laws.theorems.definitions import DEFINITIONS
 from workbench.laws.verification.admission import judged
 from workbench.ops import registry
 from workbench.ops.onnx_form import Emitter

@@ -20,13 +20,14 @@ from workbench.kernels.composites.expressions import (
     Scalar,
     computed,
 )
-from workbench.laws.theorems.applications import Call, Definition, Index, inverse, placed, put
 from workbench.laws.theorems.axes import NotCovered
+from workbench.laws.theorems.definitions import Call, Definition, Index, inverse, placed, put
 from workbench.laws.theorems.symbolic_typing import whole
 from workbench.laws.theorems.terms import (
     Value,
     apply,
     guarded,
+    indices,
     integer,
     negative,
     number,
@@ -34,10 +35,8 @@ from workbench.laws.theorems.terms import (
     summed,
     times,
     top,
-    variable,
-    within,
 )
-from workbench.symbolic.integers import Cond, Int, both, either, equal, negated, num, sym
+from workbench.symbolic.integers import Cond, Int, both, either, equal, negated, num
 
 _JOINED: Final[Mapping[str, Callable[..., Cond]]] = {"and": both, "or": either, "not": negated}
 _COMPARED: Final[Mapping[str, Callable[..., Cond]]] = {
@@ -121,9 +120,8 @@ class _Walk:
             return summed(extents, inner)
         if e.function != "max":
             raise NotCovered(f"{e.function} in a composite")
-        names = [variable() for _ in extents]
-        guards = [g for n, x in zip(names, extents, strict=True) for g in within(sym(n), x)]
-        return top(names, guards, inner([sym(n) for n in names]))
+        names, at, guards = indices(extents)
+        return top(names, guards, inner(at))
 
     def integer(self, e: IndexExpr, places: Mapping[str, Int]) -> Int:
         """Return the value of a whole-number expression."""

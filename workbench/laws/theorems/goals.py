@@ -15,10 +15,10 @@ from functools import partial
 from math import isinf
 from typing import Any, Final
 
-from workbench.laws.theorems import elements, terms, windows
-from workbench.laws.theorems.applications import DEFINITIONS, Call, Index, Tensor
+from workbench.laws.theorems import terms
 from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text, on_rest, place_of
 from workbench.laws.theorems.axis_cases import Case, cases, fixed_images, identities
+from workbench.laws.theorems.definitions import DEFINITIONS, Call, Index, Tensor
 from workbench.laws.theorems.symbolic_typing import (
     Axis,
     Kind,
@@ -69,8 +69,6 @@ from workbench.symbolic.integers import (
 )
 from workbench.symbolic.symint import ARITHMETIC
 
-#: The modules that fill the tables of definitions and of the laws of functions.
-FAMILIES: Final = (elements, windows)
 #: The number of rounds in which equations are solved.
 ROUNDS: Final = 40
 #: Variables made after a statement are numbered from here on, apart from those of the statement.

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from workbench.laws.theorems.applications import DEFINITIONS, Call, Tensor
 from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text
 from workbench.laws.theorems.axis_cases import literal_axes
+from workbench.laws.theorems.definitions import DEFINITIONS, Call, Tensor
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.goals import Reader, Statement
 from workbench.laws.theorems.symbolic_typing import Axis, Kind, N, RankOpen, signature, whole

@@ -18,8 +18,7 @@ from workbench.egraph.at_sizes import plain
 from workbench.frontends.onnx.opaque import payload_of, unnamed
 from workbench.graph.weights import Weight
 from workbench.laws.run_proofs.sizes import Sized
-from workbench.laws.theorems.steps import read_int
-from workbench.laws.theorems.unify import write_int
+from workbench.laws.theorems.steps import read_int, write_int
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import law_of
 from workbench.symbolic.integers import Int

@@ -25,7 +25,7 @@ from typing import Any
 
 from workbench.laws.theorems.axes import NotCovered, on_rest
 from workbench.laws.theorems.entailment import Facts
-from workbench.laws.theorems.goals import statements
+from workbench.laws.theorems.goals import statements, why_guarded
 from workbench.laws.theorems.links import Chain, NoLink
 from workbench.laws.theorems.steps import Rejected, check_words, read_condition, read_int
 from workbench.laws.theorems.symbolic_typing import N
@@ -39,12 +39,12 @@ from workbench.laws.theorems.terms import (
     in_factor,
     in_term,
     integer,
+    only_factor,
     term,
     times,
     total,
     within,
 )
-from workbench.laws.theorems.typability import why_guarded
 from workbench.laws.theorems.variadic import bounds
 from workbench.rules.interpret import RELATIONS
 from workbench.rules.pattern import Rule
@@ -133,11 +133,13 @@ def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) 
         _require(inside.absurd(), "empty", f"the guards of term {k} may hold")
     for k, name, *place in points:
         _require(isinstance(k, int) and k in terms, "one-point", f"unknown term {k}")
-        if len(place) == 2 and place[0] == "count":
-            terms[k] = counted(terms[k], name, read_int(place[1]), facts)
-        else:
-            _require(len(place) == 1, "one-point", "the step is incomplete")
-            terms[k] = one_point(terms[k], name, read_int(place[0]), facts)
+        _require(
+            len(place) == 1 or (len(place) == 2 and place[0] == "count"),
+            "one-point",
+            "the step is incomplete",
+        )
+        law = one_point if len(place) == 1 else counted
+        terms[k] = law(terms[k], name, read_int(place[-1]), facts)
     for members in classes:
         _require(len(members) > 0 and len(members[0]) == 1, "ring", "a class begins with no term")
         first = members[0][0]
@@ -257,25 +259,20 @@ def check_bijection(
     _require(set(forth) == set(others) and set(back) == set(own), "change of index", "variables are missing")
     there = {n: read_int(d) for n, d in forth.items()}
     here = {n: read_int(d) for n, d in back.items()}
-    _bound_only(there.values(), {*own}, {*others})
-    _bound_only(here.values(), {*others}, {*own})
-    inside, outside = _inside(facts, own, guards), _inside(facts, others, other_guards)
-    for g in other_guards:
-        _require(inside.entail(replaced_in(g, there)), "change of index", f"{g} may not hold")
-    for n in own:
-        _require(inside.same(replaced(here[n], there), sym(n)), "change of index", f"{n} does not return")
-    for g in guards:
-        _require(outside.entail(replaced_in(g, here)), "change of index", f"{g} may not hold")
-    for n in others:
-        _require(outside.same(replaced(there[n], here), sym(n)), "change of index", f"{n} does not return")
-    return inside
-
-
-def _bound_only(places: Any, own: set[str], others: set[str]) -> None:
-    # A place may use the variables that it is expressed in, and none that are bound elsewhere.
-    for place in places:
-        wrong = {s for s in symbols(place) if s[0] in "#%" and s in others - own}
+    for by, mine, yours in ((there, {*own}, {*others}), (here, {*others}, {*own})):
+        # A place may use the variables that it is expressed in, and none that are bound elsewhere.
+        wrong = frozenset().union(*map(symbols, by.values())) & {n for n in yours - mine if n[0] in "#%"}
         _require(not wrong, "change of index", f"{sorted(wrong)} are not bound here")
+    inside, outside = _inside(facts, own, guards), _inside(facts, others, other_guards)
+    for known, names, by, back, wanted in (
+        (inside, own, there, here, other_guards),
+        (outside, others, here, there, guards),
+    ):
+        for g in wanted:
+            _require(known.entail(replaced_in(g, by)), "change of index", f"{g} may not hold")
+        for n in names:
+            _require(known.same(replaced(back[n], by), sym(n)), "change of index", f"{n} does not return")
+    return inside
 
 
 def check_factor(
@@ -291,14 +288,9 @@ def check_factor(
         facts: The conditions that hold.
         depth: The number of steps around this one.
     """
-    changed = in_factor(other, there)
-    _require(
-        len(changed) == 1 and changed[0].coef == 1 and not changed[0].variables and not changed[0].guards
-        and len(changed[0].factors) == 1,
-        "congruence",
-        f"{other} is not a factor after the change of index",
-    )  # fmt: skip
-    g = changed[0].factors[0]
+    g = only_factor(in_factor(other, there))
+    if g is None:
+        raise Rejected(f"congruence: {other} is not a factor after the change of index")
     _require(f.head == g.head, "congruence", f"{f} is not {g}")
     if f == g or f.head not in ("fn", "top"):
         _require(how is None, "congruence", f"a step is given for {f}, which needs none")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import product
 from math import prod
 from types import ModuleType
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 #: Work of the solver for one question, in its own deterministic units.
 EFFORT: Final = 400_000
-
 
 #: Bounds under which a model puts as many symbols as it can, one after another.
 SMALL: Final = (1, 2, 4, 8)
@@ -135,10 +134,7 @@ def nearer(known: Sequence[Cond], goal: Cond) -> list[tuple[Cond, ...]]:
         return [tuple(known)]
     names, left, kept = set(symbols(goal)), list(known), []
     found: list[tuple[Cond, ...]] = []
-    while True:
-        near = [c for c in left if symbols(c) & names]
-        if not near:
-            break
+    while near := [c for c in left if symbols(c) & names]:
         kept += near
         left = [c for c in left if c not in near]
         names = names.union(*(symbols(c) for c in near))
@@ -155,17 +151,21 @@ def follows(facts: Sequence[Cond], goal: Cond, effort: int, *, linear: bool) -> 
         effort: The limit on the solver's work, in its own units.
         linear: Whether every product is an unknown of its own.
     """
-    z3 = solver()
-    if z3 is None:
-        raise Unavailable(UNAVAILABLE)
-    return Question(z3, linear).refuted((*facts, negated(goal)), effort)
+    return Question(linear).refuted((*facts, negated(goal)), effort)
 
 
 class Question:
-    """Conditions as a solver reads them; ``linear`` makes every product an unknown of its own."""
+    """Conditions as a solver reads them; ``linear`` makes every product an unknown of its own.
 
-    def __init__(self, z3: Any, linear: bool) -> None:
-        self.z3, self.linear = z3, linear
+    Raise Unavailable if there is no solver.
+    """
+
+    def __init__(self, linear: bool) -> None:
+        z3 = solver()
+        if z3 is None:
+            raise Unavailable(UNAVAILABLE)
+        self.z3: Any = z3
+        self.linear = linear
         self.made: dict[str, Any] = {}
         self.side: list[Any] = []
 
@@ -220,15 +220,10 @@ class Question:
 
     def integer(self, x: Int) -> z3.ArithRef:
         """Return an integer as the solver's."""
-        total = self.z3.IntVal(0)
-        for m, c in x.terms:
-            total = total + c * self.product(m)
-        return total
+        return sum((c * self.product(m) for m, c in x.terms), start=self.z3.IntVal(0))
 
     def product(self, mono: tuple[Atom, ...]) -> z3.ArithRef:
         """Return a product of atoms."""
-        if not mono:
-            return 1
         if self.linear and len(mono) > 1:
             text = "(" + "*".join(a.text for a in mono)
             factors = [self.atom(a) for a in mono]
@@ -237,7 +232,7 @@ class Question:
                 if all(a.positive for a in mono):
                     self.side += [self.made[text] >= factor for factor in factors]
             return self.made[text]
-        return prod(map(self.atom, mono[1:]), start=self.atom(mono[0]))
+        return prod(map(self.atom, mono[1:]), start=self.atom(mono[0])) if mono else 1
 
     def atom(self, a: Atom) -> z3.ArithRef:
         """Return an atom; known facts on it are added to the problem."""
@@ -252,25 +247,19 @@ class Question:
             return self.made[text]
         z3 = self.z3
         if a.head == "ite":
-            self.made[text] = z3.If(
-                self.condition(a.args[0]), self.integer(a.args[1]), self.integer(a.args[2])
-            )
+            self.made[text] = z3.If(self.condition(a.args[0]), *map(self.integer, a.args[1:]))
         elif a.head == "bc":
             self.made[text] = z3.If(self.integer(a.args[0]) == 1, z3.IntVal(0), self.integer(a.args[1]))
         elif a.head == "max":
-            first, *rest = (self.integer(i) for i in a.args)
-            for other in rest:
-                first = z3.If(first >= other, first, other)
-            self.made[text] = first
+            self.made[text] = reduce(lambda x, y: z3.If(x >= y, x, y), [self.integer(i) for i in a.args])
         elif a.head == "div":
-            quotient = self.made[text] = z3.Int(text)
+            self.made[text] = z3.Int(text)
             left = sub(a.args[0], mul(of_atom(a), a.args[1]))
-            self.side.append(self.integer(left) >= 0)
-            self.side.append(self.integer(sub(a.args[1], add(left, num(1)))) >= 0)
-            return quotient
+            for x in (left, sub(a.args[1], add(left, num(1)))):
+                self.side.append(self.integer(x) >= 0)
         else:
             f = z3.Function(a.head, *([z3.IntSort()] * (len(a.args) + 1)))
-            self.made[text] = f(*(self.integer(i) for i in a.args))
+            self.made[text] = f(*map(self.integer, a.args))
             # No number lies below an extent of 0, so such a function has a value for positive extents alone.
             if a.head.split(" ")[0] in PLACES and is_positive(a.args[1]):
                 self.side += [self.made[text] >= 0, self.made[text] < self.integer(a.args[1])]
@@ -316,15 +305,11 @@ def quotients(known: Sequence[Cond], ints: Sequence[Int]) -> list[Cond]:
                 top, below = a.args
                 if c.head != "ge" or not symbols(c) & symbols(top):
                     continue
-                quotient = of_atom(a)
                 above, left = divided(add(c.args[0], top, num(1)), below)
-                if not left.terms:
-                    d = at_least(above, add(quotient, num(1)))
-                    found[d.text] = d
-                under, left = divided(sub(top, c.args[0]), below)
-                if not left.terms:
-                    d = at_least(quotient, under)
-                    found[d.text] = d
+                under, over = divided(sub(top, c.args[0]), below)
+                bounds = [at_least(above, add(of_atom(a), num(1)))] if not left.terms else []
+                bounds += [at_least(of_atom(a), under)] if not over.terms else []
+                found |= {d.text: d for d in bounds}
     return [d for d in found.values() if d not in (TRUE, FALSE)]
 
 
@@ -338,9 +323,7 @@ def parts(c: Cond) -> Iterable[Cond]:
 
 def smt(facts: Sequence[Cond], goal: Cond) -> str:
     """Return the obligation that a goal follows, as SMT-LIB: ``unsat`` is expected."""
-    z3 = solver()
-    if z3 is None:
-        raise Unavailable("SMT-LIB is written by z3 (try installing workbench[proofs])")
-    solving = z3.Solver()
-    solving.add(*Question(z3, linear=False).problem((*facts, negated(goal))))
+    question = Question(linear=False)
+    solving = question.z3.Solver()
+    solving.add(*question.problem((*facts, negated(goal))))
     return str(solving.to_smt2())

@@ -8,7 +8,7 @@ others, so that most remaining goals are identities of normal forms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from workbench.laws.theorems import terms
 from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text, on_rest, place_of
 from workbench.laws.theorems.axis_cases import Case, cases, fixed_images, identities
 from workbench.laws.theorems.definitions import DEFINITIONS, Call, Index, Tensor
+from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.symbolic_typing import (
     Axis,
     Kind,
@@ -376,10 +377,16 @@ def reader_of(rule: Rule, case: Case, solved: Mapping[str, Int]) -> Reader:
     return Reader(types, places, solved, fixed_images(rule), identities(rule))
 
 
-def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
+def bound_left(rule: Rule, reader: Reader) -> list[Tensor]:
+    """Return the left-hand sides, after their types and the conditions are noted as facts."""
     left = [bound_term(s, reader) for s in rule.sources]
     for condition in rule.conditions:
         hold(condition, reader)
+    return left
+
+
+def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
+    left = bound_left(rule, reader)
     reader.assuming = False
     right = [read_term(t, reader) for t in rule.targets]
     for x, y in zip(left, right, strict=True):
@@ -436,6 +443,67 @@ def _values(
     return tuple(kept.values()), tuple(values)
 
 
+# -- types of right-hand sides ---------------------------------------------------------------------------
+def why_guarded(rule: Rule, known: Facts | None = None) -> str:
+    """Return why a rule's right-hand side may have no type, or another one; empty if it is typed.
+
+    A theorem assumes that both sides have a type and the same one; the engine checks that where a rule fires, which
+    *guards* the right-hand side. It is *typed* if that follows from the left-hand side and the conditions alone.
+    ``known`` are facts that share the solver's answers and collect its results; new ones by default.
+    """
+    if rule.each:
+        return "members may not fit together"
+    shared = Facts() if known is None else known
+    return next((why for case in cases(rule) if (why := _why_guarded(rule, case, shared))), "")
+
+
+def _why_guarded(rule: Rule, case: Case, known: Facts) -> str:
+    solved: dict[str, Int] = {}
+    for _ in range(ROUNDS):
+        reader = reader_of(rule, case, solved)
+        types = reader.types
+        try:
+            reason = ""
+            try:
+                bound_left(rule, reader)
+            except RankOpen as error:
+                hold_ranks(rule, reader)
+                reason = str(error)
+            except NotPositive as error:
+                reason = str(error)
+            facts = [replaced_in(f, solved) for f in types.facts]
+            if solution(facts) is None:
+                break
+            solve(facts, solved)
+        except TypeMismatch:
+            return ""  # the left-hand side has no type in this case
+        except NotCovered as error:
+            return str(error)
+        except NotPositive:
+            continue
+    else:
+        return "equations that are not solved in few rounds"
+    if reason:
+        return reason
+    given = known.plus(*facts)
+    noted = len(types.facts)
+    types.strict, reader.assuming = True, False
+    try:
+        left = [read_term(s, reader) for s in rule.sources]
+        del types.facts[noted:]
+        for x, term in zip(left, rule.targets, strict=True):
+            y = read_term(term, reader)
+            types.require_same(x.kind, y.kind, "the sides have different types")
+        for fact in types.facts[noted:]:
+            if not given.entail(replaced_in(fact, solved)):
+                return f"{fact.text} may not hold"
+    except TypeMismatch as error:
+        return "" if given.absurd() else str(error)
+    except (NotCovered, NotPositive, RankOpen) as error:
+        return str(error)
+    return ""
+
+
 # -- equations among the facts, solved for symbols -------------------------------------------------------
 def solve(facts: Sequence[Cond], solved: dict[str, Int]) -> list[Cond]:
     """Return facts with the values of symbols that they give, until they give no more; ``solved`` collects these."""
@@ -455,41 +523,35 @@ def solution(facts: Sequence[Cond]) -> tuple[str, Int] | None:
                 return name, sym("+" + name)
     for c in facts:
         if c.head == "ge":
-            (x,) = c.args
-            for m, k in x.terms:
-                name = m[0].args[0] if len(m) == 1 and m[0].head == "sym" else None
-                if name is None:
-                    continue
-                rest = sub(x, mul(num(k), sym(name)))
+            for name, k, rest in linear(c.args[0]):
                 if k == -1 and rest == num(1) and name[0] == "+":
                     return name, num(1)
                 start = neg(add(rest, num(1)))
-                if (
-                    k == 1
-                    and name[0] != "+"
-                    and start.symbol is not None
-                    and not name.startswith(("place", "rank"))
-                ):
+                may_be_shorter = name[0] != "+" and not name.startswith(("place", "rank"))
+                if k == 1 and may_be_shorter and start.symbol is not None:
                     return name, add(start, sym(f"+length {name}"))
-        if c.head == "eq":
-            found = _ones(c.args[0]) or _solved(c.args[0])
-            if found is not None:
-                return found
+        if c.head == "eq" and (found := _ones(c.args[0]) or _solved(c.args[0])) is not None:
+            return found
     return None
+
+
+def linear(x: Int) -> Iterator[tuple[str, int, Int]]:
+    """Yield the symbols that an integer has multiples of, each with the number and what else is added."""
+    for m, k in x.terms:
+        if len(m) == 1 and m[0].head == "sym":
+            name = str(m[0].args[0])
+            yield name, k, sub(x, mul(num(k), sym(name)))
 
 
 def _solved(x: Int) -> tuple[str, Int] | None:
     candidates = []
-    for m, k in x.terms:
-        if len(m) == 1 and m[0].head == "sym" and abs(k) == 1:
-            name = str(m[0].args[0])
-            rest = sub(x, mul(num(k), sym(name)))
-            value = neg(rest) if k == 1 else rest
-            if name in symbols(rest) or name.startswith("place"):
-                continue
-            if name[0] != "+" or is_positive(value):
-                simple = 0 if value.value is not None else 1 if name[0] == "+" and value.symbol else 2
-                candidates.append((simple, name[0] != "+", name, value))
+    for name, k, rest in linear(x):
+        value = neg(rest) if k == 1 else rest
+        if abs(k) != 1 or name in symbols(rest) or name.startswith("place"):
+            continue
+        if name[0] != "+" or is_positive(value):
+            simple = 0 if value.value is not None else 1 if name[0] == "+" and value.symbol else 2
+            candidates.append((simple, name[0] != "+", name, value))
     if candidates:
         _, _, name, value = min(candidates, key=lambda c: (c[0], c[1], -len(c[2]), c[2]))
         return name, value
@@ -508,21 +570,13 @@ def _ones(x: Int) -> tuple[str, Int] | None:
 
 def _divided(x: Int) -> tuple[str, Int] | None:
     """Return a symbol as a multiple, if the equation says that a remainder is 0."""
-    for m, _ in x.terms:
-        for a in m:
-            if a.head != "div":
+    for a in (a for m, _ in x.terms for a in m if a.head == "div"):
+        top, below = a.args
+        if sub(top, mul(below, of_atom(a))) not in (x, neg(x)):
+            continue
+        for name, k, rest in linear(top):
+            if k != 1 or name in symbols(rest) | symbols(below) or (name[0] == "+" and rest != num(0)):
                 continue
-            top, below = a.args
-            if sub(top, mul(below, of_atom(a))) not in (x, neg(x)):
-                continue
-            for n, k in top.terms:
-                if len(n) == 1 and n[0].head == "sym" and k == 1:
-                    name = str(n[0].args[0])
-                    rest = sub(top, sym(name))
-                    if name in symbols(rest) or name in symbols(below):
-                        continue
-                    if name[0] == "+" and rest != num(0):
-                        continue
-                    fresh = sym(("+" if name[0] == "+" else "") + f"quotient {name.lstrip('+')}")
-                    return name, sub(mul(below, fresh), rest)
+            fresh = sym(("+" if name[0] == "+" else "") + f"quotient {name.lstrip('+')}")
+            return name, sub(mul(below, fresh), rest)
     return None

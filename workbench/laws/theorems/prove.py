@@ -26,10 +26,18 @@ from workbench.laws.theorems.check import (
     one_point,
 )
 from workbench.laws.theorems.entailment import Facts, Unavailable
-from workbench.laws.theorems.goals import Statement, statements
-from workbench.laws.theorems.steps import Rejected
-from workbench.laws.theorems.terms import Factor, Term, Value, collected, free_symbols, in_factor, in_value
-from workbench.laws.theorems.unify import pairings, solve, unknowns, write_condition, write_int
+from workbench.laws.theorems.goals import Statement, linear, statements
+from workbench.laws.theorems.steps import Rejected, write_condition, write_int
+from workbench.laws.theorems.terms import (
+    Factor,
+    Term,
+    Value,
+    collected,
+    free_symbols,
+    in_factor,
+    in_value,
+    only_factor,
+)
 from workbench.rules.pattern import Rule
 from workbench.support.deadline import OutOfTime
 from workbench.symbolic.integers import (
@@ -43,6 +51,7 @@ from workbench.symbolic.integers import (
     negated,
     num,
     replaced,
+    single,
     sub,
     sym,
     symbols,
@@ -168,18 +177,10 @@ class Search:
             yield from (g.args if g.head == "or" else (g,))
         for t in rest:
             for f in t.factors:
-                yield from self._inside(f)
-
-    def _inside(self, f: Factor) -> Iterator[Cond]:
-        if f.head == "fn":
-            for v in f.args[1:]:
-                yield from self.candidates(v)
-        elif f.head == "top":
-            yield from f.args[1]
-            yield from self.candidates(f.args[2])
-        elif f.head == "read":
-            for x in f.args[1:]:
-                for a in atoms(x):
+                yield from f.guards
+                for v in f.values:
+                    yield from self.candidates(v)
+                for a in (a for x in f.args[1:] for a in atoms(x)) if f.head == "read" else ():
                     if a.head == "bc":
                         yield equal(a.args[0], num(1))
                     if a.head == "ite":
@@ -304,7 +305,7 @@ class Search:
         other = {n: f"~{n}" for n in head.variables}
         apart = {n: sym(o) for n, o in other.items()}
         for f, k in zip(t.factors, pairing, strict=True):
-            g = _changed(head.factors[k], apart)
+            g = only_factor(in_factor(head.factors[k], apart))
             if g is None:
                 return None
             pairs += unknowns(f, g)
@@ -364,7 +365,7 @@ class Search:
             facts: The conditions that hold.
         """
         how: Any = None
-        changed = _changed(g, forth)
+        changed = only_factor(in_factor(g, forth))
         if changed is None or changed.head != f.head:
             return False
         if f != changed and f.head in ("fn", "top"):
@@ -407,9 +408,62 @@ class Search:
         return None
 
 
-def _changed(g: Factor, by: Mapping[str, Int]) -> Factor | None:
-    found = in_factor(g, by)
-    return found[0].factors[0] if len(found) == 1 and len(found[0].factors) == 1 else None
+# -- unification -------------------------------------------------------------------------------------------
+def equations(x: Int, y: Int) -> list[tuple[Int, Int]]:
+    """Return equations that make two indices equal: of their parts, if they are one operation alike."""
+    a, b = single(x), single(y)
+    if a is None or b is None or (a.head, len(a.args)) != (b.head, len(b.args)) or a.head in ("sym", "ite"):
+        return [(x, y)]
+    if a.head == "bc" and a.args[0] != b.args[0]:
+        return [(x, y)]
+    return [e for p, q in zip(a.args, b.args, strict=True) for e in equations(p, q)]
+
+
+def solve(wanted: Sequence[str], pairs: Sequence[tuple[Int, Int]]) -> dict[str, Int]:
+    """Return the values that equations give to wanted variables; variables without one are left out."""
+    found: dict[str, Int] = {}
+    todo = [sub(x, y) for x, y in pairs]
+    while True:
+        before = len(found)
+        for e in (replaced(e, found) for e in todo):
+            for name, c, rest in linear(e):
+                known = symbols(rest) & (set(wanted) - set(found))
+                if name in wanted and abs(c) == 1 and name not in found and not known:
+                    found[name] = neg(rest) if c == 1 else rest
+                    break
+        if len(found) == before:
+            return found
+
+
+def pairings(mine: Sequence[Factor], yours: Sequence[Factor]) -> Iterator[list[int]]:
+    """Yield the ways in which factors of one kind and name may be paired."""
+
+    def sort(f: Factor) -> tuple[str, str]:
+        return f.head, str(f.args[0]) if f.head in ("read", "fn", "param") else ""
+
+    def extend(k: int, used: tuple[int, ...]) -> Iterator[list[int]]:
+        if k == len(mine):
+            yield list(used)
+            return
+        for n, g in enumerate(yours):
+            if n not in used and sort(g) == sort(mine[k]):
+                yield from extend(k + 1, (*used, n))
+
+    if sorted(map(sort, mine)) == sorted(map(sort, yours)):
+        yield from extend(0, ())
+
+
+def unknowns(f: Factor, g: Factor) -> list[tuple[Int, Int]]:
+    """Return the equations between indices that make two factors equal, as far as they are simple."""
+    if f.head != g.head:
+        return []
+    if f.head == "read":
+        return [e for x, y in zip(f.args[1:], g.args[1:], strict=False) for e in equations(x, y)]
+    if f.head == "fn" and len(f.args) != len(g.args):
+        return []
+    sides = (zip(v, w, strict=False) for v, w in zip(f.values, g.values, strict=True))
+    pairs = (p for terms in sides for s, t in terms for p in zip(s.factors, t.factors, strict=False))
+    return [e for p, q in pairs if p.head == q.head and p.args[0] == q.args[0] for e in unknowns(p, q)]
 
 
 # -- rules -------------------------------------------------------------------------------------------------

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from functools import reduce
+from typing import Any, Final
 
 from workbench.laws.theorems.terms import Value, atoms_of
 from workbench.symbolic.integers import (
+    Atom,
     Cond,
     Int,
     at_least,
@@ -41,6 +43,10 @@ COUNT: Final = "count"
 _BOUND: Final = re.compile(r"#\d+|%\d+\.\d+")
 
 
+#: An integer or a condition as data, ready for JSON.
+Data = int | str | list[Any]
+
+
 class Rejected(ValueError):
     """Raised when a step does not apply; the message says which."""
 
@@ -64,14 +70,9 @@ def read_int(data: object) -> Int:
     if head == "ite":
         return choose(read_condition(data[1]), read_int(data[2]), read_int(data[3]))
     args = [read_int(d) for d in data[1:]]
-    if head == "+":
-        return plus_int(*args)
     if head == "*":
-        product = num(1)
-        for a in args:
-            product = mul(product, a)
-        return product
-    made = {"div": div, "bc": broadcast, "max": largest}.get(head)
+        return reduce(mul, args, num(1))
+    made = {"+": plus_int, "div": div, "bc": broadcast, "max": largest}.get(head)
     return made(*args) if made is not None else call(head, *args)
 
 
@@ -90,6 +91,31 @@ def read_condition(data: object) -> Cond:
     if head not in ("and", "or"):
         raise Rejected(f"no condition: {head!r}")
     return both(*parts) if head == "and" else either(*parts)
+
+
+def write_int(x: Int) -> Data:
+    """Return an integer as data, which :func:`read_int` reads back."""
+    items = [_joined("*", [*([] if m and c == 1 else [c]), *map(_atom, m)]) for m, c in x.terms]
+    return _joined("+", items) if items else 0
+
+
+def _joined(head: str, parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else [head, *parts]
+
+
+def _atom(a: Atom) -> Any:
+    if a.head == "sym":
+        return a.args[0]
+    if a.head == "ite":
+        return ["ite", write_condition(a.args[0]), write_int(a.args[1]), write_int(a.args[2])]
+    return [a.head, *map(write_int, a.args)]
+
+
+def write_condition(c: Cond) -> Data:
+    """Return a condition as data."""
+    if c.head in ("ge", "eq"):
+        return [c.head, write_int(c.args[0])]
+    return [c.head, *map(write_condition, c.args)]
 
 
 # -- words -----------------------------------------------------------------------------------------------

@@ -12,10 +12,10 @@ from typing import Any, Final
 from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.check import check
 from workbench.laws.theorems.entailment import EFFORT, Facts, Unavailable
+from workbench.laws.theorems.goals import why_guarded
 from workbench.laws.theorems.prove import attempt
 from workbench.laws.theorems.steps import Rejected
 from workbench.laws.theorems.store import REASONS, rules_of, theorems, without_proof, write_proofs
-from workbench.laws.theorems.typability import why_guarded
 from workbench.laws.verification.proving import find_chain as chain_at
 from workbench.laws.verification.proving import generic_cases
 from workbench.laws.verification.refuting.refute import search

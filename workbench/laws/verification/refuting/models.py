@@ -62,7 +62,7 @@ def _models(statement: Statement, search: Search) -> Iterator[Model]:
         if len(asked) >= MOST or time.perf_counter() - search.started > 2 * search.seconds:
             return
         asked.add(key)
-        found = Question(solver(), linear=False).model(conditions, EFFORT)
+        found = Question(linear=False).model(conditions, EFFORT)
         if found is None:
             continue
         by = {n: num(v) for n, v in found.items()}

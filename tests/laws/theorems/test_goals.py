@@ -5,8 +5,8 @@ import pytest
 import workbench
 from workbench.laws.theorems.check import Rejected, check
 from workbench.laws.theorems.entailment import Facts, solver
+from workbench.laws.theorems.goals import why_guarded
 from workbench.laws.theorems.store import is_typed
-from workbench.laws.theorems.typability import why_guarded
 from workbench.rules.ruleset import rule_set
 from workbench.rules.verdicts import is_theorem, proof_record
 

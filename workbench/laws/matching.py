@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from workbench.ops import AttrValue
-from workbench.rules.interpret import Numbers, RowAttr, attributes
+from workbench.rules.interpret import Numbers, RowAttr, attributes, nearest_decimal, number_key, number_of
 from workbench.rules.pattern import App, AttrVar, Literal, Rule, Term, Var, Vector, unbinding, ungiven
 
 #: Bound names: tensor variables by name, attributes as ``@name``, attributes of a row as ``#row.name``.
@@ -157,6 +157,86 @@ def _walk(
         elif not _walk(arg, operand, nodes, operands, bindings, inner):
             return False
     return True
+
+
+class Search:
+    """A search for matches among sets of equal terms; a subclass has the terms.
+
+    ``patience`` is the number of terms that may still be compared; after that nothing matches. ``numbers`` are the sets
+    of terms whose elements are all one number.
+    """
+
+    patience = 0
+    numbers: Mapping[int, float]
+
+    def terms(self, place: int, op: str) -> Sequence[int]:
+        """Return the terms of an operator in a set of equal terms."""
+        raise NotImplementedError
+
+    def term(self, term: int) -> tuple[Sequence[Any], Sequence[int]]:
+        """Return the attributes of a term, and its operands."""
+        raise NotImplementedError
+
+    def find(self, term: int) -> int:
+        """Return the set of terms that are equal to a term, or to those of a set."""
+        return term
+
+    def matches(
+        self, pattern: Application, place: int, bindings: Bindings
+    ) -> Iterator[tuple[Bindings, tuple[int, ...]]]:
+        """Yield the bindings with which a pattern matches a set of equal terms, and the terms on the way."""
+        if pattern.number is not None:
+            yield from self._number(pattern.number, place, bindings)
+            return
+        for term in self.terms(place, pattern.op):
+            yield from self.match(pattern, term, bindings)
+
+    def match(
+        self, pattern: Application, term: int, bindings: Bindings
+    ) -> Iterator[tuple[Bindings, tuple[int, ...]]]:
+        """Yield the bindings with which a pattern matches a term, and the terms on the way."""
+        self.patience -= 1
+        if self.patience < 0:
+            return
+        attrs, operands = self.term(term)
+        if len(operands) == pattern.arity and pattern.agrees(attrs, bound := dict(bindings)):
+            yield from self._operands(pattern.args, operands, bound, (term,))
+
+    def _operands(
+        self,
+        patterns: Sequence[str | Application],
+        operands: Sequence[int],
+        bindings: Bindings,
+        used: tuple[int, ...],
+    ) -> Iterator[tuple[Bindings, tuple[int, ...]]]:
+        if not patterns:
+            yield bindings, used
+            return
+        pattern, place = patterns[0], self.find(operands[0])
+        if isinstance(pattern, Application):
+            for bound, more in self.matches(pattern, place, bindings):
+                yield from self._operands(patterns[1:], operands[1:], bound, (*used, *more))
+        elif pattern not in bindings:
+            yield from self._operands(patterns[1:], operands[1:], {**bindings, pattern: place}, used)
+        elif self.find(bindings[pattern]) == place:
+            yield from self._operands(patterns[1:], operands[1:], bindings, used)
+
+    def _number(
+        self, term: App, place: int, bindings: Bindings
+    ) -> Iterator[tuple[Bindings, tuple[int, ...]]]:
+        known = self.numbers.get(place)
+        if known is None:
+            return
+        found, given = dict(bindings), dict(term.attrs).get("value")
+        if isinstance(given, AttrVar) and found.setdefault(f"@{given.name}", known) != known:
+            return
+        try:
+            number = number_of(term, found)
+        except (ValueError, TypeError, AssertionError, KeyError):
+            return
+        if nearest_decimal(number) == nearest_decimal(known):
+            # The tensor that the number stands for is bound too, so that the left-hand side can be read again.
+            yield {**found, number_key(term): place}, ()
 
 
 class Matched(Numbers):

@@ -9,23 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from workbench.graph.graph import Node, result_type
-from workbench.laws.matching import Application, Bindings, Matched, Matcher, compiled
-from workbench.ops import Attr, AttrValue, TensorType, Trait, TypeMismatch, ValueType, spec_of, with_trait
+from workbench.laws.matching import Application, Bindings, Matched, Matcher, Search, compiled
+from workbench.ops import AttrValue, TensorType, Trait, TypeMismatch, ValueType, spec_of, with_trait
 from workbench.rules.interpret import (
     RELATIONS,
-    Binder,
-    NotBinding,
-    Number,
-    RowAttr,
     arguments,
-    bound_term,
-    combined,
     compared,
     is_number,
-    nearest_decimal,
+    number_key,
     read_attributes,
     value,
 )
@@ -589,9 +583,8 @@ class _Build(Matched):
         """Add a term; a number is the tensor that it matched."""
         if not isinstance(term, App):
             return self.variable(term.name)
-        matched = number_at(term, self.bindings)
-        if matched is not None:
-            return matched
+        if is_number(term) and (matched := self.bindings.get(number_key(term))) is not None:
+            return int(matched)
         return self.apply(term, arguments(term, self, self.side), read_attributes(term, self))
 
     def variable(self, name: str) -> int:
@@ -612,7 +605,7 @@ def sides(rule: Rule, *, forward: bool) -> tuple[Application, ...]:
     return tuple(compiled(t, is_number) for t in applied) if len(applied) == len(found) else ()
 
 
-class Index:
+class Index(Search):
     """The terms of a proof graph as they are now, by the set of equal terms and by operator.
 
     ``left`` is the number of terms that may still be compared; after that nothing matches.
@@ -627,7 +620,7 @@ class Index:
         for number, terms in self.classes.items():
             for op in terms:
                 self.by_op.setdefault(op, []).append(number)
-        self._here = self._rule = 0
+        self._rule = 0
 
     def has(self, pattern: Application) -> bool:
         """Return whether there are terms of all operators of a pattern."""
@@ -645,10 +638,9 @@ class Index:
         """Return the bindings with which a pattern matches a set of equal terms."""
         if pattern.op not in self.classes.get(place, ()) or self.left < 0:
             return []
-        self._here = min(PATIENCE, self._rule, self.left)
-        spent = self._here
-        found = list(self._in(pattern, place, bindings or {}))
-        spent -= max(0, self._here)
+        spent = self.patience = min(PATIENCE, self._rule, self.left)
+        found = [bound for bound, _ in self.matches(pattern, place, bindings or {})]
+        spent -= max(0, self.patience)
         self._rule -= spent
         self.left -= spent
         return found
@@ -667,80 +659,18 @@ class Index:
                 for places, joint in self.all(patterns[1:], found):
                     yield (place, *places), joint
 
-    def _in(self, pattern: str | Application, place: int, bindings: Bindings) -> Iterator[Bindings]:
-        if isinstance(pattern, str):
-            known = bindings.get(pattern)
-            if known is None:
-                yield {**bindings, pattern: place}
-            elif self.graph.find(known) == place:
-                yield bindings
-            return
-        if pattern.number is not None:
-            yield from self._number(pattern.number, place, bindings)
-            return
-        for term in self.classes.get(place, {}).get(pattern.op, ()):
-            self._here -= 1
-            if self._here < 0:
-                return
-            entry = self.graph.entries[term]
-            if len(entry.inputs) != pattern.arity:
-                continue
-            bound = dict(bindings)
-            if pattern.agrees(entry.attrs, bound):
-                yield from self._operands(pattern.args, entry.inputs, bound)
+    def terms(self, place: int, op: str) -> Sequence[int]:
+        """Return the terms of an operator in a set of equal terms."""
+        return self.classes.get(place, {}).get(op, ())
 
-    def _operands(
-        self, patterns: Sequence[str | Application], places: Sequence[int], bindings: Bindings
-    ) -> Iterator[Bindings]:
-        if not patterns:
-            yield bindings
-            return
-        for bound in self._in(patterns[0], self.graph.find(places[0]), bindings):
-            yield from self._operands(patterns[1:], places[1:], bound)
+    def term(self, term: int) -> tuple[Sequence[Any], Sequence[int]]:
+        """Return the attributes of a term, and its operands."""
+        entry = self.graph.entries[term]
+        return entry.attrs, entry.inputs
 
-    def _number(self, pattern: App, place: int, bindings: Bindings) -> Iterator[Bindings]:
-        value = self.numbers.get(place)
-        if value is None:
-            return
-        reading = _Decimal(bindings, value)
-        try:
-            found = bound_term(pattern, cast(Binder[Number], reading)).value
-        except NotBinding:
-            return
-        if isinstance(found, float) and nearest_decimal(found) != nearest_decimal(value):
-            return
-        # The tensor that the number stands for is bound too, so that the left-hand side can be read again.
-        yield {**reading.bindings, _number_name(pattern): place}
-
-
-def _number_name(pattern: App) -> str:
-    return f"={pattern!r}"
-
-
-def number_at(pattern: Term, bindings: Mapping[str, Any]) -> int | None:
-    """Return the term that a number of a left-hand side matched, or None for anything else."""
-    return bindings.get(_number_name(pattern)) if isinstance(pattern, App) and is_number(pattern) else None
-
-
-class _Decimal:
-    """The algebra of a number on a left-hand side, whose attribute variable is bound to a value."""
-
-    def __init__(self, bindings: Bindings, value: float) -> None:
-        self.bindings = dict(bindings)
-        self.value = value
-        self.attrs: dict[str, Any] = {}
-        self.rows: dict[str, dict[str, Any]] = {}
-
-    def fresh(self, attr: Attr, name: str | RowAttr, place: int) -> float:
-        if isinstance(name, str):
-            self.bindings[f"@{name}"] = self.value
-        return self.value
-
-    def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
-        return value
-
-    def apply(self, term: App, operands: list[Number], attrs: dict[str, Any]) -> Number:
-        return combined(term, attrs, operands)
+    def find(self, term: int) -> int:
+        """Return the set of terms that are equal to a term."""
+        return self.graph.find(term)
 
 
 # -- the check of a chain ---------------------------------------------------------------------------------

@@ -473,6 +473,19 @@ def combined(term: App, attrs: Attrs, operands: Sequence[Number]) -> Number:
     return Number(float(result), False)
 
 
+def number_key(term: App) -> str:
+    """Return the name under which a match keeps what it knows of a number of the left-hand side."""
+    return f"={format_term(term)}"
+
+
+def number_of(term: App, bindings: Mapping[str, Any]) -> float:
+    """Return the number that a term of a left-hand side is; ``@a`` is bound to the value of the attribute ``a``."""
+    operands = [Number(number_of(arg, bindings), True) for arg in term.args if isinstance(arg, App)]
+    given = dict(term.attrs).get("value")
+    attrs = {"value": bindings[f"@{given.name}"]} if isinstance(given, AttrVar) else {}
+    return float(combined(term, attrs, operands).value)
+
+
 def nearest_decimal(value: float) -> float:
     """Return the shortest decimal of the single-precision number nearest to a value.
 

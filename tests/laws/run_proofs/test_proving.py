@@ -98,7 +98,7 @@ def test_a_norm_without_a_shift_is_recognised_in_its_parts():
     b = GraphBuilder("norm")
     norm = b.graph({"y": b.op("layernorm", b.input("x", (4, 8)), b.weight(data=scale), axis=-1, eps=0.125)})
     prover = proving.Prover(Sized.of(parts))
-    sides = [proving.Side(g, prover.enter(g)) for g in (parts, norm)]
+    sides = [proving.Side(g, prover.enter_graph(g)) for g in (parts, norm)]
     near = [rule for stem in proving.NEAR for rule in rules_of(stem)]
     proving._link(prover, near, *sides, "the norm and its parts")
-    assert prover.graph.equal([(sides[0].terms[-1], sides[1].terms[-1])])
+    assert prover.equal([(sides[0].terms[-1], sides[1].terms[-1])])

@@ -232,31 +232,27 @@ class _Checker:
         self.folded: list[float] = []
         self.numbers: list[float] = []
 
-    def step(self, step: ProofStep) -> None:
+    def step(self, given: ProofStep) -> None:
         """Check a step, and make its terms equal."""
-        pairs = tuple((self.number[a], self.number[b]) for a, b in step.pairs)
+        step = given.moved(self.number.__getitem__)
         if step.kind == LAW:
-            self._law(step, pairs)
+            rule, add = self.rules[step.law], self.terms.add
+            sides = instance(rule, add, self.terms.types, step.bindings or {}, step.members, self.terms.facts)
+            if sides != step.pairs:
+                raise NoInstance(f"{step.law} does not state that the terms are equal")
+            self.used[step.law] += 1
         elif step.kind == FOLD:
-            self.folded += [self._same(self.constants.rounding(a, b), step.rounding) for a, b in pairs]
+            self.folded += [self._same(self.constants.rounding(*pair), step.rounding) for pair in step.pairs]
         else:
-            self.numbers += [self._same(self.constants.read_as_number(a, b), step.rounding) for a, b in pairs]
-        for a, b in pairs:
+            read = self.constants.read_as_number
+            self.numbers += [self._same(read(*pair), step.rounding) for pair in step.pairs]
+        for a, b in step.pairs:
             self.terms.equate(a, b)
 
     def _same(self, found: float, recorded: float) -> float:
         if not abs(found - recorded) <= 0.01 * found:
             raise TypeMismatch(f"the recorded rounding is {recorded:.2e}, the constant is off by {found:.2e}")
         return found
-
-    def _law(self, step: ProofStep, pairs: tuple[tuple[int, int], ...]) -> None:
-        rule = self.rules[step.law]
-        bindings = {k: v if k[0] in "@#=" else self.number[v] for k, v in (step.bindings or {}).items()}
-        members = [{k: self.number[v] for k, v in m.items()} for m in step.members]
-        found = instance(rule, self.terms.add, self.terms.types, bindings, members, self.terms.facts)
-        if found != pairs:
-            raise NoInstance(f"{step.law} does not state that the terms are equal")
-        self.used[step.law] += 1
 
 
 def _laws(proof: RunProof) -> dict[str, Rule]:

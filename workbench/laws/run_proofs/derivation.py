@@ -16,11 +16,11 @@ from workbench.egraph import EGraph
 from workbench.egraph.rebuild import by_term
 from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
-from workbench.laws.matching import Application, Bindings, compiled
-from workbench.laws.run_proofs.instance import Instance, number_key, number_of
-from workbench.ops import TensorType, TypeMismatch, spec_of
-from workbench.rules.interpret import is_number, nearest_decimal, value
-from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, parts, starred
+from workbench.laws.matching import Application, Bindings, Search, compiled
+from workbench.laws.run_proofs.instance import Instance
+from workbench.ops import TypeMismatch, spec_of
+from workbench.rules.interpret import is_number, value
+from workbench.rules.pattern import App, Rule, Term, Var, parts, starred
 from workbench.support import deadline
 
 #: Limit on the ways in which one e-node is made that are followed.
@@ -35,8 +35,8 @@ MOST_MEMBERS, MOST_MATCHES = 64, 200
 class Match:
     """A rule at a place of an e-graph.
 
-    ``bindings`` are e-classes by tensor variable, and attributes as in a proof's substitution; ``left`` and
-    ``right`` are the e-nodes of its sides.
+    ``bindings`` are e-classes by tensor variable and by number of the left side, and attributes as in a proof's
+    substitution; ``left`` and ``right`` are the e-nodes of its sides.
     """
 
     rule: Rule
@@ -59,7 +59,7 @@ class Absent(LookupError):
 NOT_THERE: Final = (Absent, TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueError)
 
 
-class Derivations:
+class Derivations(Search):
     """Matches of rules in an e-graph, found where they are asked for."""
 
     def __init__(self, egraph: EGraph, graph: Graph, rules: Sequence[Rule]) -> None:
@@ -81,7 +81,6 @@ class Derivations:
         for i in self.by_op.get("scalar", ()):
             self.numbers.setdefault(self.eclass[i], float(egraph.attrs[i][0]))  # type: ignore[arg-type]
         self._compiled: dict[int, Application] = {}
-        self._left = 0
 
     def birth(self, e_node: int) -> int:
         """Return the step in which an e-node was made."""
@@ -94,7 +93,7 @@ class Derivations:
         rule = self.rules.get(self.egraph.rules[number]) if number >= 0 else None
         if rule is None:
             return []
-        self._left = PATIENCE
+        self.patience = PATIENCE
         found: dict[str, Match] = {}
         for match in self._making(rule, e_node):
             found.setdefault(match.key, match)
@@ -114,7 +113,7 @@ class Derivations:
             yield from self._merges(rule, e_node)
             return
         for k, target in enumerate(rule.targets):
-            for part in (p for p in _applications(target) if p.op == op):
+            for part in (p for p in _outermost_first(target) if p.op == op):
                 partial = self._binds(part, e_node)
                 if partial is not None:
                     places = {k: self.eclass[e_node]} if part is target else {}
@@ -124,7 +123,7 @@ class Derivations:
     def connecting(self, eclass: int) -> Iterator[Match]:
         """Yield the matches of all rules that fired whose left side lies in an e-class."""
         for rule in self.rules.values():
-            self._left = PATIENCE
+            self.patience = PATIENCE
             if rule.each:
                 for whole in self.members[eclass].get("slice", ()):
                     yield from self._merges(rule, whole)
@@ -178,66 +177,17 @@ class Derivations:
         j = order[k]
         known = self.members[places[j]] if j in places else self.by_op
         for root in known.get(sources[j].op, ()):
-            for found, more in self._at(sources[j], root, bindings):
+            for found, more in self.match(sources[j], root, bindings):
                 yield from self._all(sources, k + 1, places, found, (*used, *more))
 
-    def _at(
-        self, pattern: Application, e_node: int, bindings: Bindings
-    ) -> Iterator[tuple[Bindings, tuple[int, ...]]]:
-        self._left -= 1
-        if self._left < 0:
-            return
+    def terms(self, place: int, op: str) -> Sequence[int]:
+        """Return the e-nodes of an operator in an e-class."""
+        return self.members[place].get(op, ())
+
+    def term(self, term: int) -> tuple[Sequence[Any], Sequence[int]]:
+        """Return the attributes of an e-node, and the e-classes of its operands."""
         deadline.check()
-        operands = self.operands[e_node]
-        if len(operands) != pattern.arity:
-            return
-        bound = dict(bindings)
-        if pattern.agrees(self.egraph.attrs[e_node], bound):
-            yield from self._under(pattern.args, operands, bound, (e_node,))
-
-    def _under(
-        self,
-        patterns: Sequence[str | Application],
-        classes: Sequence[int],
-        bindings: Bindings,
-        used: tuple[int, ...],
-    ) -> Iterator[tuple[Bindings, tuple[int, ...]]]:
-        if not patterns:
-            yield bindings, used
-            return
-        pattern, c = patterns[0], classes[0]
-        if isinstance(pattern, str):
-            if bindings.setdefault(pattern, c) == c:
-                yield from self._under(patterns[1:], classes[1:], bindings, used)
-            return
-        if pattern.number is not None:
-            found = self._number(pattern.number, c, bindings)
-            if found is not None:
-                yield from self._under(patterns[1:], classes[1:], found, used)
-            return
-        for e_node in self.members[c].get(pattern.op, ()):
-            for found, more in self._at(pattern, e_node, bindings):
-                yield from self._under(patterns[1:], classes[1:], dict(found), (*used, *more))
-
-    def _number(self, pattern: App, c: int, bindings: Bindings) -> Bindings | None:
-        known = self.numbers.get(c)
-        if known is None:
-            return None
-        found = dict(bindings)
-        given = dict(pattern.attrs).get("value")
-        if isinstance(given, AttrVar) and found.setdefault(f"@{given.name}", known) != known:
-            return None
-        try:
-            number = number_of(pattern, found)
-        except (ValueError, TypeError, AssertionError, KeyError):
-            return None
-        if nearest_decimal(number) != nearest_decimal(known):
-            return None
-        kind = self.egraph.types[c]
-        assert isinstance(kind, TensorType)
-        found[number_key(pattern)] = kind.dtype
-        found[f"~{number_key(pattern)}"] = c
-        return found
+        return self.egraph.attrs[term], self.operands[term]
 
     def _completed(self, rule: Rule, bindings: Bindings, used: tuple[int, ...]) -> Match | None:
         """Return a match whose right side the e-graph has, under its conditions; None otherwise."""
@@ -340,8 +290,8 @@ class Derivations:
         return Instance(find, self.egraph.types, bindings, members)
 
 
-def _applications(term: Term) -> Iterator[App]:
+def _outermost_first(term: Term) -> Iterator[App]:
     if isinstance(term, App):
         yield term
         for arg in term.args:
-            yield from _applications(arg)
+            yield from _outermost_first(arg)

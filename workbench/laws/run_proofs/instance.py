@@ -15,17 +15,17 @@ from workbench.laws.run_proofs import sizes
 from workbench.ops import AttrValue, TensorType, TypeMismatch
 from workbench.rules.interpret import (
     NUMBER,
-    Number,
     Numbers,
     arguments,
-    combined,
     compared,
     is_number,
+    number_key,
+    number_of,
     read_attributes,
     related,
     value,
 )
-from workbench.rules.pattern import App, AttrVar, Compare, Rule, Term, format_term, parts
+from workbench.rules.pattern import App, Compare, Rule, Term, parts
 from workbench.symbolic.facts import Facts
 
 #: Adds a term: ``(operator, attributes in declared order, operands) -> number``.
@@ -36,19 +36,6 @@ MISFITS: Final = (TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueEr
 
 class NoInstance(ValueError):
     """Raised when a law does not apply at a substitution."""
-
-
-def number_key(term: App) -> str:
-    """Return the name under which a substitution has the element type of a number of the left side."""
-    return f"={format_term(term)}"
-
-
-def number_of(term: App, bindings: Mapping[str, Any]) -> float:
-    """Return the number that a term of a left-hand side is under a substitution."""
-    operands = [Number(number_of(arg, bindings), True) for arg in term.args if isinstance(arg, App)]
-    given = dict(term.attrs).get("value")
-    attrs = {"value": bindings[f"@{given.name}"]} if isinstance(given, AttrVar) else {}
-    return float(combined(term, attrs, operands).value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from workbench.frontends.onnx.opaque import payload_of, unnamed
 from workbench.graph.weights import Weight
 from workbench.laws.run_proofs.sizes import Sized
 from workbench.laws.theorems.steps import read_int, write_int
+from workbench.ops import AttrValue
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import law_of
 from workbench.symbolic.integers import Int
@@ -59,6 +60,18 @@ class ProofStep:
     bindings: Mapping[str, Any] | None = None
     members: tuple[Mapping[str, int], ...] = ()
     rounding: float = 0.0
+
+    def moved(
+        self, to: Callable[[int], int], written: Callable[[Any], Any] = lambda given: given
+    ) -> ProofStep:
+        """Return the step about other terms: ``to`` gives the term for each, ``written`` the value of an attribute."""
+        return replace(
+            self,
+            bindings=self.bindings
+            and {k: written(v) if k[0] in "@#=" else to(v) for k, v in self.bindings.items()},
+            members=tuple({k: to(v) for k, v in m.items()} for m in self.members),
+            pairs=tuple((to(a), to(b)) for a, b in self.pairs),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +193,14 @@ def ground_terms(sized: Sized, names: Mapping[tuple[str, str], str] | None = Non
     ``names`` are the graph's :func:`contents` if they are known.
     """
     names = contents(sized) if names is None else names
-    found: list[GroundTerm] = []
-    for n in sized.graph.nodes:
-        named = n.op in ("weight", "opaque")
-        attrs = (names[n.op, str(n.attrs[0])],) if named else sized.attrs(n.op, n.attrs)
-        found.append(GroundTerm(n.op, attrs, n.inputs))
-    return found
+    return [
+        GroundTerm(n.op, sized.attrs(n.op, by_content(names, n.op, n.attrs)), n.inputs)
+        for n in sized.graph.nodes
+    ]
+
+
+def by_content(
+    names: Mapping[tuple[str, str], str], op: str, attrs: tuple[AttrValue, ...]
+) -> tuple[AttrValue, ...]:
+    """Return attributes with the content of a weight or an opaque operator in place of its key."""
+    return (names[op, str(attrs[0])],) if op in ("weight", "opaque") else attrs

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
 from workbench.graph.weights import Weight
 from workbench.laws.matching import Bindings
-from workbench.laws.proof_graph import CONGRUENT, Applied, ProofGraph, Reason, TooManyTerms, number_at
+from workbench.laws.proof_graph import CONGRUENT, Applied, ProofGraph, Reason, TooManyTerms
 from workbench.laws.run_proofs.congruence import Congruence
 from workbench.laws.run_proofs.constants import Constants
 from workbench.laws.run_proofs.derivation import Derivations, Match
@@ -30,14 +30,15 @@ from workbench.laws.run_proofs.proof import (
     GroundTerm,
     ProofStep,
     RunProof,
+    by_content,
     contents,
     law_digest,
 )
 from workbench.laws.run_proofs.sizes import Sized
 from workbench.laws.theorems.store import rules_of
-from workbench.ops import AttrValue, TensorType, TypeMismatch, ValueType
+from workbench.ops import TensorType, TypeMismatch
 from workbench.rules.interpret import is_number
-from workbench.rules.pattern import App, Rule, applications, starred
+from workbench.rules.pattern import App, Rule, starred
 from workbench.rules.verdicts import law_of
 from workbench.support.orders import postorder
 from workbench.symbolic import Generic
@@ -59,91 +60,114 @@ class NotProved(ValueError):
     """Raised when no proof was found; the message names what is not connected."""
 
 
-class _Searched(ProofGraph):
-    """A proof graph whose rules, where a search applies them, become steps of a prover."""
+class Prover(ProofGraph):
+    """Terms of both graphs and of an e-graph, with the steps that make them equal.
 
-    def __init__(self, prover: Prover) -> None:
+    Rules become steps where a search applies them.
+    """
+
+    def __init__(self, given: Sized | None = None) -> None:
         super().__init__(most=MOST_TERMS)
-        self.prover = prover
+        self.given = given
+        self.generic = Generic({}) if given is None else given.generic
+        self.steps: list[ProofStep] = []
+        self.laws: dict[str, Rule] = {}
+        self.weights: dict[str, Weight] = {}
+        self._noted: list[tuple[Rule, Bindings, Sequence[Mapping[str, int]]]] = []
+        self._done: set[str] = set()
 
     def apply(self, rule: Rule, places: tuple[int, ...], bindings: Bindings) -> Applied:
         """Return a rule at a match as its substitution, which :meth:`record` states."""
         if len(self) > self.most:
             raise TooManyTerms
-        return Applied(rule, places, ((self.prover.noted(rule, bindings, ()), 0),))
-
-    def record(self, applied: Applied) -> bool:
-        """State the equations of a rule at a match; return whether that is new."""
-        return self.prover.stated(applied.pairs[0][0])
+        return self._later(rule, bindings, ())
 
     def _merged(self, rule: Rule, members: Sequence[tuple[int, Bindings]]) -> Applied:
         stars = starred(rule)
         own = [{n: m[n] for n in stars} for _, m in members]
-        shared = {k: v for k, v in members[0][1].items() if k not in stars}
-        return Applied(rule, (), ((self.prover.noted(rule, shared, own), 0),))
+        return self._later(rule, {k: v for k, v in members[0][1].items() if k not in stars}, own)
 
-
-class Prover:
-    """Terms of both graphs and of an e-graph, with the steps that make them equal."""
-
-    def __init__(self, given: Sized | None = None) -> None:
-        self.given = given
-        self.generic = Generic({}) if given is None else given.generic
-        self.graph: ProofGraph = _Searched(self)
-        self.steps: list[ProofStep] = []
-        self.laws: dict[str, Rule] = {}
-        self.weights: dict[str, Weight] = {}
-        self.names: dict[tuple[str, str], str] = {}
-        self._noted: list[tuple[Rule, Bindings, Sequence[Mapping[str, int]]]] = []
-        self._done: set[str] = set()
-
-    def noted(self, rule: Rule, bindings: Bindings, members: Sequence[Mapping[str, int]]) -> int:
-        """Keep a rule at a match; return the number under which :meth:`stated` states it."""
+    def _later(self, rule: Rule, bindings: Bindings, members: Sequence[Mapping[str, int]]) -> Applied:
         self._noted.append((rule, bindings, members))
-        return len(self._noted) - 1
+        return Applied(rule, (), ((len(self._noted) - 1, 0),))
 
-    def stated(self, number: int) -> bool:
-        """State a rule at a match; return whether that made terms equal."""
-        rule, given, members = self._noted[number]
-        bindings: dict[str, Any] = {}
-        reads: dict[str, int] = {}
-        for part in filter(is_number, applications(*rule.sources)):
-            if (at := number_at(part, given)) is not None:
-                kind = self.types[at]
-                assert isinstance(kind, TensorType)
-                reads[number_key(part)] = at
-                bindings[number_key(part)] = kind.dtype
-        bindings |= {k: v for k, v in given.items() if k[0] != "="}
+    def record(self, applied: Applied) -> bool:
+        """State the equations of a rule at a match; return whether that makes terms equal."""
+        rule, given, members = self._noted[applied.pairs[0][0]]
+        # The numbers of the left side first, as a proof has them.
+        bindings = dict(sorted(given.items(), key=lambda item: item[0][0] != "="))
         key = repr((rule.name, sorted(bindings.items(), key=str), members))
         if key in self._done:
             return False
         self._done.add(key)
         before = len(self.steps)
-        pairs = self.apply(rule, bindings, members)
-        if pairs and reads:
-            self.read_numbers(rule, pairs, reads)
+        self.state_match(rule, bindings, members)
         return len(self.steps) > before
 
-    def enter(self, graph: Graph) -> list[int]:
-        """Add the nodes of a graph; return their terms."""
-        found: list[int] = []
-        named = contents(Sized(graph, self.generic))
-        self.names |= named
-        for node in graph.nodes:
-            attrs = self.named(node.op, node.attrs)
-            found.append(self.graph.add(node.op, attrs, tuple([found[j] for j in node.inputs]), node.type))
-        self.graph.numbers |= {found[i]: number for i, number in numbers_in(graph).items()}
-        self.weights |= {named["weight", name]: w for name, w in graph.weights.items()}
-        return found
+    def state_match(
+        self, rule: Rule, bindings: Mapping[str, Any], members: Sequence[Mapping[str, int]] = ()
+    ) -> None:
+        """Make the sides of a law equal at a match, if it applies; it may read tensors as numbers.
 
-    def named(self, op: str, attrs: tuple[AttrValue, ...]) -> tuple[AttrValue, ...]:
-        """Return attributes with the content of a weight or an opaque operator of the last graph for its key."""
-        return (self.names[op, str(attrs[0])],) if op in ("weight", "opaque") else attrs
+        Args:
+            rule: The law.
+            bindings: The match: terms by tensor variable and by number of the left side, and attributes.
+            members: The starred variables of every member of a merge.
+        """
+        reads = {k: v for k, v in bindings.items() if k[0] == "="}
+        kinds = {k: cast("TensorType", self.types[v]).dtype for k, v in reads.items()}
+        pairs = self.state_law(rule, {**bindings, **kinds}, members)
+        if reads and pairs:
+            changed = [s for s, t in zip(rule.sources, rule.targets, strict=True) if s != t]
+            for source, (left, _) in zip(changed, pairs, strict=True):
+                self._read_numbers(source, left, reads)
+
+    def state_law(
+        self, rule: Rule, substitution: Mapping[str, Any], members: Sequence[Mapping[str, int]]
+    ) -> tuple[tuple[int, int], ...]:
+        """Make the sides of a law equal at a substitution; return them, or nothing if it does not apply."""
+        try:
+            pairs = instance(rule, self.build, self.types, substitution, members)
+        except NoInstance:
+            return ()
+        self.laws[rule.name] = rule
+        self.state(ProofStep(LAW, pairs, rule.name, substitution, tuple(members)))
+        return pairs
+
+    def _read_numbers(self, pattern: App, term: int, reads: Mapping[str, int]) -> None:
+        """State that the tensors ``reads`` stand for the numbers of a law's left side."""
+        entry = self.entries[term]
+        for k, arg in enumerate(pattern.args):
+            if not isinstance(arg, App):
+                continue
+            if not is_number(arg):
+                self._read_numbers(arg, entry.inputs[k], reads)
+            elif (tensor := reads[number_key(arg)]) != entry.inputs[k]:
+                inputs = (*entry.inputs[:k], tensor, *entry.inputs[k + 1 :])
+                other = self.build(entry.op, entry.attrs, inputs)
+                if self.types[other] == entry.type:
+                    self.state(ProofStep(NUMBER, ((other, term),)))
+
+    def state(self, step: ProofStep) -> None:
+        """Make the terms of a step equal, unless they are."""
+        if not self.equal(step.pairs):
+            because = Reason(str(len(self.steps)))
+            self.steps.append(step)
+            for a, b in step.pairs:
+                self.union(a, b, because)
+
+    def enter_graph(self, graph: Graph) -> list[int]:
+        """Add the nodes of a graph; return their terms."""
+        names = contents(Sized(graph, self.generic))
+        found = self.enter([replace(n, attrs=by_content(names, n.op, n.attrs)) for n in graph.nodes])
+        self.numbers |= {found[i]: number for i, number in numbers_in(graph).items()}
+        self.weights |= {names["weight", name]: w for name, w in graph.weights.items()}
+        return found
 
     @property
     def constants(self) -> Constants:
         """Return the terms so far, to compute those of weights alone."""
-        return Constants([(e.op, e.attrs, e.inputs) for e in self.graph.entries], self.types, self.weights)
+        return Constants([(e.op, e.attrs, e.inputs) for e in self.entries], self.types, self.weights)
 
     def rounded(self, steps: Sequence[ProofStep]) -> list[ProofStep]:
         """Return steps with the roundings with which tensors are read as numbers."""
@@ -169,7 +193,7 @@ class Prover:
                     continue
                 known = alike.setdefault(kind, [])
                 for other, size in known:
-                    if self.graph.find(other) == self.graph.find(term):
+                    if self.find(other) == self.find(term):
                         break
                     if abs(size - sketch) <= 1e-4 * abs(sketch):
                         with contextlib.suppress(TypeMismatch):
@@ -178,52 +202,6 @@ class Prover:
                             break
                 else:
                     known.append((term, sketch))
-
-    def read_numbers(self, rule: Rule, pairs: Sequence[tuple[int, int]], reads: Mapping[str, int]) -> None:
-        """State that the tensors ``reads`` stand for the numbers of a rule's left side."""
-        changed = [s for s, t in zip(rule.sources, rule.targets, strict=True) if s != t]
-        for source, (left, _) in zip(changed, pairs, strict=True):
-            self._read(source, left, reads)
-
-    def _read(self, pattern: App, term: int, reads: Mapping[str, int]) -> None:
-        entry = self.graph.entries[term]
-        for k, arg in enumerate(pattern.args):
-            if not isinstance(arg, App):
-                continue
-            if not is_number(arg):
-                self._read(arg, entry.inputs[k], reads)
-            elif (tensor := reads[number_key(arg)]) != entry.inputs[k]:
-                inputs = (*entry.inputs[:k], tensor, *entry.inputs[k + 1 :])
-                other = self.graph.build(entry.op, entry.attrs, inputs)
-                if self.types[other] == entry.type:
-                    self.state(ProofStep(NUMBER, ((other, term),)))
-
-    @property
-    def types(self) -> Sequence[ValueType | None]:
-        """Return the types of the terms by number, which grow as terms are added."""
-        return self.graph.types
-
-    def state(self, step: ProofStep) -> bool:
-        """Make the terms of a step equal; return whether that is new."""
-        if self.graph.equal(step.pairs):
-            return False
-        because = Reason(str(len(self.steps)))
-        self.steps.append(step)
-        for a, b in step.pairs:
-            self.graph.union(a, b, because)
-        return True
-
-    def apply(
-        self, rule: Rule, bindings: Mapping[str, Any], members: Sequence[Mapping[str, int]] = ()
-    ) -> tuple[tuple[int, int], ...]:
-        """Make the sides of a law equal at a substitution; return them, or nothing if it does not apply."""
-        try:
-            pairs = instance(rule, self.graph.build, self.types, bindings, members)
-        except NoInstance:
-            return ()
-        self.laws[rule.name] = rule
-        self.state(ProofStep(LAW, pairs, rule.name, dict(bindings), tuple(members)))
-        return pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,10 +266,9 @@ class EClasses:
     def node(self, e_node: int) -> int:
         """Return an e-node as a term over those of its operands."""
         op, attrs = self.egraph.ops[e_node], self.egraph.attrs[e_node]
-        if op in ("weight", "opaque"):
-            attrs = (self._names[op, str(attrs[0])],)
+        attrs = by_content(self._names, op, attrs)
         operands = tuple([self.term(c) for c in self.found.operands[e_node]])
-        return self.prover.graph.add(op, attrs, operands, self.egraph.types[self.found.eclass[e_node]])
+        return self.prover.add(op, attrs, operands, self.egraph.types[self.found.eclass[e_node]])
 
     def trace(self, e_nodes: Iterable[int]) -> None:
         """State the rule applications that made e-nodes, and those behind their left sides."""
@@ -311,18 +288,11 @@ class EClasses:
         if match.key in self._stated:
             return []
         self._stated.add(match.key)
-        bindings: dict[str, Any] = {}
-        reads: dict[str, int] = {}
-        for name, given in match.bindings.items():
-            if name[0] == "~":
-                reads[name[1:]] = given
-            else:
-                bindings[name] = given if name[0] in "@#=" else self.term(given)
-        members = [{n: self.term(c) for n, c in m.items()} for m in match.members]
-        pairs = self.prover.apply(match.rule, bindings, members)
-        if reads and pairs:
-            self.prover.read_numbers(match.rule, pairs, {k: self.term(c) for k, c in reads.items()})
-        classes = [c for n, c in match.bindings.items() if n[0] not in "@#=~"]
+        bindings = {k: v if k[0] in "@#" else self.term(v) for k, v in match.bindings.items()}
+        self.prover.state_match(
+            match.rule, bindings, [{n: self.term(c) for n, c in m.items()} for m in match.members]
+        )
+        classes = [c for n, c in match.bindings.items() if n[0] not in "@#="]
         classes += [c for m in match.members for c in m.values()]
         return [*match.left, *match.right, *(self.chosen[c] for c in classes)]
 
@@ -332,7 +302,7 @@ class EClasses:
         split: dict[int, None] = {}
         for i in list(self._traced):
             c = self.found.eclass[i]
-            if prover.graph.find(self.node(i)) != prover.graph.find(self.term(c)):
+            if prover.find(self.node(i)) != prover.find(self.term(c)):
                 split.setdefault(c)
         before = len(self._stated)
         for c in split:
@@ -347,7 +317,7 @@ def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[ProofStep]
 
     A part that two terms share is explained once, so that a proof is not longer than the graphs are deep.
     """
-    graph = prover.graph
+    graph = prover
     found: dict[int, None] = {}
     seen: set[tuple[int, int]] = set()
     waiting = list(goals)
@@ -370,7 +340,7 @@ def needed(prover: Prover, steps: Sequence[ProofStep], goals: Sequence[tuple[int
 
     Proofs with too many steps and terms for this stay as they are.
     """
-    entries = prover.graph.entries
+    entries = prover.entries
     ends = [t for pair in (*goals, *(p for s in steps for p in s.pairs)) for t in pair]
     terms = list(postorder(ends, lambda t: entries[t].inputs))
     kept = list(steps)
@@ -395,7 +365,7 @@ def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) ->
     for position, term in enumerate(given):
         number.setdefault(term, position)
     terms: list[GroundTerm] = []
-    entries = prover.graph.entries
+    entries = prover.entries
     used: dict[int, None] = {}
     for step in steps:
         used |= dict.fromkeys(t for pair in step.pairs for t in pair)
@@ -406,13 +376,7 @@ def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) ->
             number[i] = len(given) + len(terms)
             op, attrs = entries[i].op, entries[i].attrs
             terms.append(GroundTerm(op, sized.attrs(op, attrs), tuple(number[j] for j in entries[i].inputs)))
-    renamed = []
-    for s in steps:
-        given_to = (s.bindings or {}).items()
-        bindings = {k: sized.extent(v) if k[0] in "@#=" else number[v] for k, v in given_to}
-        pairs = tuple((number[a], number[b]) for a, b in s.pairs)
-        members = tuple({k: number[v] for k, v in m.items()} for m in s.members)
-        renamed.append(replace(s, pairs=pairs, bindings=bindings if s.kind == LAW else None, members=members))
+    renamed = [s.moved(number.__getitem__, sized.extent) for s in steps]
     laws = {n: prover.laws[n] for n in dict.fromkeys(s.law for s in steps if s.kind == LAW)}
     texts = {n: (r.file, law_of(r), law_digest(r)) for n, r in laws.items()}
     return RunProof(texts, tuple(terms), tuple(renamed))
@@ -438,10 +402,10 @@ def prove_graphs(
     """
     prover, rules = Prover(given), list(rules)
     graphs = given.graph, saved.graph, original, result
-    before, after, first, second = (Side(graph, prover.enter(graph)) for graph in graphs)
+    before, after, first, second = (Side(graph, prover.enter_graph(graph)) for graph in graphs)
     prover.fold(before, first, after, second)
     wanted, ends = _goals(before, after), [*before.terms, *after.terms]
-    if prover.graph.equal(wanted):
+    if prover.equal(wanted):
         return written(prover, prover.rounded(minimal(prover, wanted)), ends)
     _link(prover, rules, before, first, "the original and its import")
     _link(prover, rules, after, second, "the result and its file")
@@ -455,9 +419,9 @@ def prove_graphs(
     ]
     classes.trace([*(int(i) for i in egraph.original.tolist() if i >= 0), *chosen])
     for _ in range(ROUNDS):
-        if prover.graph.equal(goals) or not classes.connect():
+        if prover.equal(goals) or not classes.connect():
             break
-    if not prover.graph.equal(goals):
+    if not prover.equal(goals):
         raise NotProved("the rules that fired do not connect the original with the result")
     steps = needed(prover, minimal(prover, wanted), wanted)
     return written(prover, prover.rounded(steps), ends)
@@ -479,22 +443,22 @@ def definitions() -> tuple[Rule, ...]:
 def _link(prover: Prover, rules: Sequence[Rule], a: Side, b: Side, what: str) -> None:
     """Connect a graph with its file: where one operator stands for several, and values that have one name."""
     goals = _goals(a, b)
-    if prover.graph.equal(goals):
+    if prover.equal(goals):
         return
     fusion = [r for r in rules if Path(r.file).stem == "fusion" and not r.multi]
-    prover.graph.run(fusion, goals)
+    prover.run(fusion, goals)
     named: dict[str, int] = {label.value: a.terms[i] for i, label in a.graph.labels.items() if label.value}
     pairs = [(named[x.value], b.terms[i]) for i, x in sorted(b.graph.labels.items()) if x.value in named]
     for one, other in [*pairs, *goals]:
-        if prover.graph.find(one) != prover.graph.find(other):
+        if prover.find(one) != prover.find(other):
             _connect(prover, rules, one, other, a, b)
-    if not prover.graph.equal(goals):
+    if not prover.equal(goals):
         raise NotProved(f"the rules do not connect {what}")
 
 
 def _connect(prover: Prover, rules: Sequence[Rule], one: int, other: int, a: Side, b: Side) -> None:
     """Make two terms equal by a search among the terms between them and those that both graphs have."""
-    whole = prover.graph
+    whole = prover
     both = {whole.find(t) for t in a.terms} & {whole.find(t) for t in b.terms}
     small, leaves, down = Prover(), dict[int, int](), dict[int, int]()
 
@@ -504,14 +468,12 @@ def _connect(prover: Prover, rules: Sequence[Rule], one: int, other: int, a: Sid
                 continue
             entry, c = whole.entries[t], whole.find(t)
             if ends(t):
-                down[t] = small.graph.add("input", (f"{c}",), (), whole.entries[c].type)
+                down[t] = small.add("input", (f"{c}",), (), whole.entries[c].type)
                 leaves.setdefault(down[t], t)
                 if (number := whole.numbers.get(t)) is not None:
-                    small.graph.numbers[down[t]] = number
+                    small.numbers[down[t]] = number
             else:
-                down[t] = small.graph.add(
-                    entry.op, entry.attrs, tuple(down[i] for i in entry.inputs), entry.type
-                )
+                down[t] = small.add(entry.op, entry.attrs, tuple(down[i] for i in entry.inputs), entry.type)
         return down[term]
 
     def ends(t: int) -> bool:
@@ -519,21 +481,20 @@ def _connect(prover: Prover, rules: Sequence[Rule], one: int, other: int, a: Sid
 
     goal = copied(one), copied(other)
     near = [*(r for r in rules if Path(r.file).stem in NEAR), *definitions()]
-    if not (small.graph.run(near, [goal]) or small.graph.run(rules, [goal])):
+    if not (small.run(near, [goal]) or small.run(rules, [goal])):
         return
     up = dict(leaves)
 
     def raised(term: int) -> int:
-        for t in postorder((term,), lambda t: () if t in up else small.graph.entries[t].inputs):
+        for t in postorder((term,), lambda t: () if t in up else small.entries[t].inputs):
             if t not in up:
-                entry = small.graph.entries[t]
+                entry = small.entries[t]
                 up[t] = whole.build(entry.op, entry.attrs, [up[i] for i in entry.inputs])
         return up[term]
 
     for step in minimal(small, [goal]):
         if step.kind == LAW:
-            bindings = {k: v if k[0] in "@#=" else raised(v) for k, v in (step.bindings or {}).items()}
-            members = [{k: raised(v) for k, v in m.items()} for m in step.members]
-            prover.apply(small.laws[step.law], bindings, members)
+            found = replace(step, pairs=()).moved(raised)
+            prover.state_law(small.laws[step.law], found.bindings or {}, found.members)
         else:
-            prover.state(ProofStep(step.kind, tuple((raised(x), raised(y)) for x, y in step.pairs)))
+            prover.state(step.moved(raised))

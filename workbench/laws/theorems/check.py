@@ -55,6 +55,9 @@ Node = list[Any]
 Answers = dict[tuple[str, ...], bool]
 Obligations = dict[tuple[str, ...], tuple[tuple[Cond, ...], Cond]]
 
+#: Variables, and the conditions on them.
+Scope = tuple[Sequence[str], Sequence[Cond]]
+
 #: Functions whose operands may be in any order.
 COMMUTATIVE = ("max", "min")
 #: How deep the nodes of a proof may be.
@@ -148,7 +151,7 @@ def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) 
         for k, *change in members[1:]:
             _require(len(change) == 3, "change of index", "the step is incomplete")
             t = _taken(terms, k)
-            check_change(t, head, change, facts, depth)
+            _check_change(t, head, change, facts, depth)
             total += signs[k] * t.coef
         _require(total == 0, "ring", f"the coefficients of a class differ by {total}")
     _require(not terms, "ring", f"terms are left: {sorted(terms)}")
@@ -215,19 +218,14 @@ def _inside(facts: Facts, variables: Sequence[str], guards: Sequence[Cond]) -> F
     return facts.plus(*guards)
 
 
-def check_change(t: Term, head: Term, change: Sequence[Any], facts: Facts, depth: int) -> None:
+def _check_change(t: Term, head: Term, change: Sequence[Any], facts: Facts, depth: int) -> None:
     """Check that a term is another one after a change of index, up to their coefficients.
 
-    Args:
-        t: The term.
-        head: The other one.
-        change: Each variable of ``head`` in terms of those of ``t``, each variable of ``t`` in terms of those
-            of ``head``, and for every factor of ``t`` its equal one of ``head`` and how it is equal.
-        facts: The conditions that hold.
-        depth: The depth of the node.
+    The change is each variable of ``head`` in terms of those of ``t``, each variable of ``t`` in terms of those of
+    ``head``, and for every factor of ``t`` its equal one of ``head`` and how it is equal.
     """
     forth, back, partners = change
-    inside = check_bijection(t.variables, t.guards, head.variables, head.guards, forth, back, facts)
+    inside = check_bijection((t.variables, t.guards), (head.variables, head.guards), forth, back, facts)
     there = {n: read_int(forth[n]) for n in head.variables}
     _require(len(partners) == len(t.factors) == len(head.factors), "change of index", "the factors differ")
     taken = [p[0] for p in partners]
@@ -237,41 +235,34 @@ def check_change(t: Term, head: Term, change: Sequence[Any], facts: Facts, depth
 
 
 def check_bijection(
-    own: Sequence[str],
-    guards: Sequence[Cond],
-    others: Sequence[str],
-    other_guards: Sequence[Cond],
-    forth: Mapping[str, Any],
-    back: Mapping[str, Any],
-    facts: Facts,
+    own: Scope, other: Scope, forth: Mapping[str, Any], back: Mapping[str, Any], facts: Facts
 ) -> Facts:
     """Check that a change of index is one to one between guarded variables; return the facts inside.
 
     Args:
-        own: The variables of one sum.
-        guards: The conditions on them.
-        others: The variables of the other sum.
-        other_guards: The conditions on these.
+        own: The variables of one sum, and the conditions on them.
+        other: Those of the other sum.
         forth: Each of the other variables, expressed by the own ones, as data.
         back: Each of the own variables, expressed by the other ones, as data.
         facts: The conditions that hold around the sums.
     """
-    _require(set(forth) == set(others) and set(back) == set(own), "change of index", "variables are missing")
+    (names, guards), (others, other_guards) = own, other
+    _require(
+        set(forth) == set(others) and set(back) == set(names), "change of index", "variables are missing"
+    )
     there = {n: read_int(d) for n, d in forth.items()}
     here = {n: read_int(d) for n, d in back.items()}
-    for by, mine, yours in ((there, {*own}, {*others}), (here, {*others}, {*own})):
+    for by, mine, yours in ((there, {*names}, {*others}), (here, {*others}, {*names})):
         # A place may use the variables that it is expressed in, and none that are bound elsewhere.
         wrong = frozenset().union(*map(symbols, by.values())) & {n for n in yours - mine if n[0] in "#%"}
         _require(not wrong, "change of index", f"{sorted(wrong)} are not bound here")
-    inside, outside = _inside(facts, own, guards), _inside(facts, others, other_guards)
-    for known, names, by, back, wanted in (
-        (inside, own, there, here, other_guards),
-        (outside, others, here, there, guards),
-    ):
+    inside, outside = _inside(facts, names, guards), _inside(facts, others, other_guards)
+    ways = ((inside, names, there, here, other_guards), (outside, others, here, there, guards))
+    for known, variables, by, returned, wanted in ways:
         for g in wanted:
             _require(known.entail(replaced_in(g, by)), "change of index", f"{g} may not hold")
-        for n in names:
-            _require(known.same(replaced(back[n], by), sym(n)), "change of index", f"{n} does not return")
+        for n in variables:
+            _require(known.same(replaced(returned[n], by), sym(n)), "change of index", f"{n} does not return")
     return inside
 
 
@@ -306,12 +297,12 @@ def check_factor(
     elif f.head == "fn":
         _check_function(f, g, how, facts, depth)
     elif f.head == "top":
-        (own, guards, value), (others, other_guards, other_value) = f.args, g.args
+        (*own, value), (*other, other_value) = f.args, g.args
         if not isinstance(how, list) or len(how) != 3:
             raise Rejected("largest: the step is incomplete")
         forth, back, node = how
-        inside = check_bijection(own, guards, others, other_guards, forth, back, facts)
-        changes = {n: read_int(forth[n]) for n in others}
+        inside = check_bijection((own[0], own[1]), (other[0], other[1]), forth, back, facts)
+        changes = {n: read_int(forth[n]) for n in other[0]}
         changed_value = tuple(u for t in other_value for u in in_term(t, changes))
         check_equal(value, changed_value, node, inside, depth + 1)
     else:
@@ -344,19 +335,15 @@ class Checked:
     theorems: tuple[str, ...] = ()
 
 
-def check_bounds(rule: Rule, asked: Answers, obligations: Obligations) -> None:
+def _check_bounds(rule: Rule, asked: Answers, obligations: Obligations) -> None:
     """Check that all members of a rule with any number of them, and their results, have the same bounds."""
-    for bound in bounds(rule):
-        for statement in statements(bound.rule):
+    for of_one, axis, relation, extent in bounds(rule):
+        for statement in statements(of_one):
             assert statement.reader is not None
             facts = Facts(statement.facts, asked, obligations)
-            result = N(statement.kinds[0].dim(bound.axis))
-            extent = statement.reader.dim(bound.extent.var, bound.extent.axis)
-            _require(
-                facts.entail(RELATIONS[bound.relation](result, extent)),
-                "members",
-                f"the extent of the result may not be {bound.relation} that of {bound.extent.var}",
-            )
+            result, own = N(statement.kinds[0].dim(axis)), statement.reader.dim(extent.var, extent.axis)
+            why = f"the extent of the result may not be {relation} that of {extent.var}"
+            _require(facts.entail(RELATIONS[relation](result, own)), "members", why)
 
 
 def _check_chain(
@@ -421,7 +408,7 @@ def check(
     applies = [n for n in cases if isinstance(n, list) and any(node != ["absurd"] for node in n)]
     _require(bool(applies), "cases", "the rule never applies")
     if rule.each:
-        check_bounds(rule, asked, obligations)
+        _check_bounds(rule, asked, obligations)
     for statement, nodes in zip(made, cases, strict=True):
         facts = Facts(statement.facts, asked, obligations)
         try:

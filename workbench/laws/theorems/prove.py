@@ -100,33 +100,25 @@ class Search:
         """Return a proof that two values are equal, of which equal terms are collected first if they are many."""
         fewer = collected(left), collected(right)
         if MANY * sum(map(len, fewer)) > len(left) + len(right):
-            return self.equal(left, right, facts)
-        return ["collect", self.equal(*fewer, facts)]
+            return self._equal(left, right, facts)
+        return ["collect", self._equal(*fewer, facts)]
 
-    def equal(
+    def _equal(
         self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
     ) -> Node:
-        """Return a proof that two values are equal.
-
-        Args:
-            left: A value.
-            right: A value.
-            facts: The conditions that hold.
-            splits: The number of times that cases may be distinguished.
-            quick: Whether cases are never distinguished.
-        """
+        """Return a proof that two values are equal with at most so many splits; a ``quick`` one has no cases."""
         self.tick()
-        found, rest = self.sums(left, right, facts, thorough=False)
+        found, rest = self._sums(left, right, facts, thorough=False)
         if rest:
             facts.missing.clear()
-            found, rest = self.sums(left, right, facts, thorough=True)
+            found, rest = self._sums(left, right, facts, thorough=True)
         if not rest:
             return found
         if quick:
             raise NotFound("terms are left")
-        for k, condition in self.places(left, right):
+        for k, condition in self._places(left, right):
             parts = by_parts(left, right, k, condition)
-            return ["parts", k, write_condition(condition), self.equal(*parts, facts, splits)]
+            return ["parts", k, write_condition(condition), self._equal(*parts, facts, splits)]
         self.stuck = "; ".join(t.text for t in rest)[:400]
         # Where a term is left that is not 0, and where a pairing of terms fails.
         self.doubts = [(*facts.known, *t.guards) for t in rest] + list(reversed(facts.missing))
@@ -134,14 +126,14 @@ class Search:
             return ["absurd"]
         if splits == 0:
             raise NotFound(self.stuck)
-        for condition in self.conditions(rest, facts):
+        for condition in self._conditions(rest, facts):
             here, there = facts.plus(condition), facts.plus(negated(condition))
-            yes = self.equal(left, right, here, splits - 1)
-            no = self.equal(left, right, there, splits - 1)
+            yes = self._equal(left, right, here, splits - 1)
+            no = self._equal(left, right, there, splits - 1)
             return ["split", write_condition(condition), yes, no]
         raise NotFound(self.stuck)
 
-    def places(self, left: Value, right: Value) -> Iterator[tuple[int, Cond]]:
+    def _places(self, left: Value, right: Value) -> Iterator[tuple[int, Cond]]:
         """Yield the sums over a few known places, each with the condition that the place is the first."""
         for k, t in enumerate((*left, *right)):
             bounds = [g.args[0] for g in t.guards if g.head == "ge"]
@@ -151,22 +143,20 @@ class Search:
                 if low < high < low + MOST_PLACES and at_least(name, num(low)) in t.guards:
                     yield k, at_least(num(low), name)
 
-    def conditions(self, rest: Sequence[Term], facts: Facts) -> Iterator[Cond]:
+    def _conditions(self, rest: Sequence[Term], facts: Facts) -> Iterator[Cond]:
         """Yield conditions on free symbols on which terms depend, that the facts do not decide."""
         seen: set[str] = set()
-        for c in self.candidates(rest):
+        for c in self._candidates(rest):
             if c.text in seen or on_rest(c) or any(s[0] in "#%" for s in symbols(c)):
                 continue
             seen |= {c.text, negated(c).text}
             if not facts.entail(c) and not facts.entail(negated(c)):
                 yield c
-        for c in facts.known:
-            if c.head == "or":
-                for d in c.args:
-                    if not on_rest(d) and not facts.entail(d) and not facts.entail(negated(d)):
-                        yield d
+        for d in (d for c in facts.known if c.head == "or" for d in c.args):
+            if not on_rest(d) and not facts.entail(d) and not facts.entail(negated(d)):
+                yield d
 
-    def candidates(self, rest: Sequence[Term]) -> Iterator[Cond]:
+    def _candidates(self, rest: Sequence[Term]) -> Iterator[Cond]:
         """Yield the guards of terms and the extents that decide broadcasting in them."""
         guards = [g for t in rest for g in t.guards]
         # A remainder divides the places into few cases, which decide most else.
@@ -179,31 +169,24 @@ class Search:
             for f in t.factors:
                 yield from f.guards
                 for v in f.values:
-                    yield from self.candidates(v)
+                    yield from self._candidates(v)
                 for a in (a for x in f.args[1:] for a in atoms(x)) if f.head == "read" else ():
                     if a.head == "bc":
                         yield equal(a.args[0], num(1))
                     if a.head == "ite":
                         yield a.args[0]
 
-    def sums(self, left: Value, right: Value, facts: Facts, *, thorough: bool) -> tuple[Node, list[Term]]:
-        """Return the step that pairs terms, and the terms that are left.
-
-        Args:
-            left: A value.
-            right: A value.
-            facts: The conditions that hold.
-            thorough: Whether the solver is asked which terms vanish.
-        """
+    def _sums(self, left: Value, right: Value, facts: Facts, *, thorough: bool) -> tuple[Node, list[Term]]:
+        """Return the step that pairs terms, and the terms that are left; a ``thorough`` one asks which vanish."""
         terms = dict(enumerate((*left, *right)))
-        side = {k: k < len(left) for k in terms}
-        empty = [k for k, t in terms.items() if self.vanishes(t, facts, thorough)]
+        empty = [k for k, t in terms.items() if self._vanishes(t, facts, thorough)]
         for k in empty:
             del terms[k]
         points: list[Any] = []
         for k in list(terms):
-            terms[k], steps = self.points(terms[k], facts)
+            terms[k], steps = self._points(terms[k], facts)
             points += [[k, name, *step] for name, *step in steps]
+        weight = {k: t.coef if k < len(left) else -t.coef for k, t in terms.items()}
         classes: list[Any] = []
         left_over: list[int] = []
         open_ = list(terms)
@@ -211,22 +194,17 @@ class Search:
             self.tick()
             first = open_.pop(0)
             members: list[Any] = [[first]]
-            total = terms[first].coef * (1 if side[first] else -1)
+            total = weight[first]
             for k in list(open_):
                 if total == 0:
                     break
-                sign = 1 if side[k] else -1
-                if (
-                    side[k] == side[first]
-                    and terms[k].coef * sign * total > 0
-                    and len(open_) > 1
-                    and len(left) == len(right)
-                ):
+                same_side = (k < len(left)) == (first < len(left))
+                if same_side and weight[k] * total > 0 and len(open_) > 1 and len(left) == len(right):
                     continue
-                change = self.change(terms[k], terms[first], facts)
+                change = self._change(terms[k], terms[first], facts)
                 if change is not None:
                     members.append([k, *change])
-                    total += sign * terms[k].coef
+                    total += weight[k]
                     open_.remove(k)
             if total != 0:
                 left_over += [m[0] for m in members]
@@ -234,7 +212,7 @@ class Search:
                 classes.append(members)
         return ["sum", empty, points, classes], [terms[k] for k in left_over]
 
-    def vanishes(self, t: Term, facts: Facts, thorough: bool) -> bool:
+    def _vanishes(self, t: Term, facts: Facts, thorough: bool) -> bool:
         """Return whether the guards of a term contradict each other or the facts."""
         if not t.guards:
             return False
@@ -244,24 +222,24 @@ class Search:
             return True
         return thorough and any(g not in facts.known for g in t.guards) and inside.absurd()
 
-    def points(self, t: Term, facts: Facts) -> tuple[Term, list[list[Any]]]:
+    def _points(self, t: Term, facts: Facts) -> tuple[Term, list[list[Any]]]:
         """Return a term without the variables that have one value or do not matter, and the steps."""
         steps: list[list[Any]] = []
         with suppress(Rejected):
-            while (found := next(self.point(t), None)) is not None:
+            while (found := next(self._point(t), None)) is not None:
                 t = one_point(t, *found, facts)
                 steps.append([found[0], write_int(found[1])])
         for name in t.variables:
             if any(name in free_symbols(f) for f in t.factors):
                 continue
-            for extent in self.extents(t, name):
+            for extent in self._extents(t, name):
                 with suppress(Rejected):
                     t = counted(t, name, extent, facts)
                     steps.append([name, "count", write_int(extent)])
                     break
         return t, steps
 
-    def extents(self, t: Term, name: str) -> Iterator[Int]:
+    def _extents(self, t: Term, name: str) -> Iterator[Int]:
         """Yield possible values of a variable's extent, from the guards that bound it above."""
         for g in t.guards:
             if g.head == "ge" and name in symbols(g):
@@ -269,7 +247,7 @@ class Search:
                 if name not in symbols(extent) and len(extent.terms) == 1:
                     yield extent
 
-    def point(self, t: Term) -> Iterator[tuple[str, Int]]:
+    def _point(self, t: Term) -> Iterator[tuple[str, Int]]:
         """Yield variables with the one value that guards leave them."""
         bounds = {g.args[0].text for g in t.guards if g.head == "ge"}
         for g in t.guards:
@@ -281,26 +259,17 @@ class Search:
                     yield name, found[name]
 
     # -- changes of index
-    def change(self, t: Term, head: Term, facts: Facts) -> list[Any] | None:
+    def _change(self, t: Term, head: Term, facts: Facts) -> list[Any] | None:
         """Return the step that turns a term into another one by a change of index, or None."""
         if len(t.factors) != len(head.factors):
             return None
-        for pairing in islice(pairings(t.factors, head.factors), PAIRINGS):
-            self.tick()
-            found = self.by_pairing(t, head, pairing, facts)
-            if found is not None:
-                return found
-        return None
+        ways = islice(pairings(t.factors, head.factors), PAIRINGS)
+        found = (self._by_pairing(t, head, pairing, facts) for pairing in ways)
+        return next((step for step in found if step is not None), None)
 
-    def by_pairing(self, t: Term, head: Term, pairing: Sequence[int], facts: Facts) -> list[Any] | None:
-        """Return the step with factors paired in one way, or None.
-
-        Args:
-            t: A term.
-            head: The term that it should equal.
-            pairing: For each factor of ``t`` the position of its partner in ``head``.
-            facts: The conditions that hold.
-        """
+    def _by_pairing(self, t: Term, head: Term, pairing: Sequence[int], facts: Facts) -> list[Any] | None:
+        """Return the step in which each factor of a term has a partner, by its position in ``head``, or None."""
+        self.tick()
         pairs: list[tuple[Int, Int]] = []
         other = {n: f"~{n}" for n in head.variables}
         apart = {n: sym(o) for n, o in other.items()}
@@ -309,17 +278,16 @@ class Search:
             if g is None:
                 return None
             pairs += unknowns(f, g)
-        for forth, back in self.maps(t, head, other, pairs):
+        for forth, back in self._maps(t, head, other, pairs):
             there, here = ({n: write_int(x) for n, x in by.items()} for by in (forth, back))
             try:
-                inside = check_bijection(
-                    t.variables, t.guards, head.variables, head.guards, there, here, facts
-                )
+                scopes = (t.variables, t.guards), (head.variables, head.guards)
+                inside = check_bijection(*scopes, there, here, facts)
             except Rejected:
                 continue
             partners = []
             for f, k in zip(t.factors, pairing, strict=True):
-                how = self.factor(f, head.factors[k], forth, inside)
+                how = self._factor(f, head.factors[k], forth, inside)
                 if how is False:
                     break
                 partners.append([k, how])
@@ -327,17 +295,10 @@ class Search:
                 return [there, here, partners]
         return None
 
-    def maps(
+    def _maps(
         self, t: Term, head: Term, other: Mapping[str, str], pairs: Sequence[tuple[Int, Int]]
     ) -> Iterator[tuple[dict[str, Int], dict[str, Int]]]:
-        """Yield changes of index that equations between reads allow.
-
-        Args:
-            t: A term.
-            head: The term that it should equal.
-            other: New names of the variables of ``head``.
-            pairs: Pairs of indices that must be equal.
-        """
+        """Yield changes of index that equations allow, in which ``other`` are names of the variables of ``head``."""
         named = {o: sym(n) for n, o in other.items()}
         solved = solve(list(other.values()), pairs)
         forth = {n: solved[o] for n, o in other.items() if o in solved}
@@ -355,21 +316,16 @@ class Search:
                 back | {m: sym(y) for m, y in zip(mine, order, strict=True)},
             )
 
-    def factor(self, f: Factor, g: Factor, forth: Mapping[str, Int], facts: Facts) -> list[Any] | bool | None:
-        """Return how a factor equals another after a change of index, or False.
-
-        Args:
-            f: A factor.
-            g: The factor that it should equal.
-            forth: The variables of ``g``, expressed by those of ``f``.
-            facts: The conditions that hold.
-        """
+    def _factor(
+        self, f: Factor, g: Factor, forth: Mapping[str, Int], facts: Facts
+    ) -> list[Any] | bool | None:
+        """Return how a factor equals another after a change of its index, or False."""
         how: Any = None
         changed = only_factor(in_factor(g, forth))
         if changed is None or changed.head != f.head:
             return False
         if f != changed and f.head in ("fn", "top"):
-            how = self.function(f, changed, facts) if f.head == "fn" else self.largest(f, changed, facts)
+            how = self._function(f, changed, facts) if f.head == "fn" else self._largest(f, changed, facts)
             if how is None:
                 return False
         try:
@@ -378,7 +334,7 @@ class Search:
             return False
         return how
 
-    def function(self, f: Factor, g: Factor, facts: Facts) -> list[Any] | None:
+    def _function(self, f: Factor, g: Factor, facts: Facts) -> list[Any] | None:
         """Return how the operands of a function are equal."""
         if f.args[0] != g.args[0] or len(f.args) != len(g.args):
             return None
@@ -387,12 +343,12 @@ class Search:
         for order in orders:
             with suppress(NotFound):
                 return [
-                    [k, self.equal(v, g.args[1 + k], facts, quick=True)]
+                    [k, self._equal(v, g.args[1 + k], facts, quick=True)]
                     for v, k in zip(f.args[1:], order, strict=True)
                 ]
         return None
 
-    def largest(self, f: Factor, g: Factor, facts: Facts) -> list[Any] | None:
+    def _largest(self, f: Factor, g: Factor, facts: Facts) -> list[Any] | None:
         """Return how two largest values are equal: by a change of index and a proof of their values."""
         own, guards, value = f.args
         others, other_guards, other_value = g.args
@@ -403,8 +359,8 @@ class Search:
             here = {m: o for o, m in there.items()}
             by = {o: sym(m) for o, m in there.items()}
             with suppress(Rejected, NotFound):
-                inside = check_bijection(own, guards, others, other_guards, there, here, facts)
-                return [there, here, self.equal(value, in_value(other_value, by), inside, quick=True)]
+                inside = check_bijection((own, guards), (others, other_guards), there, here, facts)
+                return [there, here, self._equal(value, in_value(other_value, by), inside, quick=True)]
         return None
 
 

@@ -12,8 +12,8 @@ operands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from workbench.laws.theorems.axes import NotCovered
@@ -31,9 +31,12 @@ from workbench.rules.pattern import (
     starred,
 )
 
-#: The names of the first place of a member in the whole, and of the place after its last one.
-START: Final = "member start"
-STOP: Final = "member stop"
+#: The names of the first place of a member in the whole, and of the place after its last one, as attributes.
+_BOUNDS: Final[tuple[tuple[str, AttrExpr], ...]] = (
+    ("start", AttrVar("member start")), ("stop", AttrVar("member stop"))
+)  # fmt: skip
+#: What is wrong with members of which nothing is proved.
+NOT_JOINED: Final = "members that are not joined along one axis each"
 
 
 def of_one_member(rule: Rule) -> Rule:
@@ -41,65 +44,39 @@ def of_one_member(rule: Rule) -> Rule:
     axes = joined_axes(rule)
     target = rule.targets[0]
     if set(axes) != set(starred(rule)) or not isinstance(target, App) or target.op != "slice":
-        raise NotCovered("members that are not joined along one axis each")
-    source = _app(_with(rule.sources[0], {name: _part(Var(name), axis) for name, axis in axes.items()}, {}))
-    whole = _whole(rule)
-    return replace(
-        rule,
-        sources=(source,),
-        targets=(replace(target, args=(whole,), attrs=(*target.attrs, *_BOUNDS)),),
-        each=False,
-    )
+        raise NotCovered(NOT_JOINED)
+    parts = {n: App("slice", (Var(n),), (("axis", Literal(a)), *_BOUNDS)) for n, a in axes.items()}
+    source = _app(_with(rule.sources[0], parts, {}))
+    part = replace(target, args=(_whole(rule),), attrs=(*target.attrs, *_BOUNDS))
+    return replace(rule, sources=(source,), targets=(part,), each=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A relation between an extent of a term's result and one of a variable, if the term has a type.
+def bounds(rule: Rule) -> Iterator[tuple[Rule, int, str, DimOf]]:
+    """Yield the conditions on extents with which all starred variables of a rule have the same bounds.
 
-    The term is both sides of ``rule``, whose conditions hold. ``axis`` is that of the result.
+    Each is a relation between the extent of a term's result along an axis and one of a variable, if the term has a
+    type. The term is both sides of the rule that is yielded, whose conditions hold.
     """
-
-    rule: Rule
-    axis: int
-    relation: str
-    extent: DimOf
-
-
-def bounds(rule: Rule) -> list[Bound]:
-    """Return the conditions on extents with which all starred variables of a rule have the same bounds."""
     axis = dict(_app(rule.targets[0]).attrs)["axis"]
     if not isinstance(axis, Literal) or not isinstance(axis.value, int):
-        raise NotCovered("members that are not joined along one axis each")
-    one = _app(_with(rule.sources[0], {name: Var(name) for name in joined_axes(rule)}, {}))
-    whole = _app(_whole(rule))
+        raise NotCovered(NOT_JOINED)
+    joined = joined_axes(rule)
+    one, whole = _app(_with(rule.sources[0], {name: Var(name) for name in joined}, {})), _app(_whole(rule))
     # The parts of two members or more: the whole is at least 2 long.
-    several = tuple(Compare(">=", DimOf(name, a), Literal(2)) for name, a in joined_axes(rule).items())
-    found = []
-    for name, a in joined_axes(rule).items():
-        found.append(Bound(_same(rule, one, ()), axis.value, ">=", DimOf(name, a)))
-        found.append(Bound(_same(rule, whole, several), axis.value, "=", DimOf(name, a)))
-    return found
-
-
-_BOUNDS: Final[tuple[tuple[str, AttrExpr], ...]] = (("start", AttrVar(START)), ("stop", AttrVar(STOP)))
-
-
-def _same(rule: Rule, term: App, conditions: tuple[Compare, ...]) -> Rule:
-    return replace(rule, sources=(term,), targets=(term,), conditions=conditions, each=False)
-
-
-def _part(var: Var, axis: int) -> Term:
-    return App("slice", (var,), (("axis", Literal(axis)), *_BOUNDS))
+    several = tuple(Compare(">=", DimOf(name, a), Literal(2)) for name, a in joined.items())
+    for name, a in joined.items():
+        for term, relation, conditions in ((one, ">=", ()), (whole, "=", several)):
+            of_term = replace(rule, sources=(term,), targets=(term,), conditions=conditions, each=False)
+            yield of_term, axis.value, relation, DimOf(name, a)
 
 
 def _whole(rule: Rule) -> Term:
-    axes = joined_axes(rule)
-    return _with(_app(rule.targets[0]).args[0], {}, {name: Var(name) for name in axes})
+    return _with(_app(rule.targets[0]).args[0], {}, {name: Var(name) for name in joined_axes(rule)})
 
 
 def _app(term: Term) -> App:
     if not isinstance(term, App):
-        raise NotCovered("members that are not joined along one axis each")
+        raise NotCovered(NOT_JOINED)
     return term
 
 

@@ -8,7 +8,7 @@ from workbench.laws.matching import compiled
 from workbench.laws.proof_graph import Index, NotAStep, ProofGraph, Reason, Terms, replay, sides
 from workbench.ops import TensorType
 from workbench.rules import parse_rules
-from workbench.rules.literals import number_key
+from workbench.rules.interpret import number_key
 
 KIND = TensorType("float32", (4, 4))
 

@@ -18,8 +18,7 @@ from workbench.graph import GraphError
 from workbench.graph.weights import Weight
 from workbench.laws.run_proofs import MalformedProof, NotAccepted, RunProof, checking, prove
 from workbench.laws.run_proofs.proof import law_digest
-from workbench.laws.run_proofs.reading import read_plainly
-from workbench.laws.run_proofs.sizes import Sized
+from workbench.laws.run_proofs.sizes import Sized, read_plainly
 from workbench.laws.theorems import store
 from workbench.ops import TypeMismatch, spec_of
 from workbench.rules.verdicts import law_of, library

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.rebuild import eclasses_of
@@ -12,8 +12,7 @@ from workbench.graph import Builder, Graph
 from workbench.graph.dataflow import numbers_in
 from workbench.laws.explain.egraph_index import Examined
 from workbench.laws.explain.report import Explanation, Move, WhyNot
-from workbench.laws.explain.search import Run
-from workbench.laws.explain.why_not import why_not_graph, why_not_rule
+from workbench.laws.explain.search import Run, why_not_graph, why_not_rule
 from workbench.laws.proof_graph import Applied, ProofGraph
 from workbench.ops import AttrValue, TensorType, TypeMismatch, spec_of
 from workbench.rules.interpret import Numbers, read_term
@@ -31,19 +30,16 @@ MOST_TERMS: Final = 20_000
 Target = Graph | Term | Rule | str
 
 
-def rules_by_name(saturation: Saturation, more: Iterable[Rule]) -> Mapping[str, Rule]:
-    """Return the rules that a target may name: those of the saturation first."""
-    return {r.name: r for r in (*more, *saturation.rules)}
-
-
 def ask_why_not(saturation: Saturation, target: Target, equals: str | None, more: Iterable[Rule]) -> WhyNot:
     """Return why a target is not in an e-graph; the arguments are those of :meth:`Saturation.why_not`."""
-    examined, run = _examined(saturation), _run(saturation, more)
+    examined, more = _examined(saturation), tuple(more)
+    rules, weights = tuple(saturation.rules), saturation.engine.program.weights
+    run = Run(saturation.graph, rules, more, weights, saturation.stop_reason, *saturation.withheld())
     if isinstance(target, str):
-        named = rules_by_name(saturation, run.more).get(target)
-        if named is None and re.fullmatch(r"\w+(-\w+)+", target):
-            raise TargetError(unknown("rule", target, rules_by_name(saturation, run.more), listed=False))
-        target = named if named is not None else parse_term(target)
+        known = {r.name: r for r in (*more, *rules)}
+        if target not in known and re.fullmatch(r"\w+(-\w+)+", target):
+            raise TargetError(unknown("rule", target, known, listed=False))
+        target = known[target] if target in known else parse_term(target)
     if isinstance(target, Rule):
         if equals is not None:
             raise TargetError(f"a rule is compared with its own matches, got equals={equals!r}")
@@ -106,17 +102,8 @@ def _explained(
 
     if not graph.run(rules, [(a, b)], holds=holds):
         return Explanation(*names, eclass, (), complete=False)
-    moves = tuple(
-        Move(
-            examined.text(graph, step.before),
-            examined.text(graph, step.after),
-            step.law,
-            step.forwards,
-            held=True,
-        )
-        for step in graph.chain(a, b)
-        if step.law
-    )
+    text = partial(examined.text, graph)
+    moves = tuple(Move.of(step, text) for step in graph.chain(a, b) if step.law)
     return Explanation(*names, eclass, moves)
 
 
@@ -134,17 +121,6 @@ def _examined(saturation: Saturation) -> Examined:
     if not isinstance(known, Examined) or known.egraph is not egraph:
         known = saturation.examined = Examined(egraph)
     return known
-
-
-def _run(saturation: Saturation, more: Iterable[Rule]) -> Run:
-    return Run(
-        saturation.graph,
-        tuple(saturation.rules),
-        tuple(more),
-        saturation.engine.program.weights,
-        saturation.stop_reason,
-        *saturation.withheld(),
-    )
 
 
 def _classes(examined: Examined, graph: Graph) -> tuple[int, ...]:

@@ -66,10 +66,6 @@ class Examined:
                 found[c].append(i)
         return found
 
-    def named(self, op: str, name: str) -> int:
-        """Return the e-class of an input or a weight, -1 if there is none."""
-        return self.known.get((op, (name,), ()), -1)
-
     # -- terms of a collection ------------------------------------------------------------------------
     def leaf(self, graph: ProofGraph, eclass: int) -> int:
         """Return the term that stands for an e-class."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from workbench.laws.proof_graph import Guard
+from workbench.laws.proof_graph import Guard, Step
 from workbench.run.display import Face
 from workbench.run.trace import StopReason
 
@@ -59,6 +60,11 @@ class Move:
     forward: bool
     held: bool
     guards: tuple[Guard, ...] = ()
+
+    @classmethod
+    def of(cls, step: Step, text: Callable[[int], str], *, held: bool = True) -> Move:
+        """Return a step of a proof graph, whose terms ``text`` writes."""
+        return cls(text(step.before), text(step.after), step.law, step.forwards, held, step.guards)
 
 
 @dataclass(frozen=True, slots=True)

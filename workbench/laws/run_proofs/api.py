@@ -13,8 +13,7 @@ from workbench.frontends.onnx.file import Source
 from workbench.graph import Graph
 from workbench.laws.run_proofs.checking import Accepted, NotAccepted, check_graphs
 from workbench.laws.run_proofs.proof import MalformedProof, RunProof
-from workbench.laws.run_proofs.reading import read_plainly
-from workbench.laws.run_proofs.sizes import Sized
+from workbench.laws.run_proofs.sizes import Sized, read_plainly
 from workbench.support.deadline import TimeUp, deadline
 
 if TYPE_CHECKING:

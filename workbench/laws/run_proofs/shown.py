@@ -131,10 +131,8 @@ class Replayed:
             return _text(terms, names, written[term])
 
         ends = outputs[name], len(first) + dict(second.outputs)[name]
-        moves = [
-            Move(text(s.before), text(s.after), s.law, s.forwards, held=True)
-            for s in found.chain(*(place[i] for i in ends), most=2 * len(place))
-        ]
+        chain = found.chain(*(place[i] for i in ends), most=2 * len(place))
+        moves = [Move.of(step, text) for step in chain]
         left, right = (f"{name} of the {side}" for side in ("original", "result"))
         return Explanation(left, right, None, tuple(moves))
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from workbench.egraph.at_sizes import COUNTED, EverySize, Extent, SizedType, graph_at, plain
-from workbench.frontends.model import Model
+from workbench.frontends.model import DimensionError, Model
+from workbench.frontends.onnx.file import Source, names_as_text, read_tensors
+from workbench.frontends.onnx.importer import Opening, import_prepared
+from workbench.frontends.onnx.prepare import prepare
 from workbench.graph import Graph
 from workbench.graph.graph import result_type
 from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
@@ -110,6 +113,34 @@ class Sized:
         own = {x for x in generic.facts.known if len({a.text for a in atoms(x) if a.head == "sym"}) > 1}
         found += sorted(f"{written(generic.named(x))} >= 0" for x in own)
         return ", ".join(found)
+
+
+def read_plainly(source: Source, dims: Mapping[str, int] | None = None, like: Sized | None = None) -> Sized:
+    """Return an ONNX file as a graph, operator by operator; dimensions without a size in ``dims`` stay symbols.
+
+    It is the import of the optimiser without what that changes afterwards: nothing is recognised as an idiom, left out
+    as neutral, or computed, except shapes and the arithmetic on them, which the types decide. A result is read with
+    what its original, ``like``, says of the sizes. Raise ModelError if the file is no valid model, and OSError if it
+    cannot be read.
+    """
+    with names_as_text():
+        try:
+            prepared = prepare(read_tensors(source), dims or {}, open_dimensions=True)
+        except DimensionError:
+            if like is None:
+                raise
+            # A result may have the sizes already.
+            prepared = prepare(read_tensors(source), {}, open_dimensions=True)
+        prepared = replace(prepared, plain=True)
+        if not prepared.symbols:
+            return Sized.of(import_prepared(prepared).graph)
+        opening = Opening(prepared)
+        if like is not None:
+            known, facts = like.generic, like.generic.facts
+            opening.sizes = {name: known.sizes.get(name, size) for name, size in opening.sizes.items()}
+            opening.facts = Facts(list(facts.known), dict(facts.least), dict(facts.most))
+            opening.kinds = dict.fromkeys(known.primes, "other") | opening.kinds
+        return Sized.of(opening.run())
 
 
 def tensor(dtype: str, shape: Sequence[Extent]) -> TensorType | SizedType:

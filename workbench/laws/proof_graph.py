@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from workbench.graph.graph import Node, result_type
 from workbench.laws.matching import Application, Bindings, Matched, Matcher, Search, compiled
-from workbench.ops import AttrValue, TensorType, Trait, TypeMismatch, ValueType, spec_of, with_trait
+from workbench.ops import AttrValue, TensorType, TypeMismatch, ValueType, spec_of
 from workbench.rules.interpret import (
+    NUMBER,
     RELATIONS,
     arguments,
     compared,
@@ -39,7 +40,6 @@ MOST_MEMBERS: Final = 16
 #: Exceptions raised when a rule's expressions are evaluated on numbers that do not fit.
 MISFITS: Final = (TypeMismatch, ZeroDivisionError, IndexError, KeyError, ValueError)
 
-_NUMBERS: Final = with_trait(Trait.NUMBER)
 _Key = tuple[str, tuple[AttrValue, ...], tuple[int, ...]]
 
 
@@ -245,8 +245,8 @@ class ProofGraph(Terms):
         self._size.append(1)
         self._readers.append([])
         self._edge.append(None)
-        if op in _NUMBERS and "value" in (names := spec_of(op).attr_names):
-            self.numbers[number] = float(attrs[names.index("value")])  # type: ignore[arg-type]
+        if op == NUMBER:
+            self.numbers[number] = float(attrs[0])  # type: ignore[arg-type]
         for i in dict.fromkeys(map(self.find, inputs)):
             self._readers[i].append(number)
         same = self._canonical.setdefault(self._signature(number), number)
@@ -464,26 +464,15 @@ class ProofGraph(Terms):
         if len(self) > self.most:
             raise TooManyTerms
         build = _Build(self, bindings)
-        return self._applied(
-            rule,
-            places,
-            build,
-            lambda: (
-                (build.side(source), build.side(target))
-                for source, target in zip(rule.sources, rule.targets, strict=True)
-                if source != target
-            ),
-        )
+        both = ((s, t) for s, t in zip(rule.sources, rule.targets, strict=True) if s != t)
+        return self._applied(rule, places, build, ((build.side(s), build.side(t)) for s, t in both))
 
     def _applied(
-        self,
-        rule: Rule,
-        places: tuple[int, ...],
-        build: _Build,
-        sides: Callable[[], Iterable[tuple[int, int]]],
+        self, rule: Rule, places: tuple[int, ...], build: _Build, sides: Iterable[tuple[int, int]]
     ) -> Applied:
+        """Return a rule at a match whose sides are made as they are read."""
         try:
-            pairs = tuple(sides())
+            pairs = tuple(sides)
             guards = self._guards(rule, build, [a for a, _ in pairs])
         except MISFITS as error:
             return Applied(rule, places, (), misfit=str(error))
@@ -528,7 +517,7 @@ class ProofGraph(Terms):
             for place, given in zip(places, parts(kinds, axis), strict=True):
                 yield place, self.build("slice", spec_of("slice").pack(given), [whole])
 
-        return self._applied(rule, places, build, slices)
+        return self._applied(rule, places, build, slices())
 
     def record(self, applied: Applied) -> bool:
         """Make the sides of a rule equal; return whether that is new."""

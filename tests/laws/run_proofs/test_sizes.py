@@ -11,8 +11,8 @@ from tests.frontends.models import model, node, normal, value, weight
 from tests.frontends.symbolic_models import heads, ints
 from workbench.laws.run_proofs import MalformedProof, NotAccepted, RunProof, check, prove
 from workbench.laws.run_proofs.congruence import Congruence
-from workbench.laws.run_proofs.instance import NoInstance, instance
-from workbench.laws.run_proofs.sizes import SizedType, arithmetic, packed, related
+from workbench.laws.run_proofs.instance import Instance, NoInstance
+from workbench.laws.run_proofs.sizes import SizedType, packed
 from workbench.ops import TypeMismatch
 from workbench.rules.language import parse_rule
 from workbench.symbolic.facts import Facts
@@ -159,17 +159,18 @@ def test_a_dimension_whose_name_is_that_of_another_size_is_refused(tmp_path):
 
 def test_conditions_hold_at_every_size_or_not_at_all():
     facts = Facts()
-    assert related(">=", N, 1, facts)
-    assert related("=", N * M, M * N, facts)
+    at = Instance(Congruence().add, (), {}, facts=facts)
+    assert at.related(">=", N, 1)
+    assert at.related("=", N * M, M * N)
     assert not any(
-        related(relation, N, other, facts) for relation in ("=", "!=", "<", "<=", ">") for other in (1, M)
+        at.related(relation, N, other) for relation in ("=", "!=", "<", "<=", ">") for other in (1, M)
     )
     facts.add(N - 2)
-    assert related("!=", N, 1, facts)
-    assert arithmetic("//", N * M * 4, N, facts) == M * 4
+    assert at.related("!=", N, 1)
+    assert at.arith("//", N * M * 4, N) == M * 4
     for divisor in (N - 2, N - M, 0, -1, 0.5):
         with pytest.raises((TypeMismatch, ValueError)):
-            arithmetic("//", N, divisor, facts)
+            at.arith("//", N, divisor)
 
 
 def test_a_law_that_fails_at_a_length_of_one_has_no_instance():
@@ -178,10 +179,10 @@ def test_a_law_that_fails_at_a_length_of_one_has_no_instance():
         terms = Congruence(facts)
         x = terms.add("input", ("x",), (), SizedType("float32", (3, N)))
         if holds:
-            assert instance(rule, terms.add, terms.types, {"x": x}, facts=facts)
+            assert Instance(terms.add, terms.types, {"x": x}, facts=facts).equations(rule)
         else:
             with pytest.raises(NoInstance, match="condition"):
-                instance(rule, terms.add, terms.types, {"x": x}, facts=facts)
+                Instance(terms.add, terms.types, {"x": x}, facts=facts).equations(rule)
 
 
 def test_terms_have_types_and_elements_at_every_size():

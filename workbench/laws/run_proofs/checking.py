@@ -19,7 +19,7 @@ from workbench.graph import Graph, GraphError
 from workbench.graph.weights import Weight
 from workbench.laws.run_proofs.congruence import Congruence
 from workbench.laws.run_proofs.constants import Constants
-from workbench.laws.run_proofs.instance import NoInstance, instance
+from workbench.laws.run_proofs.instance import Instance, NoInstance
 from workbench.laws.run_proofs.proof import (
     FOLD,
     LAW,
@@ -236,8 +236,8 @@ class _Checker:
         """Check a step, and make its terms equal."""
         step = given.moved(self.number.__getitem__)
         if step.kind == LAW:
-            rule, add = self.rules[step.law], self.terms.add
-            sides = instance(rule, add, self.terms.types, step.bindings or {}, step.members, self.terms.facts)
+            substitution = step.bindings or {}, step.members, self.terms.facts
+            sides = Instance(self.terms.add, self.terms.types, *substitution).equations(self.rules[step.law])
             if sides != step.pairs:
                 raise NoInstance(f"{step.law} does not state that the terms are equal")
             self.used[step.law] += 1

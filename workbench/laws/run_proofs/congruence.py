@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from workbench.laws.run_proofs.sizes import Kind, check_elements, inferred
-from workbench.ops import AttrValue, TupleType, TypeMismatch
+from workbench.egraph.at_sizes import EverySize, SizedType
+from workbench.graph.graph import result_type
+from workbench.laws.run_proofs.sizes import Kind, check_elements, is_open, tensor
+from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, spec_of
 from workbench.ops.inputs_and_opaque import REFERENCES, RUNTIME
 from workbench.symbolic.facts import Facts
 
@@ -78,11 +81,26 @@ class Congruence:
                 raise TypeMismatch(f"project must read a part of several results, got {whole}")
             return whole.elements[index]
         if op not in REFERENCES and op not in RUNTIME:
-            return inferred(op, operands, attrs, self.facts)
+            return self._inferred(op, operands, attrs)
         found = self._given.get((op, attrs, tuple(operands))) if known is None else known
         if found is None:
             raise TypeMismatch(f"{op} must be one of the files'")
         return self._given.setdefault((op, attrs, tuple(operands)), found)
+
+    def _inferred(self, op: str, operands: Sequence[Any], attrs: Sequence[Any]) -> Kind:
+        """Return the type of an operator's result at every size; raise TypeMismatch if none is proved."""
+        if not any(isinstance(k, SizedType) for k in operands) and not is_open(attrs):
+            return result_type(op, operands, attrs)
+        spec: Any = spec_of(op)
+        if spec.infer is None or not spec.min_inputs <= len(operands) <= spec.max_inputs:
+            raise TypeMismatch(f"{op} takes {spec.arity}, got {len(operands)}")
+        if not all(isinstance(k, (TensorType, SizedType)) for k in operands):
+            raise TypeMismatch(f"{op}: the operands must be tensors")
+        try:
+            found = spec.infer(EverySize(self.facts), operands, spec.unpack(attrs))
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise TypeMismatch(f"{op}: {error}") from None
+        return tensor(found.dtype, found.shape)
 
     def _signature(self, term: int) -> _Key:
         op, attrs, inputs = self.terms[term]

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from workbench.egraph.at_sizes import SizedType
-from workbench.laws.run_proofs import sizes
+from workbench.egraph.at_sizes import SizedType, plain
+from workbench.laws.run_proofs.sizes import is_open, packed, whole
 from workbench.ops import AttrValue, TensorType, TypeMismatch
 from workbench.rules.interpret import (
     NUMBER,
@@ -27,6 +27,7 @@ from workbench.rules.interpret import (
 )
 from workbench.rules.pattern import App, Compare, Rule, Term, parts
 from workbench.symbolic.facts import Facts
+from workbench.symbolic.symint import ARITHMETIC, RELATIONS
 
 #: Adds a term: ``(operator, attributes in declared order, operands) -> number``.
 Add = Callable[[str, tuple[AttrValue, ...], tuple[int, ...]], int]
@@ -40,7 +41,12 @@ class NoInstance(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Instance(Numbers):
-    """The algebra of ground terms under a substitution; its conclusions about symbols follow from ``facts``."""
+    """The algebra of ground terms under a substitution; its conclusions about symbols follow from ``facts``.
+
+    ``add`` adds a term and returns its number; it raises TypeMismatch for a term without a type. ``types`` are those of
+    the terms by number, and grow as terms are added. ``bindings`` and ``members`` are the substitution; see
+    :class:`~workbench.laws.run_proofs.proof.ProofStep`.
+    """
 
     add: Add
     types: Sequence[Any]
@@ -66,18 +72,26 @@ class Instance(Numbers):
 
     def arith(self, sign: str, left: float, right: float) -> float:
         """Return the result of an arithmetic operation, over symbols if a number of it is."""
-        if not sizes.is_open((left, right)):
+        if not is_open((left, right)):
             return Numbers.arith(self, sign, left, right)
-        return sizes.arithmetic(sign, left, right, self.facts)  # type: ignore[return-value]
+        a, b = whole(left), whole(right)
+        if sign in ("//", "%") and not self.facts.at_least(b, 1):
+            raise TypeMismatch(f"{left} {sign} {right}, which may be 0")
+        operations = {**ARITHMETIC, "max": self.facts.greatest, "min": self.facts.smallest}
+        return plain(operations[sign](a, b))  # type: ignore[return-value]
 
     def holds(self, condition: Compare) -> bool:
         """Return whether a condition holds at every size."""
-        return all(
-            sizes.related(condition.relation, a, b, self.facts)
-            if sizes.is_open((a, b))
-            else related(condition.relation, a, b)
-            for a, b in compared(condition, self)
-        )
+        return all(self.related(condition.relation, a, b) for a, b in compared(condition, self))
+
+    def related(self, relation: str, left: Any, right: Any) -> bool:
+        """Return whether a relation holds at every size; raise TypeMismatch if one of two sizes is not whole."""
+        if not is_open((left, right)):
+            return related(relation, left, right)
+        a, b = whole(left), whole(right)
+        if relation == "!=":
+            return self.facts.differ(a, b)
+        return bool(self.facts.decided(RELATIONS[relation](a, b)).head == "true")
 
     def variable(self, name: str) -> int:
         return self.bindings[name]
@@ -96,63 +110,42 @@ class Instance(Numbers):
         return self.apply(term, operands, read_attributes(term, self))
 
     def apply(self, term: App, operands: list[int], attrs: dict[str, Any]) -> int:
-        return self.add(term.op, sizes.packed(term.op, attrs), tuple(operands))
+        return self.add(term.op, packed(term.op, attrs), tuple(operands))
 
+    def equations(self, rule: Rule) -> tuple[tuple[int, int], ...]:
+        """Return the equations that a law states at the substitution, as pairs of left and right terms.
 
-def instance(
-    rule: Rule,
-    add: Add,
-    types: Sequence[Any],
-    bindings: Mapping[str, Any],
-    members: Sequence[Mapping[str, int]] = (),
-    facts: Facts | None = None,
-) -> tuple[tuple[int, int], ...]:
-    """Return the equations that a law states at a substitution, as pairs of left and right terms.
-
-    Restrictions of a law to useful cases are not part of the equation that it states.
-
-    Args:
-        rule: The law.
-        add: Adds a term and returns its number; it raises TypeMismatch for a term without a type.
-        types: The types of the terms by number; it grows as terms are added.
-        bindings: The substitution; see :class:`~workbench.laws.run_proofs.proof.ProofStep`.
-        members: The starred variables of every member of a merge.
-        facts: What is known of the sizes of the model; by default nothing.
-
-    Raises:
-        NoInstance: A condition does not hold, a side has no type, or the sides have different types.
-    """
-    algebra = Instance(add, types, bindings, members, facts or Facts())
-    try:
-        if rule.each:
-            pairs = _merged(rule, algebra)
-        else:
-            pairs = tuple(
-                (algebra.side(a, left=True), algebra.side(b, left=False))
-                for a, b in zip(rule.sources, rule.targets, strict=True)
-                if a != b
+        Restrictions of a law to useful cases are not part of the equation that it states. Raise NoInstance if a
+        condition does not hold, a side has no type, or the sides have different types.
+        """
+        try:
+            changed = ((a, b) for a, b in zip(rule.sources, rule.targets, strict=True) if a != b)
+            pairs = (
+                self._merged(rule)
+                if rule.each
+                else tuple((self.side(a, left=True), self.side(b, left=False)) for a, b in changed)
             )
-        for condition in rule.conditions:
-            if not algebra.holds(condition):
+            if not all(map(self.holds, rule.conditions)):
                 raise NoInstance(f"{rule.name}: a condition does not hold")
-    except MISFITS as error:
-        raise NoInstance(f"{rule.name}: {error}") from None
-    for a, b in pairs:
-        if types[a] != types[b]:
-            raise NoInstance(f"{rule.name}: the sides have the types {types[a]} and {types[b]}")
-    return pairs
+        except MISFITS as error:
+            raise NoInstance(f"{rule.name}: {error}") from None
+        for a, b in pairs:
+            if self.types[a] != self.types[b]:
+                raise NoInstance(f"{rule.name}: the sides have the types {self.types[a]} and {self.types[b]}")
+        return pairs
 
-
-def _merged(rule: Rule, algebra: Instance) -> tuple[tuple[int, int], ...]:
-    """Return the equations of a merge: every member is its part of the whole."""
-    if len(algebra.members) < 2:
-        raise TypeMismatch("a merge must have two members")
-    (source,), (target,) = rule.sources, rule.targets
-    assert isinstance(target, App)
-    axis = value(dict(target.attrs)["axis"], algebra)
-    whole = algebra.side(target.args[0], left=False)
-    of_each = (replace(algebra, bindings={**algebra.bindings, **m}, members=[m]) for m in algebra.members)
-    owned = [one.side(source, left=True) for one in of_each]
-    kinds = [algebra.types[i] for i in owned]
-    slices = [algebra.add("slice", sizes.packed("slice", given), (whole,)) for given in parts(kinds, axis)]
-    return tuple(zip(owned, slices, strict=True))
+    def _merged(self, rule: Rule) -> tuple[tuple[int, int], ...]:
+        """Return the equations of a merge: every member is its part of the whole."""
+        if len(self.members) < 2:
+            raise TypeMismatch("a merge must have two members")
+        (source,), (target,) = rule.sources, rule.targets
+        assert isinstance(target, App)
+        axis = value(dict(target.attrs)["axis"], self)
+        whole_term = self.side(target.args[0], left=False)
+        of_each = (replace(self, bindings={**self.bindings, **m}, members=[m]) for m in self.members)
+        owned = [one.side(source, left=True) for one in of_each]
+        slices = parts([self.types[i] for i in owned], axis)
+        return tuple(
+            (i, self.add("slice", packed("slice", s), (whole_term,)))
+            for i, s in zip(owned, slices, strict=True)
+        )

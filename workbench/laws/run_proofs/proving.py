@@ -22,7 +22,7 @@ from workbench.laws.proof_graph import CONGRUENT, Applied, ProofGraph, Reason, T
 from workbench.laws.run_proofs.congruence import Congruence
 from workbench.laws.run_proofs.constants import Constants
 from workbench.laws.run_proofs.derivation import Derivations, Match
-from workbench.laws.run_proofs.instance import NoInstance, instance, number_key
+from workbench.laws.run_proofs.instance import Instance, NoInstance, number_key
 from workbench.laws.run_proofs.proof import (
     FOLD,
     LAW,
@@ -127,7 +127,7 @@ class Prover(ProofGraph):
     ) -> tuple[tuple[int, int], ...]:
         """Make the sides of a law equal at a substitution; return them, or nothing if it does not apply."""
         try:
-            pairs = instance(rule, self.build, self.types, substitution, members)
+            pairs = Instance(self.build, self.types, substitution, members).equations(rule)
         except NoInstance:
             return ()
         self.laws[rule.name] = rule
@@ -212,7 +212,7 @@ class Side:
     terms: Sequence[int]
 
 
-class EClasses:
+class EClasses(Derivations):
     """The e-classes of an e-graph as terms: each is one of its terms, the oldest.
 
     Args:
@@ -223,52 +223,49 @@ class EClasses:
     """
 
     def __init__(self, prover: Prover, searched: Graph, egraph: EGraph, rules: Iterable[Rule]) -> None:
-        self.prover, self.egraph = prover, egraph
-        self.found = Derivations(egraph, searched, list(rules))
+        super().__init__(egraph, searched, list(rules))
+        self.prover = prover
         self.chosen = self._oldest()
-        self._terms: dict[int, int] = {}
+        self._place: dict[int, int] = {}
         self._stated: set[str] = set()
         self._traced: set[int] = set()
         self._names = contents(Sized(searched, prover.generic))
 
     def _oldest(self) -> list[int]:
         """Return for every e-class the e-node that is there first, with all that it reads."""
-        found = self.found
         chosen = [-1] * self.egraph.n_classes
         readers: list[list[int]] = [[] for _ in chosen]
-        missing = [len(set(operands)) for operands in found.operands]
-        for i, operands in enumerate(found.operands):
+        missing = [len(set(operands)) for operands in self.operands]
+        for i, operands in enumerate(self.operands):
             for c in set(operands):
                 readers[c].append(i)
-        queue = [(found.birth(i), i) for i, n in enumerate(missing) if n == 0]
+        queue = [(self.birth(i), i) for i, n in enumerate(missing) if n == 0]
         heapify(queue)
         while queue:
             when, i = heappop(queue)
-            c = found.eclass[i]
+            c = self.eclass[i]
             if chosen[c] >= 0:
                 continue
             chosen[c] = i
             for reader in readers[c]:
                 missing[reader] -= 1
                 if missing[reader] == 0:
-                    heappush(queue, (max(when, found.birth(reader)), reader))
+                    heappush(queue, (max(when, self.birth(reader)), reader))
         return chosen
 
-    def term(self, eclass: int) -> int:
+    def term_of(self, eclass: int) -> int:
         """Return the term of an e-class."""
-        for c in postorder(
-            (eclass,), lambda c: () if c in self._terms else self.found.operands[self.chosen[c]]
-        ):
-            if c not in self._terms:
-                self._terms[c] = self.node(self.chosen[c])
-        return self._terms[eclass]
+        for c in postorder((eclass,), lambda c: () if c in self._place else self.operands[self.chosen[c]]):
+            if c not in self._place:
+                self._place[c] = self.node(self.chosen[c])
+        return self._place[eclass]
 
     def node(self, e_node: int) -> int:
         """Return an e-node as a term over those of its operands."""
-        op, attrs = self.egraph.ops[e_node], self.egraph.attrs[e_node]
-        attrs = by_content(self._names, op, attrs)
-        operands = tuple([self.term(c) for c in self.found.operands[e_node]])
-        return self.prover.add(op, attrs, operands, self.egraph.types[self.found.eclass[e_node]])
+        op = self.egraph.ops[e_node]
+        attrs = by_content(self._names, op, self.egraph.attrs[e_node])
+        operands = tuple([self.term_of(c) for c in self.operands[e_node]])
+        return self.prover.add(op, attrs, operands, self.egraph.types[self.eclass[e_node]])
 
     def trace(self, e_nodes: Iterable[int]) -> None:
         """State the rule applications that made e-nodes, and those behind their left sides."""
@@ -279,18 +276,18 @@ class EClasses:
                 continue
             self._traced.add(i)
             self.node(i)
-            waiting += [self.chosen[self.found.eclass[i]], *(self.chosen[c] for c in self.found.operands[i])]
-            for match in self.found.making(i):
-                waiting += self.state(match)
+            waiting += [self.chosen[self.eclass[i]], *(self.chosen[c] for c in self.operands[i])]
+            for match in self.making(i):
+                waiting += self.state_derived(match)
 
-    def state(self, match: Match) -> list[int]:
+    def state_derived(self, match: Match) -> list[int]:
         """State the equations of a match; return the e-nodes that it needs."""
         if match.key in self._stated:
             return []
         self._stated.add(match.key)
-        bindings = {k: v if k[0] in "@#" else self.term(v) for k, v in match.bindings.items()}
+        bindings = {k: v if k[0] in "@#" else self.term_of(v) for k, v in match.bindings.items()}
         self.prover.state_match(
-            match.rule, bindings, [{n: self.term(c) for n, c in m.items()} for m in match.members]
+            match.rule, bindings, [{n: self.term_of(c) for n, c in m.items()} for m in match.members]
         )
         classes = [c for n, c in match.bindings.items() if n[0] not in "@#="]
         classes += [c for m in match.members for c in m.values()]
@@ -301,14 +298,14 @@ class EClasses:
         prover = self.prover
         split: dict[int, None] = {}
         for i in list(self._traced):
-            c = self.found.eclass[i]
-            if prover.find(self.node(i)) != prover.find(self.term(c)):
+            c = self.eclass[i]
+            if prover.find(self.node(i)) != prover.find(self.term_of(c)):
                 split.setdefault(c)
         before = len(self._stated)
         for c in split:
-            for match in self.found.connecting(c):
+            for match in self.connecting(c):
                 if match.key not in self._stated:
-                    self.trace(self.state(match))
+                    self.trace(self.state_derived(match))
         return len(self._stated) > before
 
 
@@ -317,7 +314,6 @@ def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[ProofStep]
 
     A part that two terms share is explained once, so that a proof is not longer than the graphs are deep.
     """
-    graph = prover
     found: dict[int, None] = {}
     seen: set[tuple[int, int]] = set()
     waiting = list(goals)
@@ -326,9 +322,9 @@ def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[ProofStep]
         if a == b or pair in seen:
             continue
         seen.add(pair)
-        for before, after, (because, _) in graph.path(a, b):
+        for before, after, (because, _) in prover.path(a, b):
             if because is CONGRUENT:
-                sides = zip(graph.entries[before].inputs, graph.entries[after].inputs, strict=True)
+                sides = zip(prover.entries[before].inputs, prover.entries[after].inputs, strict=True)
                 waiting += [(x, y) for x, y in sides if x != y]
             else:
                 found.setdefault(int(because.rule))
@@ -411,7 +407,7 @@ def prove_graphs(
     _link(prover, rules, after, second, "the result and its file")
     goals = _goals(first, second)
     classes = EClasses(prover, original, egraph, rules)
-    known, found = classes.found.known, eclasses_of(result, egraph)
+    known, found = classes.known, eclasses_of(result, egraph)
     chosen = [
         known[node.op, node.attrs, tuple(found[j] for j in node.inputs)]
         for node, c in zip(result.nodes, found, strict=True)

@@ -6,22 +6,20 @@ numbers. A type rule then runs on these integers, and what it requires must foll
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from workbench.egraph.at_sizes import COUNTED, EverySize, Extent, SizedType, graph_at, plain
+from workbench.egraph.at_sizes import COUNTED, Extent, SizedType, attrs_at, graph_at, plain
 from workbench.frontends.model import DimensionError, Model
 from workbench.frontends.onnx.file import Source, names_as_text, read_tensors
 from workbench.frontends.onnx.importer import Opening, import_prepared
 from workbench.frontends.onnx.prepare import prepare
 from workbench.graph import Graph
-from workbench.graph.graph import result_type
 from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
 from workbench.symbolic import Generic
 from workbench.symbolic.facts import Facts
-from workbench.symbolic.integers import Cond, Int, atoms, num, written
-from workbench.symbolic.symint import ARITHMETIC, RELATIONS
+from workbench.symbolic.integers import Int, atoms, num, written
 
 #: The type of a term: of numbers, or with integers over symbols.
 Kind: TypeAlias = "ValueType | SizedType"
@@ -66,8 +64,11 @@ class Sized:
 
     def attrs(self, op: str, attrs: Sequence[AttrValue]) -> tuple[Any, ...]:
         """Return attributes of the graph over symbols."""
-        pairs = zip(spec_of(op).attrs, attrs, strict=True)
-        return tuple([self.extent(given) if attr.kind in COUNTED else given for attr, given in pairs])
+        return (
+            attrs_at(op, attrs, lambda n: plain(self.generic.expression(n)))
+            if self.generic.primes
+            else tuple(attrs)
+        )
 
     def inputs(self) -> list[tuple[str, Kind]]:
         """Return the inputs in order."""
@@ -177,79 +178,14 @@ def packed(op: str, given: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def inferred(op: str, operands: Sequence[Kind], attrs: Sequence[Any], facts: Facts) -> Kind:
-    """Return the type of an operator's result at every size.
-
-    Args:
-        op: The operator.
-        operands: The types of its operands.
-        attrs: Its attributes in declared order.
-        facts: What is known of the sizes.
-
-    Raises:
-        TypeMismatch: It has no type, or it is not proved that it has one.
-    """
-    sized = any(isinstance(k, SizedType) for k in operands)
-    if not sized and not is_open(attrs):
-        return result_type(op, operands, attrs)  # type: ignore[arg-type]
-    spec: Any = spec_of(op)
-    if spec.infer is None or not spec.min_inputs <= len(operands) <= spec.max_inputs:
-        raise TypeMismatch(f"{op} takes {spec.arity}, got {len(operands)}")
-    if not all(isinstance(k, (TensorType, SizedType)) for k in operands):
-        raise TypeMismatch(f"{op}: the operands must be tensors")
-    try:
-        found = spec.infer(EverySize(facts), operands, spec.unpack(attrs))
-    except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise TypeMismatch(f"{op}: {error}") from None
-    return tensor(found.dtype, found.shape)
-
-
 def check_elements(kind: Kind, facts: Facts) -> None:
     """Raise TypeMismatch for a tensor that may have no elements: of these theorems say nothing."""
-    if not isinstance(kind, TupleType) and not all(facts.at_least(_int(d), 1) for d in kind.shape):
+    if not isinstance(kind, TupleType) and not all(facts.at_least(whole(d), 1) for d in kind.shape):
         raise TypeMismatch(f"a tensor must have elements at every size, got {kind}")
 
 
-def arithmetic(sign: str, left: Extent | float, right: Extent | float, facts: Facts) -> Extent:
-    """Return the result of an operation of the rule language on numbers and integers over symbols.
-
-    Args:
-        sign: The operation.
-        left: The first number.
-        right: The second number.
-        facts: What is known of the sizes.
-
-    Raises:
-        TypeMismatch: A divisor may be 0, or a number is not whole.
-    """
-    a, b = _int(left), _int(right)
-    if sign in ("//", "%") and not facts.at_least(b, 1):
-        raise TypeMismatch(f"{left} {sign} {right}, which may be 0")
-    operations: Mapping[str, Callable[[Int, Int], Int]]
-    operations = {**ARITHMETIC, "max": facts.greatest, "min": facts.smallest}
-    return plain(operations[sign](a, b))
-
-
-def related(relation: str, left: Extent | float, right: Extent | float, facts: Facts) -> bool:
-    """Return whether a relation of numbers and integers over symbols is proved for every size.
-
-    Args:
-        relation: The relation.
-        left: The first number.
-        right: The second number.
-        facts: What is known of the sizes.
-
-    Raises:
-        TypeMismatch: A number is not whole.
-    """
-    a, b = _int(left), _int(right)
-    if relation == "!=":
-        return facts.differ(a, b)
-    condition: Cond = RELATIONS[relation](a, b)
-    return facts.decided(condition).head == "true"
-
-
-def _int(x: Extent | float) -> Int:
+def whole(x: Extent | float) -> Int:
+    """Return a size as an integer over symbols; raise TypeMismatch if it is no whole number."""
     if isinstance(x, Int):
         return x
     if type(x) is not int:

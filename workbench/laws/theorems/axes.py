@@ -97,16 +97,9 @@ def met(key: Key, other: Key) -> Cond:
     Keys without a permutation are different axes if they are different. With one, the condition has one
     form: ``k = p(m)`` is also what ``p-(k) = m`` says.
     """
-    inner: list[str] = []
-    while isinstance(key, tuple):
-        inner.append(opposite(key[0]))
-        key = key[1]
-    outer: list[str] = []
-    while isinstance(other, tuple):
-        outer.append(other[0])
-        other = other[1]
+    (inner, key), (outer, other) = _taken_apart(key), _taken_apart(other)
     word: list[str] = []
-    for name in (*reversed(inner), *outer):
+    for name in (*map(opposite, reversed(inner)), *outer):
         if word and word[-1] == opposite(name):
             word.pop()
         else:
@@ -119,6 +112,15 @@ def met(key: Key, other: Key) -> Cond:
     for name in reversed(word):
         image = call(f"at {name}", image)
     return equal(place_of(key), image)
+
+
+def _taken_apart(key: Key) -> tuple[list[str], Key]:
+    """Return the permutations of a key, the last applied first, and the key to which they are applied."""
+    names = []
+    while isinstance(key, tuple):
+        names.append(key[0])
+        key = key[1]
+    return names, key
 
 
 def among(key: Key, table: Mapping[Key, Int], beside: Callable[[Key], Int]) -> Int:

@@ -297,12 +297,12 @@ def check_factor(
     elif f.head == "fn":
         _check_function(f, g, how, facts, depth)
     elif f.head == "top":
-        (*own, value), (*other, other_value) = f.args, g.args
+        (*own, value), (*theirs, other_value) = f.args, g.args
         if not isinstance(how, list) or len(how) != 3:
             raise Rejected("largest: the step is incomplete")
         forth, back, node = how
-        inside = check_bijection((own[0], own[1]), (other[0], other[1]), forth, back, facts)
-        changes = {n: read_int(forth[n]) for n in other[0]}
+        inside = check_bijection((own[0], own[1]), (theirs[0], theirs[1]), forth, back, facts)
+        changes = {n: read_int(forth[n]) for n in theirs[0]}
         changed_value = tuple(u for t in other_value for u in in_term(t, changes))
         check_equal(value, changed_value, node, inside, depth + 1)
     else:

@@ -236,19 +236,17 @@ class Chain:
         )
 
     def _same(self, a: Any, b: Any) -> bool:
-        if isinstance(a, tuple) or isinstance(b, tuple):
-            both = isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b)
-            return both and all(map(self._same, a, b))
-        if isinstance(a, Perm) or isinstance(b, Perm):
-            return isinstance(a, Perm) and isinstance(b, Perm) and a.names == b.names
-        if isinstance(a, Kind) or isinstance(b, Kind):
-            types = self.reader.types
-            return isinstance(a, Kind) and isinstance(b, Kind) and signature(types, a) == signature(types, b)
-        if isinstance(a, Axis) or isinstance(b, Axis):
-            return _text(a) == _text(b)
         if isinstance(a, N | int) and isinstance(b, N | int):
             return self.facts.same(whole(a), whole(b))
-        return type(a) is type(b) and bool(a == b)
+        if isinstance(a, Axis) or isinstance(b, Axis):
+            return _text(a) == _text(b)
+        if type(a) is not type(b):
+            return False
+        if isinstance(a, tuple):
+            return len(a) == len(b) and all(map(self._same, a, b))
+        if isinstance(a, Kind):
+            return signature(self.reader.types, a) == signature(self.reader.types, b)
+        return bool(a.names == b.names if isinstance(a, Perm) else a == b)
 
     # -- values
     def _total(self, new: Tree, old: Tree) -> None:

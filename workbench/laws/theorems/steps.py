@@ -7,7 +7,7 @@ Integers are compared by their texts, so a name such as ``a+1*b`` would be taken
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from typing import Any, Final
 
@@ -72,8 +72,8 @@ def read_int(data: object) -> Int:
     args = [read_int(d) for d in data[1:]]
     if head == "*":
         return reduce(mul, args, num(1))
-    made = {"+": plus_int, "div": div, "bc": broadcast, "max": largest}.get(head)
-    return made(*args) if made is not None else call(head, *args)
+    known: dict[str, Callable[..., Int]] = {"+": plus_int, "div": div, "bc": broadcast, "max": largest}
+    return known[head](*args) if head in known else call(head, *args)
 
 
 def read_condition(data: object) -> Cond:

@@ -282,8 +282,9 @@ def _free_of(value: Value) -> frozenset[str]:
 def atoms_of(value: Value) -> Iterator[Atom]:
     """Yield the atoms of all indices, numbers and guards in a value."""
     for t in value:
-        for x in (*t.guards, *(x for f in t.factors for x in (*f.integers, *f.guards))):
-            yield from atoms(x)
+        guards = [*t.guards, *(g for f in t.factors for g in f.guards)]
+        yield from (a for g in guards for a in atoms(g))
+        yield from (a for f in t.factors for x in f.integers for a in atoms(x))
         for v in (v for f in t.factors for v in f.values):
             yield from atoms_of(v)
 

@@ -28,10 +28,8 @@ class Applied(Protocol):
         ...
 
 
-class Operands(Protocol):
-    """The operands of every node."""
-
-    def __getitem__(self, node: int, /) -> Sequence[int]: ...
+#: The operands of every node.
+Operands = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,15 +167,15 @@ class Search:
     patience = 0
     numbers: Mapping[int, float]
 
-    def terms(self, place: int, op: str) -> Sequence[int]:
+    def _terms(self, place: int, op: str) -> Sequence[int]:
         """Return the terms of an operator in a set of equal terms."""
         raise NotImplementedError
 
-    def term(self, term: int) -> tuple[Sequence[Any], Sequence[int]]:
+    def _term(self, term: int) -> tuple[Sequence[Any], Sequence[int]]:
         """Return the attributes of a term, and its operands."""
         raise NotImplementedError
 
-    def find(self, term: int) -> int:
+    def _find(self, term: int) -> int:
         """Return the set of terms that are equal to a term, or to those of a set."""
         return term
 
@@ -188,7 +186,7 @@ class Search:
         if pattern.number is not None:
             yield from self._number(pattern.number, place, bindings)
             return
-        for term in self.terms(place, pattern.op):
+        for term in self._terms(place, pattern.op):
             yield from self.match(pattern, term, bindings)
 
     def match(
@@ -198,7 +196,7 @@ class Search:
         self.patience -= 1
         if self.patience < 0:
             return
-        attrs, operands = self.term(term)
+        attrs, operands = self._term(term)
         if len(operands) == pattern.arity and pattern.agrees(attrs, bound := dict(bindings)):
             yield from self._operands(pattern.args, operands, bound, (term,))
 
@@ -212,13 +210,13 @@ class Search:
         if not patterns:
             yield bindings, used
             return
-        pattern, place = patterns[0], self.find(operands[0])
+        pattern, place = patterns[0], self._find(operands[0])
         if isinstance(pattern, Application):
             for bound, more in self.matches(pattern, place, bindings):
                 yield from self._operands(patterns[1:], operands[1:], bound, (*used, *more))
         elif pattern not in bindings:
             yield from self._operands(patterns[1:], operands[1:], {**bindings, pattern: place}, used)
-        elif self.find(bindings[pattern]) == place:
+        elif self._find(bindings[pattern]) == place:
             yield from self._operands(patterns[1:], operands[1:], bindings, used)
 
     def _number(

@@ -109,12 +109,10 @@ class Step:
 class Applied:
     """A rule at one match: its sides, as pairs of equal terms, and the guards that do not hold.
 
-    ``places`` are the sets of equal terms at which the side matched that was searched. ``misfit`` is what a
-    type rule objects to; the sides are empty then.
+    ``misfit`` is what a type rule objects to; the sides are empty then.
     """
 
     rule: Rule
-    places: tuple[int, ...]
     pairs: tuple[tuple[int, int], ...]
     guards: tuple[Guard, ...] = ()
     misfit: str = ""
@@ -151,7 +149,11 @@ class Terms:
         if number == len(self.entries):
             self.entries.append(Entry(op, attrs, inputs, type))
             self.types.append(type)
+            self._added(number)
         return number
+
+    def _added(self, number: int) -> None:
+        """Note that a term is new."""
 
     def build(self, op: str, attrs: tuple[AttrValue, ...], inputs: Sequence[int]) -> int:
         """Return the number of a term whose type follows from its operands; raise TypeMismatch if it has none."""
@@ -227,32 +229,20 @@ class ProofGraph(Terms):
             term = parent[term]
         return term
 
-    def add(
-        self, op: str, attrs: tuple[AttrValue, ...], inputs: tuple[int, ...], type: ValueType | None
-    ) -> int:
-        """Return the number of a term, which is equal to others by congruence at once.
-
-        Args:
-            op: Its operator.
-            attrs: The values of the operator's attributes.
-            inputs: The numbers of its operands.
-            type: Its type, or None if it has none.
-        """
-        number = super().add(op, attrs, inputs, type)
-        if number < len(self._parent):
-            return number
+    def _added(self, number: int) -> None:
+        """Make a new term equal to others by congruence at once."""
+        entry = self.entries[number]
         self._parent.append(number)
         self._size.append(1)
         self._readers.append([])
         self._edge.append(None)
-        if op == NUMBER:
-            self.numbers[number] = float(attrs[0])  # type: ignore[arg-type]
-        for i in dict.fromkeys(map(self.find, inputs)):
+        if entry.op == NUMBER:
+            self.numbers[number] = float(entry.attrs[0])  # type: ignore[arg-type]
+        for i in dict.fromkeys(map(self.find, entry.inputs)):
             self._readers[i].append(number)
         same = self._canonical.setdefault(self._signature(number), number)
         if same != number:
             self.union(same, number, CONGRUENT)
-        return number
 
     def _signature(self, term: int) -> _Key:
         entry = self.entries[term]
@@ -428,8 +418,8 @@ class ProofGraph(Terms):
                 yield from self._merges(rule, index, place)
             return
         for forward in (True, False) if backward else (True,):
-            for places, bound in islice(self._matches(rule, index, forward=forward, hot=hot), most):
-                yield self.apply(rule, places, bound)
+            for bound in islice(self._matches(rule, index, forward=forward, hot=hot), most):
+                yield self.apply(rule, bound)
 
     def sides(self, rule: Rule, *, forward: bool) -> tuple[Application, ...]:
         """Return the side of a rule from which it is read, compiled once."""
@@ -438,9 +428,7 @@ class ProofGraph(Terms):
             self._sides[key] = (rule, sides(rule, forward=forward))  # the rule keeps its id
         return self._sides[key][1]
 
-    def _matches(
-        self, rule: Rule, index: Index, *, forward: bool, hot: Set[int]
-    ) -> Iterator[tuple[tuple[int, ...], Bindings]]:
+    def _matches(self, rule: Rule, index: Index, *, forward: bool, hot: Set[int]) -> Iterator[Bindings]:
         patterns = self.sides(rule, forward=forward)
         if not patterns or not all(map(index.has, patterns)):
             return
@@ -452,11 +440,11 @@ class ProofGraph(Terms):
                     continue
                 for found in index.at(first, place):
                     for places, joint in index.all(rest, found):
-                        roots = (*places[:k], place, *places[k:])
+                        roots = (place, *places)
                         if len(set(roots)) == len(roots):
-                            yield roots, joint
+                            yield joint
 
-    def apply(self, rule: Rule, places: tuple[int, ...], bindings: Bindings) -> Applied:
+    def apply(self, rule: Rule, bindings: Bindings) -> Applied:
         """Build both sides of a rule under a match and evaluate its guards.
 
         Raise :class:`TooManyTerms` at the limit.
@@ -465,22 +453,20 @@ class ProofGraph(Terms):
             raise TooManyTerms
         build = _Build(self, bindings)
         both = ((s, t) for s, t in zip(rule.sources, rule.targets, strict=True) if s != t)
-        return self._applied(rule, places, build, ((build.side(s), build.side(t)) for s, t in both))
+        return self._applied(rule, build, ((build.side(s), build.side(t)) for s, t in both))
 
-    def _applied(
-        self, rule: Rule, places: tuple[int, ...], build: _Build, sides: Iterable[tuple[int, int]]
-    ) -> Applied:
+    def _applied(self, rule: Rule, build: _Build, sides: Iterable[tuple[int, int]]) -> Applied:
         """Return a rule at a match whose sides are made as they are read."""
         try:
             pairs = tuple(sides)
             guards = self._guards(rule, build, [a for a, _ in pairs])
         except MISFITS as error:
-            return Applied(rule, places, (), misfit=str(error))
+            return Applied(rule, (), misfit=str(error))
         for a, b in pairs:
             if self.types[a] != self.types[b]:
                 misfit = f"the sides have the types {self.types[a]} and {self.types[b]}"
-                return Applied(rule, places, (), misfit=misfit)
-        return Applied(rule, places, pairs, guards)
+                return Applied(rule, (), misfit=misfit)
+        return Applied(rule, pairs, guards)
 
     def _merges(self, rule: Rule, index: Index, place: int) -> Iterator[Applied]:
         """Yield the results of an ``each`` rule for a match at a place together with its other members."""
@@ -517,7 +503,7 @@ class ProofGraph(Terms):
             for place, given in zip(places, parts(kinds, axis), strict=True):
                 yield place, self.build("slice", spec_of("slice").pack(given), [whole])
 
-        return self._applied(rule, places, build, slices())
+        return self._applied(rule, build, slices())
 
     def record(self, applied: Applied) -> bool:
         """Make the sides of a rule equal; return whether that is new."""
@@ -648,17 +634,13 @@ class Index(Search):
                 for places, joint in self.all(patterns[1:], found):
                     yield (place, *places), joint
 
-    def terms(self, place: int, op: str) -> Sequence[int]:
-        """Return the terms of an operator in a set of equal terms."""
+    def _terms(self, place: int, op: str) -> Sequence[int]:
         return self.classes.get(place, {}).get(op, ())
 
-    def term(self, term: int) -> tuple[Sequence[Any], Sequence[int]]:
-        """Return the attributes of a term, and its operands."""
-        entry = self.graph.entries[term]
-        return entry.attrs, entry.inputs
+    def _term(self, term: int) -> tuple[Sequence[Any], Sequence[int]]:
+        return self.graph.entries[term].attrs, self.graph.entries[term].inputs
 
-    def find(self, term: int) -> int:
-        """Return the set of terms that are equal to a term."""
+    def _find(self, term: int) -> int:
         return self.graph.find(term)
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from workbench.graph import Graph, GraphError
 from workbench.graph.weights import Weight
@@ -38,7 +38,6 @@ from workbench.ops import TypeMismatch, spec_of
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import THEOREM, has_proof, law_of, library, proof_record, verdict_of
 from workbench.run.display import Face
-from workbench.symbolic.integers import Int
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,11 +87,7 @@ class Accepted(Face):
     def explain(self, output: str | None = None) -> Explanation:
         """Return the chain of steps that turns an output of the original into that of the result.
 
-        Args:
-            output: The output's name; by default the first one.
-
-        Raises:
-            ValueError: If there is no such output.
+        It is the first output by default. Raise ValueError if there is no output of that name.
         """
         return self.replayed.explain(output)
 
@@ -138,8 +133,7 @@ def _above(value: float) -> str:
 def check_graphs(original: Sized, result: Sized, proof: RunProof) -> Accepted:
     """Check the proof that two graphs, the result read with the original's facts, are equal at every size.
 
-    Raises:
-        NotAccepted: The proof is wrong, or does not show that the graphs are equal.
+    Raise NotAccepted if the proof is wrong, or does not show that the graphs are equal.
     """
     if len(proof.steps) + len(proof.terms) > LARGEST:
         raise NotAccepted(f"a proof must have at most {LARGEST} steps and terms")
@@ -152,16 +146,12 @@ def check_graphs(original: Sized, result: Sized, proof: RunProof) -> Accepted:
         for side in (original, result):
             named = contents(side)
             weights |= {named["weight", name]: w for name, w in side.graph.weights.items()}
-            ends.append(
-                terms.enter(
-                    [(t.op, t.attrs, t.inputs) for t in ground_terms(side, named)],
-                    [side.kind(n.type) for n in side.graph],
-                )
-            )
+            nodes = [(t.op, t.attrs, t.inputs) for t in ground_terms(side, named)]
+            ends.append(terms.enter(nodes, [side.kind(n.type) for n in side.graph]))
         first, second = ends
         number = [*first, *second]
         for t in proof.terms:
-            _check_words(original, t.attrs)
+            original.check_words(t.attrs)
             attrs = packed(t.op, dict(zip(spec_of(t.op).attr_names, t.attrs, strict=True)))
             number.append(terms.add(t.op, attrs, tuple([number[i] for i in t.inputs])))
     except FAULTS as error:
@@ -169,7 +159,7 @@ def check_graphs(original: Sized, result: Sized, proof: RunProof) -> Accepted:
     checker = _Checker(terms, number, Constants(terms.terms, terms.types, weights), _laws(proof))
     for position, step in enumerate(proof.steps):
         try:
-            _check_words(original, tuple((step.bindings or {}).values()))
+            original.check_words((step.bindings or {}).values())
             checker.step(step)
         except FAULTS as error:
             raise NotAccepted(f"step {position}: {error}") from None
@@ -184,15 +174,6 @@ def check_graphs(original: Sized, result: Sized, proof: RunProof) -> Accepted:
     return Accepted(dict(checker.used), standing, folded, numbers, kept, original.covered(), replayed)
 
 
-def _check_words(original: Sized, values: tuple[Any, ...]) -> None:
-    """Raise TypeMismatch for a size in a proof that is not made of the symbols of the original."""
-    for value in values:
-        if isinstance(value, tuple):
-            _check_words(original, value)
-        elif isinstance(value, Int):
-            original.check_words(value)
-
-
 def _check_interfaces(original: Sized, result: Sized) -> None:
     """Raise NotAccepted unless two graphs have the same inputs and outputs, by name, order and type.
 
@@ -201,11 +182,14 @@ def _check_interfaces(original: Sized, result: Sized) -> None:
     known, mine = original.generic, result.generic
     if mine.facts.known != known.facts.known or any(known.sizes.get(n) != x for n, x in mine.sizes.items()):
         raise NotAccepted("the result requires more of its sizes than the original")
-    for what in ("inputs", "outputs"):
-        a, b = ([*getattr(side, what)()] for side in (original, result))
+    for what in ("input", "output"):
+        a, b = (
+            [(name, side.kind(kind)) for name, kind in getattr(side.graph, f"{what}_types").items()]
+            for side in (original, result)
+        )
         if a != b:
             shown = [", ".join(f"{name}: {kind}" for name, kind in kinds) for kinds in (a, b)]
-            raise NotAccepted(f"the {what} differ: {shown[0]} and {shown[1]}")
+            raise NotAccepted(f"the {what}s differ: {shown[0]} and {shown[1]}")
     if _rest(original.graph) != _rest(result.graph):
         raise NotAccepted("the nodes after the graph, which are kept as they are, differ")
 

@@ -156,36 +156,28 @@ class Derivations(Search):
         return bindings
 
     def _matches(self, rule: Rule, partial: Bindings, places: Mapping[int, int]) -> Iterator[Match]:
-        sources = [self._app(s) for s in rule.sources]
-        for bindings, used in self._all(sources, 0, places, dict(partial), ()):
+        # Sources with a known place first: they bind what the others share.
+        order = sorted(range(len(rule.sources)), key=lambda j: j not in places)
+        sources = [(self._app(rule.sources[j]), places.get(j)) for j in order]
+        for bindings, used in self._all(sources, dict(partial), ()):
             if (match := self._completed(rule, bindings, used)) is not None:
                 yield match
 
     def _all(
-        self,
-        sources: Sequence[Application],
-        k: int,
-        places: Mapping[int, int],
-        bindings: Bindings,
-        used: tuple[int, ...],
+        self, sources: Sequence[tuple[Application, int | None]], bindings: Bindings, used: tuple[int, ...]
     ) -> Iterator[tuple[Bindings, tuple[int, ...]]]:
-        # Sources with a known place first: they bind what the others share.
-        order = sorted(range(len(sources)), key=lambda j: j not in places)
-        if k == len(sources):
+        if not sources:
             yield bindings, used
             return
-        j = order[k]
-        known = self.members[places[j]] if j in places else self.by_op
-        for root in known.get(sources[j].op, ()):
-            for found, more in self.match(sources[j], root, bindings):
-                yield from self._all(sources, k + 1, places, found, (*used, *more))
+        (first, place), *rest = sources
+        for root in (self.by_op if place is None else self.members[place]).get(first.op, ()):
+            for found, more in self.match(first, root, bindings):
+                yield from self._all(rest, found, (*used, *more))
 
-    def terms(self, place: int, op: str) -> Sequence[int]:
-        """Return the e-nodes of an operator in an e-class."""
+    def _terms(self, place: int, op: str) -> Sequence[int]:
         return self.members[place].get(op, ())
 
-    def term(self, term: int) -> tuple[Sequence[Any], Sequence[int]]:
-        """Return the attributes of an e-node, and the e-classes of its operands."""
+    def _term(self, term: int) -> tuple[Sequence[Any], Sequence[int]]:
         deadline.check()
         return self.egraph.attrs[term], self.operands[term]
 

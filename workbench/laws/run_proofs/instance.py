@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from workbench.egraph.at_sizes import SizedType, plain
+from workbench.egraph.at_sizes import Extent, SizedType, plain
 from workbench.laws.run_proofs.sizes import is_open, packed, whole
 from workbench.ops import AttrValue, TensorType, TypeMismatch
 from workbench.rules.interpret import (
@@ -84,10 +84,10 @@ class Instance(Numbers):
         """Return whether a condition holds at every size."""
         return all(self.related(condition.relation, a, b) for a, b in compared(condition, self))
 
-    def related(self, relation: str, left: Any, right: Any) -> bool:
+    def related(self, relation: str, left: Extent | float | str, right: Extent | float | str) -> bool:
         """Return whether a relation holds at every size; raise TypeMismatch if one of two sizes is not whole."""
         if not is_open((left, right)):
-            return related(relation, left, right)
+            return related(relation, left, right)  # type: ignore[arg-type]
         a, b = whole(left), whole(right)
         if relation == "!=":
             return self.facts.differ(a, b)
@@ -144,8 +144,5 @@ class Instance(Numbers):
         whole_term = self.side(target.args[0], left=False)
         of_each = (replace(self, bindings={**self.bindings, **m}, members=[m]) for m in self.members)
         owned = [one.side(source, left=True) for one in of_each]
-        slices = parts([self.types[i] for i in owned], axis)
-        return tuple(
-            (i, self.add("slice", packed("slice", s), (whole_term,)))
-            for i, s in zip(owned, slices, strict=True)
-        )
+        slices = (packed("slice", given) for given in parts([self.types[i] for i in owned], axis))
+        return tuple((i, self.add("slice", s, (whole_term,))) for i, s in zip(owned, slices, strict=True))

@@ -22,7 +22,7 @@ from workbench.laws.proof_graph import CONGRUENT, Applied, ProofGraph, Reason, T
 from workbench.laws.run_proofs.congruence import Congruence
 from workbench.laws.run_proofs.constants import Constants
 from workbench.laws.run_proofs.derivation import Derivations, Match
-from workbench.laws.run_proofs.instance import Instance, NoInstance, number_key
+from workbench.laws.run_proofs.instance import Instance, NoInstance
 from workbench.laws.run_proofs.proof import (
     FOLD,
     LAW,
@@ -37,7 +37,7 @@ from workbench.laws.run_proofs.proof import (
 from workbench.laws.run_proofs.sizes import Sized
 from workbench.laws.theorems.store import rules_of
 from workbench.ops import TensorType, TypeMismatch
-from workbench.rules.interpret import is_number
+from workbench.rules.interpret import is_number, number_key
 from workbench.rules.pattern import App, Rule, starred
 from workbench.rules.verdicts import law_of
 from workbench.support.orders import postorder
@@ -72,11 +72,11 @@ class Prover(ProofGraph):
         self.generic = Generic({}) if given is None else given.generic
         self.steps: list[ProofStep] = []
         self.laws: dict[str, Rule] = {}
-        self.weights: dict[str, Weight] = {}
+        self.stored: dict[str, Weight] = {}
         self._noted: list[tuple[Rule, Bindings, Sequence[Mapping[str, int]]]] = []
         self._done: set[str] = set()
 
-    def apply(self, rule: Rule, places: tuple[int, ...], bindings: Bindings) -> Applied:
+    def apply(self, rule: Rule, bindings: Bindings) -> Applied:
         """Return a rule at a match as its substitution, which :meth:`record` states."""
         if len(self) > self.most:
             raise TooManyTerms
@@ -89,7 +89,7 @@ class Prover(ProofGraph):
 
     def _later(self, rule: Rule, bindings: Bindings, members: Sequence[Mapping[str, int]]) -> Applied:
         self._noted.append((rule, bindings, members))
-        return Applied(rule, (), ((len(self._noted) - 1, 0),))
+        return Applied(rule, ((len(self._noted) - 1, 0),))
 
     def record(self, applied: Applied) -> bool:
         """State the equations of a rule at a match; return whether that makes terms equal."""
@@ -109,10 +109,7 @@ class Prover(ProofGraph):
     ) -> None:
         """Make the sides of a law equal at a match, if it applies; it may read tensors as numbers.
 
-        Args:
-            rule: The law.
-            bindings: The match: terms by tensor variable and by number of the left side, and attributes.
-            members: The starred variables of every member of a merge.
+        ``bindings`` are terms by tensor variable and by number of the left side, and attributes.
         """
         reads = {k: v for k, v in bindings.items() if k[0] == "="}
         kinds = {k: cast("TensorType", self.types[v]).dtype for k, v in reads.items()}
@@ -161,13 +158,13 @@ class Prover(ProofGraph):
         names = contents(Sized(graph, self.generic))
         found = self.enter([replace(n, attrs=by_content(names, n.op, n.attrs)) for n in graph.nodes])
         self.numbers |= {found[i]: number for i, number in numbers_in(graph).items()}
-        self.weights |= {names["weight", name]: w for name, w in graph.weights.items()}
+        self.stored |= {names["weight", name]: w for name, w in graph.weights.items()}
         return found
 
     @property
     def constants(self) -> Constants:
         """Return the terms so far, to compute those of weights alone."""
-        return Constants([(e.op, e.attrs, e.inputs) for e in self.entries], self.types, self.weights)
+        return Constants([(e.op, e.attrs, e.inputs) for e in self.entries], self.types, self.stored)
 
     def rounded(self, steps: Sequence[ProofStep]) -> list[ProofStep]:
         """Return steps with the roundings with which tensors are read as numbers."""
@@ -215,11 +212,7 @@ class Side:
 class EClasses(Derivations):
     """The e-classes of an e-graph as terms: each is one of its terms, the oldest.
 
-    Args:
-        prover: The terms and steps.
-        searched: The graph from which the e-graph grew.
-        egraph: The e-graph.
-        rules: The rules of the run.
+    The e-graph grew from the graph ``searched`` by ``rules``.
     """
 
     def __init__(self, prover: Prover, searched: Graph, egraph: EGraph, rules: Iterable[Rule]) -> None:

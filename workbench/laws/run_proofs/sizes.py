@@ -6,7 +6,7 @@ numbers. A type rule then runs on these integers, and what it requires must foll
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -70,14 +70,6 @@ class Sized:
             else tuple(attrs)
         )
 
-    def inputs(self) -> list[tuple[str, Kind]]:
-        """Return the inputs in order."""
-        return [(name, self.kind(kind)) for name, kind in self.graph.input_types.items()]
-
-    def outputs(self) -> list[tuple[str, Kind]]:
-        """Return the outputs in order."""
-        return [(name, self.kind(kind)) for name, kind in self.graph.output_types.items()]
-
     def check_names(self) -> None:
         """Raise TypeMismatch for a dimension whose name could be read as an operation on others."""
         for name in self.generic.primes:
@@ -86,11 +78,14 @@ class Sized:
                     f"a dimension must have a name without {' '.join(sorted(_SIGNS))}, got {name[1:]}"
                 )
 
-    def check_words(self, x: Int) -> None:
-        """Raise TypeMismatch for an integer that is not made of the symbols."""
-        for a in atoms(x):
-            if a.head not in _HEADS or (a.head == "sym" and a.args[0] not in self.generic.primes):
-                raise TypeMismatch(f"no size of the model: {x}")
+    def check_words(self, values: Iterable[object]) -> None:
+        """Raise TypeMismatch for an integer, also in a tuple, that is not made of the symbols."""
+        for x in values:
+            if isinstance(x, tuple):
+                self.check_words(x)
+            for a in atoms(x) if isinstance(x, Int) else ():
+                if a.head not in _HEADS or (a.head == "sym" and a.args[0] not in self.generic.primes):
+                    raise TypeMismatch(f"no size of the model: {x}")
 
     def covered(self) -> str:
         """Return the sizes of which a proof speaks, in words; empty if all are numbers."""
@@ -184,7 +179,7 @@ def check_elements(kind: Kind, facts: Facts) -> None:
         raise TypeMismatch(f"a tensor must have elements at every size, got {kind}")
 
 
-def whole(x: Extent | float) -> Int:
+def whole(x: object) -> Int:
     """Return a size as an integer over symbols; raise TypeMismatch if it is no whole number."""
     if isinstance(x, Int):
         return x

@@ -388,10 +388,11 @@ def check(
     """
     asked = {} if asked is None else asked
     obligations: Obligations = {}
-    if isinstance(proof, Mapping) and proof.get("typed"):
+    proof = proof if isinstance(proof, Mapping) else {}
+    if proof.get("typed"):
         why = why_guarded(rule, Facts((), asked, obligations))
         _require(not why, "typed", f"{rule.name}: {why}")
-    if isinstance(proof, Mapping) and "chain" in proof:
+    if "chain" in proof:
         try:
             return _check_chain(rule, proof["chain"], theorems or {}, asked, obligations)
         except NoLink as error:
@@ -401,9 +402,9 @@ def check(
                 raise
             raise Rejected(f"{rule.name}: the links are malformed: {error!r}") from None
     made = statements(rule)
-    cases = proof.get("cases") if isinstance(proof, Mapping) else None
-    _require(isinstance(cases, list), "cases", "the proof has no cases")
-    assert isinstance(cases, list)
+    cases = proof.get("cases")
+    if not isinstance(cases, list):
+        raise Rejected("cases: the proof has no cases")
     _require(len(cases) == len(made), "cases", f"the rule has {len(made)} cases, the proof {len(cases)}")
     applies = [n for n in cases if isinstance(n, list) and any(node != ["absurd"] for node in n)]
     _require(bool(applies), "cases", "the rule never applies")
@@ -413,9 +414,8 @@ def check(
         facts = Facts(statement.facts, asked, obligations)
         try:
             check_words(nodes, statement.facts, statement.pairs)
-            _require(
-                len(nodes) == len(statement.pairs), "cases", f"the case has {len(statement.pairs)} roots"
-            )
+            roots = len(statement.pairs)
+            _require(len(nodes) == roots, "cases", f"the case has {roots} roots")
             for (left, right), node in zip(statement.pairs, nodes, strict=True):
                 check_equal(left, right, node, facts)
         except (TypeError, KeyError, IndexError, AttributeError, ValueError) as error:

@@ -12,6 +12,7 @@ from workbench.graph.text import format_attr
 from workbench.laws.proof_graph import GIVEN, ProofGraph
 from workbench.ops import AttrValue, spec_of
 from workbench.ops.inputs_and_opaque import NAMED, RUNTIME
+from workbench.support.orders import postorder
 
 #: The operator of a term that stands for an e-class of the examined e-graph; its attribute is the number.
 ECLASS: Final = "e-class"
@@ -46,16 +47,10 @@ class Examined:
     @cached_property
     def running(self) -> list[bool]:
         """Return for every e-class whether it has a term that depends on an input."""
-        egraph = self.egraph
-        found = [False] * egraph.n_classes
-        classes = egraph.eclass.tolist()
-        stack = [classes[i] for i, op in enumerate(egraph.ops) if op in RUNTIME]
-        while stack:
-            c = stack.pop()
-            if not found[c]:
-                found[c] = True
-                stack += [classes[i] for i in self.readers[c]]
-        return found
+        eclass = self.egraph.eclass.tolist()
+        inputs = (eclass[i] for i, op in enumerate(self.egraph.ops) if op in RUNTIME)
+        reached = set(postorder(inputs, lambda c: [eclass[i] for i in self.readers[c]]))
+        return [c in reached for c in range(self.egraph.n_classes)]
 
     @cached_property
     def readers(self) -> list[list[int]]:

@@ -47,8 +47,6 @@ from workbench.symbolic import Generic
 ROUNDS: Final = 8
 #: Limit on the terms of a proof that is sought.
 MOST_TERMS: Final = 400_000
-
-
 #: Files of the rules that connect a graph with its file, and the most terms between two graphs that are looked at.
 NEAR: Final = ("recognition", "elementwise", "constants", "fusion", "conversions")
 MOST_BETWEEN: Final = 80
@@ -212,7 +210,11 @@ class Side:
 class EClasses(Derivations):
     """The e-classes of an e-graph as terms: each is one of its terms, the oldest.
 
-    The e-graph grew from the graph ``searched`` by ``rules``.
+    Args:
+        prover: The terms and steps.
+        searched: The graph from which the e-graph grew.
+        egraph: The e-graph.
+        rules: The rules of the run.
     """
 
     def __init__(self, prover: Prover, searched: Graph, egraph: EGraph, rules: Iterable[Rule]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from workbench.laws.run_proofs.proof import LAW, NUMBER, GroundTerm, ProofStep, RunProof, ground_terms
@@ -74,9 +75,9 @@ class Replayed:
 
     def rows(self) -> list[tuple[int, str, str, str]]:
         """Return every step: its number, its reason, and the terms that it makes equal, a row for each pair."""
-        terms, names = self._terms(), self._names()
+        text = self._texts()
         return [
-            (k, _reason(step), _text(terms, names, a), _text(terms, names, b))
+            (k, _reason(step), text(a), text(b))
             for k, step in enumerate(self.proof.steps, 1)
             for a, b in step.pairs
         ]
@@ -99,11 +100,8 @@ class Replayed:
         def proved(task: Task) -> ProvedRegion:
             ends = {value[i] for i in task.leaves}
             inside = set(postorder((value[o.original] for o in task.obligations), lambda v: below[v] - ends))
-            steps = (
-                k
-                for k, step in enumerate(self.proof.steps, 1)
-                if any(self.values[a] in inside for a, _ in step.pairs)
-            )
+            numbered = enumerate(self.proof.steps, 1)
+            steps = (k for k, step in numbered if any(self.values[a] in inside for a, _ in step.pairs))
             return ProvedRegion(merged.region(task), tuple(steps))
 
         return list(map(proved, merged.tasks()))
@@ -118,7 +116,7 @@ class Replayed:
         name = first.outputs[0][0] if output is None else output
         if name not in outputs:
             raise ValueError(unknown("output", name, outputs))
-        terms, names, found = self._terms(), self._names(), ProofGraph()
+        terms, text, found = self._terms(), self._texts(), ProofGraph()
         place: list[int] = []
         for t in terms:
             place.append(found.add(t.op, t.attrs, tuple([place[i] for i in t.inputs]), None))
@@ -127,12 +125,9 @@ class Replayed:
                 found.union(place[a], place[b], Reason(_reason(step)))
         written = {p: i for i, p in reversed([*enumerate(place)])}
 
-        def text(term: int) -> str:
-            return _text(terms, names, written[term])
-
         ends = outputs[name], len(first) + dict(second.outputs)[name]
         chain = found.chain(*(place[i] for i in ends), most=2 * len(place))
-        moves = [Move.of(step, text) for step in chain]
+        moves = [Move.of(step, lambda term: text(written[term])) for step in chain]
         left, right = (f"{name} of the {side}" for side in ("original", "result"))
         return Explanation(left, right, None, tuple(moves))
 
@@ -152,10 +147,11 @@ class Replayed:
         moved = [GroundTerm(t.op, t.attrs, tuple(i + len(first) for i in t.inputs)) for t in second]
         return [*first, *moved, *self.proof.terms]
 
-    def _names(self) -> dict[int, str]:
-        """Return the names of inputs and weights by term."""
+    def _texts(self) -> Callable[[int], str]:
+        """Return the function that writes terms."""
         nodes = [n for graph in self.graphs for n in graph.nodes]
-        return {i: str(n.attrs[0]) for i, n in enumerate(nodes) if n.op in ("input", "weight")}
+        names = {i: str(n.attrs[0]) for i, n in enumerate(nodes) if n.op in ("input", "weight")}
+        return partial(_text, self._terms(), names)
 
 
 def _spans(numbers: Sequence[int]) -> str:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.laws.theorems.axes import NotCovered, on_rest
+from workbench.laws.theorems.cases import bounds
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.goals import statements, why_guarded
 from workbench.laws.theorems.links import Chain, NoLink
@@ -45,7 +46,6 @@ from workbench.laws.theorems.terms import (
     total,
     within,
 )
-from workbench.laws.theorems.variadic import bounds
 from workbench.rules.interpret import RELATIONS
 from workbench.rules.pattern import Rule
 from workbench.symbolic.integers import Cond, Int, at_least, negated, num, replaced, replaced_in, sym, symbols
@@ -136,11 +136,8 @@ def _check_sum(left: Value, right: Value, node: Node, facts: Facts, depth: int) 
         _require(inside.absurd(), "empty", f"the guards of term {k} may hold")
     for k, name, *place in points:
         _require(isinstance(k, int) and k in terms, "one-point", f"unknown term {k}")
-        _require(
-            len(place) == 1 or (len(place) == 2 and place[0] == "count"),
-            "one-point",
-            "the step is incomplete",
-        )
+        is_step = len(place) == 1 or (len(place) == 2 and place[0] == "count")
+        _require(is_step, "one-point", "the step is incomplete")
         law = one_point if len(place) == 1 else counted
         terms[k] = law(terms[k], name, read_int(place[-1]), facts)
     for members in classes:
@@ -247,9 +244,8 @@ def check_bijection(
         facts: The conditions that hold around the sums.
     """
     (names, guards), (others, other_guards) = own, other
-    _require(
-        set(forth) == set(others) and set(back) == set(names), "change of index", "variables are missing"
-    )
+    is_whole = set(forth) == set(others) and set(back) == set(names)
+    _require(is_whole, "change of index", "variables are missing")
     there = {n: read_int(d) for n, d in forth.items()}
     here = {n: read_int(d) for n, d in back.items()}
     for by, mine, yours in ((there, {*names}, {*others}), (here, {*others}, {*names})):
@@ -297,14 +293,14 @@ def check_factor(
     elif f.head == "fn":
         _check_function(f, g, how, facts, depth)
     elif f.head == "top":
-        (*own, value), (*theirs, other_value) = f.args, g.args
+        own, theirs = f.args[:2], g.args[:2]
         if not isinstance(how, list) or len(how) != 3:
             raise Rejected("largest: the step is incomplete")
         forth, back, node = how
-        inside = check_bijection((own[0], own[1]), (theirs[0], theirs[1]), forth, back, facts)
+        inside = check_bijection(own, theirs, forth, back, facts)
         changes = {n: read_int(forth[n]) for n in theirs[0]}
-        changed_value = tuple(u for t in other_value for u in in_term(t, changes))
-        check_equal(value, changed_value, node, inside, depth + 1)
+        changed_value = tuple(u for t in g.args[2] for u in in_term(t, changes))
+        check_equal(f.args[2], changed_value, node, inside, depth + 1)
     else:
         raise Rejected(f"congruence: {f} is not {g}")
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from workbench.laws.theorems import terms
 from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text, on_rest, place_of
-from workbench.laws.theorems.axis_cases import Case, cases, fixed_images, identities
+from workbench.laws.theorems.cases import Case, cases, fixed_images, identities, of_one_member
 from workbench.laws.theorems.definitions import DEFINITIONS, Call, Index, Tensor
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.symbolic_typing import (
@@ -31,7 +31,6 @@ from workbench.laws.theorems.symbolic_typing import (
     key_of,
     whole,
 )
-from workbench.laws.theorems.variadic import of_one_member
 from workbench.ops import Attr, AttrValue, Trait, TypeMismatch, spec_of
 from workbench.rules.interpret import RELATIONS, RowAttr, attributes, bound_term, compared, read_term, spread
 from workbench.rules.pattern import (

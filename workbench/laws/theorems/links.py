@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from workbench.laws.theorems.axes import Key, NotCovered, Perm, key_text
-from workbench.laws.theorems.axis_cases import literal_axes
+from workbench.laws.theorems.cases import literal_axes
 from workbench.laws.theorems.definitions import DEFINITIONS, Call, Tensor
 from workbench.laws.theorems.entailment import Facts
 from workbench.laws.theorems.goals import Reader, Statement

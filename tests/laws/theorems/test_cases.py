@@ -6,10 +6,10 @@ import pytest
 
 import workbench
 from workbench.laws.theorems.axes import NotCovered
+from workbench.laws.theorems.cases import bounds, of_one_member
 from workbench.laws.theorems.check import Rejected, check
 from workbench.laws.theorems.entailment import solver
 from workbench.laws.theorems.prove import attempt
-from workbench.laws.theorems.variadic import bounds, of_one_member
 from workbench.rules.ruleset import rule_set
 
 needs_solver = pytest.mark.skipif(solver() is None, reason="no z3")

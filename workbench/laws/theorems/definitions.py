@@ -312,9 +312,8 @@ def _reshape(c: Call, i: Index) -> Value:
     (x,) = c.xs
     if signature(c.types, x.kind) == signature(c.types, c.kind):
         return x.at(i)
-    numbered = range(-1, -c.types.literal - 1, -1)
-    row = _row(c, i)
-    inner = num(1)
+    numbered, there = range(-1, -c.types.literal - 1, -1), _leading(c, x.kind)
+    row, inner = _row(c, i), num(1)
     for k in numbered:
         row = plus_int(row, mul(inner, i(k)))
         inner = mul(inner, c.kind.dim(k))
@@ -322,11 +321,10 @@ def _reshape(c: Call, i: Index) -> Value:
     inner = num(1)
     for k in numbered:
         extent = x.dim(k)
-        outer = _leading(c, x.kind) is None and all(x.dim(o) == num(1) for o in numbered if o < k)
+        outermost = there is None and all(x.dim(o) == num(1) for o in numbered if o < k)
         place = num(0) if extent == num(1) else div(row, inner)
-        places[k] = place if outer or extent == num(1) else mod(place, extent)
+        places[k] = place if outermost or extent == num(1) else mod(place, extent)
         inner = mul(inner, extent)
-    there = _leading(c, x.kind)
     if there is None:
         return x.at(put(lambda _: num(0), places))
     lead = div(row, inner)

@@ -13,7 +13,6 @@ from workbench.faces.cli.options import argument, check_files, flag, option, wri
 from workbench.optimizer.settings import Settings
 from workbench.saturation.limits import Limits
 from workbench.support.files import check_writable, write_atomic
-from workbench.support.messages import UnknownName
 
 if TYPE_CHECKING:
     from workbench.graph import Graph
@@ -161,44 +160,6 @@ def show(
         written += [f"## {title}", made, lines(headings, rows)]
     if output is not None:
         write_atomic(output, "\n\n".join(written) + "\n")
-
-
-@command(app)
-def report(
-    targets: list[str] | None = argument(None, "TARGET", "Targets (onnxruntime, torch and c)."),
-    op: list[str] | None = option(None, "NAME", "An operator; repeatable."),
-    dtype: list[str] | None = option(None, "TYPE", "An element type; repeatable."),
-    output: Path | None = option(None, "FILE.md", "Write the table here, too.", "--output", "-o"),
-    quiet: bool = options.QUIET,
-) -> None:
-    """Run every operator and element type on every target: supported, wrong, missing, time."""
-    from workbench.ops import operators
-    from workbench.studies.devices.report import DTYPES, markdown
-    from workbench.studies.devices.report import report as reported
-
-    known = [spec.name for spec in operators()]
-    for noun, names, valid in (("operator", op, known), ("element type", dtype, DTYPES)):
-        for name in names or []:
-            if name not in valid:
-                raise UnknownName(noun, name, valid)
-    if output is not None:
-        check_writable(output)
-    names = targets or ["onnxruntime", "torch", "c"]
-    cells = []
-    with Progress(quiet=quiet) as progress:
-        for cell in reported(names, ops=op or None, dtypes=dtype or DTYPES):
-            progress(f"{cell.op} {cell.dtype}", None)
-            cells.append(cell)
-    if output is not None:
-        write_atomic(output, markdown(cells))
-    rows = []
-    for name in names:
-        here = [c for c in cells if c.target == name]
-        rows.append((name, *(sum(c.status == s for c in here) for s in ("supported", "wrong", "missing"))))
-    show_table(("target", "supported", "wrong", "missing"), rows, right=[1, 2, 3])
-    for cell in cells:
-        if cell.status == "wrong":
-            typer.echo(f"wrong: {cell.op} {cell.dtype} on {cell.target}: {cell.reason}")
 
 
 @command(app)

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from workbench.run.settings import same
 from workbench.saturation.limits import Limits
-from workbench.studies.experiments.config import (
-    Study,
-    StudyError,
-    check_given,
-    check_names,
-    is_file_name,
-    resource,
-    title,
-)
+from workbench.studies.experiments import config
 from workbench.studies.experiments.plan import Plan, Record, Run, network_of
 from workbench.studies.experiments.tables import about, cell, lines, missing, run_table, seconds_text
 from workbench.support.formatting import thousands
@@ -39,7 +31,7 @@ MOBILENET: Final = "mobilenetv1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockingStudy(Study):
+class BlockingStudy(config.Study):
     """A study that puts the products of every network on every hardware unit by every set of rules.
 
     ``networks`` are published networks, ``mobilenetv1`` or model files; ``units`` are names of
@@ -61,15 +53,15 @@ class BlockingStudy(Study):
         from workbench.kernels.accelerators import unit
         from workbench.studies.benchmarks import benchmarks
 
-        check_given(networks=self.networks, units=self.units, methods=self.methods)
-        published = [name for name in self.networks if not is_file_name(name)]
-        check_names("networks", "network", published, [*benchmarks(), MOBILENET])
-        check_names("methods", "method of blocking", self.methods, METHODS)
+        config.check_given(networks=self.networks, units=self.units, methods=self.methods)
+        published = [name for name in self.networks if not config.is_file_name(name)]
+        config.check_names("networks", "network", published, [*benchmarks(), MOBILENET])
+        config.check_names("methods", "method of blocking", self.methods, METHODS)
         for name in self.units:
             try:
                 unit(name)
             except (LookupError, ValueError, OSError) as error:
-                raise StudyError(f"units: {error}") from None
+                raise config.StudyError(f"units: {error}") from None
         self.check_limits(seconds=self.seconds, e_nodes=self.e_nodes)
 
 
@@ -79,11 +71,11 @@ def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
 
     runs = []
     for given, name, method in product(study.networks, study.units, study.methods):
-        model, model_config, absent = resource(given, home)
+        model, model_config, absent = config.resource(given, home)
         if absent:
-            raise StudyError(f"networks: {absent}")
+            raise config.StudyError(f"networks: {absent}")
         place = str(home / name) if name.endswith(".toml") else name
-        config = {
+        settings = {
             "network": model_config,
             "unit": repr(unit(place)),  # another file of its name is another run
             "method": method,
@@ -91,10 +83,10 @@ def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:
             "seconds": study.seconds,
             "certify": study.certify,
         }
-        network, stem = title(given), Path(name).stem
+        network, stem = config.title(given), Path(name).stem
         columns = {"network": network, "unit": stem, "by": "saturation"}
         known: dict[str, Any] = {"order": (model, place), "columns": columns, "figures": {"seconds": {}}}
-        runs.append(Run(f"{network}-{stem}", method, config, 2 * study.seconds, **known))
+        runs.append(Run(f"{network}-{stem}", method, settings, 2 * study.seconds, **known))
     return Plan.of(study, folder, block_one, runs)
 
 

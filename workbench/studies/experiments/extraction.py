@@ -16,19 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
-from workbench.studies.experiments.config import (
-    Study,
-    StudyError,
-    check_double,
-    check_given,
-    check_names,
-    filled,
-    is_file_name,
-    resource,
-    sha256,
-    title,
-    unset,
-)
+from workbench.studies.experiments import config
 from workbench.studies.experiments.plan import Plan, Record, Run, Tell, network_of
 from workbench.studies.experiments.process import Job, run_jobs
 from workbench.studies.experiments.store import finite, load_record, repetition
@@ -86,12 +74,14 @@ class Instances:
     def __post_init__(self) -> None:
         from workbench.studies.benchmarks import benchmarks
 
-        check_names("networks", "network", [n for n in self.networks if not is_file_name(n)], benchmarks())
-        check_double("files", self.files)
+        config.check_names(
+            "networks", "network", [n for n in self.networks if not config.is_file_name(n)], benchmarks()
+        )
+        config.check_double("files", self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExtractionStudy(Study):
+class ExtractionStudy(config.Study):
     """A study that extracts every e-graph by every method.
 
     The methods ``gym-…`` are those of the extraction gym's own program, whose path the environment's
@@ -112,9 +102,9 @@ class ExtractionStudy(Study):
     def __post_init__(self) -> None:
         from workbench.extraction.registry import methods
 
-        check_names("methods", "extraction method", self.methods, [*methods(), *GYM_METHODS])
-        check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
-        check_given(methods=self.methods)
+        config.check_names("methods", "extraction method", self.methods, [*methods(), *GYM_METHODS])
+        config.check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
+        config.check_given(methods=self.methods)
         limits = {f"seconds_for.{name}": value for name, value in self.seconds_for.items()}
         self.check_limits(seconds=self.seconds, **limits)
 
@@ -144,19 +134,19 @@ def make_plan(study: ExtractionStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, e-graph by e-graph; the patterns of files are relative to ``home``."""
     instances, skipped = _instances(study.instances, home)
     gym, runs = Path(os.environ.get(GYM_PROGRAM, "")), []
-    program = {"program": sha256(gym)} if gym.is_file() else {}
+    program = {"program": config.sha256(gym)} if gym.is_file() else {}
     for instance, method in product(instances, study.methods):
         own = {"name": instance.name, **instance.origin}
-        config: Record = {"instance": own, "method": method, "seconds": study.limit(method)}
+        settings: Record = {"instance": own, "method": method, "seconds": study.limit(method)}
         known: dict[str, Any] = {"columns": {"instance": instance.name, **_BLANK}, "figures": {"e_graph": {}}}
         known["order"] = instance
         if method in GYM_METHODS:
-            config |= program
+            settings |= program
             if instance.file is None:
                 known["absent"] = "the gym's program reads files alone"
             elif not program:
                 known["absent"] = f"{GYM_PROGRAM} names no file (try the gym's target/release/extraction-gym)"
-        runs.append(Run(instance.name, method, config, study.limit(method), **known))
+        runs.append(Run(instance.name, method, settings, study.limit(method), **known))
     return ExtractionPlan.of(study, folder, extract_one, runs, skipped)
 
 
@@ -164,28 +154,30 @@ def _instances(wanted: Instances, home: Path) -> tuple[list[Instance], list[str]
     found: dict[str, Instance] = {}
     skipped = []
     for pattern in wanted.files:
-        variable = unset(pattern)
+        variable = config.unset(pattern)
         if variable is not None:
             skipped.append(f"{pattern}: {variable} is not set in the environment")
             continue
         # Path.glob does not accept absolute patterns.
-        files = sorted(Path(file) for file in glob.glob(str(home / filled(pattern)), recursive=True))  # noqa: PTH207
+        files = sorted(Path(file) for file in glob.glob(str(home / config.filled(pattern)), recursive=True))  # noqa: PTH207
         if not files:
             skipped.append(f"{pattern}: no such file")
         for file in files:
             name = f"{file.resolve().parent.name}/{file.name.removesuffix('.gz').removesuffix('.json')}"
             if name in found and found[name].file != file:
-                raise StudyError(f"two files have the name {name}; their records would be indistinguishable")
-            origin = {"sha256": sha256(file)}
+                raise config.StudyError(
+                    f"two files have the name {name}; their records would be indistinguishable"
+                )
+            origin = {"sha256": config.sha256(file)}
             found[name] = Instance(name, origin, file)
     grown = asdict(wanted.saturation)
     networks = []
     for given in wanted.networks:
-        model, config, reason = resource(given, home)
+        model, form, reason = config.resource(given, home)
         if reason:
             skipped.append(reason)
         else:
-            networks.append(Instance(title(given), {"network": config, **grown}, model=model))
+            networks.append(Instance(config.title(given), {"network": form, **grown}, model=model))
     return [*found.values(), *networks], skipped
 
 
@@ -225,11 +217,11 @@ class ExtractionPlan(Plan):
             record = load_record(place)
             if record is None or record["name"] in known or "sha256" not in record["config"]["instance"]:
                 continue
-            config = record["config"]
-            method, seed = config["method"], config["seed"]
-            planned = method in study.methods and config["seconds"] == study.limit(method)
+            made = record["config"]
+            method, seed = made["method"], made["seed"]
+            planned = method in study.methods and made["seconds"] == study.limit(method)
             if planned and seed in range(study.seed, study.seed + study.repeats):
-                found[config["instance"]["name"], study.methods.index(method), seed] = record
+                found[made["instance"]["name"], study.methods.index(method), seed] = record
         return [found[rank] for rank in sorted(found)]
 
 

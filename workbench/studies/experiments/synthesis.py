@@ -10,15 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import (
-    Study,
-    StudyError,
-    check_double,
-    check_given,
-    check_rules,
-    is_file_name,
-    resource,
-)
+from workbench.studies.experiments import config
 from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, lines, missing, run_table, seconds_text
 
@@ -29,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SynthesisStudy(Study):
+class SynthesisStudy(config.Study):
     """A study that synthesises the laws of every grammar at every size of terms.
 
     ``grammars`` are YAML files. ``sizes`` are the numbers of operators in a term. ``known`` is a rule set
@@ -51,13 +43,13 @@ class SynthesisStudy(Study):
     grace: float = 120.0
 
     def __post_init__(self) -> None:
-        check_given(grammars=self.grammars)
-        check_double("grammars", self.grammars)
-        check_double("against", self.against)
+        config.check_given(grammars=self.grammars)
+        config.check_double("grammars", self.grammars)
+        config.check_double("against", self.against)
         if self.known:
-            check_rules(self.known)
+            config.check_rules(self.known)
         if self.instances < 0:
-            raise StudyError(f"instances must not be negative, got {self.instances} (try 2000)")
+            raise config.StudyError(f"instances must not be negative, got {self.instances} (try 2000)")
         sizes = {f"sizes[{i}]": size for i, size in enumerate(self.sizes)}
         self.check_limits(seconds=self.seconds, **sizes)
 
@@ -75,32 +67,34 @@ class Order:
 
 def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, one grammar after another; paths in the study are relative to ``home``."""
-    found = {text: resource(text, home) for text in study.against}
-    present = {text: (where, config) for text, (where, config, absent) in found.items() if not absent}
+    found = {text: config.resource(text, home) for text in study.against}
+    present = {text: (where, form) for text, (where, form, absent) in found.items() if not absent}
     files = tuple(
         (f"{Path(text).parent.name}/{Path(text).stem}".lstrip("/"), where)
         for text, (where, _) in present.items()
     )
-    known, known_config, missing = resource(study.known, home) if study.known else ("", "", "")
+    known, known_config, missing = config.resource(study.known, home) if study.known else ("", "", "")
     # Coverage and further instances come after the synthesis, and have their own limits.
     grace = study.grace + 600.0 * (len(study.against) + bool(study.instances))
     runs = []
     for text in study.grammars:
-        where, grammar, absent = resource(text, home)
+        where, grammar, absent = config.resource(text, home)
         for size in study.sizes or (0,):
-            config = {
+            settings = {
                 "grammar": grammar,
                 "size": size,
                 "known": known_config,
                 **({"without": list(study.without)} if study.without else {}),
-                "against": {text: config for text, (_, config) in present.items()},
+                "against": {text: form for text, (_, form) in present.items()},
                 "seconds": study.seconds,
                 **({"instances": study.instances} if study.instances else {}),
             }
             order = Order(where, size, known, files, folder / "unfinished")
             more: dict[str, Any] = {"order": order, "columns": {"grammar": Path(text).stem}, "grace": grace}
             method = f"{size}-operators" if size else "own-size"
-            runs.append(Run(Path(text).stem, method, config, study.seconds, absent=absent or missing, **more))
+            runs.append(
+                Run(Path(text).stem, method, settings, study.seconds, absent=absent or missing, **more)
+            )
     skipped = [absent for *_, absent in found.values() if absent]
     return Plan.of(study, folder, synthesise_one, runs, skipped)
 
@@ -135,7 +129,7 @@ def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
         grammar = grammar.with_operators(order.size)
     known: list[Rule] = []
     if order.known:
-        named = load_rules(order.known) if is_file_name(order.known) else rule_set(order.known)
+        named = load_rules(order.known) if config.is_file_name(order.known) else rule_set(order.known)
         known = known_to(grammar, named, study.without)
     began, _ = _used()
     run = Synthesis(grammar, known, seconds=study.seconds, seed=seed, journal=str(journal))

@@ -8,25 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import (
-    Study,
-    check_double,
-    check_given,
-    check_names,
-    check_rules,
-    is_file_name,
-    resource,
-)
+from workbench.studies.experiments import config, tables
 from workbench.studies.experiments.plan import Plan, Record, Run
-from workbench.studies.experiments.tables import (
-    about,
-    cell,
-    lines,
-    missing,
-    repeat_text,
-    run_table,
-    seconds_text,
-)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +19,7 @@ MODES: Final = ("batch", "one-by-one")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerificationStudy(Study):
+class VerificationStudy(config.Study):
     """A study that verifies every set of rules in every mode.
 
     ``rules`` are sets of the library or files, as in a study of optimisation. ``batch`` proves all
@@ -54,11 +37,11 @@ class VerificationStudy(Study):
     grace: float = 120.0
 
     def __post_init__(self) -> None:
-        check_given(rules=self.rules, modes=self.modes)
-        check_double("rules", self.rules)
-        check_names("modes", "mode of verification", self.modes, MODES)
+        config.check_given(rules=self.rules, modes=self.modes)
+        config.check_double("rules", self.rules)
+        config.check_names("modes", "mode of verification", self.modes, MODES)
         for rules in self.rules:
-            check_rules(rules)
+            config.check_rules(rules)
         self.check_limits(seconds=self.seconds, e_nodes=self.e_nodes, rounds=self.rounds)
 
 
@@ -67,7 +50,7 @@ def make_plan(study: VerificationStudy, home: Path, folder: Path) -> Plan:
     settings = {"seconds": study.seconds, "e_nodes": study.e_nodes, "rounds": study.rounds}
     runs = []
     for text in study.rules:
-        (where, rules, absent), name = resource(text, home), subject(text)
+        (where, rules, absent), name = config.resource(text, home), subject(text)
         given: dict[str, Any] = {"absent": absent, "order": where, "columns": {"rules": name}}
         runs += [
             Run(name, mode, {"rules": rules, "mode": mode, **settings}, study.seconds, **given)
@@ -82,7 +65,7 @@ def subject(rules: str) -> str:
     >>> subject("default"), subject("${SHARED}/data/taso/graph_subst.pb")
     ('default', 'taso/graph_subst')
     """
-    if not is_file_name(rules):
+    if not config.is_file_name(rules):
         return rules
     file = Path(rules)
     return "/".join([*(p for p in (file.parent.name,) if p and "$" not in p and p != ".."), file.stem])
@@ -106,7 +89,7 @@ def verify_one(study: VerificationStudy, given: Run) -> Record:
     effort = Effort(seconds=study.seconds, e_nodes=study.e_nodes, rounds=study.rounds)
     options: dict[str, Any] = {"effort": effort, "seed": given.seed}
     options["one_by_one"] = given.method == "one-by-one"
-    if is_file_name(rules):
+    if config.is_file_name(rules):
         from workbench.rules.ruleset import read_rules
 
         run = Verification.of(read_rules(rules), **options)
@@ -145,12 +128,12 @@ PUBLISHED_RATIO: Final = (
 
 def table(records: Iterable[Record]) -> pd.DataFrame:
     """Return one row per run."""
-    return run_table(records, COLUMNS, [*COLUMNS[2:10], "e_nodes"])
+    return tables.run_table(records, COLUMNS, [*COLUMNS[2:10], "e_nodes"])
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     """Return the tables as text: seconds side by side, verdicts, and rules with differing verdicts."""
-    described = about(
+    described = tables.about(
         records,
         ", one row per run.",
         "*In the e-graph*: the seconds of loading terms and applying axioms, in which the two modes differ. "
@@ -160,7 +143,7 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
     parts = ["# Verification: all rules in one e-graph, or each in its own", described]
     parts += ["## Seconds", _seconds(frame), "## Verdicts", _verdicts(frame)]
     differing = "\n".join(_differing(records)) or "None: every rule has the same evidence in both modes."
-    parts += ["## Rules whose evidence depends on the mode", differing, *missing(plan)]
+    parts += ["## Rules whose evidence depends on the mode", differing, *tables.missing(plan)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -172,24 +155,24 @@ def _seconds(frame: pd.DataFrame) -> str:
         for column in means.columns:
             batch, single = (float(means[column].get(mode, float("nan"))) for mode in MODES)
             ratio = f"{single / batch:.1f}×" if batch > 0 and single == single else ""
-            cells += [seconds_text(batch), seconds_text(single), ratio]
+            cells += [tables.seconds_text(batch), tables.seconds_text(single), ratio]
         count = group["count"].dropna()
         rows.append([str(rules), str(count.iloc[0]) if len(count) else "", *cells])
     head = ["rules", "number"]
     for stage in ("in the e-graph", "proving", "whole"):
         head += [f"{stage}: batch", "one by one", "ratio"]
-    return lines(head, rows) + f"\n\nPublished, for orientation: {PUBLISHED_RATIO}."
+    return tables.lines(head, rows) + f"\n\nPublished, for orientation: {PUBLISHED_RATIO}."
 
 
 def _verdicts(frame: pd.DataFrame) -> str:
     names = ["tested", "by_axioms", "refuted", "unknown", "rejected", "contradictions"]
     rows = []
     for row in frame.to_dict("records"):
-        counts = [cell(row[name]) for name in [*names, "e_nodes"]]
-        method = str(row["method"]) + repeat_text(row["repeat"])
+        counts = [tables.cell(row[name]) for name in [*names, "e_nodes"]]
+        method = str(row["method"]) + tables.repeat_text(row["repeat"])
         rows.append([str(row["rules"]), method, *counts, str(row["status"])])
     names[1] = "of them by axioms"
-    return lines(["rules", "mode", *names, "largest e-graph (e-nodes)", "ended by"], rows)
+    return tables.lines(["rules", "mode", *names, "largest e-graph (e-nodes)", "ended by"], rows)
 
 
 def _differing(records: Sequence[Record]) -> list[str]:

@@ -51,11 +51,9 @@ class BlockingStudy(config.Study):
 
     def __post_init__(self) -> None:
         from workbench.kernels.accelerators import unit
-        from workbench.studies.benchmarks import benchmarks
 
         config.check_given(networks=self.networks, units=self.units, methods=self.methods)
-        published = [name for name in self.networks if not config.is_file_name(name)]
-        config.check_names("networks", "network", published, [*benchmarks(), MOBILENET])
+        config.check_published(self.networks, MOBILENET)
         config.check_names("methods", "method of blocking", self.methods, METHODS)
         for name in self.units:
             try:

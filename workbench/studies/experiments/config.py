@@ -204,6 +204,14 @@ def check_names(key: str, noun: str, names: Iterable[str], known: Iterable[str])
     check_double(key, names)
 
 
+def check_published(networks: Iterable[str], *more: str) -> None:
+    """Raise :class:`StudyError` for a network that is neither a file's name, nor published, nor among ``more``."""
+    from workbench.studies.benchmarks import benchmarks
+
+    published = [name for name in networks if not is_file_name(name)]
+    check_names("networks", "network", published, [*benchmarks(), *more])
+
+
 def check_double(key: str, names: Iterable[str]) -> None:
     """Raise :class:`StudyError` for a duplicate name."""
     for name, count in Counter([*names]).items():
@@ -358,10 +366,8 @@ class NetworkStudy(Study):
     def check_networks(self) -> None:
         """Raise StudyError unless the study names networks, methods, and a source of costs."""
         from workbench.costs.registry import cost_model
-        from workbench.studies.benchmarks import benchmarks
 
-        published = [name for name in self.networks if not is_file_name(name)]
-        check_names("networks", "network", published, benchmarks())
+        check_published(self.networks)
         check_given(networks=self.networks, methods=self.methods)
         titles = [title(name) for name in self.networks]
         if len({*titles}) < len(titles):

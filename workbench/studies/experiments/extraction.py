@@ -72,11 +72,7 @@ class Instances:
     saturation: SaturationSettings = field(default_factory=SaturationSettings)
 
     def __post_init__(self) -> None:
-        from workbench.studies.benchmarks import benchmarks
-
-        config.check_names(
-            "networks", "network", [n for n in self.networks if not config.is_file_name(n)], benchmarks()
-        )
+        config.check_published(self.networks)
         config.check_double("files", self.files)
 
 

@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from workbench._version import __version__
 from workbench.studies.experiments.process import Job, Outcome, reach_zoo, run_jobs
@@ -21,14 +21,8 @@ if TYPE_CHECKING:
 
 #: A job with its outcome and the provenance from the machine that did it.
 Done: TypeAlias = tuple[Job, Outcome, Mapping[str, Any]]
-
-
-class Pool(Protocol):
-    """A function that does jobs and yields each when it ends; the running jobs end with the iteration."""
-
-    def __call__(self, jobs: Sequence[Job]) -> Generator[Done]:
-        """Do the jobs and yield each with its outcome."""
-        ...
+#: A function that does jobs and yields each when it ends; the running jobs end with the iteration.
+Pool: TypeAlias = Callable[[Sequence[Job]], Generator[Done]]
 
 
 def local_pool(at_once: int = 1) -> Pool:

@@ -54,17 +54,6 @@ class SynthesisStudy(config.Study):
         self.check_limits(seconds=self.seconds, **sizes)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a run needs; the grammar and the files of rules are paths, a size of 0 is the grammar's own."""
-
-    grammar: str
-    size: int
-    known: str
-    against: tuple[tuple[str, str], ...]
-    journals: Path
-
-
 def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
     """Plan a study's runs, one grammar after another; paths in the study are relative to ``home``."""
     found = {text: config.resource(text, home) for text in study.against}
@@ -89,7 +78,7 @@ def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:
                 "seconds": study.seconds,
                 **({"instances": study.instances} if study.instances else {}),
             }
-            order = Order(where, size, known, files, folder / "unfinished")
+            order = (where, size, known, files, folder / "unfinished")
             more: dict[str, Any] = {"order": order, "columns": {"grammar": Path(text).stem}, "grace": grace}
             method = f"{size}-operators" if size else "own-size"
             runs.append(
@@ -122,14 +111,14 @@ def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
     from workbench.rules import rule_set
     from workbench.rules.ruleset import load_rules, read_rules
 
-    order, seed = given.order, given.seed
-    journal = order.journals / f"{given.folder}.journal"
-    grammar = read_grammar(order.grammar)
-    if order.size:
-        grammar = grammar.with_operators(order.size)
+    (path, size, laws, against, journals), seed = given.order, given.seed
+    journal = journals / f"{given.folder}.journal"
+    grammar = read_grammar(path)
+    if size:  # 0 is the grammar's own
+        grammar = grammar.with_operators(size)
     known: list[Rule] = []
-    if order.known:
-        named = load_rules(order.known) if config.is_file_name(order.known) else rule_set(order.known)
+    if laws:
+        named = load_rules(laws) if config.is_file_name(laws) else rule_set(laws)
         known = known_to(grammar, named, study.without)
     began, _ = _used()
     run = Synthesis(grammar, known, seconds=study.seconds, seed=seed, journal=str(journal))
@@ -138,7 +127,7 @@ def synthesise_one(study: SynthesisStudy, given: Run) -> Record:
     with contextlib.suppress(OSError):  # the folder goes with its last journal
         journal.parent.rmdir()
     processor, memory = _used()
-    rules = {name: read_rules(file).rules for name, file in order.against}
+    rules = {name: read_rules(file).rules for name, file in against}
     covers = {name: run.covers(rules[name], seed=seed) for name in rules}
     before = {name: Coverage(rules[name], known, seed=seed) for name in rules if known}
     open_laws = [law.rule for law in (*run.laws, *run.joint) if not law.verdict.by_axioms]

@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from workbench.costs import node_costs
 from workbench.costs.pricing import instances_of
@@ -27,9 +26,6 @@ from workbench.run.progress import Progress, Stages, seen_in_notebooks
 from workbench.studies.search.modes import MODES
 from workbench.studies.search.search import BacktrackingSearch
 from workbench.support.formatting import thousands
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)

@@ -106,14 +106,8 @@ class Ablation(Stepwise):
             kept = tuple(rule for rule in self.rules if rule.name != name)
             result = self._optimize(replace(self.rules, rules=kept), False)
             seconds = time.perf_counter() - began
-            figures = (
-                result.cost_after,
-                result.solution.bound,
-                result.rules,
-                result.e_nodes,
-                result.stop_reason,
-            )
-            self.rows.append(Without(name, *figures, _complete(result), seconds))
+            made = (result.cost_after, result.solution.bound, result.rules, result.e_nodes)
+            self.rows.append(Without(name, *made, result.stop_reason, _complete(result), seconds))
             kind, note = StepKind.WITHOUT, f"without {name}"
         sizes, best = (result.e_nodes, result.e_classes), (result.cost_after, result.solution.bound)
         step = Step(len(self.trace), kind, seconds, *sizes, (), *best, note)
@@ -130,9 +124,7 @@ class Ablation(Stepwise):
             raise KeyboardInterrupt
         return result
 
-    def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
-        """Step until every rule has been left out once; Ctrl-C stops and keeps the finished rows."""
-        return self.drive(progress)
+    run = Stepwise.drive
 
     def loss(self, row: Without) -> float:
         """Return the relative increase in cost without the rule: 0.07 is 7 % more than with all rules.

@@ -277,17 +277,6 @@ class Comparison(Face):
             for birth in [side.births[i]]
         )
 
-    def summary(self) -> dict[str, Any]:
-        """Return the figures as plain data, ready for JSON."""
-        return {
-            "before": self.before.counts(),
-            "after": self.after.counts(),
-            "cost_before": sum(self.before.costs),
-            "cost_after": sum(self.after.costs),
-            "cost_source": self.cost_source,
-            "rules": {rule: len(made) for rule, made in self.rules().items()},
-        }
-
     def __repr__(self) -> str:
         other = "its optimised form" if self.derivations is not None else self.sides[1]
         lines = [f"Comparison of {self.name!r} with {other}, by {self.by}"]

@@ -7,16 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from workbench.graph import Graph
-from workbench.studies.benchmarks.convolutional import (
-    inceptionv3,
-    mobilenetv1,
-    mobilenetv2,
-    nasneta,
-    resnet50,
-    resnext50,
-    squeezenet,
-    vgg19,
-)
+from workbench.studies.benchmarks import convolutional as cnn
+from workbench.studies.benchmarks.convolutional import mobilenetv1
 from workbench.studies.benchmarks.sequences import bert, nasrnn, transformer
 from workbench.support.plugins import Table
 
@@ -50,8 +42,8 @@ _NETWORKS: Final = Table[Callable[..., Graph]](
     {
         make.__name__: make
         for make in (
-            bert, nasrnn, resnext50, nasneta, inceptionv3, squeezenet, vgg19, resnet50, mobilenetv2,
-            transformer,
+            bert, nasrnn, cnn.resnext50, cnn.nasneta, cnn.inceptionv3, cnn.squeezenet, cnn.vgg19, cnn.resnet50,
+            cnn.mobilenetv2, transformer,
         )
     },
 )  # fmt: skip

@@ -16,7 +16,7 @@ def conv(
     act: str = "none",
     groups: int = 1,
 ) -> Value:
-    """Add a convolution with a new weight.
+    """Add a convolution with a new weight, and return its value.
 
     Args:
         b: The builder of the graph.
@@ -27,9 +27,6 @@ def conv(
         padding: ``"SAME"`` or ``"VALID"``.
         act: The activation, ``"none"`` or an operator's name.
         groups: Number of groups.
-
-    Returns:
-        The convolution's value in the builder.
     """
     _, channels, height, width = b.type(x).shape
     weight = b.weight((out, channels // groups, *kernel))
@@ -38,7 +35,7 @@ def conv(
 
 
 def pool(b: GraphBuilder, x: int, op: str, kernel: int, stride: int, padding: str = "SAME") -> Value:
-    """Add a pool over square windows.
+    """Add a pool over square windows, and return its value.
 
     Args:
         b: The builder of the graph.
@@ -47,9 +44,6 @@ def pool(b: GraphBuilder, x: int, op: str, kernel: int, stride: int, padding: st
         kernel: Extent of the window in both directions.
         stride: Stride in both directions.
         padding: ``"SAME"`` or ``"VALID"``.
-
-    Returns:
-        The pool's value in the builder.
     """
     size = (b.type(x).shape[2], b.type(x).shape[3])
     pads = explicit_pads(padding, size, (kernel, kernel), (stride, stride))

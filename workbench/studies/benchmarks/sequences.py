@@ -43,7 +43,7 @@ def bert(layers: int = 8, sequence: int = 64, hidden: int = 1024, heads: int = 1
 def transformer(
     layers: int = 6, sequence: int = 64, hidden: int = 512, heads: int = 8, batch: int = 1
 ) -> Graph:
-    """Return a transformer encoder as used in practice.
+    """Return a transformer encoder as used in practice, from ``x`` to ``y``, both [batch, sequence, hidden].
 
     It has softmax attention with scaling, residuals, layer normalisation and feed-forward layers.
 
@@ -53,9 +53,6 @@ def transformer(
         hidden: Width of the hidden states.
         heads: Number of attention heads.
         batch: Number of sequences.
-
-    Returns:
-        A graph with the input ``x`` and the output ``y``, both [batch, sequence, hidden].
     """
     b = GraphBuilder("transformer")
     depth = hidden // heads

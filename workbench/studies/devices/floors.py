@@ -269,15 +269,9 @@ class Floors:
 
     def summary(self) -> dict[str, Any]:
         """Return the figures as plain data, ready for JSON."""
-        return {
-            "sentence": str(self),
-            "cost": self.cost,
-            "time": self.time,
-            "peak": self.peak.summary(),
-            "prices": asdict(self.prices),
-            "arithmetic": asdict(self.arithmetic),
-            "roofline": asdict(self.roofline),
-        }
+        figures = {"sentence": str(self), "cost": self.cost, "time": self.time}
+        parts = ("peak", "prices", "arithmetic", "roofline")
+        return figures | {name: asdict(getattr(self, name)) for name in parts}
 
 
 def floors(result: Optimized, *, seconds: float = 4.0, threads: int = 1) -> Floors:

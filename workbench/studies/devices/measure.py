@@ -12,6 +12,7 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from workbench.devices.device import DeviceMissing, open_device
@@ -47,9 +48,7 @@ def _measure(given: argparse.Namespace) -> None:
             said = now
             print(f"[{now - began:6.1f} s] {text}", file=sys.stderr, flush=True)
 
-    def keep() -> None:
-        write_results(out, results)
-
+    keep = partial(write_results, out, results)
     for group, entries in spec.groups().items():
         done = {(row["label"], row["mode"]) for row in results.latency if row["group"] == group}
         if {(e.label, m) for e in entries for m in modes} <= done:

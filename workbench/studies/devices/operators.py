@@ -80,7 +80,7 @@ def measure_instances(
     seconds: float = math.inf,
     progress: Callable[[int, int], None] | None = None,
     keep: Callable[[], None] | None = None,
-) -> int:
+) -> None:
     """Measure the instances that ``results`` lacks and add them to it.
 
     An instance that does not fit into memory or fails is recorded as a failure with its reason, and measuring
@@ -94,9 +94,6 @@ def measure_instances(
         seconds: The time limit.
         progress: Called with the numbers of instances done and to do.
         keep: Called about every 20 seconds and at the end, also after an error, to save the results.
-
-    Returns:
-        The number of instances processed.
 
     Raises:
         DeviceLost: The device no longer answers.
@@ -131,7 +128,6 @@ def measure_instances(
         results.left = len(missing) - done
         if keep is not None:
             keep()
-    return done
 
 
 def _measure(

@@ -256,9 +256,6 @@ def sweep(
         force: Whether to do runs that already have a record.
         command: The command line that started the sweep, for the provenance.
         tell: A function that shows a message about the progress.
-
-    Yields:
-        The record of each run.
     """
     pool, about = pool or local_pool(), {"command": command}
     todo = [run for run in runs if not run.absent and (force or load_record(plan.place(run)) is None)]

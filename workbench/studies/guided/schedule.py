@@ -69,7 +69,8 @@ class Repeat:
 
 Schedule = Run | Sequence | Repeat
 
-_TOKEN: Final = re.compile(r"\s*([(),]|[\w*?\-\[\]]+)")
+#: A token, or the rest of a text in which none begins.
+_TOKEN: Final = re.compile(r"([(),]|[\w*?\-\[\]]+)|(\S.*)", re.DOTALL)
 _WORDS: Final = {"once": 1, "twice": 2}
 
 
@@ -83,15 +84,10 @@ def parse_schedule(text: str) -> Schedule:
     >>> print(parse_schedule("run matmul-* until saturated, then merge-* twice, repeat"))
     (matmul-* until saturated, then merge-* 2 times), repeat
     """
-    tokens: list[str] = []
-    at = 0
-    while at < len(text.rstrip()):
-        found = _TOKEN.match(text, at)
-        if found is None:
-            raise ScheduleError(f"a schedule must be of rules and words, got {text[at:].strip()!r}")
-        tokens.append(found[1])
-        at = found.end()
-    reader = _Reader(tokens)
+    found = _TOKEN.findall(text)
+    if found and (rest := found[-1][1]):
+        raise ScheduleError(f"a schedule must be of rules and words, got {rest.strip()!r}")
+    reader = _Reader([token for token, _ in found])
     schedule = reader.sequence()
     if reader.next():
         rest = " ".join(reader.tokens[reader.at :])
@@ -247,7 +243,7 @@ class Backoff(Policy):
                 self._until[name] = step + (self.rest << times)
         active = frozenset(n for n in progress.names if self._until.get(n, 0) <= step)
         if step and not progress.changed:
-            if active >= progress.steps[-1] and active != progress.steps[-1]:
+            if active > progress.steps[-1]:
                 return active
             if progress.steps[-1] >= frozenset(progress.names):
                 return None

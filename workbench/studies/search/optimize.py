@@ -137,9 +137,6 @@ def search_optimize(
         certify: Whether the result is certified.
         keep_refuted: As in :func:`workbench.optimize`.
         progress: Callback with the stage and details.
-
-    Returns:
-        The result with its history, trace and certificate.
     """
     stages = Stages(progress)
     settings = Settings(seed=seed, certify=certify)

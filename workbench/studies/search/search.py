@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import insort
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from workbench.costs import CostModel
@@ -269,9 +269,7 @@ class BacktrackingSearch(Stepwise):
         self.trace.meta["cost_after"] = self.cost
         return step
 
-    def run(self, progress: Callable[[Step], None] | None = None) -> StopReason:
-        """Step until there is a reason to stop, and return it; Ctrl-C stops and keeps the graphs found."""
-        return self.drive(progress)
+    run = Stepwise.drive
 
     def __repr__(self) -> str:
         state = self.stop_reason.value if self.stop_reason else "not finished"

@@ -74,9 +74,6 @@ def explicit_pads(
         size: Height and width of the input.
         kernel: Height and width of the window.
         strides: Vertical and horizontal stride.
-
-    Raises:
-        TasoError: The padding is another text.
     """
     if get_padding_mode(padding):
         return (0, 0, 0, 0)
@@ -377,9 +374,6 @@ class PyGraph:
             strides: The vertical and the horizontal stride.
             padding: ``"SAME"`` or ``"VALID"``.
             activation: The name of the fused activation, ``"NONE"`` for none.
-
-        Raises:
-            TasoError: The operands do not fit, or an option is unknown.
         """
         if input.nDim != 4 or weight.nDim != 4:
             raise TasoError(

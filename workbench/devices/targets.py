@@ -123,12 +123,6 @@ class OnnxRuntime:
     def check(self, graph: Graph) -> None:
         """Accept every graph: ONNX Runtime reports unsupported graphs when it loads them."""
 
-    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the outputs for inputs by name; raise RuntimeFailure if the model is refused."""
-        from workbench.frontends import run_model, to_onnx
-
-        return run_model(to_onnx(graph), feeds)
-
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto | Apart], seed: int) -> Iterator[list[Loaded]]:
         """Return timers that load their models when they are first needed; see :class:`Target`.

@@ -271,10 +271,6 @@ class Torch:
         """Raise :class:`~workbench.torch.executor.NotExecutable` if an operator has no torch form."""
         check_executable(graph)
 
-    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the outputs for inputs by name; raise NotExecutable if an operator has no torch form."""
-        return run_graph(graph, feeds, self.device)
-
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:
         """Load graphs; see :class:`Target`.

@@ -18,17 +18,14 @@ import numpy as np
 
 from workbench.certification.inputs import random_inputs
 from workbench.costs import CostModel, node_costs
-from workbench.costs.analytic import AnalyticCost
 from workbench.costs.registry import cost_model
 from workbench.egraph import EGraph
 from workbench.graph import Builder, Graph, GraphError, fold_constants
-from workbench.kernels.codegen.c_printer import NoKernel
 from workbench.kernels.codegen.clusters import Cluster
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
 from workbench.kernels.codegen.custom_ops import DOMAIN, Operator, library_of, operator, payload
 from workbench.kernels.codegen.fusion import (
     Bench,
-    Beside,
     Fusion,
     Measure,
     egraph_of,
@@ -374,18 +371,6 @@ class CTarget:
 
     def check(self, graph: Graph) -> None:
         """Accept every graph: operators without a kernel run in ONNX Runtime."""
-
-    def run(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the outputs for inputs by name, with every operator in a kernel that can be in one.
-
-        Raise :class:`~workbench.kernels.codegen.c_printer.NoKernel` if none can.
-        """
-        taken = Beside(1.0, 0.0)
-        plan = plan_of(graph, AnalyticCost(), build=self.build, threads=self.threads, measure=lambda _: taken)
-        if not plan.clusters:
-            names = ", ".join(sorted(fold_constants(graph).operators()))
-            raise NoKernel(f"{names} has no kernel for these types, and runs in ONNX Runtime")
-        return Mixed(plan, threads=self.threads, build=self.build).run(feeds)
 
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto], seed: int) -> Iterator[list[Callable[[], float]]]:

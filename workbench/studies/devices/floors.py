@@ -167,11 +167,6 @@ class ArithmeticCost(CostModel):
         """Return a description of the source of the figures."""
         return f"products at the peak of {self.peak.machine}"
 
-    @property
-    def device(self) -> str:
-        """Return the name of the machine."""
-        return self.peak.machine
-
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the least time of each instance's products, in microseconds."""
         device = self.peak.device()

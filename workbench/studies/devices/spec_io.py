@@ -60,10 +60,8 @@ class Spec:
 
     def groups(self) -> dict[str, list[GraphEntry]]:
         """Return the graphs by group, in order."""
-        found: dict[str, list[GraphEntry]] = {}
-        for entry in self.graphs:
-            found.setdefault(entry.group, []).append(entry)
-        return found
+        groups = dict.fromkeys(entry.group for entry in self.graphs)
+        return {group: [e for e in self.graphs if e.group == group] for group in groups}
 
 
 @dataclass(slots=True)

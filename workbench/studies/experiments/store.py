@@ -55,14 +55,12 @@ def load_record(folder: Path) -> dict[str, Any] | None:
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(
-            f"{file} must be the record of a run, got unreadable JSON: {error} (delete it to run it again)"
-        ) from None
-    if not isinstance(record, dict):
-        raise ValueError(
-            f"{file} must be the record of a run, got {type(record).__name__} (delete it to run it again)"
-        )
-    return record
+        found = f"unreadable JSON: {error}"
+    else:
+        if isinstance(record, dict):
+            return record
+        found = type(record).__name__
+    raise ValueError(f"{file} must be the record of a run, got {found} (delete it to run it again)")
 
 
 def save_record(folder: Path, record: Mapping[str, Any], trace: Trace | None = None) -> None:

@@ -84,18 +84,16 @@ def outcome(record: Record) -> str:
 def verify_one(study: VerificationStudy, given: Run) -> Record:
     """Decide rules once and return the figures with the trace."""
     from workbench.laws.verification import Effort, Verification
+    from workbench.rules import rule_set
+    from workbench.rules.ruleset import read_rules
 
     rules = given.order
     effort = Effort(seconds=study.seconds, e_nodes=study.e_nodes, rounds=study.rounds)
     options: dict[str, Any] = {"effort": effort, "seed": given.seed}
     options["one_by_one"] = given.method == "one-by-one"
     if config.is_file_name(rules):
-        from workbench.rules.ruleset import read_rules
-
         run = Verification.of(read_rules(rules), **options)
     else:
-        from workbench.rules import rule_set
-
         run = Verification(tuple(rule_set(rules)), name=rules, **options)
     with contextlib.closing(run):
         reason = run.run()

@@ -5,10 +5,11 @@ import pytest
 from tests.random_graphs import random_graph
 from workbench.costs.analytic import AnalyticCost
 from workbench.graph import GraphBuilder
+from workbench.laws.matching import Matcher
 from workbench.rules import parse_rule, parse_rules, rule_set
 from workbench.rules.pattern import App, Arith, AttrVar, Literal, Rule, Var, joined_axes
 from workbench.studies.benchmarks import benchmark
-from workbench.studies.search.candidates import Candidates, Source, group_key, merge_edit, rule_edit
+from workbench.studies.search.candidates import Candidates, Match, group_key, merge_edit, rule_edit
 from workbench.studies.search.states import NodeTable, State
 
 
@@ -117,13 +118,18 @@ def test_no_rules_and_no_matches():
     assert edits(three_products(), rule_set("fusion")) == []
 
 
+def bound(source, state):
+    """Return the matches of a left-hand side."""
+    found = [(n, source.bind(n, state.table.kinds, state.inputs)) for n in state.inputs]
+    return [Match(n, *binds) for n, binds in found if binds is not None]
+
+
 def edits_of(text, graph):
     """Return the edits of a rule of one source, one for each match."""
     (rule,) = parse_rule(text)
     state = State.of(graph, NodeTable(AnalyticCost()))
-    source = Source(rule, rule.sources[0])
-    found = [source.match(n, state.table.kinds, state.inputs) for n in state.inputs]
-    return [rule_edit(rule, (m,), state.table) for m in found if m is not None]
+    source = Matcher(rule, rule.sources[0])
+    return [rule_edit(rule, (m,), state.table) for m in bound(source, state)]
 
 
 def sums(left, right):
@@ -166,9 +172,8 @@ def products(sizes=(4, 6), depth=8):
 
 def merged(rule, graph):
     state = State.of(graph, NodeTable(AnalyticCost()))
-    source = Source(rule, rule.sources[0])
-    found = [source.match(n, state.table.kinds, state.inputs) for n in state.inputs]
-    matches = [m for m in found if m is not None]
+    source = Matcher(rule, rule.sources[0])
+    matches = bound(source, state)
     return merge_edit(rule, matches, state.table), state, matches
 
 
@@ -193,10 +198,9 @@ def test_members_of_one_group_share_what_is_not_starred():
 
 def matches(text, graph):
     (rule,) = parse_rule(text)
-    source = Source(rule, rule.sources[0])
+    source = Matcher(rule, rule.sources[0])
     state = State.of(graph, NodeTable(AnalyticCost()))
-    found = (source.match(n, state.table.kinds, state.inputs) for n in state.inputs)
-    return [m for m in found if m is not None], state
+    return bound(source, state), state
 
 
 @pytest.fixture
@@ -243,7 +247,7 @@ def test_inner_nodes_and_depth(graph):
     assert [kinds[n].op for n in (match.root, *match.inner)] == ["relu", "relu"]
     assert kinds[match.bindings["x"]].op == "conv2d"
     (rule,) = parse_rule("r: relu(add(relu(x), y)) => relu(x)")
-    assert Source(rule, rule.sources[0]).depth == 3
+    assert Matcher(rule, rule.sources[0]).depth == 3
 
 
 def test_operands_count():
@@ -257,7 +261,7 @@ def test_a_pattern_that_computes_on_its_left_is_refused():
     half = Arith("//", AttrVar("n"), Literal(2))
     source = App("slice", (Var("x"),), (("axis", Literal(-1)), ("start", half), ("stop", AttrVar("n"))))
     with pytest.raises(ValueError, match="an attribute must be a value or a variable, got start=n // 2"):
-        Source(Rule("odd", (source,), (Var("x"),)), source)
+        Matcher(Rule("odd", (source,), (Var("x"),)), source)
     bare = App("slice", (Var("x"),))
     with pytest.raises(ValueError, match="slice needs axis"):
-        Source(Rule("bare", (bare,), (Var("x"),)), bare)
+        Matcher(Rule("bare", (bare,), (Var("x"),)), bare)

@@ -102,18 +102,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _measure(given)
     except KeyboardInterrupt:
-        return _stop(130, f"interrupted; {given.out} keeps the measurements")
+        code, said = 130, f"interrupted; {given.out} keeps the measurements"
     except DeviceLost as error:
-        return _stop(1, f"{error}; {given.out} keeps the measurements")
+        code, said = 1, f"{error}; {given.out} keeps the measurements"
     except UnwritableOutput as error:
-        return _stop(3, str(error))
+        code, said = 3, str(error)
     except (ValueError, OSError, DeviceMissing) as error:
-        return _stop(2, str(error))
-    return 0
-
-
-def _stop(code: int, text: str) -> int:
-    print(f"measure: {text}", file=sys.stderr)
+        code, said = 2, str(error)
+    else:
+        return 0
+    print(f"measure: {said}", file=sys.stderr)
     return code
 
 

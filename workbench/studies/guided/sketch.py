@@ -21,7 +21,6 @@ from workbench.rules.ruleset import RuleSet
 from workbench.run.trace import StopReason
 from workbench.saturation.limits import Limits
 from workbench.saturation.saturation import Saturation
-from workbench.studies.guided.schedule import Guided, Policy
 from workbench.support.orders import postorder
 
 
@@ -168,13 +167,13 @@ class Instances:
                     heapq.heappush(heap, (cost, at))
         self.best[sketch], self.choice[sketch] = best, choice
 
-    def graph(self, start: Graph, root: int) -> Graph:
-        """Return the cheapest graph whose output number ``root`` is an instance of the sketch.
+    def graph(self, start: Graph) -> Graph:
+        """Return the cheapest graph whose first output is an instance of the sketch.
 
         The other outputs are the cheapest terms of their e-classes. Raise ValueError if there is none.
         """
         wanted: Sequence[tuple[int, Sketch]] = [
-            (c, self.sketch if k == root else ANY) for k, c in enumerate(self.egraph.roots)
+            (c, ANY if k else self.sketch) for k, c in enumerate(self.egraph.roots)
         ]
 
         chosen: dict[tuple[int, Sketch], tuple[int, list[tuple[int, Sketch]]]] = {}
@@ -215,13 +214,10 @@ def staged(
     sketches: Sequence[Sketch],
     costs: Callable[[EGraph], np.ndarray],
     limits: Limits | None = None,
-    *,
-    output: int = 0,
-    policy: Callable[[], Policy] | None = None,
 ) -> Iterator[Stage]:
     """Yield one stage for every sketch; the first that is not satisfied is the last.
 
-    Each stage grows an e-graph until an output is an instance of the sketch. The next one starts from the
+    Each stage grows an e-graph until the first output is an instance of the sketch. The next one starts from the
     cheapest instance, so that everything else that was found is dropped.
 
     Args:
@@ -230,22 +226,16 @@ def staged(
         sketches: The sketches, in order.
         costs: The costs of an e-graph's e-nodes.
         limits: The limits of every stage.
-        output: The number of the output to which the sketches apply.
-        policy: A function that makes the policy of a stage; by default the rules run as they always do.
     """
     engine = None
     for sketch in sketches:
-        run = (
-            Saturation(graph, rules, limits, engine=engine, keep=0)
-            if policy is None
-            else Guided(graph, rules, policy(), limits, engine=engine)
-        )
+        run = Saturation(graph, rules, limits, engine=engine, keep=0)
         engine = run.engine
         run.start_engine()
         while True:
             egraph = run.egraph()
             found = Instances(egraph, sketch, costs(egraph))
-            satisfied = found.satisfied(egraph.roots[output])
+            satisfied = found.satisfied(egraph.roots[0])
             if satisfied or not run.unfinished:
                 break
             try:
@@ -253,7 +243,7 @@ def staged(
             except StopIteration:
                 break
         if satisfied:
-            graph = found.graph(graph, output)
+            graph = found.graph(graph)
         yield Stage(sketch, satisfied, graph, len(run.trace) - 1, run.e_nodes, run.stop_reason)
         if not satisfied:
             return

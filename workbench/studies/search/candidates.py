@@ -19,21 +19,12 @@ _MISFITS = (TypeMismatch, ZeroDivisionError, IndexError, ValueError)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Match:
-    """A match of a pattern: its root, the other nodes, its bindings, and the edits made by rule and other matches."""
+    """A match of a pattern: its root, its bindings, the other nodes, and the edits made by rule and other matches."""
 
     root: int
-    inner: tuple[int, ...]
     bindings: Bindings
+    inner: tuple[int, ...]
     edits: dict[tuple[Any, ...], Any] = field(default_factory=dict, repr=False)
-
-
-class Source(Matcher):
-    """A left-hand side that is matched in the graphs of a search."""
-
-    def match(self, node: int, kinds: Sequence[Kind], inputs: Mapping[int, tuple[int, ...]]) -> Match | None:
-        """Return the match whose root is ``node``, or None."""
-        found = self.bind(node, kinds, inputs)
-        return None if found is None else Match(node, found[1], found[0])
 
 
 def admits(rule: Rule, bindings: Bindings, table: NodeTable) -> bool:
@@ -177,14 +168,14 @@ class Candidates:
     def __init__(self, rules: Sequence[Rule], table: NodeTable, *, exclusive: bool, ordered: bool) -> None:
         self.table, self.exclusive = table, exclusive
         self._entries: list[_Entry] = []
-        self._sources: list[Source] = []
+        self._sources: list[Matcher] = []
         for rule in rules:
             first = len(self._sources)
-            self._sources += [Source(rule, term) for term in rule.sources]
+            self._sources += [Matcher(rule, term) for term in rule.sources]
             numbers = tuple(range(first, len(self._sources)))
             alike = not ordered and not rule.contextual and symmetric(rule)
             self._entries.append(_Entry(rule, numbers, alike, joined_axes(rule) if rule.each else {}))
-        self._by_op: dict[str, list[tuple[int, Source]]] = {}
+        self._by_op: dict[str, list[tuple[int, Matcher]]] = {}
         for number, source in enumerate(self._sources):
             self._by_op.setdefault(source.op, []).append((number, source))
         self._depth = max((s.depth for s in self._sources), default=0)
@@ -218,9 +209,9 @@ class Candidates:
     def _ending_in(self, state: State, node: int) -> Found:
         kinds, found = self.table.kinds, []
         for number, source in self._by_op.get(kinds[node].op, ()):
-            match, rule = source.match(node, kinds, state.inputs), self._conditional.get(number)
-            if match is not None and (rule is None or admits(rule, match.bindings, self.table)):
-                found.append((number, match))
+            bound, rule = source.bind(node, kinds, state.inputs), self._conditional.get(number)
+            if bound is not None and (rule is None or admits(rule, bound[0], self.table)):
+                found.append((number, Match(node, *bound)))
         return tuple(found)
 
     # -- applications -----------------------------------------------------------------------------

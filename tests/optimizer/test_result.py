@@ -53,10 +53,6 @@ def test_tables_are_frames(result):
     stages = result.frame()
     assert list(stages.columns) == ["what", "seconds", "figures"]
     assert "saturation" in set(stages["what"])
-    compared = result.compare()
-    frame = compared.frame()
-    for side, name in ((compared.before, "before"), (compared.after, "after")):
-        assert frame[frame["side"] == name]["mark"].value_counts().to_dict() == side.counts()
 
 
 def test_graphs_are_graphs_of_networkx(result):

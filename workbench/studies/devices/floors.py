@@ -13,6 +13,7 @@ import numpy as np
 from workbench.costs.analytic import AnalyticCost, Device, work
 from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.pricing import egraph_instances_by_node, price_egraph
+from workbench.devices.timing import rounds
 from workbench.ops import TensorType, Trait, spec_of
 from workbench.support.disk_cache import remembered
 from workbench.support.formatting import microseconds as in_words
@@ -118,10 +119,7 @@ def peak(threads: int = 1, *, anew: bool = False) -> Peak:
 
 def _least(run: Callable[[], float]) -> float:
     """Return the least figure of runs within the seconds of one figure, at least five."""
-    until, least, count = time.perf_counter() + SECONDS, run(), 1
-    while count < 5 or time.perf_counter() < until:
-        least, count = min(least, run()), count + 1
-    return least
+    return min(rounds([run], seconds=SECONDS, most=1_000_000)[0])
 
 
 def _multiplied(n: int, threads: int) -> float:

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from workbench.costs import node_costs
 from workbench.costs.pricing import instances_of
@@ -70,10 +71,8 @@ class Searched(Result):
 
     def way_rows(self) -> list[Row]:
         """Return the rows of the summary on the search."""
-        used, grown = (
-            self.settings,
-            f"{thousands(self.expanded)} graphs expanded, {thousands(self.found)} found",
-        )
+        used = self.settings
+        grown = f"{thousands(self.expanded)} graphs expanded, {thousands(self.found)} found"
         how = f"{used['mode']}, alpha {used['alpha']:g}, budget {used['budget']}, rules {used['rules']}"
         text = f"{how}: {grown}: {self.stop_reason.value}"
         return [*left_out(self), Row("search", self.seconds.get("search"), text)]
@@ -140,6 +139,7 @@ def search_optimize(
     """
     stages = Stages(progress)
     settings = Settings(seed=seed, certify=certify)
+    own = dict[str, Any](mode=mode, alpha=alpha, budget=budget, seconds=seconds, growth=growth)
     with stages("import"):
         ruleset = _rules(rules, mode, keep_refuted)
         given = None if cost is None else cost_model_of(cost)
@@ -147,10 +147,7 @@ def search_optimize(
         cost_model = given or cost_model_of(default_cost(source))
         job = job_of(source, ruleset, cost_model, settings, stages, as_published=mode != "sound", whole=False)
     with stages("search"):
-        search = BacktrackingSearch(
-            source.graph, job.rules, job.cost_model,
-            alpha=alpha, budget=budget, mode=mode, seconds=seconds, growth=growth,
-        )  # fmt: skip
+        search = BacktrackingSearch(source.graph, job.rules, job.cost_model, **own)
         stop = search.run(lambda step: stages.tell("search", step))
     graph, best = source.graph, search.best
     with stages("pricing"):
@@ -166,7 +163,6 @@ def search_optimize(
     if choice.failed:
         with stages("blame"):
             offending = _blame(search, seed)
-    own = {"mode": mode, "alpha": alpha, "budget": budget, "seconds": seconds, "growth": growth}
     result = Searched(
         original=source.graph,
         graph=choice.graph,

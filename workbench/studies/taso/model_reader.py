@@ -280,14 +280,12 @@ class _Import:
 
     # -- operands and parameters ------------------------------------------------------------------
     def value(self, index: int = 0) -> int:
-        """Return an operand."""
         operand = self.record.operands[index]
         if operand in self.merges:
             raise self.error(f"reads operator {operand[0]}: {_NO_GROUPS}", 2)
         return self.place[operand]
 
     def shape(self, index: int = 0) -> tuple[int, ...]:
-        """Return the shape of an operand."""
         operand = self.record.operands[index]
         if operand in self.merges:
             return self.merges[operand].shape
@@ -296,7 +294,6 @@ class _Import:
         return self.builder.type(self.place[operand]).shape
 
     def values(self) -> list[int]:
-        """Return all operands."""
         return [self.value(k) for k in range(len(self.record.operands))]
 
     def params(self, *names: str) -> tuple[int, ...]:

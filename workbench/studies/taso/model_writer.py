@@ -178,7 +178,6 @@ class _Export:
         return self.add("dropout" if node.op == "identity" else node.op, self.operands(node), params)
 
     def activation(self, i: int, act: str) -> int:
-        """Return the number of an activation."""
         if act not in TASO_ACTIVATIONS:
             raise self.refusal(i, f"its activation must be one of {', '.join(TASO_ACTIVATIONS)}, got {act}")
         return TASO_ACTIVATIONS.index(act)

@@ -18,9 +18,9 @@ def small_result(**settings):
 
 def test_a_result_becomes_a_record_with_every_column():
     result = small_result()
-    row = record(result, repeat=3, hardware="here")
+    row = record(result)
     assert set(COLUMNS) <= set(row)
-    assert (row["network"], row["repeat"], row["hardware"], row["published"]) == ("pair", 3, "here", False)
+    assert (row["network"], row["repeat"], row["hardware"], row["published"]) == ("pair", 0, "", False)
     assert (row["original"], row["optimized"]) == (result.cost_before, result.cost_after)
     assert (row["nodes"], row["classes"], row["iter"]) == (
         result.e_nodes, result.e_classes, result.iterations,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from workbench.costs import CostModel, egraph_instances, instances_of, price_egraph
+from workbench.costs import egraph_instances, instances_of, price_egraph
 from workbench.costs.analytic import AnalyticCost, work
 from workbench.costs.keys import instance_key, same_kernel
 from workbench.costs.model import OpInstance
@@ -43,19 +43,17 @@ def saturated_instances(
     *,
     rules: RuleSet | Sequence[Rule],
     limits: Limits | None = None,
-    cost: CostModel | None = None,
     progress: Callable[[str, Step | None], None] | None = None,
 ) -> Listing:
     """Saturate networks and return the distinct operator instances of their e-graphs.
 
     Views and work on weights alone take no time and are left out; instances that run by the same kernel
-    count as one.
+    count as one. The roofline of an H200 orders them.
 
     Args:
         networks: The networks by name.
         rules: The rewrite rules.
         limits: The limits of each saturation; by default those of :func:`workbench.optimize`.
-        cost: The cost model that orders the instances; by default the roofline of an H200.
         progress: Called with a network's name and its saturation's last step (None before the first).
 
     Raises:
@@ -63,7 +61,7 @@ def saturated_instances(
     """
     from workbench.extraction.extract import extract
 
-    model = cost or AnalyticCost("h200")
+    model = AnalyticCost("h200")
     tell = progress or (lambda name, step: None)
     first, second, rest = dict[str, OpInstance](), dict[str, OpInstance](), dict[str, OpInstance]()
     counts: dict[str, int] = {}

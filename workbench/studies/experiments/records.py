@@ -49,23 +49,14 @@ OPTIONAL: Final[Mapping[str, str]] = {
 _TEXTS: Final = ("network", "method", "cost_source", "hardware", "budget")
 
 
-def record(
-    result: Result, *, method: str = "workbench", network: str = "", repeat: int = 0, hardware: str = ""
-) -> dict[str, Any]:
+def record(result: Result) -> dict[str, Any]:
     """Return the record of a result: the columns of :data:`COLUMNS` and the seconds by stage.
 
     ``seconds`` covers saturation, reading the e-graph and extraction, or the search, like the published
     figures.
-
-    Args:
-        result: The result of an optimisation.
-        method: The name of the method.
-        network: The name of the network; by default the graph's.
-        repeat: The number of the repetition.
-        hardware: The name of the machine.
     """
-    own = {"network": network or result.network, "method": method, "repeat": repeat}
-    return {**result.seconds, **to_row(result), **own, "published": False, "hardware": hardware}
+    own = {"network": result.network, "method": "workbench", "repeat": 0}
+    return {**result.seconds, **to_row(result), **own, "published": False, "hardware": ""}
 
 
 def published_records(networks: Iterable[str] | None = None) -> pd.DataFrame:

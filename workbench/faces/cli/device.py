@@ -139,25 +139,15 @@ def show(
     from workbench.studies.experiments.tables import lines
 
     check_files(results)
-    headings = [
-        "group",
-        "graph",
-        "run by",
-        "median µs",
-        "quartiles",
-        "speed-up",
-        "operators µs",
-        "ratio",
-        "note",
-    ]
+    head = ["group", "graph", "run by", "median µs", "quartiles", "speed-up", "operators µs", "ratio", "note"]
     written = ["# Latency of graphs", _LATENCY_NOTES]
     for path in results:
         found = read_results(path)
         rows = [_latency_row(row) for row in found.latency]
         title = f"{found.device.get('device')}, {found.protocol.get('caches')} caches"
-        show_table(headings, rows, title=title, right=[3, 4, 5, 6, 7])
+        show_table(head, rows, title=title, right=[3, 4, 5, 6, 7])
         made = ", ".join(f"{k} {v}" for k, v in sorted(found.device.items()) if k != "device")
-        written += [f"## {title}", made, lines(headings, rows)]
+        written += [f"## {title}", made, lines(head, rows)]
     if output is not None:
         write_atomic(output, "\n\n".join(written) + "\n")
 

@@ -5,7 +5,7 @@ from tests.devices.graphs import image
 from workbench.graph import evaluate
 from workbench.ops import TensorType
 from workbench.torch import kernels
-from workbench.torch.executor import run_graph
+from workbench.torch.executor import Program, to_array
 from workbench.torch.kernels import draw, kernel
 
 
@@ -38,7 +38,10 @@ def test_every_kernel_that_is_offered_computes_what_the_form_does(device, act, b
         # If none of them ran, the installation would be broken.
         assert computed or not offered
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 4, 10, 10)).astype(np.float32)}
-    np.testing.assert_allclose(run_graph(graph, feeds, device)["y"], evaluate(graph, feeds)["y"], atol=1e-4)
+    program = Program(graph, device)
+    with device.settings():
+        (found,) = program(*program.inputs(feeds))
+    np.testing.assert_allclose(to_array(found), evaluate(graph, feeds)["y"], atol=1e-4)
 
 
 @pytest.mark.parametrize("fault", ["wrong", "refused", "shape"])

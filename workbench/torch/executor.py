@@ -149,22 +149,6 @@ def executable(op: str) -> bool:
     return spec_of(op).torch is not None
 
 
-def run_graph(graph: Graph, feeds: Mapping[str, np.ndarray], device: Device) -> dict[str, np.ndarray]:
-    """Run a graph of the inputs by name once in torch on the device, and return its outputs by name.
-
-    >>> from workbench.devices.device import open_device
-    >>> from workbench.graph import Builder
-    >>> b = Builder()
-    >>> graph = b.graph({"y": b.op("relu", b.input("x", (3,)))})
-    >>> run_graph(graph, {"x": np.array([-1, 0, 2], np.float32)}, open_device("cpu"))["y"].tolist()
-    [0.0, 0.0, 2.0]
-    """
-    program = Program(graph, device)
-    with device.settings():
-        results = program(*program.inputs(feeds))
-    return {name: to_array(value) for (name, _), value in zip(program.graph.outputs, results, strict=True)}
-
-
 def to_tensor(device: Device, array: np.ndarray) -> Tensor:
     """Return an array as a tensor on the device, in dense layout, which torch computes fastest."""
     torch = device.torch

@@ -17,7 +17,7 @@ RULES = tuple(rule_set("default"))
 def test_all_instances_of_the_saturated_networks_are_listed_once():
     found = saturated_instances({"p": products(), "q": products(), "i": image()}, rules=RULES)
     keys = [instance_key(i) for i in found.instances]
-    assert len(set(keys)) == len(keys) == len(found)
+    assert len(set(keys)) == len(keys) == len(found.instances)
     assert found.counts["p"] == found.counts["q"]
     assert len(keys) == found.counts["p"] + found.counts["i"]
     with Saturation(products(), RULES, Limits(settle=4)) as run:

@@ -48,7 +48,7 @@ def instances(
     show_table(("network", "instances"), list(found.counts.items()), right=[1])
     for op, count in sorted(found.unmeasured.items()):
         typer.echo(f"left out, no torch form: {count} of {op}")
-    typer.echo(f"\n{len(found)} distinct instances in {output}")
+    typer.echo(f"\n{len(found.instances)} distinct instances in {output}")
 
 
 @command(app)

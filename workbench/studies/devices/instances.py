@@ -34,9 +34,6 @@ class Listing:
     counts: Mapping[str, int]
     unmeasured: Mapping[str, int]
 
-    def __len__(self) -> int:
-        return len(self.instances)
-
 
 def saturated_instances(
     networks: Mapping[str, Graph],

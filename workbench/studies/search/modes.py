@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from typing import Final
 
 from workbench.laws.foreign.translation import law
@@ -36,21 +37,19 @@ def _fusions() -> tuple[Rule, ...]:
     folded batch normalisation (BroadcastAdd, at no cost) is the convolution's bias here.
     """
     lines = []
-    for stride in (1, 2):
-        for padding in ("same", "valid"):
-            pads = "p, q, p, q" if padding == "same" else "0, 0, 0, 0"
-            conv = f"conv2d[strides=({stride}, {stride}), pads=({pads}), dilations=(1, 1), groups=g, act="
-            where = (
-                " where dim(w, -2) = 2 * p + 1, dim(w, -1) = 2 * q + 1" if padding == "same" else ""
-            ) + "  @ taso-handwritten"
-            name = f"{stride}-{padding}"
-            scaled = f"mul(w, transpose[perm=(1, 0, 2, 3)](bn_scale[eps={_EPSILON}](s, v)))"
-            lines += [
-                f"taso-conv-relu-{name}: relu({conv}none](x, w)) => {conv}relu](x, w){where}",
-                f"taso-conv-batchnorm-{name}: batchnorm[eps=e]({conv}none](x, w), s, b, m, v) => "
-                f"{conv}none](x, {scaled}, bn_shift[eps={_EPSILON}](s, b, m, v)){where}",
-                f"taso-conv-mul-{name}: mul({conv}none](x, w), y) => {conv}none](x, w){where}",
-            ]
+    for stride, padding in product((1, 2), ("same", "valid")):
+        pads = "p, q, p, q" if padding == "same" else "0, 0, 0, 0"
+        conv = f"conv2d[strides=({stride}, {stride}), pads=({pads}), dilations=(1, 1), groups=g, act="
+        odd = " where dim(w, -2) = 2 * p + 1, dim(w, -1) = 2 * q + 1" if padding == "same" else ""
+        where = f"{odd}  @ taso-handwritten"
+        name = f"{stride}-{padding}"
+        scaled = f"mul(w, transpose[perm=(1, 0, 2, 3)](bn_scale[eps={_EPSILON}](s, v)))"
+        lines += [
+            f"taso-conv-relu-{name}: relu({conv}none](x, w)) => {conv}relu](x, w){where}",
+            f"taso-conv-batchnorm-{name}: batchnorm[eps=e]({conv}none](x, w), s, b, m, v) => "
+            f"{conv}none](x, {scaled}, bn_shift[eps={_EPSILON}](s, b, m, v)){where}",
+            f"taso-conv-mul-{name}: mul({conv}none](x, w), y) => {conv}none](x, w){where}",
+        ]
     order = {"relu": 0, "batchnorm": 1, "mul": 2}
     return tuple(sorted(parse_rules("\n".join(lines), "TASO"), key=lambda r: order[r.name.split("-")[2]]))
 

@@ -1,12 +1,13 @@
 """A published network, optimised in a process of its own, next to the papers' figures."""
 
+import sys
+
 import pytest
 
 import workbench
 from workbench.saturation import Limits
 from workbench.studies.benchmarks import run
 from workbench.studies.benchmarks.run import run_benchmark
-from workbench.studies.experiments.process import Outcome
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +57,15 @@ def test_a_whole_call_gives_seconds_by_stage_and_the_same_cost():
 
 
 def test_the_limits_are_those_of_each_stage(monkeypatch):
-    def told(jobs):
-        return [(job, Outcome("failed", None, str(job.argument))) for job in jobs]
-
-    monkeypatch.setattr(run, "run_jobs", told)
-    with pytest.raises(RuntimeError, match="'saturation_seconds': 5, 'extraction_seconds': 5, 'seconds': 20"):
+    told = "import sys; sys.exit(sys.stdin.read())"
+    monkeypatch.setattr(run, "command", lambda module: [sys.executable, "-c", told])
+    with pytest.raises(RuntimeError, match='"saturation_seconds": 5, "extraction_seconds": 5, "seconds": 20'):
         run_benchmark("vgg19", limits=Limits(seconds=5))
 
 
 def test_what_fails_there_is_raised_here(monkeypatch):
-    failed = Outcome("crashed", None, "the engine is missing")
-    monkeypatch.setattr(run, "run_jobs", lambda jobs: [(jobs[0], failed)])
+    failing = [sys.executable, "-c", "import sys; sys.exit('the engine is missing')"]
+    monkeypatch.setattr(run, "command", lambda module: failing)
     with pytest.raises(RuntimeError, match="vgg19 in its own process: the engine is missing"):
         run_benchmark("vgg19")
 

@@ -1,21 +1,22 @@
 """Runs of the published networks with the papers' limits, for comparison with the papers' figures.
 
-A network is optimised by one call of :func:`workbench.optimize` in a process of its own.
+A network is optimised by one call of :func:`workbench.optimize` in a process of its own, which is
+``python -m workbench.studies.benchmarks.run``: it reads its task from standard input and writes figures as JSON.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any
 
 from workbench.saturation import Limits
 from workbench.studies.benchmarks import PUBLISHED, Published
-from workbench.studies.experiments.process import Job, run_jobs
-
-#: Limit on the process in seconds, for one that hangs: the limits of its stages end it long before.
-PATIENCE: Final = 86_400.0
+from workbench.support.processes import command, environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def run_benchmark(
 
     Raises:
         LookupError: The network, the rule set or the cost model is unknown; the message has the nearest name.
-        RuntimeError: The process failed; the message has the reason.
+        RuntimeError: The process failed; the message has the last line that it wrote.
     """
     from workbench.costs.registry import cost_model
     from workbench.rules.ruleset import rules_of
@@ -118,19 +119,28 @@ def run_benchmark(
     rules_of(rules), cost_model(cost)
     chosen = limits or Limits()
     given = ("e_nodes", "iterations", "k_multi", "settle")
-    task: dict[str, Any] = {"rules": rules, "cost": cost, **{key: getattr(chosen, key) for key in given}}
+    task = {"name": name, "rules": rules, "cost": cost, **{key: getattr(chosen, key) for key in given}}
     seconds = chosen.seconds
     task |= {"saturation_seconds": seconds, "extraction_seconds": seconds, "seconds": 4 * seconds}
-    ((_, ended),) = run_jobs([Job(name, _whole_call, (name, task), PATIENCE)])
-    if ended.status != "done":
-        raise RuntimeError(f"{name} in its own process: {ended.note}")
-    found: BenchmarkRun = ended.value
-    return found
+    done = subprocess.run(
+        command("workbench.studies.benchmarks.run"),
+        input=json.dumps(task),
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise RuntimeError(f"{name} in its own process: {said[-1]}")
+    found = json.loads(done.stdout)
+    return BenchmarkRun(**found | {"whole_call": WholeCall(**found["whole_call"])})
 
 
-def _whole_call(given: tuple[str, dict[str, Any]]) -> BenchmarkRun:
-    """Optimise a network with settings, in the process of a job, and return the figures."""
-    name, task = given
+def main() -> None:
+    """Read a task from standard input, do it, and write the figures."""
+    task: dict[str, Any] = json.load(sys.stdin)
+    name = task.pop("name")
     began = time.perf_counter()
     import workbench
 
@@ -141,7 +151,7 @@ def _whole_call(given: tuple[str, dict[str, Any]]) -> BenchmarkRun:
     passed = result.certificate is not None and result.certificate.passed
     tree, dag = (extract(result.egraph, result.costs, method).cost for method in ("tree", "dag"))
     solution = result.solution
-    return BenchmarkRun(
+    run = BenchmarkRun(
         network=name,
         rules=task["rules"],
         k_multi=task["k_multi"],
@@ -159,3 +169,8 @@ def _whole_call(given: tuple[str, dict[str, Any]]) -> BenchmarkRun:
         cost_source=result.cost_source,
         whole_call=WholeCall(seconds, dict(result.seconds), passed, result.cost_after),
     )
+    json.dump(asdict(run), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -65,13 +65,13 @@ def ablate_one(study: AblationStudy, given: Run) -> Record:
     from workbench.costs.registry import cost_model
     from workbench.studies.analysis.ablation import Ablation
 
-    cell = given.order
+    model, method, rules, cost = given.order
     run = Ablation(
-        network_of(cell.model),
+        network_of(model),
         candidates=study.candidates or None,
-        cost=cost_model(cell.cost),
+        cost=cost_model(cost),
         certify=False,
-        **(cell.method.arguments(study.grace) | {"rules": cell.rules}),
+        **(method.arguments(study.grace) | {"rules": rules}),
     )
     spent = 0.0
     for step in run:

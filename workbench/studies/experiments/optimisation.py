@@ -69,7 +69,7 @@ def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
             figures={"device": None, "seconds": {}},
         )
         for run in cells(study, home)
-        for way in [run.order.method]
+        for _, way, *_ in [run.order]
     )
     return Plan.of(study, folder, optimise_one, runs)
 
@@ -90,10 +90,10 @@ def optimise_one(study: OptimisationStudy, run: Run) -> Record:
     from workbench.optimizer.pipeline import optimize
     from workbench.studies.search.optimize import search_optimize
 
-    cell = run.order
-    graph, model = network_of(cell.model), cost_model(cell.cost)
-    way: Callable[..., Result] = search_optimize if isinstance(cell.method, SearchMethod) else optimize
-    settings = cell.method.arguments(study.grace) | {"rules": cell.rules}
+    network, method, rules, cost = run.order
+    graph, model = network_of(network), cost_model(cost)
+    way: Callable[..., Result] = search_optimize if isinstance(method, SearchMethod) else optimize
+    settings = method.arguments(study.grace) | {"rules": rules}
     done = way(graph, cost=model, seed=run.seed, certify=study.certify, **settings)
     return run_figures(done) | {"device": model.device}
 

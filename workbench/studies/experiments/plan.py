@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from workbench.studies.experiments.config import Method, NetworkStudy, is_file_name, resource, title
+from workbench.studies.experiments.config import NetworkStudy, is_file_name, resource, title
 from workbench.studies.experiments.pool import Pool, local_pool
 from workbench.studies.experiments.process import Job, Outcome
 from workbench.studies.experiments.store import digest, load_record, provenance, save_record
@@ -195,16 +195,6 @@ def without_digests(config: object) -> object:
     return {key: without_digests(value) for key, value in config.items() if key != "sha256"}
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A method on a network; ``model``, ``rules`` and ``cost`` are names or paths."""
-
-    model: str
-    method: Method
-    rules: str
-    cost: str
-
-
 def network_of(model: str) -> Graph:
     """Return a published network by its name, or that of a model file at usual sizes."""
     from workbench.frontends import load_model
@@ -214,7 +204,10 @@ def network_of(model: str) -> Graph:
 
 
 def cells(study: NetworkStudy, home: Path) -> Iterator[Run]:
-    """Yield every method on every network as a run of a :class:`Cell`; the study's paths are relative to ``home``."""
+    """Yield every method on every network as a run; the study's paths are relative to ``home``.
+
+    A run's order has the model, the method, its rules and the costs; all but the method are names or paths.
+    """
     cost, cost_config, no_costs = resource(study.cost, home)
     for given in study.networks:
         model, model_config, no_model = resource(given, home)
@@ -231,7 +224,7 @@ def cells(study: NetworkStudy, home: Path) -> Iterator[Run]:
                 config,
                 method.limit,
                 absent=no_costs or (no_rules and f"{name}: {no_rules}") or no_model,
-                order=Cell(model, method, rules, cost),
+                order=(model, method, rules, cost),
                 columns={"network": title(given), "published": False},
             )
 

@@ -75,9 +75,9 @@ def test_inputs_of_other_types_are_refused():
         diff(branches(), other)
 
 
-def test_it_is_a_page(result, tmp_path):
+def test_it_is_a_page_and_a_frame(result, tmp_path):
     found = diff(branches(), result.graph)
-    assert set(found.before.marks + found.after.marks) <= {"kept", "rewritten", "removed", "added"}
+    assert set(found.frame()["mark"]) <= {"kept", "rewritten", "removed", "added"}
     assert found.rules() == {}
     found.save_html(tmp_path / "d.html")
     assert "by value" in (tmp_path / "d.html").read_text()

@@ -20,6 +20,8 @@ from workbench.support.formatting import microseconds
 from workbench.support.orders import postorder
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from workbench.optimizer.result import Optimized
 
 
@@ -255,6 +257,25 @@ class Comparison(Face):
         order = sorted(chains, key=lambda i: (-len(chains[i]), -len(rules[i]), -self.after.costs[i], i))
         told = [i for k, i in enumerate(order) if not any(rules[i] <= rules[j] for j in order[:k])]
         return tuple((i, chains[i]) for i in told)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the running operators of both graphs: side, node, operator, mark, rule, e-class, cost in µs."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "side": name,
+                "node": i,
+                "op": side.graph.nodes[i].op,
+                "mark": side.marks[i],
+                "rule": "" if birth is None else birth.rule,
+                "e_class": side.classes[i],
+                "cost": side.costs[i],
+            }
+            for name, side in (("before", self.before), ("after", self.after))
+            for i in side.running()
+            for birth in [side.births[i]]
+        )
 
     def __repr__(self) -> str:
         other = "its optimised form" if self.derivations is not None else self.sides[1]

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
+from workbench.faces import plots
+from workbench.faces.plots.cost import accelerator_size
 from workbench.faces.views.compare import changes_html
 from workbench.faces.views.markup import details, page_of, paragraph, section, table
 from workbench.faces.views.rules import rule_html
@@ -35,38 +37,35 @@ def report_html(result: Result, *, title: str | None = None, floors: Floors | No
 
     ``floors`` are the result's, if they are known; a timed result without them has them computed.
     """
-    from workbench.faces.plots import plot_cost_bars, plot_cost_curve
-
-    record, trace = result, result.trace
-    name = title or record.network
+    trace, name = result.trace, title or result.network
     measured = result.measured if isinstance(result, Optimized) else None
     placed = cast("Placement | None", result.placement) if isinstance(result, Optimized) else None
     grown = "Saturation" if isinstance(result, Optimized) else "Search"
     if floors is None and measured is not None and measured.decided and not measured.failure:
         floors = cast("Optimized", result).floors()
-    costs = figure(plot_cost_bars, trace, (7.0, 4.2), "cost before and after by operator")
+    costs = figure(plots.plot_cost_bars, trace, (7.0, 4.2), "cost before and after by operator")
     curve = "cost by iteration: greedy estimates, and the result"
-    costs += figure(plot_cost_curve, trace, (7.0, 3.6), curve)
+    costs += figure(plots.plot_cost_curve, trace, (7.0, 3.6), curve)
     lead = [] if measured is None else [f"Timed: {measured}."]
-    lead.append(f"Predicted: {record.predicted()}.")
-    if record.certificate is not None:
-        lead.append(certificate_lead(record.certificate))
-    packages = [p for p in ("workbench", "egglog", "highspy", "python") if p in record.settings]
+    lead.append(f"Predicted: {result.predicted()}.")
+    if result.certificate is not None:
+        lead.append(certificate_lead(result.certificate))
+    packages = [p for p in ("workbench", "egglog", "highspy", "python") if p in result.settings]
     parts = [
         f"<h1>{escape(name)}, optimised</h1>",
-        paragraph(", ".join(f"{package} {record.settings[package]}" for package in packages), "source"),
+        paragraph(", ".join(f"{package} {result.settings[package]}" for package in packages), "source"),
         *(paragraph(line, "lead") for line in lead),
         section("Before and after", changes_html(result)),
         section("Rules that made the result", _rules(result)),
         section("Timing", _measured(measured)),
         *([section("Limits", _limits(floors))] if floors is not None else []),
         *([section("Accelerator", _accelerator(placed))] if placed is not None else []),
-        section("Certificate", _certificate(record)),
+        section("Certificate", _certificate(result)),
         section("Cost", costs),
         section(grown, growth_figures(trace, 3.6) + steps_html(trace)),
         section("Stages", summary_html(result)),
-        section("Coverage", _coverage(record)),
-        section("Settings", _pairs(record.settings.items())),
+        section("Coverage", _coverage(result)),
+        section("Settings", _pairs(result.settings.items())),
     ]
     return page_of(name, "\n".join(parts))
 
@@ -107,17 +106,12 @@ def _measured(measured: Ranking | None) -> str:
 
 def _limits(found: Floors) -> str:
     """Return how far the result is from its limits, with its operators under the machine's roof."""
-    from workbench.faces.plots import plot_roofline
-
-    sentence = str(found)
-    drawn = figure(plot_roofline, found, (7.0, 4.2), "operators by FLOP per byte and rate, under the roof")
+    sentence, text = str(found), "operators by FLOP per byte and rate, under the roof"
+    drawn = figure(plots.plot_roofline, found, (7.0, 4.2), text)
     return paragraph(f"{sentence[:1].upper()}{sentence[1:]}.") + drawn
 
 
 def _accelerator(placement: Placement) -> str:
-    from workbench.faces.plots import plot_accelerator_cycles, plot_accelerator_use
-    from workbench.faces.plots.cost import accelerator_size
-
     text = "".join(paragraph(line) for line in placement.lines())
     if not placement.layers:
         return text
@@ -129,8 +123,8 @@ def _accelerator(placement: Placement) -> str:
     headings = ("rows × inner × columns", "stays", "tiles", "calls", "cycles", "used", "zeros")
     layers = table(headings, rows, ("", "", *("number",) * 5), most=len(rows))
     size = accelerator_size(placement)
-    cycles = figure(plot_accelerator_cycles, placement, size, "cycles by product")
-    return text + cycles + figure(plot_accelerator_use, placement, size, "use and waste") + layers
+    cycles = figure(plots.plot_accelerator_cycles, placement, size, "cycles by product")
+    return text + cycles + figure(plots.plot_accelerator_use, placement, size, "use and waste") + layers
 
 
 def _rules(result: Result) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from workbench.faces import plots
+from workbench.faces.plots.saturation import firing_size
 from workbench.faces.views.compare import comparison_html
 from workbench.faces.views.egraphs import Known, egraph_html
 from workbench.faces.views.graphs import graph_svg
@@ -271,34 +273,28 @@ def figure(plot: Callable[[Any, Axes], object], thing: object, size: tuple[float
     """
     if not find_spec("matplotlib"):
         return paragraph(f"No plot of {text}: matplotlib is not installed (tamago-workbench[plots]).")
-    from workbench.faces.plots import figure_svg
-
-    return picture(figure_svg(lambda ax: plot(thing, ax), size), text)
+    return picture(plots.figure_svg(lambda ax: plot(thing, ax), size), text)
 
 
 def growth_figures(trace: Trace, height: float) -> str:
     """Return the figures of the sizes, in a height in inches, and of the rules, if any fired."""
-    from workbench.faces.plots import plot_firing, plot_growth
-    from workbench.faces.plots.saturation import firing_data, firing_size
-
     made, kept = sizes(trace)
-    grown = figure(plot_growth, trace, (7.0, height), f"{made} and {kept} by step")
+    grown = figure(plots.plot_growth, trace, (7.0, height), f"{made} and {kept} by step")
     if any(step.rules for step in trace):
-        grown += figure(plot_firing, trace, firing_size(firing_data(trace)), f"{made} by rule and step")
+        size = firing_size(plots.firing_data(trace))
+        grown += figure(plots.plot_firing, trace, size, f"{made} by rule and step")
     return grown
 
 
 def _trace(trace: Trace) -> str:
-    from workbench.faces.plots import plot_cost_curve, plot_gap
-
     kind = str(trace.meta.get("kind", "saturation"))
     text = heading(f"Trace of {kind}", f"{len(trace)} steps")
     if kind == "extraction":
-        text += figure(plot_gap, trace, (7.0, 3.4), "cost and bound over time")
+        text += figure(plots.plot_gap, trace, (7.0, 3.4), "cost and bound over time")
     else:
         text += growth_figures(trace, 3.4)
         if any(step.cost is not None for step in trace):
-            text += figure(plot_cost_curve, trace, (7.0, 3.2), "best cost by step")
+            text += figure(plots.plot_cost_curve, trace, (7.0, 3.2), "best cost by step")
     return text + steps_html(trace) + details("settings", pairs(trace.meta.items()))
 
 
@@ -389,12 +385,11 @@ def _certificate(certificate: Certificate) -> str:
 
 
 def _optimized(result: Optimized) -> str:
-    from workbench.faces.plots import plot_stages
-
+    time = figure(plots.plot_stages, result, (7.0, 2.0), "seconds by stage")
     return (
         heading(f"{result.original.name}, optimised")
         + summary_html(result)
-        + details("where the time went", figure(plot_stages, result, (7.0, 2.0), "seconds by stage"))
+        + details("where the time went", time)
         + details("original and optimised", comparison_html(result.compare()))
         + details("how it was found", _trace(result.trace))
     )
@@ -413,14 +408,12 @@ def _ablation(ablation: Ablation) -> str:
     said = heading(f"Ablation of {ablation.graph.name}", _state(ablation))
     if ablation.best is None:
         return said
-    from workbench.faces.plots import plot_ablation
-
     rows = [
         (r.rule, f"{r.cost:.6g}", f"{r.loss:+.2f} %", r.instead, r.stop_reason, f"{r.seconds:.2f}")
         for r in ablation.frame().itertuples()
     ]
     size = (7.0, 1.5 + 0.36 * max(2, min(20, len(rows))))
-    drawn = figure(plot_ablation, ablation, size, "best cost without each rule") if rows else ""
+    drawn = figure(plots.plot_ablation, ablation, size, "best cost without each rule") if rows else ""
     caution = f"<p>{ablation.caution}</p>" if ablation.caution else ""
     headings = ("without", "best cost in µs", "change", "made by instead", "stopped", "seconds")
     return said + preformatted(repr(ablation).partition("\n")[0]) + drawn + table(headings, rows) + caution

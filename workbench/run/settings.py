@@ -84,11 +84,6 @@ def settings_of(cls: type[DataclassInstance] | DataclassInstance) -> dict[str, S
     return {f.name: f.metadata[_KEY] for f in dataclasses.fields(cls) if _KEY in f.metadata}
 
 
-def defaults_of(cls: type[DataclassInstance] | DataclassInstance) -> dict[str, Any]:
-    """Return the default of every setting of a dataclass."""
-    return {f.name: f.default for f in dataclasses.fields(cls) if _KEY in f.metadata}
-
-
 def check(settings: DataclassInstance) -> None:
     """Raise ValueError for the first setting of an object whose value it does not take."""
     types = {f.name: f.type for f in dataclasses.fields(settings)}

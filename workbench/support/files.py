@@ -67,7 +67,8 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
-        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        os.umask(mask := os.umask(0o077))  # it can be read only by setting it
+        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
         temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -114,9 +115,3 @@ def check_library(path: str | os.PathLike[str]) -> None:
 def is_device(path: Path) -> bool:
     """Return whether a path is a device or a named pipe: it can be written, but not be replaced."""
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask

@@ -66,14 +66,10 @@ def unknown(noun: str, name: str, known: Iterable[str], *, listed: bool = True) 
 
 
 class UnknownName(LookupError, ValueError):
-    """Raised when nothing of a kind has the given name; the message lists the known names and the nearest one.
+    """Raised when nothing of a ``kind`` has the given ``name``; the message is that of :func:`unknown`.
 
-    Args:
-        kind: The kind of thing that the name is for.
-        name: The unknown name.
-        known: The known names.
-        listed: Whether the message lists all of them.
-        also: What else could have been given, at the end of the message.
+    ``known`` are the known names, ``listed`` is whether all are named, and ``also`` ends the message: what else
+    could have been given.
     """
 
     def __init__(

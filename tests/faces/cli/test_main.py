@@ -120,7 +120,7 @@ def test_the_exit_code_stays_after_a_ctrl_c_in_text_that_exec_runs(tmp_path):
 
 
 def test_a_ctrl_c_just_before_ctrl_c_is_ignored_changes_nothing(monkeypatch):
-    from workbench.faces.cli import process
+    from workbench.faces import cli
 
     seen = []
 
@@ -129,6 +129,6 @@ def test_a_ctrl_c_just_before_ctrl_c_is_ignored_changes_nothing(monkeypatch):
         if len(seen) == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(process.signal, "signal", set_handler)
-    process.ended()
+    monkeypatch.setattr(cli.signal, "signal", set_handler)
+    cli.ended()
     assert seen == [(signal.SIGINT, signal.SIG_IGN)] * 2

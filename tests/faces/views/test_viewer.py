@@ -67,11 +67,6 @@ def test_the_picture_moves_to_another_class(result):
     assert clusters[0]["key"] == f"e-class {hidden}"
 
 
-def test_an_e_class_that_is_not_there_is_reported(result):
-    with pytest.raises(ValueError, match=r"focus must be an e-class from 0 to \d+, got -1"):
-        result.egraph.view(focus=-1)
-
-
 def test_a_page_of_its_own_needs_nothing(result, tmp_path):
     result.compare().view().save_html(tmp_path / "view.html")
     text = (tmp_path / "view.html").read_text(encoding="utf-8")

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from workbench.kernels.composites import Composite
 
 
-# -- accelerators --------------------------------------------------------------------------------------
 def accelerators(
     unit: str | None = argument(None, "UNIT", "A unit, or a file.toml: show it."),
     rules: bool = flag("--rules", "Write the rules of the unit as a file of rules."),
@@ -53,7 +52,6 @@ def accelerators(
         stop(console.FAILED, f"rules that are neither theorems nor tested: {', '.join(wrong)}")
 
 
-# -- composite -----------------------------------------------------------------------------------------
 def composite(
     file: Path = argument(..., "FILE", "A .composite or YAML file, or `library`."),
     sizes: list[str] | None = argument(
@@ -113,7 +111,6 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     return [(name, value) for name in names]
 
 
-# -- forms ----------------------------------------------------------------------------------------------
 def _show(one: Composite, debug: int, given: Mapping[str, str]) -> Composite:
     """Print the forms up to a level, and return the last one that is a composite."""
     last = one

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 KERNEL: Final = 1.0
 
 
-# -- rules ---------------------------------------------------------------------------------------------
 def rules(
     name: str | None = argument(None, "RULE", "A rule, or a pattern such as 'conv-*'."),
     set_: str = option("default", "NAME", "Rule set, or a file.rules.", "--set"),
@@ -193,7 +192,6 @@ def _end(verification: Verification, contents: Contents, file: Path) -> None:
         stop(console.BAD_INPUT, f"{file.name}: {laws} cannot be read as a rule")
 
 
-# -- synthesise ----------------------------------------------------------------------------------------
 def synthesise(
     grammar: Path = argument(..., "GRAMMAR", "A YAML file: operators, operands, size."),
     output: Path | None = option(None, "OUT", "Write the laws as a file of rules.", "--output", "-o"),

@@ -13,22 +13,13 @@ import typer
 
 from workbench.faces.cli import console, options
 from workbench.faces.cli.console import Progress, show_table, stop
-from workbench.faces.cli.options import (
-    argument,
-    check_files,
-    dimensions,
-    flag,
-    option,
-    write_json,
-    write_text,
-)
+from workbench.faces.cli.options import argument, check_files, dimensions, flag, option, write_json
 from workbench.saturation.limits import Limits
 
 if TYPE_CHECKING:
     from workbench.graph import Graph
 
 
-# -- certify -------------------------------------------------------------------------------------------
 def certify(
     a: Path = argument(..., "A", "The original, an ONNX file."),
     b: Path = argument(..., "B", "The optimised ONNX file."),
@@ -67,7 +58,6 @@ def certify(
         raise typer.Exit(console.UNDECIDED if found.undecided else console.FAILED)
 
 
-# -- check ---------------------------------------------------------------------------------------------
 def check(
     original: Path = argument(..., "A", "The original, an ONNX file."),
     result: Path = argument(..., "B", "The optimised ONNX file."),
@@ -89,7 +79,6 @@ def check(
     typer.echo(f"proved: {found}")
 
 
-# -- cost ----------------------------------------------------------------------------------------------
 def cost(
     model: Path = options.MODEL,
     cost: str = options.OWN_COST,
@@ -116,7 +105,6 @@ def cost(
     typer.echo(f"\nsum {table.total:.1f} µs {described(table.source)}")
 
 
-# -- why-not -------------------------------------------------------------------------------------------
 @options.with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def why_not(
     model: Path = options.MODEL,
@@ -164,7 +152,6 @@ def _target(text: str) -> str | Graph:
     return load_model(text)
 
 
-# -- show and diff --------------------------------------------------------------------------------------
 def show(
     file: Path = argument(
         ..., "FILE", "A model (ONNX, TASO's file.model), or an e-graph (egraph-serialize JSON, also gzipped)."
@@ -210,7 +197,7 @@ def diff(
 def _opened(page: str, output: Path | None, name: str) -> Path:
     """Write a page, open it if no file was named for it, and return its place."""
     place = output or Path(tempfile.mkdtemp(prefix="workbench-")) / f"{name}.html"
-    write_text(place, page)
+    options.write_text(place, page)
     if output is None:
         webbrowser.open(place.as_uri())
     return place

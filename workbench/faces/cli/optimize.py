@@ -32,7 +32,6 @@ _SETTINGS = (
 )
 
 
-# -- optimize ------------------------------------------------------------------------------------------
 @options.with_settings(Settings, *_SETTINGS.split(), panel=_LIMITS)
 def optimize(
     model: Path = options.MODEL,
@@ -287,7 +286,6 @@ def _figures(result: Optimized, model: Path, output: Path | None, more: Mapping[
     }
 
 
-# -- demo ------------------------------------------------------------------------------------------------
 def demo(
     name: str = argument("repvgg", "NAME", "repvgg, mobileone, squeezenet or another real architecture."),
     folder: Path = option(Path("out"), "FOLDER", "Folder of the results."),
@@ -308,7 +306,6 @@ def demo(
     _optimise(source, {"cost": cost, "time": True, "time_seconds": time}, places, quiet=quiet)
 
 
-# -- search --------------------------------------------------------------------------------------------
 class SearchMode(enum.StrEnum):
     """The modes of the search."""
 

@@ -7,13 +7,14 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 
 import typer
 from typer.core import TyperArgument, TyperCommand
 
-from workbench.run.settings import defaults_of, extend_signature, settings_of
+from workbench.run.settings import extend_signature, settings_of
 from workbench.support.files import UnwritableOutput, check_writable, write_atomic
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def with_settings(cls: type[DataclassInstance], *names: str, panel: str | None =
     """
 
     def decorate(command: F) -> F:
-        known, defaults = settings_of(cls), defaults_of(cls)
+        known, defaults = settings_of(cls), {f.name: f.default for f in fields(cls)}
         more = {}
         for name in names:
             facts, default = known[name], defaults[name]

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from workbench.studies.experiments.stored_runs import StoredRuns
 
 
-# -- bench ---------------------------------------------------------------------------------------------
 @options.with_settings(Limits, "e_nodes", "seconds", "iterations", "k_multi", "settle")
 def bench(
     network: list[str] | None = argument(None, "NETWORK", "Published networks."),
@@ -87,7 +86,6 @@ def bench(
     )
 
 
-# -- run -----------------------------------------------------------------------------------------------
 def run(
     file: Path = argument(..., "STUDY", "The study: a file, or its name in experiments."),
     only: str | None = option(
@@ -202,7 +200,6 @@ def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:
         complain(f"no report of {names[0]}{more}: {reason}")
 
 
-# -- results -------------------------------------------------------------------------------------------
 app = typer.Typer(
     name="results",
     help="Look at stored runs: pick studies, compare, plot, step through a trace.",

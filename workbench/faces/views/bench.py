@@ -53,12 +53,7 @@ class Lab(Faced, widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     ``controls`` are those of the saturation: its rules, costs, limits and buttons. ``saturation``, ``extraction``
     and ``outcome`` are the objects behind the views; the latter two are None until they exist. The tab of rules is
-    drawn when it is first looked at.
-
-    Args:
-        model: A graph or a model file; symbolic dimensions have usual sizes.
-        rules: The name of a rule set.
-        cost: The name of a cost model.
+    drawn when it is first looked at. Symbolic dimensions of a model file have usual sizes.
     """
 
     def __init__(self, model: ModelLike, *, rules: str = "default", cost: str = "analytic") -> None:

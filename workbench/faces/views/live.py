@@ -62,13 +62,9 @@ class Controls(Faced, widgets.VBox):  # type: ignore[misc]  # ipywidgets has no 
     Every part can be linked, observed and put elsewhere. A limit that is changed before a run or at a pause holds
     from the next step on. Other rules, and a limit that is changed after the end, begin a new saturation; another
     cost model or method, a new extraction. ``subject`` is the object that the box drives now. With a cost model a
-    saturation's stepper draws the least cost after each step, a greedy estimate, whenever it stops.
-
-    Args:
-        subject: A saturation, an extraction, or another stepwise object.
-        title: The title of the stepper.
-        rules: The name of the saturation's rule set, if it is one of the library.
-        cost: The name of a saturation's cost model.
+    saturation's stepper draws the least cost after each step, a greedy estimate, whenever it stops. ``title`` is
+    the stepper's. ``rules`` and ``cost`` are the names of a saturation's rule set, if it is one of the library, and
+    of its cost model.
     """
 
     def __init__(self, subject: Stepwise, title: str = "", *, rules: str = "", cost: str = "") -> None:
@@ -249,7 +245,6 @@ def egraph_view(
     costs: np.ndarray | None = None,
     solution: Solution | None = None,
     history: Sequence[EGraph] = (),
-    focus: int | None = None,
     most: int = MOST_E_NODES,
 ) -> Viewer:
     """Return an e-graph as a widget.
@@ -259,16 +254,10 @@ def egraph_view(
         costs: The costs of the e-nodes; with ``solution`` they give the costs of alternatives.
         solution: The extraction to show.
         history: The snapshots of a saturation, which show merges.
-        focus: The e-class from which the picture starts; by default the roots.
         most: Limit on the e-nodes in the picture.
-
-    Raises:
-        ValueError: ``focus`` is not an e-class.
     """
-    if focus is not None and not 0 <= focus < egraph.n_classes:
-        raise ValueError(f"focus must be an e-class from 0 to {egraph.n_classes - 1}, got {focus}")
     known = Known(egraph, costs, None if solution is None else solution.choice, history)
-    return EGraphViewer(known, Part(focus, most=most), solution)
+    return EGraphViewer(known, Part(most=most), solution)
 
 
 def proof_view(accepted: Accepted) -> Viewer:

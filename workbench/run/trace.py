@@ -160,10 +160,7 @@ class Trace(Face):
             self.steps[i] = replace(step, rules=tuple(rules))
 
     def set_costs(self, costs: Mapping[int, float] | Callable[[], Mapping[int, float]]) -> None:
-        """Fill in the best cost known after each step, by step.
-
-        A function that returns the costs is called when the steps are first looked at.
-        """
+        """Fill in the best cost known after each step; a function is called when the steps are first looked at."""
         if callable(costs):
             self._costs = costs
             return
@@ -220,10 +217,7 @@ class Trace(Face):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:
-        """Read a trace back from either form.
-
-        Raise ValueError if the file is not a trace.
-        """
+        """Read a trace back from either form; raise ValueError if the file is not a trace."""
         if Path(path).suffix == ".parquet":
             return cls._load_parquet(Path(path))
         trace = cls()

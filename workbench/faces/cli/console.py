@@ -129,10 +129,7 @@ def describe(error: BaseException) -> str:
 
 
 class Progress:
-    """A progress display on stderr: one live line on a terminal, otherwise one line per stage.
-
-    An instance is callable as ``progress(stage, detail)``, the form that :func:`workbench.optimize` expects.
-    """
+    """A progress display on stderr: one live line on a terminal, otherwise one line per stage."""
 
     def __init__(self, title: str = "", *, quiet: bool = False) -> None:
         self._title = f"{title}: " if title else ""

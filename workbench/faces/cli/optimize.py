@@ -120,9 +120,14 @@ def optimize(
         raise ValueError("--cost and --accelerator contradict each other: a unit has costs of its own")
     if no_time and time is not None:
         raise ValueError("--time and --no-time contradict each other; leave one out")
+    used: Any = options.chosen_rules(rules, as_published=as_published)
+    if composites:
+        from workbench.kernels.composites.define import declared_rules
+
+        used = [*(used if isinstance(used, list) else [used]), *map(declared_rules, composites)]
     chosen = {
         **settings,
-        "rules": options.with_composites(options.chosen_rules(rules, as_published=as_published), composites),
+        "rules": used,
         "keep_refuted": keep_refuted,
         "extractor": options.known_extractor(extractor),
         **({"cost": cost} if accelerator is None else {"accelerator": accelerator}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import fields
 from pathlib import Path
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from workbench.rules import RuleSet
-    from workbench.rules.ruleset import Rules
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -158,13 +157,8 @@ def check_files(read: Iterable[Path], results: Iterable[Path | None] = (), *, hi
     """Check before long work that files are there, and that all results can be written, each to a file of its own.
 
     None stands for a result that was not asked for; ``hint`` says what to try if a result would replace a file
-    that is read.
-
-    Raises:
-        FileNotFoundError: A file to read is missing.
-        IsADirectoryError: A file to read is a folder.
-        ValueError: Two results name one file, or a result names a file to read.
-        UnwritableOutput: A result cannot be written.
+    that is read. Raise ValueError for that and for two results in one file, FileNotFoundError or IsADirectoryError
+    for a file to read, and UnwritableOutput for a result.
     """
     kept = set()
     for file in read:
@@ -233,10 +227,7 @@ def to_json(data: object) -> str:
 
 
 def write_json(path: Path | None, data: Callable[[], object]) -> None:
-    """Write data as JSON, unless no file was asked for; ``-`` is the output.
-
-    Raise UnwritableOutput if it cannot be written.
-    """
+    """Write data as JSON, unless no file was asked for; ``-`` is the output. Errors are those of :func:`writing`."""
     if path == OUTPUT:
         print(to_json(data()), end="", file=RESULT.get())
     elif path is not None:
@@ -272,16 +263,3 @@ def chosen_rules(texts: list[str], *, as_published: bool = False) -> str | list[
 
         return union([published(text) for text in texts])
     return texts[0] if len(texts) == 1 else texts
-
-
-def with_composites(rules: str | list[str] | RuleSet, files: Sequence[Path]) -> Rules:
-    """Return rules with the laws of the composites of files, which become operators.
-
-    Raise NotationError or RefutedRules (both ValueErrors) if a file cannot be read or a law is wrong.
-    """
-    if not files:
-        return rules
-    from workbench.kernels.composites.define import declared_rules
-
-    given: list[str | RuleSet] = [*rules] if isinstance(rules, list) else [rules]
-    return [*given, *map(declared_rules, files)]

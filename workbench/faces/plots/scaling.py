@@ -266,10 +266,7 @@ def _bound(row: pd.Series) -> str:
 
 
 def plot_trajectory(records: Records, ax: Axes | None = None) -> Axes:
-    """Draw speed-up against time, with one marker per network and lines between the points of a method.
-
-    Published points are hollow.
-    """
+    """Draw speed-up against time: one marker per network, hollow if published, lines between points of a method."""
     paths = trajectory_data(records)
     with style.drawing(ax, (6.0, 4.0)) as ax:
         if not paths:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,9 +44,9 @@ def report_html(result: Result, *, title: str | None = None, floors: Floors | No
     grown = "Saturation" if isinstance(result, Optimized) else "Search"
     if floors is None and measured is not None and measured.decided and not measured.failure:
         floors = cast("Optimized", result).floors()
-    costs = figure(plots.plot_cost_bars, trace, (7.0, 4.2), "cost before and after by operator")
+    costs = figure(partial(plots.plot_cost_bars, trace), (7.0, 4.2), "cost before and after by operator")
     curve = "cost by iteration: greedy estimates, and the result"
-    costs += figure(plots.plot_cost_curve, trace, (7.0, 3.6), curve)
+    costs += figure(partial(plots.plot_cost_curve, trace), (7.0, 3.6), curve)
     lead = [] if measured is None else [f"Timed: {measured}."]
     lead.append(f"Predicted: {result.predicted()}.")
     if result.certificate is not None:
@@ -107,7 +108,7 @@ def _measured(measured: Ranking | None) -> str:
 def _limits(found: Floors) -> str:
     """Return how far the result is from its limits, with its operators under the machine's roof."""
     sentence, text = str(found), "operators by FLOP per byte and rate, under the roof"
-    drawn = figure(plots.plot_roofline, found, (7.0, 4.2), text)
+    drawn = figure(partial(plots.plot_roofline, found), (7.0, 4.2), text)
     return paragraph(f"{sentence[:1].upper()}{sentence[1:]}.") + drawn
 
 
@@ -123,8 +124,10 @@ def _accelerator(placement: Placement) -> str:
     headings = ("rows × inner × columns", "stays", "tiles", "calls", "cycles", "used", "zeros")
     layers = table(headings, rows, ("", "", *("number",) * 5), most=len(rows))
     size = accelerator_size(placement)
-    cycles = figure(plots.plot_accelerator_cycles, placement, size, "cycles by product")
-    return text + cycles + figure(plots.plot_accelerator_use, placement, size, "use and waste") + layers
+    cycles = figure(partial(plots.plot_accelerator_cycles, placement), size, "cycles by product")
+    return (
+        text + cycles + figure(partial(plots.plot_accelerator_use, placement), size, "use and waste") + layers
+    )
 
 
 def _rules(result: Result) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -262,27 +263,20 @@ def graph_html(graph: Graph) -> str:
 
 
 # -- traces -----------------------------------------------------------------------------------------
-def figure(plot: Callable[[Any, Axes], object], thing: object, size: tuple[float, float], text: str) -> str:
-    """Return a figure of a thing as a picture.
-
-    Args:
-        plot: Draws the thing on axes.
-        thing: The thing.
-        size: Width and height in inches.
-        text: The alternative text.
-    """
+def figure(draw: Callable[[Axes], object], size: tuple[float, float], text: str) -> str:
+    """Return a figure of ``size`` inches as a picture with an alternative text."""
     if not find_spec("matplotlib"):
         return paragraph(f"No plot of {text}: matplotlib is not installed (tamago-workbench[plots]).")
-    return picture(plots.figure_svg(lambda ax: plot(thing, ax), size), text)
+    return picture(plots.figure_svg(draw, size), text)
 
 
 def growth_figures(trace: Trace, height: float) -> str:
     """Return the figures of the sizes, in a height in inches, and of the rules, if any fired."""
     made, kept = sizes(trace)
-    grown = figure(plots.plot_growth, trace, (7.0, height), f"{made} and {kept} by step")
+    grown = figure(partial(plots.plot_growth, trace), (7.0, height), f"{made} and {kept} by step")
     if any(step.rules for step in trace):
         size = firing_size(plots.firing_data(trace))
-        grown += figure(plots.plot_firing, trace, size, f"{made} by rule and step")
+        grown += figure(partial(plots.plot_firing, trace), size, f"{made} by rule and step")
     return grown
 
 
@@ -290,11 +284,11 @@ def _trace(trace: Trace) -> str:
     kind = str(trace.meta.get("kind", "saturation"))
     text = heading(f"Trace of {kind}", f"{len(trace)} steps")
     if kind == "extraction":
-        text += figure(plots.plot_gap, trace, (7.0, 3.4), "cost and bound over time")
+        text += figure(partial(plots.plot_gap, trace), (7.0, 3.4), "cost and bound over time")
     else:
         text += growth_figures(trace, 3.4)
         if any(step.cost is not None for step in trace):
-            text += figure(plots.plot_cost_curve, trace, (7.0, 3.2), "best cost by step")
+            text += figure(partial(plots.plot_cost_curve, trace), (7.0, 3.2), "best cost by step")
     return text + steps_html(trace) + details("settings", pairs(trace.meta.items()))
 
 
@@ -385,7 +379,7 @@ def _certificate(certificate: Certificate) -> str:
 
 
 def _optimized(result: Optimized) -> str:
-    time = figure(plots.plot_stages, result, (7.0, 2.0), "seconds by stage")
+    time = figure(partial(plots.plot_stages, result), (7.0, 2.0), "seconds by stage")
     return (
         heading(f"{result.original.name}, optimised")
         + summary_html(result)
@@ -413,7 +407,9 @@ def _ablation(ablation: Ablation) -> str:
         for r in ablation.frame().itertuples()
     ]
     size = (7.0, 1.5 + 0.36 * max(2, min(20, len(rows))))
-    drawn = figure(plots.plot_ablation, ablation, size, "best cost without each rule") if rows else ""
+    drawn = (
+        figure(partial(plots.plot_ablation, ablation), size, "best cost without each rule") if rows else ""
+    )
     caution = f"<p>{ablation.caution}</p>" if ablation.caution else ""
     headings = ("without", "best cost in µs", "change", "made by instead", "stopped", "seconds")
     return said + preformatted(repr(ablation).partition("\n")[0]) + drawn + table(headings, rows) + caution

@@ -30,24 +30,23 @@ def stepper_data(
         going: Whether the run continues: the e-nodes of its rules are then counted at its end.
         used: The e-nodes that a result has, by step and rule; the tables then have a column of them.
     """
-    kind = str(trace.meta.get("kind", "saturation"))
+    kind = _kind(trace)
     unit = UNITS.get(kind, "step")
     steps = list(trace)
     later, when = uncounted(trace), "counted at the end" if going else "not counted"
-    money, names = cost_unit(trace), sizes(trace)
+    money, made = cost_unit(trace), sizes(trace)[0]
+    name, stop = trace.meta.get("graph") or trace.meta.get("name"), trace.meta.get("stop_reason")
+    own = f"{kind.capitalize()}{f' of {name}' if name else ''}{f' ({stop})' if stop else ''}"
     charts: list[dict[str, Any] | None] = [_closing(steps, money)]
     if kind != "extraction":
-        fired = _firing(steps, unit, names[0], later, when)
+        fired = _firing(steps, unit, made, later, when)
         charts = [_growth(trace, steps, unit), _cost(trace, steps, unit, money), fired, _phases(steps, unit)]
     more = [] if used is None else ["in the result"]
     return {
-        "title": title or _title(trace, kind),
+        "title": title or own,
         "unit": unit,
-        "columns": [*COUNTED.get(kind, ("rule", "matches")), names[0], "ms", *more],
-        "steps": [
-            _step(step, kind, len(steps), names, money, when if k in later else "", used)
-            for k, step in enumerate(steps)
-        ],
+        "columns": [*COUNTED.get(kind, ("rule", "matches")), made, "ms", *more],
+        "steps": [_step(step, trace, when if k in later else "", used) for k, step in enumerate(steps)],
         "charts": [chart for chart in charts if chart is not None],
     }
 
@@ -57,7 +56,7 @@ def uncounted(trace: Trace) -> set[int]:
 
     A saturation attributes the e-nodes of a large e-graph when it is read: at the end, or at a pause.
     """
-    if str(trace.meta.get("kind", "saturation")) != "saturation":
+    if _kind(trace) != "saturation":
         return set()
     steps = list(trace)
     counted = max((k for k, step in enumerate(steps) if any(r.e_nodes for r in step.rules)), default=0)
@@ -81,24 +80,16 @@ def _priced(cost: float, unit: str) -> str:
     return f"{cost:.6g} {unit}".rstrip()
 
 
-def _title(trace: Trace, kind: str) -> str:
-    name, stop = trace.meta.get("graph") or trace.meta.get("name"), trace.meta.get("stop_reason")
-    return f"{kind.capitalize()}{f' of {name}' if name else ''}{f' ({stop})' if stop else ''}"
+def _kind(trace: Trace) -> str:
+    return str(trace.meta.get("kind", "saturation"))
 
 
-def _step(
-    step: Step,
-    kind: str,
-    count: int,
-    names: tuple[str, str],
-    unit: str,
-    later: str,
-    used: Mapping[tuple[int, str], int] | None,
-) -> dict[str, Any]:
+def _step(step: Step, trace: Trace, later: str, used: Mapping[tuple[int, str], int] | None) -> dict[str, Any]:
+    kind, names, unit = _kind(trace), sizes(trace), cost_unit(trace)
     active = (r for r in step.rules if r.matches or r.e_nodes)
     rules = sorted(active, key=lambda r: (-r.e_nodes, -r.matches, r.rule))
     parts = [
-        f"{UNITS.get(kind, 'step')} {step.index} of {count - 1}",
+        f"{UNITS.get(kind, 'step')} {step.index} of {len(trace) - 1}",
         f"{thousands(step.e_nodes)} {names[0]}",
         f"{thousands(step.e_classes)} {names[1]}",
     ]

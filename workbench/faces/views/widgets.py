@@ -56,7 +56,8 @@ class Faced:
 class View(Faced, anywidget.AnyWidget):  # type: ignore[misc]
     """A widget for a subject: live in a notebook, and its static face on pages without scripts.
 
-    ``module`` is the stem of the files in :data:`~workbench.faces.views.markup.STATIC` that draw it.
+    It contains all its data and works without a kernel. ``module`` is the stem of the files in
+    :data:`~workbench.faces.views.markup.STATIC` that draw it.
     """
 
     module: ClassVar[str]
@@ -210,8 +211,7 @@ class RuleBrowser(View):
 
     ``selected`` is the name of the rule on the card, ``query`` the text that rows must contain, ``verdict``
     one of the verdicts or ``""``, and ``activity`` is ``"fired"``, ``"idle"``, ``"best"`` or ``""``. All of
-    them can be read and set. The widget contains all data and works without a kernel. A page without
-    widgets shows the static face instead.
+    them can be read and set.
     """
 
     module = "rules"
@@ -237,8 +237,7 @@ class RunsBrowser(View):
 
     ``chosen`` lists the series that are shown, each as ``"STUDY / METHOD"``. ``across`` and ``up`` are the
     figures of the axes (``up`` may be ``"network"``), ``first`` and ``second`` the series to compare, and
-    ``selected`` is the number of the run on the card. All of them can be read and set. The widget contains
-    all data and works without a kernel. A page without widgets shows the static face instead.
+    ``selected`` is the number of the run on the card. All of them can be read and set.
     """
 
     module = "runs"
@@ -273,11 +272,9 @@ class RunsBrowser(View):
 class Stepper(View):
     """A widget for a stepwise object or a trace: slider, keys, play, linked plots.
 
-    ``step`` is the shown step; it can be read and set. The widget contains all data, so that stepping works
-    without a kernel. A run that is started here goes on in a thread; meanwhile the object must not be
-    stepped elsewhere. A saturation also answers questions: why a term is not in its e-graph. The stepper of a
-    result counts the e-nodes that the result uses, by rule. A page without widgets shows the object's static
-    face instead.
+    ``step`` is the shown step; it can be read and set. A run that is started here goes on in a thread; meanwhile
+    the object must not be stepped elsewhere. A saturation also answers questions: why a term is not in its
+    e-graph. The stepper of a result counts the e-nodes that the result uses, by rule.
     """
 
     module = "stepper"

@@ -115,7 +115,7 @@ def offset_of(array: np.ndarray) -> int | None:
 def place_of(array: np.ndarray) -> tuple[FileMap, int] | None:
     """Return an array's mapped file and its offset there, or ``None`` unless it is a part of a file that is there."""
     file, offset = file_of(array), offset_of(array)
-    return None if file is None or offset is None or not file.there() else (file, offset)
+    return (file, offset) if file is not None and offset is not None and file.there() else None
 
 
 def release(array: np.ndarray) -> None:

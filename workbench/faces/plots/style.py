@@ -200,15 +200,7 @@ def name_columns(ax: Axes, names: Sequence[str]) -> None:
 
 
 def note(ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **style: Any) -> None:
-    """Write a text next to a point.
-
-    Args:
-        ax: The axes.
-        text: The text.
-        at: The point, in data coordinates.
-        offset: The distance of the text from it, in points.
-        **style: The style of the text, and other coordinates of the point.
-    """
+    """Write a text ``offset`` points from a point; all arguments are those of :meth:`matplotlib.axes.Axes.annotate`."""
     ax.annotate(text, at, xytext=offset, textcoords="offset points", **style)
 
 

@@ -76,15 +76,13 @@ def comparison_data(comparison: Comparison) -> dict[str, Any]:
 
 
 def _sides(comparison: Comparison) -> list[tuple[str, Side, Notes]]:
-    """Return both sides with their captions and notes."""
-    sides = zip(comparison.sides, (comparison.before, comparison.after), strict=True)
-    return [(caption(what, side), side, side_notes(comparison, side)) for what, side in sides]
-
-
-def caption(what: str, side: Side) -> str:
-    """Return a side's description: its cost, and the numbers of its operators by mark."""
-    counts = ", ".join(f"{n} {mark}" for mark, n in side.counts().items())
-    return f"{what}: {microseconds(sum(side.costs))}; {counts}"
+    """Return both sides with captions, which have the cost and the numbers of operators by mark, and notes."""
+    found = []
+    for what, side in zip(comparison.sides, (comparison.before, comparison.after), strict=True):
+        counts = ", ".join(f"{n} {mark}" for mark, n in side.counts().items())
+        said = f"{what}: {microseconds(sum(side.costs))}; {counts}"
+        found.append((said, side, side_notes(comparison, side)))
+    return found
 
 
 def rules_of(comparison: Comparison) -> list[tuple[str, int, int]]:

@@ -68,14 +68,9 @@ def _dot(request: dict[str, Any], direction: str) -> dict[str, Any]:
 
 def _spline(text: str) -> list[tuple[float, float]]:
     """Return the points of a spline, with the tip of its arrow at the end."""
-    tip: list[tuple[float, float]] = []
-    points = []
-    for part in text.split():
-        numbers = part.split(",")
-        if numbers[0] == "e":
-            tip = [(float(numbers[1]), float(numbers[2]))]
-        elif numbers[0] != "s":
-            points.append((float(numbers[0]), float(numbers[1])))
+    parts = [part.split(",") for part in text.split()]
+    tip = [(float(part[1]), float(part[2])) for part in parts if part[0] == "e"]
+    points = [(float(part[0]), float(part[1])) for part in parts if part[0] not in ("s", "e")]
     # A straight piece of three points leads to the tip, because splines have 3 n + 1 points.
     return points + 3 * tip if tip else points
 

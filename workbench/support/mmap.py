@@ -108,8 +108,7 @@ def offset_of(array: np.ndarray) -> int | None:
     file = file_of(array)
     if file is None or not array.flags.c_contiguous or sys.byteorder != "little":
         return None
-    begin = np.frombuffer(file, np.uint8).ctypes.data
-    return int(array.ctypes.data) - begin
+    return int(array.ctypes.data) - np.frombuffer(file, np.uint8).ctypes.data
 
 
 def place_of(array: np.ndarray) -> tuple[FileMap, int] | None:

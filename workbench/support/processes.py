@@ -60,8 +60,7 @@ def command(module: str, *arguments: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     """Return the environment in which a child process finds the package."""
-    root = Path(__file__).resolve().parents[2]
-    paths = [str(root), os.environ.get("PYTHONPATH", "")]
+    paths = [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
     return dict(os.environ) | {"PYTHONPATH": os.pathsep.join(p for p in paths if p)}
 
 

@@ -17,7 +17,7 @@ from workbench.faces.views.rules import (
     rule_table_html,
     rules_data,
     table_of,
-    term_label,
+    term_lines,
 )
 from workbench.laws.verification import Verification
 from workbench.rules import RuleSet, parse_rule, parse_rules
@@ -145,7 +145,7 @@ def test_every_rule_of_the_library_is_a_drawing_that_parses():
         root = ElementTree.fromstring(svg)
         said = " ".join(t.text for t in root.iter() if t.tag.endswith("text"))
         for term in (t for root in (*each.sources, *each.targets) for t in subterms(root)):
-            assert term_label(term).split("\n")[0] in said
+            assert term_lines(term)[0] in said
         assert len(svg) < 20_000
 
 

@@ -260,8 +260,7 @@ def _covered(
     covered = {}
     for file, contents in targets:
         with Progress(file.name, quiet=quiet) as progress:
-            tell = partial(progress, "derivation")
-            found = synthesis.covers(contents.rules, seed=seed, progress=tell)
+            found = synthesis.covers(contents.rules, seed=seed, progress=partial(progress, "derivation"))
         covered[str(file)] = found.frame().to_dict("records")
         typer.echo(f"\n{file}: {found!r}")
         for outcome in ("not derived", "refuted"):

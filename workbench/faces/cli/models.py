@@ -93,8 +93,7 @@ def cost(
     from workbench.frontends import load_model
     from workbench.studies.analysis.cost_table import cost_table
 
-    graph = load_model(model, dims=dimensions(dim), sizes=dimensions(size, "--size"))
-    table = cost_table(graph, cost)
+    table = cost_table(load_model(model, dims=dimensions(dim), sizes=dimensions(size, "--size")), cost)
     write_json(json, table.summary)
     operators, nodes = table.operators.to_numpy().tolist(), table.nodes.head(top).to_numpy().tolist()
     rows = [(op, count, f"{cost:.1f}", f"{share:.1%}") for op, count, cost, share in operators]
@@ -137,8 +136,7 @@ def why_not(
         if explain is not None:
             typer.echo(explanation_text(saturation.explain(target, explain)))
             return
-        answer = saturation.why_not(_target(target), equals=equals, more=rule_set(more))
-        typer.echo(why_not_text(answer))
+        typer.echo(why_not_text(saturation.why_not(_target(target), equals=equals, more=rule_set(more))))
 
 
 def _target(text: str) -> str | Graph:

@@ -237,8 +237,7 @@ def _optimise(
 
     rows = list(summary_rows(result, written=files.written or ["nothing: no -o FILE was given"]))
     if program is not None:
-        first = [r.what for r in rows].index("written")
-        rows.insert(first, Row("kernels", spent, str(program)))
+        rows.insert([r.what for r in rows].index("written"), Row("kernels", spent, str(program)))
     rows += [
         Row(n, None, str(thing)) for n, thing in (("limits", limits), ("options", found)) if thing is not None
     ]

@@ -119,8 +119,7 @@ class Lab(Faced, widgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._say(str(error))
             return
         matched = dict.fromkeys(r.rule for s in self.saturation.trace for r in s.rules if r.matches)
-        verdicts = {name: ruleset.verdict(ruleset[name]) for name in matched}
-        certificate = replace(certificate, rules=verdicts)
+        certificate = replace(certificate, rules={name: ruleset.verdict(ruleset[name]) for name in matched})
         self.outcome = Outcome(self.graph, graph, egraph, ruleset, costs, model.source, solution, certificate)
         history = self.saturation.snapshots
         self._show("e-graph", lambda: live(egraph, costs=costs, solution=solution, history=history))

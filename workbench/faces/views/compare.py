@@ -157,8 +157,7 @@ def change_rows(comparison: Comparison) -> list[tuple[Any, ...]]:
         was = dict.fromkeys(before.graph.nodes[j].op for j in comparison.partners(i))
         named = ", ".join(was) or "nothing of the same value"
         counts[named, f"{node.op}: {node.type}", _steps(comparison.chain(i))] += 1
-    folded = before.graph.constant()
-    marked = zip(before.graph.nodes, before.marks, folded, strict=True)
+    marked = zip(before.graph.nodes, before.marks, before.graph.constant(), strict=True)
     gone = Counter(f"{n.op}: {n.type}" for n, mark, weights in marked if mark == "removed" and not weights)
     rows: list[tuple[Any, ...]] = [(n, *change) for change, n in counts.items()]
     return rows + [(n, op, "not computed any more", "") for op, n in gone.items()]

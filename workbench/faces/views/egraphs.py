@@ -21,7 +21,7 @@ from workbench.faces.views.svg import svg
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.ops.registry import known as known_op
 from workbench.support.formatting import thousands
-from workbench.support.orders import topological
+from workbench.support.orders import strong_components, topological
 
 
 # -- merges -----------------------------------------------------------------------------------------------
@@ -257,13 +257,11 @@ def egraph_scene(known: Known, part: Part | None = None) -> Scene:
 
 def _loops(egraph: EGraph, shown: dict[int, list[int]]) -> set[int]:
     """Return the shown e-classes that lie on a cycle."""
-    import networkx as nx
-
-    graph: Any = nx.DiGraph()
-    for c, inside in shown.items():
-        graph.add_edges_from((c, d) for i in inside for d in egraph.operands(i).tolist() if d in shown)
-    rings = [part for part in nx.strongly_connected_components(graph) if len(part) > 1]
-    return {c for part in rings for c in part} | {c for c, d in graph.edges if c == d}
+    place = {c: k for k, c in enumerate(shown)}
+    below = [[place[d] for i in e for d in egraph.operands(i).tolist() if d in shown] for e in shown.values()]
+    component = strong_components(below)
+    size = Counter(component)
+    return {c for c, k in place.items() if size[component[k]] > 1 or k in below[k]}
 
 
 def attribute_texts(op: str, attrs: Sequence[Any], *, every: bool = True) -> list[str]:

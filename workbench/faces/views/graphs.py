@@ -377,8 +377,7 @@ def cost_notes(graph: Graph, cost: str | CostModel = "analytic") -> Notes:
     from workbench.costs.registry import cost_model
 
     model = cost_model(cost)
-    values = node_costs(graph, model).tolist()
-    return Notes(costs=dict(enumerate(values)), source=model.source)
+    return Notes(costs=dict(enumerate(node_costs(graph, model).tolist())), source=model.source)
 
 
 # -- data of viewers -----------------------------------------------------------------------------------

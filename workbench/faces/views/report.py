@@ -81,8 +81,7 @@ def _measured(measured: Ranking | None) -> str:
     if measured is None:
         return paragraph("Nothing was timed: the costs are predictions (leave out --no-time to time).")
     headings = ("", "cost µs", "median µs", "quartiles", "speed-up", "95 % interval")
-    origin = "original" if measured.given is None else "original, cleaned"
-    named = [(origin, measured.original)]
+    named = [("original" if measured.given is None else "original, cleaned", measured.original)]
     named += [
         (f"candidate {i}{', the result' if measured.winner == i - 1 else ''}", one)
         for i, one in enumerate(measured.candidates, 1)

@@ -28,14 +28,14 @@ from workbench.support.formatting import change, microseconds, thousands
 CAPTIONS: Final = ("matched pattern", "replacement")
 
 
-def term_label(term: Term) -> str:
+def term_lines(term: Term) -> tuple[str, ...]:
     """Return the label of a node: a variable's name, or an operator with its attributes below."""
     if isinstance(term, Var):
-        return term.name + ("*" if term.starred else "")
+        return (term.name + ("*" if term.starred else ""),)
     inside = [f"{name}={format_expr(expr)}" for name, expr in term.attrs]
     if term.row is not None:
         inside.append(f"…{term.row}")
-    return "\n".join([term.op, *textwrap.wrap(", ".join(inside), 26, break_long_words=False)])
+    return (term.op, *textwrap.wrap(", ".join(inside), 26, break_long_words=False))
 
 
 def rule_scene(rule: Rule) -> Scene:
@@ -55,8 +55,7 @@ def rule_scene(rule: Rule) -> Scene:
             read = term.args if isinstance(term, App) else ()
             mark = ("removed", "added")[at] if isinstance(term, App) and term not in kept else ""
             family = "input" if isinstance(term, Var) else family_of(term.op)
-            lines = tuple(term_label(term).split("\n"))
-            boxes.append(Box(key[term], lines, family, mark, cluster=frame))
+            boxes.append(Box(key[term], term_lines(term), family, mark, cluster=frame))
             places = [str(k) if len(read) > 2 else "" for k in range(1, len(read) + 1)]
             edges += [Edge(key[a], key[term], place=place) for a, place in zip(read, places, strict=True)]
         for k, root in enumerate(sides[at]):

@@ -300,8 +300,7 @@ def steps_html(trace: Trace) -> str:
         rows.append(
             (s.index, f"{s.seconds:.3f}", thousands(s.e_nodes), thousands(s.e_classes), *costs, s.note)
         )
-    headings = ("step", "seconds", *sizes(trace), "cost", "bound", "")
-    return details("steps", table(headings, rows, most=100))
+    return details("steps", table(("step", "seconds", *sizes(trace), "cost", "bound", ""), rows, most=100))
 
 
 def _search(search: BacktrackingSearch) -> str:

@@ -116,8 +116,7 @@ def _labels(scene: Scene, layout: Layout) -> Iterator[str]:
     """Yield the labels of frames, with a rim that keeps them legible where edges cross them."""
     for cluster in scene.clusters:
         x, y, _, _ = layout.clusters[cluster.key]
-        sign = MARKS[cluster.mark][1]
-        label = escape(f"{sign} {cluster.label}".strip())
+        label = escape(f"{MARKS[cluster.mark][1]} {cluster.label}".strip())
         yield f'<text class="l k" x="{x + 4:g}" y="{y + 11:g}">{label}</text>'
 
 

@@ -368,8 +368,7 @@ class Stepper(View):
 
     def refresh(self) -> None:
         """Show new steps of the trace; if the last step was shown, move to the new last one."""
-        last = len(self.data["steps"]) - 1
-        follows = self.step >= last
+        follows = self.step >= len(self.data["steps"]) - 1
         self.data = stepper_data(self._trace, self._name, going=self.running, used=self._used)
         self._say()
         if follows:

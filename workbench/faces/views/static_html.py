@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces import plots
 from workbench.faces.plots.saturation import firing_size
@@ -24,11 +24,13 @@ from workbench.faces.views.markup import (
     table,
 )
 from workbench.faces.views.rules import rule_html, rule_table_html
+from workbench.faces.views.runs import runs_html, runs_page
 from workbench.faces.views.svg import beside
 from workbench.graph.text import format_attr
 from workbench.rules.verdicts import WORST_FIRST
 from workbench.run.trace import sizes
 from workbench.studies.analysis.rule_activity import rule_table
+from workbench.studies.experiments.stored_runs import StoredRuns
 from workbench.support.formatting import thousands
 
 if TYPE_CHECKING:
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from workbench.optimizer.result import Optimized, Result
     from workbench.run.trace import Trace
     from workbench.studies.analysis.ablation import Ablation
-    from workbench.studies.experiments.stored_runs import StoredRuns
     from workbench.studies.search import BacktrackingSearch
     from workbench.studies.search.optimize import Searched
 
@@ -240,10 +241,8 @@ def static_html(thing: object) -> str:
 
 def page(thing: object) -> str:
     """Return an object as a complete HTML page: its static face, or all data of stored runs."""
-    if type(thing).__name__ == "StoredRuns":
-        from workbench.faces.views.runs import runs_page
-
-        return runs_page(cast("StoredRuns", thing))
+    if isinstance(thing, StoredRuns):
+        return runs_page(thing)
     title = f"{type(thing).__name__} {getattr(thing, 'name', '')}".strip()
     return page_of(title, static_html(thing))
 
@@ -423,12 +422,6 @@ def _searched(result: Searched) -> str:
     )
 
 
-def _stored_runs(stored: StoredRuns) -> str:
-    from workbench.faces.views.runs import runs_html
-
-    return runs_html(stored)
-
-
 #: Faces by the name of the class, so that a look-up imports nothing.
 _FACES: dict[str, Callable[[Any], str]] = {
     "Graph": graph_html,
@@ -453,5 +446,5 @@ _FACES: dict[str, Callable[[Any], str]] = {
     "WhyNot": why_not_html,
     "Explanation": explanation_html,
     "Accepted": proof_html,
-    "StoredRuns": _stored_runs,
+    "StoredRuns": runs_html,
 }

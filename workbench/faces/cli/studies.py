@@ -49,13 +49,12 @@ def bench(
         raise ValueError(f"no network is given; name one, or use --all. There are: {', '.join(benchmarks())}")
     if len(rules) > 1:
         raise ValueError(f"--rules must be given at most once here, got {', '.join(rules)}")
-    (chosen,) = rules
     limits = Limits(**settings)
     runs = []
     for name in names:
         with Progress(name, quiet=quiet) as progress:
             progress("whole call")
-            runs.append(run_benchmark(name, rules=chosen, cost=cost, limits=limits))
+            runs.append(run_benchmark(name, rules=rules[0], cost=cost, limits=limits))
     write_json(json, lambda: [r.summary() for r in runs])
     headings = ("network", "e-nodes", "e-classes", "it.", "stop", "sat. s", "extr. s", "whole s", "Tensat s",
                 "times", "original µs", "tree", "DAG", "exact", "Tensat", "TASO")  # fmt: skip
@@ -126,12 +125,11 @@ def run(
     words += ["--only", only] if only is not None else []
     words += ["-j", str(jobs)] if scheduler is None else ["--scheduler", "tcp://…"]
     said = shlex.join([*words, *(["--force"] if force else [])])
-    done = 0
     kept: list[str] = []
 
     def tell(text: str) -> None:
         if not quiet:
-            print(f"[{done}/{todo}] {text}", file=sys.stderr, flush=True)
+            print(f"[{len(kept)}/{todo}] {text}", file=sys.stderr, flush=True)
 
     try:
         with contextlib.ExitStack() as stack:
@@ -140,19 +138,20 @@ def run(
                 pool = stack.enter_context(cluster_pool(scheduler))
             records = sweep(plan, chosen, pool=pool, force=force, command=said, tell=tell)
             for record in stack.enter_context(contextlib.closing(records)):
-                done += 1
                 kept.append(record["name"])
                 tell(outcome_line(record))
     except KeyboardInterrupt:
-        if done:
+        if kept:
             write_tables(plan)
-        kept_now = f"{done} runs are kept, {todo - done} are left"
+        kept_now = f"{len(kept)} runs are kept, {todo - len(kept)} are left"
         stop(console.INTERRUPTED, f"interrupted: {kept_now}; run the command again to continue")
     write_tables(plan)
     if reports and kept:
         _report(plan, [run for run in chosen if run.name in set(kept)], quiet)
     failed = [r["name"] for r in plan.records() if r["failed"] and r["name"] in {c.name for c in chosen}]
-    what = f"{done} of {len(chosen)} runs done now" if todo else f"nothing to do: {len(chosen)} runs are done"
+    what = f"nothing to do: {len(chosen)} runs are done"
+    if todo:
+        what = f"{len(kept)} of {len(chosen)} runs done now"
     skipped = sum(bool(r.absent) for r in plan.runs)
     what += f", {skipped} are skipped because a file is missing" if skipped else ""
     again = "" if todo else " (--results FOLDER makes them again elsewhere, --force here)"

@@ -77,13 +77,8 @@ def _draw_bars(
     """
     from matplotlib.patheffects import withStroke
 
-    text: Any = {
-        "ha": "center",
-        "fontsize": 7.5,
-        "rotation": 90 if turned(networks, series) else 0,
-        "zorder": 5,
-    }
-    text["path_effects"] = [withStroke(linewidth=2.5, foreground="white")]
+    rim, turn = [withStroke(linewidth=2.5, foreground="white")], 90 if turned(networks, series) else 0
+    text: Any = {"ha": "center", "fontsize": 7.5, "rotation": turn, "zorder": 5, "path_effects": rim}
     width = FILLED / max(1, len(series))
     for k, (one, look) in enumerate(zip(series, bar_styles(series), strict=True)):
         at = [i - FILLED / 2 + (k + 0.5) * width for i in range(len(networks))]

@@ -69,9 +69,8 @@ def plot_cost_bars(trace: Trace, ax: Axes | None = None) -> Axes:
                 style.note(ax, said, (value / scale, i + offset), (3, 0), va="center", fontsize=8)
         style.name_rows(ax, [name for name, _, _ in rows])
         ax.margins(x=0.12)
-        style.name_axes(
-            ax, f"Cost: {gain(whole, left)}", f"cost in {unit}\n{style.wrapped(source)}", columns=0
-        )
+        below = f"cost in {unit}\n{style.wrapped(source)}"
+        style.name_axes(ax, f"Cost: {gain(whole, left)}", below, columns=0)
         ax.legend(loc="lower right")
     return ax
 
@@ -97,9 +96,8 @@ def plot_cost_curve(trace: Trace, ax: Axes | None = None) -> Axes:
         ax.plot([steps[-1]], [after / scale], "D", color=style.INK, markersize=6, label=result)
         ax.set_ylim((lowest - 0.12 * span) / scale, (lowest + 1.12 * span) / scale)
         style.whole_ticks(ax)
-        style.name_axes(
-            ax, "Cost by iteration", f"iteration\ncosts {style.wrapped(source)}", f"cost in {unit}"
-        )
+        below = f"iteration\ncosts {style.wrapped(source)}"
+        style.name_axes(ax, "Cost by iteration", below, f"cost in {unit}")
     return ax
 
 
@@ -170,9 +168,8 @@ def plot_ablation(ablation: Ablation, ax: Axes | None = None) -> Axes:
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
             style.note(ax, said, (cost / scale, i), (5, 0), va="center", fontsize=8, bbox=box)
         ax.axvline(best.cost_after / scale, color=style.GREEN, linewidth=1.8, label="with all rules")
-        ax.axvline(
-            best.cost_before / scale, color=style.GREY, linestyle="--", linewidth=1.4, label="original"
-        )
+        dashed: Any = {"color": style.GREY, "linestyle": "--", "linewidth": 1.4}
+        ax.axvline(best.cost_before / scale, label="original", **dashed)
         style.name_rows(ax, [f"without {rule}" for rule in rows["rule"]])
         ax.set_xlim(0, 1.3 * max(best.cost_before, *rows["cost"]) / scale)
         below = [f"best cost in {unit}", style.wrapped(best.cost_source), ablation.caution]
@@ -204,11 +201,8 @@ def plot_roofline(floors: Floors, ax: Axes | None = None) -> Axes:
         peak = floors.peak
         low, high = drawn["intensity"].min() / 2, drawn["intensity"].max() * 2
         x = np.geomspace(low, max(high, 4 * peak.flops / peak.bandwidth), 200)
-        caches, memory = (
-            (peak.cache_bandwidth, "-", "roof: peak, caches"),
-            (peak.bandwidth, ":", "from memory"),
-        )
-        for bandwidth, line, name in (caches, memory):
+        caches = peak.cache_bandwidth, "-", "roof: peak, caches"
+        for bandwidth, line, name in (caches, (peak.bandwidth, ":", "from memory")):
             y = np.minimum(peak.flops, x * bandwidth) / 1e9
             ax.plot(x, y, line, color=style.INK, linewidth=1.3, label=name)
         for graph, colour, filled in (("before", style.GREY, False), ("after", style.BLUE, True)):
@@ -239,9 +233,8 @@ def plot_accelerator_cycles(placement: Placement, ax: Axes | None = None) -> Axe
     with style.drawing(ax, accelerator_size(placement)) as ax:
         memory = {"color": style.FAINT, "edgecolor": style.GREY, "hatch": "////", "label": "memory"}
         done = {"color": style.BLUE, "label": "loads and calls"}
-        _pairs(
-            ax, layers, ([y.tiling.cycles for y in layers], done), ([y.price.memory for y in layers], memory)
-        )
+        cycles, needed = [y.tiling.cycles for y in layers], [y.price.memory for y in layers]
+        _pairs(ax, layers, (cycles, done), (needed, memory))
         total = f"cycles ({thousands(round(placement.cycles))} of loads and calls in all)"
         style.name_axes(ax, f"{placement.unit.name}: cycles by product", total)
     return ax

@@ -124,9 +124,8 @@ def _accelerator(placement: Placement) -> str:
     layers = table(headings, rows, ("", "", *("number",) * 5), most=len(rows))
     size = accelerator_size(placement)
     cycles = figure(partial(plots.plot_accelerator_cycles, placement), size, "cycles by product")
-    return (
-        text + cycles + figure(partial(plots.plot_accelerator_use, placement), size, "use and waste") + layers
-    )
+    use = figure(partial(plots.plot_accelerator_use, placement), size, "use and waste")
+    return text + cycles + use + layers
 
 
 def _rules(result: Result) -> str:

@@ -153,10 +153,8 @@ def why_not_html(answer: WhyNot) -> str:
         moves = [(*_move(m), "yes" if m.held else "no") for m in answer.chain]
         parts.append(table((*_MOVES, "in the e-graph"), moves))
     if answer.parts:
-        largest = table(
-            ("part", "operators", "e-class"), [(p.term, p.operators, p.eclass) for p in answer.parts]
-        )
-        parts.append(details("the largest parts", largest))
+        largest = [(p.term, p.operators, p.eclass) for p in answer.parts]
+        parts.append(details("the largest parts", table(("part", "operators", "e-class"), largest)))
     if answer.tried:
         outcomes = table(("rule", "outcome"), [(t.rule, _outcome(t)) for t in answer.tried])
         parts.append(details("rules that match there", outcomes))
@@ -295,10 +293,9 @@ def steps_html(trace: Trace) -> str:
     """Return the steps of a trace as a table that opens on a click."""
     rows = []
     for s in trace:
+        made, kept = thousands(s.e_nodes), thousands(s.e_classes)
         costs = ("" if value is None else f"{value:.6g}" for value in (s.cost, s.bound))
-        rows.append(
-            (s.index, f"{s.seconds:.3f}", thousands(s.e_nodes), thousands(s.e_classes), *costs, s.note)
-        )
+        rows.append((s.index, f"{s.seconds:.3f}", made, kept, *costs, s.note))
     return details("steps", table(("step", "seconds", *sizes(trace), "cost", "bound", ""), rows, most=100))
 
 
@@ -404,10 +401,8 @@ def _ablation(ablation: Ablation) -> str:
         (r.rule, f"{r.cost:.6g}", f"{r.loss:+.2f} %", r.instead, r.stop_reason, f"{r.seconds:.2f}")
         for r in ablation.frame().itertuples()
     ]
-    size = (7.0, 1.5 + 0.36 * max(2, min(20, len(rows))))
-    drawn = (
-        figure(partial(plots.plot_ablation, ablation), size, "best cost without each rule") if rows else ""
-    )
+    size, draw = (7.0, 1.5 + 0.36 * max(2, min(20, len(rows)))), partial(plots.plot_ablation, ablation)
+    drawn = figure(draw, size, "best cost without each rule") if rows else ""
     caution = f"<p>{ablation.caution}</p>" if ablation.caution else ""
     headings = ("without", "best cost in µs", "change", "made by instead", "stopped", "seconds")
     return said + preformatted(repr(ablation).partition("\n")[0]) + drawn + table(headings, rows) + caution

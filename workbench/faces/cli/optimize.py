@@ -238,9 +238,8 @@ def _optimise(
     rows = list(summary_rows(result, written=files.written or ["nothing: no -o FILE was given"]))
     if program is not None:
         rows.insert([r.what for r in rows].index("written"), Row("kernels", spent, str(program)))
-    rows += [
-        Row(n, None, str(thing)) for n, thing in (("limits", limits), ("options", found)) if thing is not None
-    ]
+    others = {"limits": limits, "options": found}
+    rows += [Row(name, None, str(thing)) for name, thing in others.items() if thing is not None]
     interrupted = "interrupted: the result above comes from the e-graph as it was at the interrupt"
     if settings.get("profile"):
         _show_profile(result)

@@ -46,9 +46,8 @@ def plot_growth(trace: Trace, ax: Axes | None = None, title: str = "") -> Axes:
         ax.set_xlim(-0.05 * span, 1.16 * span)
         cut = data[data["kind"] == StepKind.CUT.value]
         if len(cut):
-            ax.plot(
-                cut["step"], cut["e_nodes"], "x", color=style.VERMILION, markersize=9, label="iteration cut"
-            )
+            marked = cut["step"], cut["e_nodes"]
+            ax.plot(*marked, "x", color=style.VERMILION, markersize=9, label="iteration cut")
         most = trace.meta.get("iteration_limit")
         limit = "" if most is None else f" (limit {most})"
         style.whole_ticks(ax)

@@ -343,7 +343,6 @@ def _legends(ax: Axes, networks: list[str], methods: list[tuple[str, bool]], con
     for m, (method, published) in enumerate(methods):
         dash: Any = style.DASHES[m % len(style.DASHES)] if method in connected else "none"
         label, face = (f"{method}, published", "white") if published else (method, style.INK)
-        handles.append(
-            Line2D([], [], color=style.INK, marker="o", markerfacecolor=face, linestyle=dash, label=label)
-        )
+        dot: Any = {"color": style.INK, "marker": "o", "markerfacecolor": face}
+        handles.append(Line2D([], [], linestyle=dash, label=label, **dot))
     ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5), handles=handles)

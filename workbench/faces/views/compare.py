@@ -126,10 +126,8 @@ def changes_html(result: Result) -> str:
 
     if not isinstance(result, Optimized):
         # A search has no e-graph that relates the operators of the two graphs.
-        graphs = {"original": result.original, "optimised": result.graph}
-        return side_by_side(
-            *((n, _drawn(graph_svg(g), f"{n}: {len(g.nodes)} nodes")) for n, g in graphs.items())
-        )
+        graphs = {"original": result.original, "optimised": result.graph}.items()
+        return side_by_side(*((n, _drawn(graph_svg(g), f"{n}: {len(g.nodes)} nodes")) for n, g in graphs))
     comparison = result.compare()
     shown = [(said, _drawn(graph_svg(side.graph, notes), said)) for said, side, notes in _sides(comparison)]
     return paragraph(f"{SIGNS}.") + side_by_side(*shown) + _changes(comparison)

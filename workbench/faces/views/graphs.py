@@ -61,9 +61,8 @@ def segments(
     values that cross a cut, the one with the fewest segments is chosen.
     """
     single = tuple(Segment((i,), k) for k, i in enumerate(nodes))
-    return min(
-        single, *(_runs(_pieces(graph, nodes, width), graph, marks or {}) for width in WIDTHS), key=len
-    )
+    joined = (_runs(_pieces(graph, nodes, width), graph, marks or {}) for width in WIDTHS)
+    return min(single, *joined, key=len)
 
 
 def _pieces(graph: Graph, nodes: Sequence[int], width: int) -> list[tuple[int, ...]]:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 
-from workbench.faces.cli import FULL, UNWRITABLE, begun, discard_output
 from workbench.faces.cli.options import OUTPUT, RESULT, F, GroupedCommand, write_json, write_text, writing
+from workbench.faces.cli.process import FULL, UNWRITABLE, begun, discard_output
 from workbench.run.progress import progress_line
 from workbench.support.files import UnwritableOutput
 

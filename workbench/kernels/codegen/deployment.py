@@ -298,7 +298,7 @@ def deploy(
             for k, plan in plans.items():
                 only = partial(planned_with, bases[k])
                 tried += _selected(graph, plan, only, feeds, threads, seconds / 2 / len(plans), options)
-        programs = [Mixed(p, threads=threads, build=options, direct=not saved) for p in tried]
+        programs = [Mixed(p, threads=threads, build=options) for p in tried]
         times = _times(graph, programs, feeds, threads, seconds / 2, rivals) if time else []
         order = sorted(range(len(tried)), key=lambda k: -times[k].speedup) if times else range(len(tried))
         checked: dict[int, Certificate] = {}

@@ -1,7 +1,7 @@
 """Mixed programs: ONNX Runtime runs a graph in which kernels in C stand for clusters of operators.
 
 The kernels are operators of the runtime (:mod:`workbench.kernels.codegen.custom_ops`), so that all runs in one
-session. If every operator is in a kernel, there is no session: the kernels are called one after the other.
+session.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ from workbench.kernels.codegen.fusion import (
     numbers_of,
     written,
 )
-from workbench.kernels.codegen.kernel import kernel_at
-from workbench.kernels.codegen.schedule import Schedule
-from workbench.kernels.composites.binding import bind
-from workbench.ops import TensorType, spec_of
+from workbench.ops import TensorType
 from workbench.support.files import write_atomic
 from workbench.support.machine import machine, microseconds
 
@@ -186,38 +183,24 @@ def _planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[
 class Mixed:
     """A loaded plan. ``run`` takes the inputs by name and returns the outputs by name.
 
-    ``library`` is the file of its kernels. Raise CompilerMissing if a C compiler is missing, and
+    ``library`` is the file of its kernels. ``threads`` is the number of threads of an operator, ``build`` has the
+    options of the compiler, by default those of the environment. Raise CompilerMissing if a C compiler is missing, and
     RuntimeFailure if ONNX Runtime refuses the program.
-
-    Args:
-        plan: The plan.
-        threads: The number of threads of an operator and of a kernel.
-        build: The options of the compiler; by default those of the environment.
-        direct: Whether a program of kernels alone runs without ONNX Runtime, otherwise as from its file.
-
     """
 
-    def __init__(
-        self, plan: Plan, *, threads: int = 1, build: Build | None = None, direct: bool = True
-    ) -> None:
+    def __init__(self, plan: Plan, *, threads: int = 1, build: Build | None = None) -> None:
+        from workbench.frontends import to_onnx
+        from workbench.frontends.runtime import session
+
         self.plan, self.build = plan, build_from() if build is None else build
         self.library: Path | None = library_of(plan.operators, self.build) if plan.operators else None
         self._feeds: dict[str, np.ndarray] = {}
-        loops = all(isinstance(op.schedule, Schedule) for op in plan.operators)
-        alone = direct and loops and bool(plan.operators) and not plan.others
-        self._kernels = _Kernels(plan, threads, self.build) if alone else None
         self._names = [name for name, _ in plan.graph.outputs]
-        if self._kernels is None:
-            from workbench.frontends import to_onnx
-            from workbench.frontends.runtime import session
-
-            self._session = session(to_onnx(plan.graph), threads=threads, spin=False, operators=self.library)
+        self._session = session(to_onnx(plan.graph), threads=threads, spin=False, operators=self.library)
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the outputs for inputs by name."""
         self.load(feeds)
-        if self._kernels is not None:
-            return self._kernels.results()
         return dict(zip(self._names, self._session.run(self._names, self._feeds), strict=True))
 
     def load(self, feeds: Mapping[str, np.ndarray]) -> None:
@@ -227,15 +210,10 @@ class Mixed:
                 came = f"shape {list(feeds[name].shape)}" if name in feeds else f"inputs {sorted(feeds)}"
                 raise GraphError(f"input {name!r} must be {kind}, got {came}")
         self._feeds = {name: feeds[name] for name in self.plan.graph.input_types}
-        if self._kernels is not None:
-            self._kernels.load(self._feeds)
 
     def __call__(self) -> None:
         """Run on the loaded inputs."""
-        if self._kernels is not None:
-            self._kernels()
-        else:
-            self._session.run(None, self._feeds)
+        self._session.run(None, self._feeds)
 
     def save(self, path: str | os.PathLike[str]) -> tuple[Path, Path | None]:
         """Write the program as an ONNX model, and its kernels as a library next to it; return both paths.
@@ -258,49 +236,6 @@ class Mixed:
 def library_beside(model: str | os.PathLike[str]) -> Path:
     """Return the file of the library of a saved program."""
     return Path(model).with_suffix(".so")
-
-
-class _Kernels:
-    """Kernels that are called one after the other, on arrays that are made once."""
-
-    def __init__(self, plan: Plan, threads: int, build: Build) -> None:
-        self._graph, constant = plan.graph, plan.graph.constant()
-        by_name = {op.name: op for op in plan.operators}
-        self._arrays: dict[int, np.ndarray] = {}
-        self._calls: list[Callable[[], None]] = []
-        for i, node in enumerate(self._graph.nodes):
-            if node.op == "weight":
-                self._arrays[i] = np.ascontiguousarray(self._graph.weights[node.attr("name")].value())
-            elif constant[i]:
-                evaluate = spec_of(node.op).evaluate
-                assert evaluate is not None
-                value = evaluate([self._arrays[j] for j in node.inputs], node.named_attrs())
-                self._arrays[i] = np.ascontiguousarray(value, node.tensor.numpy_dtype())
-            else:
-                self._arrays[i] = np.zeros(node.tensor.shape, node.tensor.numpy_dtype())
-            if node.op == "opaque":
-                self._calls.append(self._call(by_name[node.attr("key")], i, threads, build))
-
-    def load(self, feeds: Mapping[str, np.ndarray]) -> None:
-        for i in self._graph.inputs:
-            np.copyto(self._arrays[i], feeds[self._graph.nodes[i].attr("name")])
-
-    def __call__(self) -> None:
-        for call in self._calls:
-            call()
-
-    def results(self) -> dict[str, np.ndarray]:
-        self()
-        return {name: self._arrays[i].copy() for name, i in self._graph.outputs}
-
-    def _call(self, op: Operator, place: int, threads: int, build: Build) -> Callable[[], None]:
-        cluster = op.cluster
-        assert isinstance(op.schedule, Schedule), "algorithms run in ONNX Runtime"
-        schedule = replace(op.schedule, threaded=True)
-        kernel = kernel_at(bind(cluster.composite, cluster.types), schedule=schedule, build=build)
-        read = zip(self._graph.nodes[place].inputs, cluster.shapes, strict=True)
-        inputs = [self._arrays[j].reshape(shape) for j, shape in read]
-        return kernel.bound(inputs, [self._arrays[place].reshape(kernel.binding.outputs()[0].shape)], threads)
 
 
 class SavedProgram:

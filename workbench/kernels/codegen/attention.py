@@ -9,7 +9,7 @@ a mask excludes for all queries of a group are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -33,6 +33,9 @@ LEAST, MOST_KEYS = 8, 1 << 13
 PART, SMALLER = 1 / 4, 48
 #: The most operators before or after attention that only move elements, and the most that make scores of products.
 MOVES, SCORES = 8, 5
+#: The operators that only move elements, and those that may also multiply them by a number.
+_MOVING: Final = ("transpose", "reshape", "slice")
+_SCALING: Final = (*_MOVING, "mul", "div")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,73 +121,61 @@ def is_attention(cluster: Cluster) -> bool:
 
 def attentions(known: Readers) -> Iterator[Cluster]:
     """Yield each attention of an e-graph, with the operators around it that only move elements."""
-    made: dict[int, list[Member]] = {}
-    for m in known.made:
-        if m is not None and not known.constant[m.place]:
-            made.setdefault(m.place, []).append(m)
-    for last in (m for options in made.values() for m in options if _is_product(m)):
-        found = _attention(last, made, known)
+    for last in (m for makers in known.makers.values() for m in makers if _is_product(m)):
+        found = _attention(last, known)
         if found is not None and (cluster := _cluster(*found, known)) is not None:
             yield cluster
 
 
 def heads_of(cluster: Cluster) -> Heads:
     """Return the attention of a cluster by the places of all elements."""
-    made, readers = {m.place: [m] for m in cluster.members}, dict[int, list[Member | None]]()
+    makers, readers = {m.place: [m] for m in cluster.members}, dict[int, list[Member | None]]()
     for m in cluster.members:
         for j in set(m.operands):
             readers.setdefault(j, []).append(m)
     types = dict(zip(cluster.inputs, cluster.read, strict=True)) | {m.place: m.type for m in cluster.members}
     types |= {j: TensorType("float32", ()) for j, _ in cluster.known}
-    known = Readers(cluster.members, readers, (cluster.result,), (), types, dict(cluster.known))
-    found = (_attention(m, made, known) for m in reversed(cluster.members) if _is_product(m))
-    return next(heads for x in found if x is not None for _, heads in [x])
+    known = Readers(cluster.members, makers, readers, (cluster.result,), (), types, dict(cluster.known))
+    found = (_attention(m, known) for m in reversed(cluster.members) if _is_product(m))
+    return next(x[1] for x in found if x is not None)
 
 
 def _is_product(m: Member) -> bool:
     return m.op == "matmul" and m.type.dtype == "float32" and m.named["act"] == "none"
 
 
-def _attention(
-    last: Member, made: Mapping[int, Sequence[Member]], known: Readers
-) -> tuple[list[Member], Heads] | None:
+def _attention(last: Member, known: Readers) -> tuple[list[Member], Heads] | None:
     """Return the attention of which an operator computes the sums of values, and its operators; or None."""
-    for softmax, guard in _weights(last.operands[0], made, known):
-        for members, factor, mask in _scores(softmax.operands[0], made, known, 1):
+    for softmax, guard in _weights(last.operands[0], known):
+        for members, factor, mask in _scores(softmax.operands[0], known, 1):
             whole = [*members, softmax, *guard, last]
-            heads = _heads(whole, factor, mask, bool(guard), made, known)
-            if heads is not None:
+            if (heads := _heads(whole, factor, mask, bool(guard), known)) is not None:
                 return whole, heads
     return None
 
 
-def _weights(
-    place: int, made: Mapping[int, Sequence[Member]], known: Readers
-) -> Iterator[tuple[Member, list[Member]]]:
+def _weights(place: int, known: Readers) -> Iterator[tuple[Member, list[Member]]]:
     """Yield each softmax of the last axis that makes a value, with what makes 0 of results that are no number."""
-    for m in made.get(place, ()):
+    for m in known.makers.get(place, ()):
         if m.op == "softmax" and m.named["axis"] % m.type.rank == m.type.rank - 1:
             yield m, []
         if m.op == "select" and known.numbers.get(m.operands[1]) == 0:
-            for test in made.get(m.operands[0], ()):
+            for test in known.makers.get(m.operands[0], ()):
                 if test.op == "is_nan" and test.operands == m.operands[2:]:
-                    yield from (
-                        (s, [test, m]) for s, guard in _weights(test.operands[0], made, known) if not guard
-                    )
+                    softmaxes = _weights(test.operands[0], known)
+                    yield from ((s, [test, m]) for s, guard in softmaxes if not guard)
 
 
-def _scores(
-    place: int, made: Mapping[int, Sequence[Member]], known: Readers, depth: int
-) -> Iterator[tuple[list[Member], float, int | None]]:
+def _scores(place: int, known: Readers, depth: int) -> Iterator[tuple[list[Member], float, int | None]]:
     """Yield the operators that make scores of products, the factor among them, and what is added then, or None."""
-    for m in made.get(place, ()) if depth <= SCORES else ():
+    for m in known.makers.get(place, ()) if depth <= SCORES else ():
         if _is_product(m):
             yield [m], 1.0, None
         for j, other in (m.operands, m.operands[::-1]) if m.op in ("mul", "div", "add") else ():
             if known.types[j] != m.type or (m.op == "div" and j != m.operands[0]):
                 continue
             number = known.numbers.get(other)
-            for members, factor, mask in _scores(j, made, known, depth + 1):
+            for members, factor, mask in _scores(j, known, depth + 1):
                 if mask is None and m.op == "add" and number is None:
                     yield [*members, m], factor, other
                 elif mask is None and m.op != "add" and number:
@@ -192,22 +183,12 @@ def _scores(
 
 
 def _heads(
-    members: Sequence[Member],
-    factor: float,
-    mask: int | None,
-    or_zero: bool,
-    made: Mapping[int, Sequence[Member]],
-    known: Readers,
+    members: Sequence[Member], factor: float, mask: int | None, or_zero: bool, known: Readers
 ) -> Heads | None:
     """Return attention by the places of all elements, or None if a kernel cannot pay or has no such form.
 
-    Args:
-        members: The operators from the products of queries and keys on.
-        factor: What the products are multiplied by.
-        mask: What is added to them then, or None.
-        or_zero: Whether what is no number becomes 0.
-        made: The operators that make each value.
-        known: What is known of the values.
+    The products of queries and keys, of which ``members`` begins with the operator, are multiplied by ``factor``;
+    then ``mask`` is added to them, unless it is None.
     """
     product, last, following = members[0], members[-1], _following(members[-1], known)
     *lead, rows, keys = product.type.shape
@@ -217,12 +198,12 @@ def _heads(
     if not fits or len(axes) > 2 or any(m.type != product.type for m in members[:-1] if m.op != "is_nan"):
         return None
 
-    def view(j: int, *matrix: int, scaled: bool = True) -> View:
-        return _view(j, (*lead, *matrix), axes, made, known.numbers if scaled else {}, known.types)
+    def view(j: int, ops: Collection[str], *matrix: int) -> View:
+        return _view(j, (*lead, *matrix), axes, known, ops)
 
-    q, k = view(product.operands[0], rows, depth), view(product.operands[1], depth, keys)
-    v = view(last.operands[1], keys, values, scaled=False)
-    added = None if mask is None else _view(mask, (*lead, rows, keys), axes, {}, {}, known.types)
+    q, k = view(product.operands[0], _SCALING, rows, depth), view(product.operands[1], _SCALING, depth, keys)
+    v = view(last.operands[1], _MOVING, keys, values)
+    added = None if mask is None else view(mask, (), rows, keys)
     y = _result(last.type.shape, axes, following)
     if y is None:
         return None
@@ -242,41 +223,30 @@ def _following(last: Member, known: Readers) -> list[Member]:
 
 
 def _view(
-    place: int,
-    shape: Sequence[int],
-    axes: Sequence[int],
-    made: Mapping[int, Sequence[Member]],
-    numbers: Mapping[int, float],
-    types: Mapping[int, TensorType],
+    place: int, shape: Sequence[int], axes: Sequence[int], known: Readers, ops: Collection[str]
 ) -> View:
     """Return a value, as it broadcasts to a shape, by the places of its elements in the value that it was cut out of.
 
-    Args:
-        place: The value.
-        shape: The shape of all heads.
-        axes: The leading axes that are longer than 1.
-        made: The operators that make each value.
-        numbers: Numbers by which the elements may be multiplied on the way.
-        types: The types of all values.
+    ``axes`` are the leading axes that are longer than 1, and ``ops`` the operators that may be on the way.
     """
-    chain: list[Member] = []
-    seen, at = {place}, place
+    chain, seen, at, numbers = list[Member](), {place}, place, known.numbers
     while len(chain) < MOVES:
-        options = (
-            (m, j) for m in made.get(at, ()) if (j := _moved(m, numbers)) is not None and j not in seen
-        )
-        before = next(options, None)
-        if before is None:
+        made = (m for m in known.makers.get(at, ()) if m.op in ops)
+        options = ((m, j) for m in made if (j := _moved(m, numbers)) is not None and j not in seen)
+        if (before := next(options, None)) is None:
             break
         chain.append(before[0])
         at = before[1]
         seen.add(at)
     value, kept, factor = at, list[Member](), 1.0
-    array = stored = np.empty(types[at].shape, np.int8)  # one byte an element, of which none is ever touched
+    array = stored = np.empty(
+        known.types[at].shape, np.int8
+    )  # one byte an element, of which none is ever touched
     for m in reversed(chain):
         moved = _move(m, array)
         kept.append(m)
-        factor *= next((numbers[j] for j in m.operands if j in numbers), 1.0) ** (-1 if m.op == "div" else 1)
+        if m.op in ("mul", "div"):
+            factor *= next(numbers[j] for j in m.operands if j in numbers) ** (-1 if m.op == "div" else 1)
         if not np.may_share_memory(moved, stored):  # its elements have no such places: they must be moved
             value, kept, factor, stored = m.place, [], 1.0, np.empty(m.type.shape, np.int8)
             moved = stored
@@ -287,9 +257,7 @@ def _view(
 
 def _moved(m: Member, numbers: Mapping[int, float]) -> int | None:
     """Return the value of which an operator moves the elements, or multiplies them by a number; or None."""
-    if m.op in ("transpose", "reshape", "slice"):
-        return m.operands[0]
-    if m.op in ("mul", "div") and numbers.get(m.operands[1]):
+    if m.op in _MOVING or (m.op in ("mul", "div") and numbers.get(m.operands[1])):
         return m.operands[0]
     return m.operands[1] if m.op == "mul" and numbers.get(m.operands[0]) else None
 
@@ -324,13 +292,12 @@ def _result(shape: Sequence[int], axes: Sequence[int], following: Sequence[Membe
 def _cluster(members: Sequence[Member], heads: Heads, known: Readers) -> Cluster | None:
     """Return attention with what moves elements before and after it, or None if its places have no index notation."""
     operands = [heads.query, heads.key, heads.value, *([] if heads.mask is None else [heads.mask])]
-    own = {m.place: m for x in operands for m in x.members} | {
-        m.place: m for m in (*members, *heads.result.members)
-    }
-    last = (*members, *heads.result.members)[-1]
+    rest = (*members, *heads.result.members)
+    own = {m.place: m for m in (*(m for x in operands for m in x.members), *rest)}
+    last = rest[-1]
     ordered = topological([last], lambda m: [own[j] for j in m.operands if j in own])
     inputs = tuple(dict.fromkeys(x.value for x in operands))
-    made, numbers = {m.place for m in ordered}, known.numbers
+    made = {m.place for m in ordered}
     if made & set(inputs) or any(known.types[j].dtype != "float32" for j in inputs):
         return None
     read = tuple(known.types[j] for j in inputs)
@@ -338,17 +305,8 @@ def _cluster(members: Sequence[Member], heads: Heads, known: Readers) -> Cluster
     if composite is None:
         return None
     kept = dict.fromkeys(j for m in ordered for j in m.operands if j not in made and j not in inputs)
-    shapes = tuple(t.shape for t in read)
-    return Cluster(
-        tuple(ordered),
-        composite,
-        inputs,
-        shapes,
-        last.place,
-        last.type,
-        read,
-        tuple((j, numbers[j]) for j in kept),
-    )
+    shapes, numbers = tuple(t.shape for t in read), tuple((j, known.numbers[j]) for j in kept)
+    return Cluster(tuple(ordered), composite, inputs, shapes, read, numbers)
 
 
 def _composite(heads: Heads, inputs: Mapping[int, TensorType], kind: TensorType) -> Composite | None:

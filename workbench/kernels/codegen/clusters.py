@@ -207,19 +207,26 @@ class Cluster:
     """Operators as one composite.
 
     ``inputs`` are the numbers of the values that it reads, in the order of the composite's operands, and
-    ``shapes`` the shapes in which the kernel sees them: the axes of a row are one. ``result`` is the number
-    of its value and ``type`` the value's type. ``read`` are the types of the inputs in the graph, and
-    ``known`` the values that are one number, which is in the kernel's text.
+    ``shapes`` the shapes in which the kernel sees them: the axes of a row are one. ``read`` are the types of the
+    inputs in the graph, and ``known`` the values that are one number, which is in the kernel's text.
     """
 
     members: tuple[Member, ...]
     composite: Composite
     inputs: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
-    result: int
-    type: TensorType
     read: tuple[TensorType, ...]
     known: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def result(self) -> int:
+        """Return the number of its value, which the last operator makes."""
+        return self.members[-1].place
+
+    @property
+    def type(self) -> TensorType:
+        """Return the type of its value."""
+        return self.members[-1].type
 
     @property
     def types(self) -> tuple[TensorType, ...]:
@@ -235,9 +242,13 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The operators of an e-graph by what they read, with what is known of its values; values are e-classes."""
+    """The operators of an e-graph by what they read, with what is known of its values; values are e-classes.
 
-    made: Sequence[Member | None]
+    ``made`` are those whose value is not constant, ``makers`` the same by their value.
+    """
+
+    made: Sequence[Member]
+    makers: Mapping[int, Sequence[Member]]
     readers: Mapping[int, Sequence[Member | None]]
     roots: Sequence[int]
     constant: Sequence[bool]
@@ -287,15 +298,19 @@ class Readers:
 def readers_of(egraph: EGraph, numbers: Mapping[int, float]) -> Readers:
     """Return the operators of an e-graph, in which ``numbers`` are the values that are one known number."""
     types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
-    made: list[Member | None] = []
+    constant = egraph.constant_classes().tolist()
+    made: list[Member] = []
+    makers: dict[int, list[Member]] = {}
     readers: dict[int, list[Member | None]] = {}
     for node, op in enumerate(egraph.ops):
         place, operands = int(egraph.eclass[node]), tuple(egraph.operands(node).tolist())
         member = Member(place, op, egraph.attrs[node], operands, types[place]) if place in types else None
-        made.append(member)
+        if member is not None and not constant[place]:
+            made.append(member)
+            makers.setdefault(place, []).append(member)
         for j in set(operands):
             readers.setdefault(j, []).append(member)
-    return Readers(made, readers, egraph.roots, egraph.constant_classes().tolist(), types, numbers)
+    return Readers(made, makers, readers, egraph.roots, constant, types, numbers)
 
 
 def fusible(m: Member) -> bool:
@@ -365,8 +380,6 @@ def cluster_of(
         Composite("fused", inputs, (tensor("y", own),), (), tuple(equations)),
         leaves,
         tuple(places.seen(types[j].shape) for j in leaves),
-        root.place,
-        root.type,
         tuple(types[j] for j in leaves),
         tuple((j, numbers[j]) for j in operands if j in numbers),
     )

@@ -318,11 +318,9 @@ def _candidates(egraph: EGraph, known: Readers) -> Iterator[Cluster]:
     read = np.unique(np.stack([readers, egraph.children[: egraph.child_start[-1]]]), axis=1)[1]
     shared = np.bincount(read, minlength=egraph.n_classes) > 1
     options: dict[int, list[Member]] = {}
-    for eclass, nodes in enumerate(egraph.members()):
-        if constant[eclass]:
-            continue
+    for eclass in sorted(known.makers):
         # No operator of a cluster computes what it reads.
-        made = [m for m in (known.made[n] for n in nodes) if m and eclass not in m.operands and fusible(m)]
+        made = (m for m in known.makers[eclass] if eclass not in m.operands and fusible(m))
         found = dict.fromkeys(m for m in made if not _rides_along(egraph, m, constant, shared))
         if found:
             options[eclass] = list(found)[:ALTERNATIVES]

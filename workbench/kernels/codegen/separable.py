@@ -135,8 +135,8 @@ def layers(known: Readers) -> Iterator[Cluster]:
     moving = [
         m
         for m in known.made
-        if m is not None and not known.constant[m.place] and known.convolution(m)
-        if min(math.prod(types[j].shape[2:]) for j in (m.operands[0], m.place)) >= LEAST_PLACES
+        if known.convolution(m)
+        and min(math.prod(types[j].shape[2:]) for j in (m.operands[0], m.place)) >= LEAST_PLACES
     ]
     weight = {m: types[m.operands[1]].shape for m in moving}
     expanding = [
@@ -176,8 +176,8 @@ def _scaled(known: Readers, conv: Member) -> list[Member]:
     if not pointwise(conv, known.types) or known.reader(image) != conv.place:
         return []
     n, channels = known.types[image].shape[:2]
-    for m in known.made:
-        if m is not None and m.place == image and m.op == "mul":
+    for m in known.makers.get(image, ()):
+        if m.op == "mul":
             kinds = sorted((known.types[j] for j in m.operands), key=lambda t: -t.elements)
             if [t.shape for t in kinds] == [m.type.shape, (n, channels, 1, 1)]:
                 return [m]
@@ -315,16 +315,9 @@ def cluster_of_layers(
     head = f"{', '.join(declared)} -> y{{T}}[N {channels} {height} {width}]"
     order = tuple(j for j in names if j not in made)
     read = tuple(types[j] for j in order)
-    return Cluster(
-        tuple(members),
-        parse(NAME, head, "\n".join(lines)),
-        order,
-        tuple(t.shape for t in read),
-        members[-1].place,
-        members[-1].type,
-        read,
-        tuple((j, numbers[j]) for j in operands if j in numbers),
-    )
+    composite, shapes = parse(NAME, head, "\n".join(lines)), tuple(t.shape for t in read)
+    known = tuple((j, numbers[j]) for j in operands if j in numbers)
+    return Cluster(tuple(members), composite, order, shapes, read, known)
 
 
 def activation_of(

@@ -152,7 +152,7 @@ def convolutions(known: Readers) -> Iterator[Cluster]:
     That is a sum with another value and a relu, or a relu and a pool, if nothing else reads what is before them.
     """
     for conv in known.made:
-        if conv is not None and suits(conv, known):
+        if suits(conv, known):
             after = known.relu_after(conv) or known.sum_after(conv, conv.place, but=conv.operands)
             members = [conv, *after] if conv.named["act"] == "none" else [conv]
             pool = [] if any(m.op == "add" for m in members) else _pool_after(members[-1], known)
@@ -257,8 +257,7 @@ def convolution(
     out = out.replace("P", height).replace("S", width)
     composite = parse("convolution", f"{', '.join(names)} -> y{{T}}[{out}]{where}", body)
     read = tuple(types[j] for j in inputs)
-    shapes = tuple(t.shape for t in read)
-    return Cluster(tuple(among), composite, inputs, shapes, among[-1].place, among[-1].type, read)
+    return Cluster(tuple(among), composite, inputs, tuple(t.shape for t in read), read)
 
 
 def channels_first(cluster: Cluster) -> Cluster:

@@ -27,27 +27,7 @@ from workbench.kernels.codegen.schedule import (
     staging,
 )
 from workbench.kernels.composites.composite import Equation, Tensor
-from workbench.kernels.composites.expressions import (
-    FUNCTIONS,
-    NEUTRAL,
-    Apply,
-    Bound,
-    ExtentName,
-    IndexArith,
-    IndexExpr,
-    IndexName,
-    IndexValue,
-    Number,
-    Parameter,
-    Read,
-    Reduce,
-    Scalar,
-    Whole,
-    arith,
-    free_indices,
-    product,
-    reads,
-)
+from workbench.kernels.composites import expressions as ix
 
 #: The C type of an element type, and the ending of its functions' names.
 C_TYPES: Final[Mapping[str, str]] = {
@@ -151,8 +131,8 @@ class Scope:
     """
 
     program: Program
-    values: dict[Scalar, str] = field(default_factory=dict)
-    places: dict[str, Callable[[Read], str]] = field(default_factory=dict)
+    values: dict[ix.Scalar, str] = field(default_factory=dict)
+    places: dict[str, Callable[[ix.Read], str]] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
 
     def inside(self) -> Scope:
@@ -172,47 +152,47 @@ def c_type(dtype: str) -> str:
     return C_TYPES[dtype]
 
 
-def whole(e: IndexExpr, scope: Scope) -> str:
+def whole(e: ix.IndexExpr, scope: Scope) -> str:
     """Return an index expression as C."""
     match e:
-        case Whole(value):
+        case ix.Whole(value):
             return str(value)
-        case IndexName(name):
+        case ix.IndexName(name):
             return scope.renamed.get(name, named(name))
-        case ExtentName(name):
+        case ix.ExtentName(name):
             return named(name)
-        case IndexArith(op, left, right):
+        case ix.IndexArith(op, left, right):
             a, b = whole(left, scope), whole(right, scope)
             if op in ("//", "%"):
                 if _positive(left) and _positive(right):
                     return f"({a} {'/' if op == '//' else '%'} {b})"
                 return f"{'floored' if op == '//' else 'remainder_of'}({a}, {b})"
             return f"({a} {op} {b})"
-        case Read():
+        case ix.Read():
             return f"(int64_t){read(e, scope)}"
     raise NoKernel(f"an index must be made of numbers, indices and reads, got {e}")
 
 
-def _positive(e: IndexExpr) -> bool:
+def _positive(e: ix.IndexExpr) -> bool:
     match e:
-        case Whole(value):
+        case ix.Whole(value):
             return value >= 0
-        case IndexName() | ExtentName():
+        case ix.IndexName() | ix.ExtentName():
             return True
-        case IndexArith(op, left, right):
+        case ix.IndexArith(op, left, right):
             return op != "-" and _positive(left) and _positive(right)
     return False
 
 
-def flat(dims: tuple[IndexExpr, ...], indices: tuple[IndexExpr, ...]) -> IndexExpr:
+def flat(dims: tuple[ix.IndexExpr, ...], indices: tuple[ix.IndexExpr, ...]) -> ix.IndexExpr:
     """Return the place of an element in a dense array."""
-    place: IndexExpr = indices[0] if indices else Whole(0)
+    place: ix.IndexExpr = indices[0] if indices else ix.Whole(0)
     for dim, index in zip(dims[1:], indices[1:], strict=True):
-        place = arith("+", arith("*", place, dim), index)
+        place = ix.arith("+", ix.arith("*", place, dim), index)
     return place
 
 
-def read(e: Read, scope: Scope) -> str:
+def read(e: ix.Read, scope: Scope) -> str:
     """Return a read as C, in the element type of its array."""
     if e.tensor in scope.places:
         return scope.places[e.tensor](e)
@@ -246,33 +226,34 @@ def bare(text: str) -> str:
     return text[1:-1]
 
 
-def value(e: Scalar, scope: Scope) -> str:
+def value(e: ix.Scalar, scope: Scope) -> str:
     """Return a scalar expression as C; reductions must be in the scope's values."""
     if e in scope.values:
         return scope.values[e]
     match e:
-        case Number(number):
+        case ix.Number(number):
             return literal(number, scope.program.computed)
-        case Parameter(name):
+        case ix.Parameter(name):
             return named(name)
-        case IndexValue(index):
+        case ix.IndexValue(index):
             return f"({scope.kind}){whole(index, scope)}"
-        case Read(tensor):
+        case ix.Read(tensor):
             return loaded(read(e, scope), scope.program.array(tensor).dtype, scope)
-        case Apply(
-            "div", (Number(1.0), Apply("add", (Number(1.0), Apply("exp", (Apply("neg", (x,)),)))))
+        case ix.Apply(
+            "div",
+            (ix.Number(1.0), ix.Apply("add", (ix.Number(1.0), ix.Apply("exp", (ix.Apply("neg", (x,)),))))),
         ) if scope.program.computed == "float32":
             return f"sigmoid_f32({bare(value(x, scope))})"
-        case Apply(function, operands):
+        case ix.Apply(function, operands):
             wholes = [w for o in operands if (w := _as_whole(o, scope)) is not None]
-            compared = FUNCTIONS[function].truth and len(wholes) == len(operands)
+            compared = ix.FUNCTIONS[function].truth and len(wholes) == len(operands)
             given = wholes if compared else [value(o, scope) for o in operands]
             suffix = SUFFIXES.get(scope.program.computed, "")
             form = _FORMS.get(function, f"{function}_{{t}}({{0}})")
-            if function == "pow" and isinstance(operands[1], Number):
+            if function == "pow" and isinstance(operands[1], ix.Number):
                 form = _POWERS.get(operands[1].value, form)
-            if function in _LIMITS and isinstance(operands[1], Number | Parameter):
-                if operands[1] == Number(-_LIMITS[function][1]):
+            if function in _LIMITS and isinstance(operands[1], ix.Number | ix.Parameter):
+                if operands[1] == ix.Number(-_LIMITS[function][1]):
                     return given[0]
                 form = _LIMITS[function][0]
             if not suffix and ("{t}" in form or "{f}" in form):
@@ -280,16 +261,16 @@ def value(e: Scalar, scope: Scope) -> str:
                     raise NoKernel(f"{function} needs floating-point numbers, got {scope.program.computed}")
                 form = _WHOLE_FORMS[function]
             return form.format(*given, t=suffix, f="f" if suffix == "f32" else "")
-        case Reduce():
+        case ix.Reduce():
             raise NoKernel(f"a reduction is not at a place at which it can be computed: {e}")
     raise NoKernel(f"no form in C for {e}")
 
 
-def _as_whole(e: Scalar, scope: Scope) -> str | None:
+def _as_whole(e: ix.Scalar, scope: Scope) -> str | None:
     """Return a place, or an element of a tensor of whole numbers, as it is; None if it is neither."""
-    if isinstance(e, IndexValue):
+    if isinstance(e, ix.IndexValue):
         return whole(e.value, scope)
-    if isinstance(e, Read) and "int" in scope.program.array(e.tensor).dtype:
+    if isinstance(e, ix.Read) and "int" in scope.program.array(e.tensor).dtype:
         return f"(int64_t){read(e, scope)}"
     return None
 
@@ -376,12 +357,12 @@ class _Writer:
     def block_if(self, wanted: object, head: str = "") -> contextlib.AbstractContextManager[None]:
         return self.block(head) if wanted else contextlib.nullcontext()
 
-    def loop(self, bound: Bound, scope: Scope) -> contextlib.AbstractContextManager[None]:
+    def loop(self, bound: ix.Bound, scope: Scope) -> contextlib.AbstractContextManager[None]:
         name = named(bound.name)
         return self.block(f"for (int64_t {name} = 0; {name} < {whole(bound.extent, scope)}; {name}++)")
 
     @contextlib.contextmanager
-    def nested(self, bounds: Sequence[Bound], scope: Scope) -> Iterator[None]:
+    def nested(self, bounds: Sequence[ix.Bound], scope: Scope) -> Iterator[None]:
         with contextlib.ExitStack() as loops:
             for b in bounds:
                 loops.enter_context(self.loop(b, scope))
@@ -413,7 +394,7 @@ class _Writer:
             self.lines.insert(1, "  (void)threads;")
 
     def allocate(self, array: Tensor, scope: Scope, depth: int = 0) -> None:
-        kind, size = c_type(array.dtype), whole(product(list(array.dims[depth:])), scope)
+        kind, size = c_type(array.dtype), whole(ix.product(list(array.dims[depth:])), scope)
         self.line(f"{kind} *restrict {named(array.name)} = storage({size}, sizeof({kind}));")
 
     def nest(self, nest: Nest, scope: Scope) -> None:
@@ -430,7 +411,7 @@ class _Writer:
         """Write steps that share their loops from number ``start`` on; the outermost may run on threads."""
         # A reduction is computed outside of loops that it ignores.
         names, threaded = nest.steps[0].names[: nest.depth], self.schedule.threaded and start == 0
-        totals = [free_indices(r) & set(names) for s in nest.steps for r in _open(s.value, scope)]
+        totals = [ix.free_indices(r) & set(names) for s in nest.steps for r in _open(s.value, scope)]
         needed = (max((names.index(n) + 1 for n in free), default=0) for free in totals)
         depth = min((level for level in needed if level > start), default=nest.depth)
         within = nests_of(self.program, nest.steps, depth)
@@ -476,7 +457,13 @@ class _Writer:
                 self.line(f"free({named(a.name)});")
 
     def strips(
-        self, nest: Nest, arrays: Sequence[Tensor], bounds: Sequence[Bound], scope: Scope, *, threaded: bool
+        self,
+        nest: Nest,
+        arrays: Sequence[Tensor],
+        bounds: Sequence[ix.Bound],
+        scope: Scope,
+        *,
+        threaded: bool,
     ) -> None:
         """Write steps of single elements as one short loop each, over strips of the last index."""
         name, extent = named(bounds[-1].name), whole(bounds[-1].extent, scope)
@@ -531,19 +518,19 @@ class _Writer:
 
     def store(self, step: Equation, scope: Scope) -> None:
         target = self.program.array(step.target)
-        place = read(Read(step.target, False, tuple(IndexName(n) for n in step.names)), scope)
+        place = read(ix.Read(step.target, False, tuple(ix.IndexName(n) for n in step.names)), scope)
         found = value(step.value, scope)
         self.line(f"{place} = {stored(found, target.dtype, scope)};")
 
-    def hoist(self, e: Scalar, bound: Sequence[str], scope: Scope) -> None:
+    def hoist(self, e: ix.Scalar, bound: Sequence[str], scope: Scope) -> None:
         """Write the reductions in an expression that depend on open loops alone."""
         for total in _open(e, scope):
-            if free_indices(total) <= set(bound):
+            if ix.free_indices(total) <= set(bound):
                 scope.values[total] = self.reduction(total, bound, scope)
             else:
                 self.hoist(total.body, bound, scope)
 
-    def reduction(self, e: Reduce, bound: Sequence[str], scope: Scope) -> str:
+    def reduction(self, e: ix.Reduce, bound: Sequence[str], scope: Scope) -> str:
         name, inner = self.fresh(e.function), scope.inside()
         signs, folds = (_SIGNS, _FOLDS) if self.suffix else (_WHOLE_SIGNS, _WHOLE_FOLDS)
         self.line(f"{scope.kind} {name} = {self.start(e)};")
@@ -560,11 +547,11 @@ class _Writer:
             self.line(folds[e.function].format(name, bare(value(e.body, inner)), t=self.suffix))
         return name
 
-    def start(self, e: Reduce) -> str:
+    def start(self, e: ix.Reduce) -> str:
         if not self.suffix and e.function in ("max", "min"):
             limit = self.program.dtype.upper()
             return f"{limit}_{'MIN' if e.function == 'max' else 'MAX'}"
-        return literal(NEUTRAL[e.function], self.program.computed)
+        return literal(ix.NEUTRAL[e.function], self.program.computed)
 
     # -- tiles ------------------------------------------------------------------------------------
     def tiles(self, step: Equation, found: Contraction, scope: Scope) -> None:
@@ -576,7 +563,7 @@ class _Writer:
         packed = packable(found, row) if schedule.packed else ()
         panels = {r: f"panel{k}_" for k, r in enumerate(packed)}
         columns, rows = whole(bounds[column].extent, scope), whole(bounds[row].extent, scope)
-        kind, depth = scope.kind, whole(product([b.extent for b in found.total.over]), scope)
+        kind, depth = scope.kind, whole(ix.product([b.extent for b in found.total.over]), scope)
         if schedule.threaded:
             self.line("#pragma omp parallel num_threads(threads)")
         with self.block_if(schedule.threaded):
@@ -591,7 +578,7 @@ class _Writer:
                 left = f"{columns} - {start}"
                 self.line(f"const int64_t width = {left} < {width} ? {left} : {width};")
                 for total in _open(step.value, scope):  # those that depend on the outer loops alone
-                    if total != found.total and free_indices(total) <= {b.name for b in outer}:
+                    if total != found.total and ix.free_indices(total) <= {b.name for b in outer}:
                         scope.values[total] = self.reduction(total, [b.name for b in outer], scope)
                 for r, panel in panels.items():
                     self.pack(r, panel, found, scope)
@@ -599,7 +586,9 @@ class _Writer:
                 self.line(f"int64_t {first} = 0;")
                 whole_tile = f"for (; {first} + {schedule.rows} <= {rows}; {first} += {schedule.rows})"
                 rest = f"for (; {first} < {rows}; {first}++)"
-                free = any(column in free_indices(r) and r not in panels for r in reads(found.total.body))
+                free = any(
+                    column in ix.free_indices(r) and r not in panels for r in ix.reads(found.total.body)
+                )
                 with self.block_if(free, f"if (width == {width})"), self.block(whole_tile):
                     self.tile(step, found, schedule.rows, str(width), panels, scope)
                 with self.block(rest):
@@ -607,11 +596,11 @@ class _Writer:
             for panel in panels.values():
                 self.line(f"free({panel});")
 
-    def pack(self, r: Read, panel: str, found: Contraction, scope: Scope) -> None:
+    def pack(self, r: ix.Read, panel: str, found: Contraction, scope: Scope) -> None:
         width, inner = self.schedule.columns, scope.inside()
         inner.renamed[found.column] = f"({named(found.column)}_at_ + c)"
         over = found.total.over
-        place = whole(flat(tuple(b.extent for b in over), tuple(IndexName(b.name) for b in over)), inner)
+        place = whole(flat(tuple(b.extent for b in over), tuple(ix.IndexName(b.name) for b in over)), inner)
         with self.nested(over, inner):
             there = f"{panel}[{place} * {width} + c]"
             self.line(f"for (int64_t c = 0; c < width; c++) {there} = {value(r, inner)};")
@@ -623,7 +612,7 @@ class _Writer:
         found: Contraction,
         rows: int,
         across: str,
-        panels: dict[Read, str],
+        panels: dict[ix.Read, str],
         scope: Scope,
     ) -> None:
         width, inner = self.schedule.columns, scope.inside()
@@ -631,7 +620,7 @@ class _Writer:
         inner.renamed[row] = f"({named(row)}_at_ + r)" if rows > 1 else f"{named(row)}_at_"
         inner.renamed[column] = f"({named(column)}_at_ + c)"
         within = inner.inside()
-        place = whole(flat(tuple(b.extent for b in over), tuple(IndexName(b.name) for b in over)), within)
+        place = whole(flat(tuple(b.extent for b in over), tuple(ix.IndexName(b.name) for b in over)), within)
         for r, panel in panels.items():
             within.values[r] = f"{panel}[{place} * {width} + c]"
         sums = f"sums[{'r' if rows > 1 else '0'}][c]"
@@ -653,19 +642,19 @@ class _Writer:
                 self.store(step, inner)
 
 
-def _place_in_row(array: Tensor, depth: int, scope: Scope, e: Read) -> str:
+def _place_in_row(array: Tensor, depth: int, scope: Scope, e: ix.Read) -> str:
     """Return an element of an array of which one row at a time is kept, behind the outer loops."""
     index = whole(flat(array.dims[depth:], e.indices[depth:]), scope)
     return f"{named(array.name)}[{bare(index)}]" if array.dims[depth:] else named(array.name)
 
 
-def _open(e: Scalar, scope: Scope) -> list[Reduce]:
+def _open(e: ix.Scalar, scope: Scope) -> list[ix.Reduce]:
     """Return the outermost reductions of an expression that no variable holds yet."""
     if e in scope.values:
         return []
-    if isinstance(e, Reduce):
+    if isinstance(e, ix.Reduce):
         return [e]
-    if isinstance(e, Apply):
+    if isinstance(e, ix.Apply):
         return list(dict.fromkeys(r for operand in e.operands for r in _open(operand, scope)))
     return []
 

@@ -25,23 +25,10 @@ from workbench.egraph.rebuild import rebuild
 from workbench.extraction import NoExtraction
 from workbench.extraction.extract import extract
 from workbench.graph import Builder, Graph
+from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.composite import Composite, Equation, Tensor
 from workbench.kernels.composites.define import known
 from workbench.kernels.composites.equations import parse
-from workbench.kernels.composites.expressions import (
-    FUNCTIONS,
-    Apply,
-    Bound,
-    ExtentName,
-    IndexName,
-    IndexValue,
-    Number,
-    Parameter,
-    Read,
-    Reduce,
-    Scalar,
-    rebuilt,
-)
 from workbench.kernels.composites.lowering import OPERATORS
 from workbench.kernels.composites.simplify import COSTS
 from workbench.ops import TensorType, Trait, TypeMismatch, spec_of, with_trait
@@ -62,7 +49,7 @@ _ROW, _ROWS = 8, 4
 _INDICES: Final = "efghijklmnopqrstuvw"
 
 _NUMBERS: Final = with_trait(Trait.NUMBER)
-_D: Final = ExtentName("D")
+_D: Final = ix.ExtentName("D")
 
 
 @lru_cache(maxsize=1)
@@ -106,7 +93,7 @@ def split(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Co
         found = rebuild(graph, egraph, extract(egraph, costs).choice)
     except NoExtraction:
         return None
-    dims, bound, place = ((_D,), (Bound("d", _D),), IndexName("d")) if by_rows else ((), (), None)
+    dims, bound, place = ((_D,), (ix.Bound("d", _D),), ix.IndexName("d")) if by_rows else ((), (), None)
     equation = Equation("y", True, bound, _value(found, found.output_ids[0], place))
     return _composite(op, operands, equation, dims)
 
@@ -125,39 +112,41 @@ def _cost(egraph: EGraph, node: int) -> float:
     return float(elements * COSTS.get(op, 1)) if op in OPERATORS else np.inf
 
 
-def _composite(name: str, operands: int, equation: Equation, dims: tuple[ExtentName, ...] = ()) -> Composite:
+def _composite(
+    name: str, operands: int, equation: Equation, dims: tuple[ix.ExtentName, ...] = ()
+) -> Composite:
     inputs = tuple(Tensor(f"x{k}", "T", True, dims) for k in range(operands))
     return Composite(name, inputs, (Tensor("y", "T", True, dims),), (), (equation,))
 
 
-def _value(graph: Graph, i: int, place: IndexName | None) -> Scalar:
+def _value(graph: Graph, i: int, place: ix.IndexName | None) -> ix.Scalar:
     """Return the value of an element of a node at a place of the row; ``None`` without rows."""
     node = graph.nodes[i]
     if node.op == "input":
-        return Read(node.attr("name"), True, () if place is None else (place,))
+        return ix.Read(node.attr("name"), True, () if place is None else (place,))
     if node.op in _NUMBERS:
         evaluate, named = spec_of(node.op).evaluate, node.named_attrs()
         assert evaluate is not None
         wide = named | ({"dtype": "float64"} if "dtype" in named else {})
-        return Number(float(np.asarray(evaluate([], wide)).reshape(())))
+        return ix.Number(float(np.asarray(evaluate([], wide)).reshape(())))
     if node.op in REDUCTION_OF:
         function, index = REDUCTION_OF[node.op], _INDICES[sum(n.op in REDUCTION_OF for n in graph.nodes[:i])]
         total = "sum" if function == "mean" else function
-        found = Reduce(total, (Bound(index, _D),), _value(graph, node.inputs[0], IndexName(index)))
-        return Apply("div", (found, IndexValue(_D))) if function == "mean" else found
+        found = ix.Reduce(total, (ix.Bound(index, _D),), _value(graph, node.inputs[0], ix.IndexName(index)))
+        return ix.Apply("div", (found, ix.IndexValue(_D))) if function == "mean" else found
     operands = tuple(_value(graph, j, place) for j in node.inputs)
-    numbers = [np.float64(e.value) for e in operands if isinstance(e, Number)]
+    numbers = [np.float64(e.value) for e in operands if isinstance(e, ix.Number)]
     if len(numbers) == len(operands):
-        return Number(float(FUNCTIONS[node.op].numpy(*numbers)))
-    return Apply(node.op, operands)
+        return ix.Number(float(ix.FUNCTIONS[node.op].numpy(*numbers)))
+    return ix.Apply(node.op, operands)
 
 
 def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
     """Return an operator with so many operands, and attributes by name, in index notation; None if it has no form."""
     if Trait.CARRIED in spec_of(op).traits:
         return declared(op)
-    if op in OPERATORS and FUNCTIONS[op].arity == operands:
-        value = Apply(op, tuple(Read(f"x{k}", True, ()) for k in range(operands)))
+    if op in OPERATORS and ix.FUNCTIONS[op].arity == operands:
+        value = ix.Apply(op, tuple(ix.Read(f"x{k}", True, ()) for k in range(operands)))
         return _composite(op, operands, Equation("y", True, (), value))
     return _reduction(op) or split(op, operands, attrs)
 
@@ -345,20 +334,20 @@ def cluster_of(
     names = {j: f"a{k}" for k, j in enumerate(leaves)} | {m.place: f"t{k}" for k, m in enumerate(members)}
     names[root.place] = "y"
 
-    def value(e: Scalar, m: Member, form: Composite, inner: Mapping[str, str]) -> Scalar:
+    def value(e: ix.Scalar, m: Member, form: Composite, inner: Mapping[str, str]) -> ix.Scalar:
         """Return a value of an operator's definition with the cluster's values in the place of its own names."""
-        if isinstance(e, Parameter):
-            return Number(float((form.defaults | m.named)[e.name]))
-        if not isinstance(e, Read):
-            return rebuilt(e, lambda child: value(child, m, form, inner))
+        if isinstance(e, ix.Parameter):
+            return ix.Number(float((form.defaults | m.named)[e.name]))
+        if not isinstance(e, ix.Read):
+            return ix.rebuilt(e, lambda child: value(child, m, form, inner))
         if e.tensor in inner:
-            return Read(inner[e.tensor], True, e.indices)
+            return ix.Read(inner[e.tensor], True, e.indices)
         j = m.operands[[t.name for t in form.inputs].index(e.tensor)]
-        row = (IndexName("d"),) if form.elementwise else e.indices
+        row = (ix.IndexName("d"),) if form.elementwise else e.indices
         return (
-            Number(numbers[j])
+            ix.Number(numbers[j])
             if j in numbers
-            else Read(names[j], True, row if places.kind(types[j].shape) else ())
+            else ix.Read(names[j], True, row if places.kind(types[j].shape) else ())
         )
 
     equations = []
@@ -368,7 +357,7 @@ def cluster_of(
         full = form.elementwise and places.kind(own if m is root else m.type.shape)
         inner = {e.target: f"{e.target}{k}" for e in form.equations} | {form.output.name: names[m.place]}
         for e in form.equations:
-            bound = (Bound("d", _D),) if full else e.indices
+            bound = (ix.Bound("d", _D),) if full else e.indices
             equations.append(Equation(inner[e.target], True, bound, value(e.value, m, form, inner)))
 
     def tensor(name: str, shape: tuple[int, ...]) -> Tensor:

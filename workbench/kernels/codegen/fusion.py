@@ -27,7 +27,6 @@ from workbench.extraction import Solution
 from workbench.extraction.extract import extract
 from workbench.graph import Builder, Graph
 from workbench.kernels.codegen import attention, separable, winograd
-from workbench.kernels.codegen.attention import attentions, is_attention
 from workbench.kernels.codegen.clusters import (
     MOST,
     Cluster,
@@ -41,16 +40,7 @@ from workbench.kernels.codegen.clusters import (
 )
 from workbench.kernels.codegen.compiler import Build
 from workbench.kernels.codegen.custom_ops import Operator, library_of, operator, payload, source_of
-from workbench.kernels.codegen.separable import is_separable, layers
 from workbench.kernels.codegen.tuning import kept_times, measured_schedules
-from workbench.kernels.codegen.winograd import (
-    CHOICES,
-    blocked,
-    channels_first,
-    convolution,
-    convolution_of,
-    convolutions,
-)
 from workbench.kernels.composites.binding import bind
 from workbench.ops import TensorType, Trait, spec_of, with_trait
 from workbench.ops.activations import operator_of
@@ -188,7 +178,12 @@ def fused(
     np.minimum.at(cheapest, egraph.eclass, costs)
     known = readers_of(egraph, numbers)
     found: dict[tuple[int, tuple[int, ...], str], Cluster] = {}
-    for cluster in (*convolutions(known), *layers(known), *attentions(known), *_candidates(egraph, known)):
+    for cluster in (
+        *winograd.convolutions(known),
+        *separable.layers(known),
+        *attention.attentions(known),
+        *_candidates(egraph, known),
+    ):
         if cluster.result not in cluster.inputs:
             found.setdefault((cluster.result, cluster.inputs, str(cluster.composite)), cluster)
     kinds: dict[str, list[Cluster]] = {}
@@ -217,7 +212,11 @@ def fused(
             room -= times.memory
             chosen.append((FUSED, cluster, times.kernel))
     # Convolutions by fewer products may read and write the inner layout.
-    fewer = [(c, p) for op, c, p in chosen if op == FUSED and convolution_of(c) and not is_separable(c)]
+    fewer = [
+        (c, p)
+        for op, c, p in chosen
+        if op == FUSED and winograd.convolution_of(c) and not separable.is_separable(c)
+    ]
     more, types = _with_inner(egraph, fewer if inner else [], measure, bench)
     chosen = sorted([*chosen, *more], key=lambda found: (found[1].result, found[0]))
     return _extended(egraph, costs, chosen, types)
@@ -236,9 +235,9 @@ def _with_inner(
     as much. What is added may be read so, at no cost.
     """
     types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
-    shared = {c.result for c, _ in made if blocked(c.type)} & {j for c, _ in made for j in c.inputs}
+    shared = {c.result for c, _ in made if winograd.blocked(c.type)} & {j for c, _ in made for j in c.inputs}
     number = {c: egraph.n_classes + k for k, c in enumerate(sorted(shared))}
-    inner = [t for c in number if (t := blocked(types[c])) is not None]
+    inner = [t for c in number if (t := winograd.blocked(types[c])) is not None]
     types |= dict(zip(number.values(), inner, strict=True))
     known: dict[str, float] = {}
     found = []
@@ -249,7 +248,7 @@ def _with_inner(
         near = cluster.inputs[0], cluster.result, *read
         parts: list[list[dict[int, int]]] = [[{}, {j: number[j]}] if j in shared else [{}] for j in near]
         turned = [
-            (convolution(cluster.members, types, x | y | dict(*z)), bool(x) + bool(y))
+            (winograd.convolution(cluster.members, types, x | y | dict(*z)), bool(x) + bool(y))
             for x, y, *z in product(*parts)
         ][1:]
         if turned:
@@ -268,12 +267,12 @@ def _with_inner(
 
 def has_algorithm(cluster: Cluster) -> bool:
     """Return whether a cluster's kernel has an algorithm in the place of a schedule."""
-    return convolution_of(cluster) is not None or is_attention(cluster)
+    return winograd.convolution_of(cluster) is not None or attention.is_attention(cluster)
 
 
 def _far(cluster: Cluster) -> bool:
     """Return whether a cluster is several layers or attention: changes of layout around it may go with it."""
-    return is_separable(cluster) or is_attention(cluster)
+    return separable.is_separable(cluster) or attention.is_attention(cluster)
 
 
 def kind_of(cluster: Cluster) -> str:
@@ -436,7 +435,7 @@ class Bench:
 
     build: Build
     threads: int = 1
-    algorithms: Sequence[str] = CHOICES
+    algorithms: Sequence[str] = winograd.CHOICES
     seconds: float = 0.1
 
     def __call__(self, cluster: Cluster) -> Beside:
@@ -470,7 +469,9 @@ class Bench:
             return operator(
                 cluster, measured_schedules(binding, self.build, seconds=0.05)[0].schedule, self.build
             )
-        if (plain := channels_first(cluster)) != cluster:  # an inner layout changes little for an algorithm
+        if (
+            plain := winograd.channels_first(cluster)
+        ) != cluster:  # an inner layout changes little for an algorithm
             return operator(cluster, self.fastest(plain).schedule, self.build)
         made = self._with_algorithms(cluster)
         times = self._times(cluster, made)[1:] if len(made) > 1 else [0.0]
@@ -478,14 +479,14 @@ class Bench:
 
     def _measured_with(self, cluster: Cluster) -> list[Operator]:
         """Return the operators that are measured for a cluster with an algorithm; in the inner layout, both forms."""
-        plain, made = channels_first(cluster), self._with_algorithms(cluster)
+        plain, made = winograd.channels_first(cluster), self._with_algorithms(cluster)
         return made if plain == cluster or not made else [self.fastest(c) for c in (plain, cluster)]
 
     def _with_algorithms(self, cluster: Cluster) -> list[Operator]:
         """Return a cluster as operators with what may be the fastest in the place of a schedule."""
-        if is_attention(cluster):
+        if attention.is_attention(cluster):
             return [operator(cluster, rows, self.build) for rows in attention.candidates(cluster)]
-        if is_separable(cluster):
+        if separable.is_separable(cluster):
             return [operator(cluster, rows, self.build) for rows in separable.candidates(cluster)]
         return [operator(cluster, how, self.build) for how in winograd.candidates(cluster, self.algorithms)]
 
@@ -497,7 +498,7 @@ class Bench:
         """
         import onnxruntime as ort
 
-        special, threads, plain = has_algorithm(cluster), self.threads, channels_first(cluster)
+        special, threads, plain = has_algorithm(cluster), self.threads, winograd.channels_first(cluster)
         stored = [j for m in cluster.members if m.op == "conv2d" for j in m.operands[1:]]
         inner, held = plain != cluster, list[np.ndarray]()
 

@@ -16,25 +16,7 @@ from typing import Final
 
 from workbench.kernels.composites.binding import Binding, guarded
 from workbench.kernels.composites.composite import Composite, Equation, Tensor
-from workbench.kernels.composites.expressions import (
-    Apply,
-    Bound,
-    ExtentName,
-    IndexExpr,
-    IndexName,
-    IndexValue,
-    Read,
-    Reduce,
-    Scalar,
-    extent_names,
-    free_indices,
-    reads,
-    rebuilt,
-    reductions,
-    reindexed,
-    scalar_reindexed,
-    walk,
-)
+from workbench.kernels.composites import expressions as ix
 
 #: The element types in which values of 16-bit floats are computed.
 _WIDE: Final = {"float16": "float32", "bfloat16": "float32"}
@@ -121,25 +103,30 @@ def _program(
     taken = {t.name for t in (*composite.inputs, *composite.outputs)} | set(
         re.findall(r"\w+", str(composite))
     )
-    loops = tuple(Bound(_free(f"l{g}", taken), ExtentName(_free(f"L{g}", taken))) for g in range(groups))
+    loops = tuple(
+        ix.Bound(_free(f"l{g}", taken), ix.ExtentName(_free(f"L{g}", taken))) for g in range(groups)
+    )
     kinds, axes = dict(dtypes), dict(present)
 
-    def leading(tensor: str) -> list[Bound]:
+    def leading(tensor: str) -> list[ix.Bound]:
         return [b for b, there in zip(loops, axes.get(tensor, (True,) * groups), strict=True) if there]
 
     def array(t: Tensor) -> Tensor:
         own = [b.extent for b in leading(t.name)] if t.leading else []
         return Tensor(t.name, kinds.get(t.dtype, t.dtype), False, (*own, *t.dims))
 
-    def explicit(e: IndexExpr) -> IndexExpr | None:
-        if not isinstance(e, Read):
+    def explicit(e: ix.IndexExpr) -> ix.IndexExpr | None:
+        if not isinstance(e, ix.Read):
             return None
-        own = [IndexName(b.name) for b in leading(e.tensor)] if e.leading else []
-        return Read(e.tensor, False, (*own, *(reindexed(i, explicit) for i in e.indices)))
+        own = [ix.IndexName(b.name) for b in leading(e.tensor)] if e.leading else []
+        return ix.Read(e.tensor, False, (*own, *(ix.reindexed(i, explicit) for i in e.indices)))
 
     steps = tuple(
         Equation(
-            e.target, False, (*(loops if e.leading else ()), *e.indices), scalar_reindexed(e.value, explicit)
+            e.target,
+            False,
+            (*(loops if e.leading else ()), *e.indices),
+            ix.scalar_reindexed(e.value, explicit),
         )
         for e in composite.equations
     )
@@ -167,16 +154,16 @@ def _extents(program: Program) -> Iterator[str]:
     found = [d for a in (*program.inputs, *program.outputs, *program.inner) for d in a.dims]
     for step in program.steps:
         found += [b.extent for b in step.indices]
-        for e in walk(step.value):
+        for e in ix.walk(step.value):
             match e:
-                case Reduce(_, over, _):
+                case ix.Reduce(_, over, _):
                     found += [b.extent for b in over]
-                case Read(_, _, indices):
+                case ix.Read(_, _, indices):
                     found += indices
-                case IndexValue(index):
+                case ix.IndexValue(index):
                     found.append(index)
     for d in found:
-        yield from sorted(extent_names(d))
+        yield from sorted(ix.extent_names(d))
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -236,7 +223,7 @@ class Contraction:
     """A sum that can be computed in tiles: its place in a step, and the indices of a tile's rows."""
 
     step: int
-    total: Reduce
+    total: ix.Reduce
     rows: tuple[str, ...]
     column: str
 
@@ -249,10 +236,10 @@ def contraction(program: Program) -> Contraction | None:
     """
     for place, step in enumerate(program.steps):
         column = step.names[-1] if step.names else ""
-        for e in reductions(step.value):
-            if e.function != "sum" or column not in free_indices(e) or reductions(e.body):
+        for e in ix.reductions(step.value):
+            if e.function != "sum" or column not in ix.free_indices(e) or ix.reductions(e.body):
                 continue
-            needed = [free_indices(r) for r in reads(e.body)]
+            needed = [ix.free_indices(r) for r in ix.reads(e.body)]
             without = frozenset[str]().union(*(names for names in needed if column not in names))
             rows = tuple(name for name in reversed(step.names[:-1]) if name in without)
             if rows and any(column in names for names in needed):
@@ -260,11 +247,11 @@ def contraction(program: Program) -> Contraction | None:
     return None
 
 
-def packable(found: Contraction, row: str) -> tuple[Read, ...]:
+def packable(found: Contraction, row: str) -> tuple[ix.Read, ...]:
     """Return the reads that depend on a tile's column and not on its row."""
     if guarded(found.total.body):
         return ()  # a read outside its array must not happen
-    named = {r: free_indices(r) for r in reads(found.total.body)}
+    named = {r: ix.free_indices(r) for r in ix.reads(found.total.body)}
     return tuple(r for r, names in named.items() if found.column in names and row not in names)
 
 
@@ -310,20 +297,20 @@ def keeping(program: Program) -> Program:
     place, step, (total, inside, outside) = found
     tensor, own, there = _apart(program, _unused(program, f"kept{len(program.inner)}"), step, outside)
 
-    def swapped(e: Scalar, old: Scalar, new: Scalar) -> Scalar:
-        return new if e == old else rebuilt(e, lambda child: swapped(child, old, new))
+    def swapped(e: ix.Scalar, old: ix.Scalar, new: ix.Scalar) -> ix.Scalar:
+        return new if e == old else ix.rebuilt(e, lambda child: swapped(child, old, new))
 
-    summed = replace(there, indices=(*there.indices[:-1], IndexName(total.over[0].name)))
+    summed = replace(there, indices=(*there.indices[:-1], ix.IndexName(total.over[0].name)))
     value = swapped(swapped(step.value, outside, there), total, swapped(total, inside, summed))
     new = replace(step, value=value)
     steps = (*program.steps[:place], own, new, *program.steps[place + 1 :])
     return keeping(replace(program, steps=steps, inner=(*program.inner, tensor)))
 
 
-def _apart(program: Program, name: str, step: Equation, value: Scalar) -> tuple[Tensor, Equation, Read]:
+def _apart(program: Program, name: str, step: Equation, value: ix.Scalar) -> tuple[Tensor, Equation, ix.Read]:
     """Return a value of each element of a step as a step of its own: its tensor, the step, and its element."""
     tensor = Tensor(name, program.computed, False, tuple(b.extent for b in step.indices))
-    there = Read(name, False, tuple(map(IndexName, step.names)))
+    there = ix.Read(name, False, tuple(map(ix.IndexName, step.names)))
     return tensor, Equation(name, False, step.indices, value), there
 
 
@@ -338,7 +325,7 @@ def _unused(program: Program, name: str) -> str:
 
 def long_functions(step: Equation) -> int:
     """Return the number of functions in an element of a step whose instructions wait for each other."""
-    return len({e for e in _outside(step.value) if isinstance(e, Apply) and e.function in _LONG})
+    return len({e for e in _outside(step.value) if isinstance(e, ix.Apply) and e.function in _LONG})
 
 
 def staging(program: Program) -> Program:
@@ -352,17 +339,17 @@ def staging(program: Program) -> Program:
     steps: list[Equation] = []
     inner = list(program.inner)
 
-    def own(step: Equation, value: Scalar) -> Read:
+    def own(step: Equation, value: ix.Scalar) -> ix.Read:
         tensor, made, there = _apart(program, _unused(program, f"stage{len(inner)}"), step, value)
         inner.append(tensor)
         steps.append(made)
         return there
 
-    def stored(e: Scalar, step: Equation, known: dict[Scalar, Read]) -> Scalar:
-        if isinstance(e, Reduce) or e in known:
+    def stored(e: ix.Scalar, step: Equation, known: dict[ix.Scalar, ix.Read]) -> ix.Scalar:
+        if isinstance(e, ix.Reduce) or e in known:
             return known.get(e, e)
-        value = rebuilt(e, lambda child: stored(child, step, known))
-        if not isinstance(e, Apply) or e.function not in _LONG:
+        value = ix.rebuilt(e, lambda child: stored(child, step, known))
+        if not isinstance(e, ix.Apply) or e.function not in _LONG:
             return value
         known[e] = own(step, value)
         return known[e]
@@ -371,7 +358,7 @@ def staging(program: Program) -> Program:
         half = step.target in halves
         if long_functions(step) + half > 1 and step.indices:
             step = replace(step, value=stored(step.value, step, {}))
-            if half and not isinstance(step.value, Read):
+            if half and not isinstance(step.value, ix.Read):
                 step = replace(step, value=own(step, step.value))
         steps.append(step)
     if len(steps) == len(program.steps):
@@ -379,30 +366,32 @@ def staging(program: Program) -> Program:
     return replace(program, steps=tuple(steps), inner=tuple(inner))
 
 
-def _shared(step: Equation) -> tuple[Reduce, Scalar, Scalar] | None:
+def _shared(step: Equation) -> tuple[ix.Reduce, ix.Scalar, ix.Scalar] | None:
     """Return a reduction, an expensive value in it, and the same value at the step's last index."""
     last = step.indices[-1] if step.indices else None
-    for e in reductions(step.value):
+    for e in ix.reductions(step.value):
         if last is None or [b.extent for b in e.over] != [last.extent]:
             continue
-        bound, at_last = e.over[0].name, {IndexName(e.over[0].name): IndexName(last.name)}
-        if not free_indices(e) <= set(step.names[:-1]):
+        bound, at_last = e.over[0].name, {ix.IndexName(e.over[0].name): ix.IndexName(last.name)}
+        if not ix.free_indices(e) <= set(step.names[:-1]):
             continue
-        for inside in walk(e.body):
-            if not (isinstance(inside, Apply) and inside.function in _SLOW and bound in free_indices(inside)):
+        for inside in ix.walk(e.body):
+            if not (
+                isinstance(inside, ix.Apply) and inside.function in _SLOW and bound in ix.free_indices(inside)
+            ):
                 continue
-            outside = scalar_reindexed(inside, lambda i, at=at_last: at.get(i))  # type: ignore[misc]
+            outside = ix.scalar_reindexed(inside, lambda i, at=at_last: at.get(i))  # type: ignore[misc]
             if outside in _outside(step.value):
                 return e, inside, outside
     return None
 
 
-def _outside(e: Scalar) -> Iterator[Scalar]:
+def _outside(e: ix.Scalar) -> Iterator[ix.Scalar]:
     """Yield the expressions of an element that are in no reduction."""
-    if isinstance(e, Reduce):
+    if isinstance(e, ix.Reduce):
         return
     yield e
-    if isinstance(e, Apply):
+    if isinstance(e, ix.Apply):
         for operand in e.operands:
             yield from _outside(operand)
 
@@ -431,7 +420,7 @@ def nests_of(program: Program, steps: Sequence[Equation] | None = None, depth: i
             groups.append([step])
     found = []
     for group in groups:
-        outside = {r.tensor for s in program.steps if s not in group for r in reads(s.value)}
+        outside = {r.tensor for s in program.steps if s not in group for r in ix.reads(s.value)}
         own = frozenset({s.target for s in group} & inner - outside)
         alone = len(group) == 1
         found.append(Nest(tuple(group), depth if alone else _depth(group), frozenset() if alone else own))
@@ -443,7 +432,7 @@ def _depth(steps: Sequence[Equation]) -> int:
     first, made = steps[0].indices, {s.target for s in steps}
     depth = min(len(s.indices) for s in steps)
     depth = next((p for p in range(depth) if any(s.indices[p] != first[p] for s in steps)), depth)
-    for r in (r for step in steps for r in reads(step.value) if r.tensor in made):
-        at = [IndexName(b.name) for b in first[:depth]]
+    for r in (r for step in steps for r in ix.reads(step.value) if r.tensor in made):
+        at = [ix.IndexName(b.name) for b in first[:depth]]
         depth = next((p for p in range(depth) if r.indices[p : p + 1] != (at[p],)), depth)
     return depth

@@ -11,28 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from workbench.kernels.composites.composite import Attribute, Composite, Equation, matched
-from workbench.kernels.composites.expressions import (
-    ARITHMETIC,
-    Apply,
-    ExtentName,
-    IndexArith,
-    IndexExpr,
-    IndexName,
-    IndexValue,
-    Number,
-    Read,
-    Reduce,
-    Scalar,
-    Whole,
-    children,
-    computed,
-    extent_names,
-    index_names,
-    interval,
-    reads,
-    reductions,
-    walk,
-)
+from workbench.kernels.composites import expressions as ix
 from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
 from workbench.ops.typing import Attrs, ConcreteTyping, N, T, Typing
 from workbench.support.messages import nearest
@@ -56,11 +35,11 @@ class Binding:
     leading: tuple[int, ...]
     types: Mapping[str, TensorType]
 
-    def whole(self, e: IndexExpr) -> int:
+    def whole(self, e: ix.IndexExpr) -> int:
         """Return the value of an expression without indices."""
-        return int(computed(e, self.extents))
+        return int(ix.computed(e, self.extents))
 
-    def sizes(self, e: Equation | Reduce) -> dict[str, int]:
+    def sizes(self, e: Equation | ix.Reduce) -> dict[str, int]:
         """Return the extents of the indices of an equation or a reduction, in order."""
         bounds = e.indices if isinstance(e, Equation) else e.over
         return {b.name: self.whole(b.extent) for b in bounds}
@@ -188,18 +167,18 @@ def _leading(composite: Composite, inputs: Sequence[TensorType]) -> tuple[int, .
 
 def _solve(composite: Composite, inputs: Sequence[TensorType], extents: dict[str, int]) -> None:
     """Find the values of symbolic extents; raise TypeMismatch if there are none."""
-    open_: list[tuple[IndexExpr, IndexExpr, str, tuple[str, int] | None]] = []
+    open_: list[tuple[ix.IndexExpr, ix.IndexExpr, str, tuple[str, int] | None]] = []
     for t, kind in zip(composite.inputs, inputs, strict=True):
         own = kind.shape[kind.rank - len(t.dims) :]
         for k, (d, n) in enumerate(zip(t.dims, own, strict=True)):
             axis = f"axis {k - len(t.dims)} of {t} is {n}"
-            open_.append((d, Whole(n), axis, (t.name, k - len(t.dims))))
+            open_.append((d, ix.Whole(n), axis, (t.name, k - len(t.dims))))
     open_ += [(w.left, w.right, w.reason, None) for w in composite.conditions]
     origin: dict[str, str] = {}
     for _ in range(len(open_) + 1):
         left = []
         for one, two, why, place in open_:
-            missing = (extent_names(one) | extent_names(two)) - set(extents)
+            missing = (ix.extent_names(one) | ix.extent_names(two)) - set(extents)
             try:
                 if not missing:
                     _check(one, two, why, extents, origin)
@@ -214,50 +193,50 @@ def _solve(composite: Composite, inputs: Sequence[TensorType], extents: dict[str
         open_ = left
     needed = [d for t in composite.outputs for d in t.dims]
     needed += [b.extent for e in composite.equations for b in e.indices]
-    unknown = sorted({n for d in needed for n in extent_names(d)} - set(extents))
+    unknown = sorted({n for d in needed for n in ix.extent_names(d)} - set(extents))
     if unknown or open_:
-        names = unknown or sorted(extent_names(open_[0][0]) - set(extents))
+        names = unknown or sorted(ix.extent_names(open_[0][0]) - set(extents))
         raise TypeMismatch(
             f"the extent {names[0]} does not follow from the operands (try where {names[0]} = …)"
         )
 
 
 def _check(
-    one: IndexExpr, two: IndexExpr, why: str, extents: Mapping[str, int], origin: Mapping[str, str]
+    one: ix.IndexExpr, two: ix.IndexExpr, why: str, extents: Mapping[str, int], origin: Mapping[str, str]
 ) -> None:
     try:
-        a, b = computed(one, extents), computed(two, extents)
+        a, b = ix.computed(one, extents), ix.computed(two, extents)
     except ZeroDivisionError:
         raise TypeMismatch(f"{one} = {two} divides by zero") from None
-    if a != b and not isinstance(two, Whole):
+    if a != b and not isinstance(two, ix.Whole):
         raise TypeMismatch(f"{why + ', so ' if why else ''}{one} = {two} must hold, got {a} and {b}")
     if a != b:
-        seen = ", ".join(f"{n} = {extents[n]}{origin.get(n, '')}" for n in sorted(extent_names(one)))
-        raise TypeMismatch(f"{why}, but {seen}{'' if isinstance(one, ExtentName) else f' so {one} = {a}'}")
+        seen = ", ".join(f"{n} = {extents[n]}{origin.get(n, '')}" for n in sorted(ix.extent_names(one)))
+        raise TypeMismatch(f"{why}, but {seen}{'' if isinstance(one, ix.ExtentName) else f' so {one} = {a}'}")
 
 
 def _solved(
-    one: IndexExpr, two: IndexExpr, extents: dict[str, int], why: str, origin: dict[str, str]
+    one: ix.IndexExpr, two: ix.IndexExpr, extents: dict[str, int], why: str, origin: dict[str, str]
 ) -> bool:
     """Solve an equation for its one unknown extent; return whether that is possible."""
 
-    def unknown(e: IndexExpr) -> bool:
-        return not extent_names(e) <= set(extents)
+    def unknown(e: ix.IndexExpr) -> bool:
+        return not ix.extent_names(e) <= set(extents)
 
     if unknown(two):
         one, two = two, one
     if unknown(two):
         return False
-    value = computed(two, extents)
-    while not isinstance(one, ExtentName):
+    value = ix.computed(two, extents)
+    while not isinstance(one, ix.ExtentName):
         if (
-            not isinstance(one, IndexArith)
+            not isinstance(one, ix.IndexArith)
             or one.op not in "+-*"
             or (unknown(one.left) and unknown(one.right))
         ):
             return False
         inner, other = (one.left, one.right) if unknown(one.left) else (one.right, one.left)
-        known = computed(other, extents)
+        known = ix.computed(other, extents)
         if one.op == "*":
             if known == 0:
                 raise TypeMismatch(
@@ -287,7 +266,7 @@ def _types(
         yield t.name, kind
     for t in (composite.tensor(e.target) for e in composite.equations):
         try:
-            dims = tuple(computed(d, extents) for d in t.dims)
+            dims = tuple(ix.computed(d, extents) for d in t.dims)
         except ZeroDivisionError:
             raise TypeMismatch(f"an extent of {t} divides by zero") from None
         for k, (d, n) in enumerate(zip(t.dims, dims, strict=True)):
@@ -298,39 +277,39 @@ def _types(
 
 
 # -- reads --------------------------------------------------------------------------------------------
-def _check_reads(b: Binding, e: Equation, sizes: Mapping[str, int], value: Scalar) -> None:
+def _check_reads(b: Binding, e: Equation, sizes: Mapping[str, int], value: ix.Scalar) -> None:
     """Raise TypeMismatch if a read that no ``where`` guards leaves its tensor."""
     match value:
-        case Read():
+        case ix.Read():
             tensor = b.composite.tensor(value.tensor)
             shape = b.types[value.tensor].shape
             own = shape[len(shape) - len(tensor.dims) :]
             for place, n in zip(value.indices, own, strict=True):
                 _check_place(b, e, value, place, n, sizes)
-        case Reduce(_, over, body):
+        case ix.Reduce(_, over, body):
             for bound in over:
                 if b.whole(bound.extent) <= 0:
                     raise TypeMismatch(f"{bound.name} must run over at least one place in {e}")
             _check_reads(b, e, {**sizes, **b.sizes(value)}, body)
-        case Apply("where", operands):
+        case ix.Apply("where", operands):
             _check_reads(b, e, sizes, operands[0])
         case _:
-            for child in children(value):
+            for child in ix.children(value):
                 _check_reads(b, e, sizes, child)
 
 
 def _check_place(
-    b: Binding, e: Equation, read: Read, place: IndexExpr, extent: int, sizes: Mapping[str, int]
+    b: Binding, e: Equation, read: ix.Read, place: ix.IndexExpr, extent: int, sizes: Mapping[str, int]
 ) -> None:
     try:
-        ends = interval(place, b.extents, sizes)
+        ends = ix.interval(place, b.extents, sizes)
         if ends is not None and not (ends[0] >= 0 and ends[1] < extent):
-            names = sorted(index_names(place))
-            if len(names) > 1 or not isinstance(place, IndexName):
+            names = sorted(ix.index_names(place))
+            if len(names) > 1 or not isinstance(place, ix.IndexName):
                 counts = [sizes[n] for n in names]
                 if np.prod([1.0, *counts]) <= _TRIED:
                     grids = np.meshgrid(*map(np.arange, counts), indexing="ij", sparse=True)
-                    values = computed(place, b.extents, dict(zip(names, grids, strict=True)))
+                    values = ix.computed(place, b.extents, dict(zip(names, grids, strict=True)))
                     ends = int(np.min(values)), int(np.max(values))
     except ZeroDivisionError:
         raise TypeMismatch(f"{place} divides by zero in {e}") from None
@@ -344,7 +323,7 @@ def _check_place(
         )
 
 
-def _drawn_in(e: Equation, read: Read) -> str:
+def _drawn_in(e: Equation, read: ix.Read) -> str:
     """Return an equation with a caret under a read."""
     line, part = str(e), str(read)
     found = re.search(rf"(?<!\w){re.escape(part)}", line[len(e.target) + 1 :])  # not the end of another name
@@ -353,10 +332,10 @@ def _drawn_in(e: Equation, read: Read) -> str:
     return f"\n    {line}\n    {' ' * start}{'^' * len(part)}"
 
 
-def guarded(value: Scalar) -> frozenset[Read]:
+def guarded(value: ix.Scalar) -> frozenset[ix.Read]:
     """Return the reads in branches of a ``where``, which may lie outside their tensors."""
-    choices = (p for p in walk(value) if isinstance(p, Apply) and p.function == "where")
-    return frozenset(r for choice in choices for branch in choice.operands[1:] for r in reads(branch))
+    choices = (p for p in ix.walk(value) if isinstance(p, ix.Apply) and p.function == "where")
+    return frozenset(r for choice in choices for branch in choice.operands[1:] for r in ix.reads(branch))
 
 
 # -- the type rule ------------------------------------------------------------------------------------
@@ -383,20 +362,20 @@ class CompositeRule:
 def plain(composite: Composite) -> bool:
     """Return whether every read is at indices that run over the tensor's own extents."""
     for e in composite.equations:
-        bounds = {*e.indices, *(b for part in reductions(e.value) for b in part.over)}
+        bounds = {*e.indices, *(b for part in ix.reductions(e.value) for b in part.over)}
         sizes = {b.name: b.extent for b in bounds}
         if len(sizes) < len(bounds):
             return False
-        for part in reads(e.value):
-            places = tuple(sizes[i.name] if isinstance(i, IndexName) else None for i in part.indices)
+        for part in ix.reads(e.value):
+            places = tuple(sizes[i.name] if isinstance(i, ix.IndexName) else None for i in part.indices)
             if places != composite.tensor(part.tensor).dims:
                 return False
     return True
 
 
-def _conjuncts(condition: Scalar) -> frozenset[Scalar]:
+def _conjuncts(condition: ix.Scalar) -> frozenset[ix.Scalar]:
     """Return the conditions that hold if one holds."""
-    if isinstance(condition, Apply) and condition.function == "and":
+    if isinstance(condition, ix.Apply) and condition.function == "and":
         return frozenset().union(*map(_conjuncts, condition.operands))
     return frozenset([condition])
 
@@ -428,7 +407,7 @@ class _Reading:
             for k, d in enumerate(tensor.dims)
         ]
         for d, n, why in matched(sides, c.conditions, self.extents, self.whole):
-            if extent_names(d) - set(self.extents):
+            if ix.extent_names(d) - set(self.extents):
                 raise TypeMismatch(f"the extents of {why} do not follow symbolically")
             t.require(self.whole(d) == n, f"an axis of {why} must be {d}")
         for w in c.conditions:
@@ -438,18 +417,20 @@ class _Reading:
                 self.require_reads(e.value, {b.name: b.extent for b in e.indices}, frozenset())
         return cast(T, self.typed(xs))
 
-    def require_reads(self, e: Scalar, sizes: Mapping[str, IndexExpr], known: frozenset[Scalar]) -> None:
+    def require_reads(
+        self, e: ix.Scalar, sizes: Mapping[str, ix.IndexExpr], known: frozenset[ix.Scalar]
+    ) -> None:
         """Require that reads lie inside their tensors, at which ``known`` conditions of a ``where`` hold."""
         match e:
-            case Read():
+            case ix.Read():
                 dims = self.composite.tensor(e.tensor).dims
                 for place, extent in zip(e.indices, dims, strict=True):
-                    if isinstance(place, IndexName) and sizes[place.name] == extent:
+                    if isinstance(place, ix.IndexName) and sizes[place.name] == extent:
                         continue
-                    value, found = IndexValue(place), self.ends(place, sizes)
+                    value, found = ix.IndexValue(place), self.ends(place, sizes)
                     above, below = (
-                        Apply("atmost", (Number(0), value)),
-                        Apply("less", (value, IndexValue(extent))),
+                        ix.Apply("atmost", (ix.Number(0), value)),
+                        ix.Apply("less", (value, ix.IndexValue(extent))),
                     )
                     if found is None and not {above, below} <= known:
                         self.t.concrete(f"{e} in {self.composite.name}")
@@ -458,39 +439,39 @@ class _Reading:
                         self.t.require(low >= 0, f"{e} must lie inside {e.tensor}")
                     if below not in known:
                         self.t.require(high < self.whole(extent), f"{e} must lie inside {e.tensor}")
-            case Reduce(_, over, body):
+            case ix.Reduce(_, over, body):
                 self.require_reads(body, {**sizes, **{b.name: b.extent for b in over}}, known)
-            case Apply("where", (condition, yes, no)):
+            case ix.Apply("where", (condition, yes, no)):
                 self.require_reads(condition, sizes, known)
                 self.require_reads(yes, sizes, known | _conjuncts(condition))
                 self.require_reads(no, sizes, known)
             case _:
-                for child in children(e):
+                for child in ix.children(e):
                     self.require_reads(child, sizes, known)
 
-    def ends(self, e: IndexExpr, sizes: Mapping[str, IndexExpr]) -> tuple[Any, Any] | None:
+    def ends(self, e: ix.IndexExpr, sizes: Mapping[str, ix.IndexExpr]) -> tuple[Any, Any] | None:
         """Return the least and the largest value of an expression, or None if its form does not show them."""
-        if not index_names(e) and not isinstance(e, Read):
+        if not ix.index_names(e) and not isinstance(e, ix.Read):
             return (self.whole(e),) * 2
-        if isinstance(e, IndexName):
+        if isinstance(e, ix.IndexName):
             return 0, self.whole(sizes[e.name]) - 1
-        if not isinstance(e, IndexArith):
+        if not isinstance(e, ix.IndexArith):
             return None
-        a, b, right, of = self.ends(e.left, sizes), self.ends(e.right, sizes), e.right, ARITHMETIC[e.op]
+        a, b, right, of = self.ends(e.left, sizes), self.ends(e.right, sizes), e.right, ix.ARITHMETIC[e.op]
         if a is None or b is None:
             return None
         if e.op in "+-":
             return of(a[0], b[e.op == "-"]), of(a[1], b[e.op == "+"])
-        if e.op == "%" and not index_names(e.right):
+        if e.op == "%" and not ix.index_names(e.right):
             return 0, b[0] - 1  # a type rule divides by positive numbers only
-        if e.op == "*" and isinstance(e.left, Whole):
+        if e.op == "*" and isinstance(e.left, ix.Whole):
             a, b, right = b, a, e.left
-        known = e.op in ("*", "//") and isinstance(right, Whole) and right.value > 0
+        known = e.op in ("*", "//") and isinstance(right, ix.Whole) and right.value > 0
         return (of(a[0], b[0]), of(a[1], b[0])) if known else None
 
-    def whole(self, e: IndexExpr) -> Any:
+    def whole(self, e: ix.IndexExpr) -> Any:
         try:
-            return computed(e, self.extents)
+            return ix.computed(e, self.extents)
         except KeyError:
             raise TypeMismatch(f"{e} is not an extent") from None
 

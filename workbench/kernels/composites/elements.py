@@ -7,19 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.composite import Composite, matched
-from workbench.kernels.composites.expressions import (
-    FUNCTIONS,
-    Apply,
-    IndexExpr,
-    IndexValue,
-    Number,
-    Parameter,
-    Read,
-    Reduce,
-    Scalar,
-    computed,
-)
 from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.definitions import Call, Definition, Index, inverse, placed, put
 from workbench.laws.theorems.symbolic_typing import whole
@@ -87,29 +76,29 @@ class _Walk:
         kind = self.call.kind
         return x.at(put(lambda key: placed(x.dim(key), self.i(key), kind.dim(key)), places))
 
-    def value(self, e: Scalar, places: Mapping[str, Int]) -> Value:
+    def value(self, e: ix.Scalar, places: Mapping[str, Int]) -> Value:
         """Return the value of a scalar expression with its indices at places."""
         match e:
-            case Number(value):
+            case ix.Number(value):
                 return number(value)
-            case Parameter(name):
+            case ix.Parameter(name):
                 return self.call.real(name)
-            case IndexValue(index):
+            case ix.IndexValue(index):
                 return integer(self.integer(index, places))
-            case Read():
+            case ix.Read():
                 return self.tensor(e.tensor, [self.integer(j, places) for j in e.indices])
-            case Apply("where", (condition, yes, no)):
+            case ix.Apply("where", (condition, yes, no)):
                 holds = self.condition(condition, places)
                 return plus(
                     guarded(holds, self.value(yes, places)), guarded(negated(holds), self.value(no, places))
                 )
-            case Apply(function, operands):
+            case ix.Apply(function, operands):
                 return _applied(function, [self.value(x, places) for x in operands])
-            case Reduce():
+            case ix.Reduce():
                 return self.reduced(e, places)
         raise NotCovered(f"{e} in a composite")
 
-    def reduced(self, e: Reduce, places: Mapping[str, Int]) -> Value:
+    def reduced(self, e: ix.Reduce, places: Mapping[str, Int]) -> Value:
         """Return the value of a sum or of a largest element."""
         extents = [self.integer(b.extent, places) for b in e.over]
 
@@ -123,25 +112,25 @@ class _Walk:
         names, at, guards = indices(extents)
         return top(names, guards, inner(at))
 
-    def integer(self, e: IndexExpr, places: Mapping[str, Int]) -> Int:
+    def integer(self, e: ix.IndexExpr, places: Mapping[str, Int]) -> Int:
         """Return the value of a whole-number expression."""
         try:
-            return computed(e, self.extents, places, num)
+            return ix.computed(e, self.extents, places, num)
         except KeyError as unknown:
             raise NotCovered(f"the place {unknown.args[0]} of a composite") from None
 
-    def condition(self, e: Scalar, places: Mapping[str, Int]) -> Cond:
+    def condition(self, e: ix.Scalar, places: Mapping[str, Int]) -> Cond:
         """Return a condition on indices; raise NotCovered for one on values."""
-        if isinstance(e, Apply) and e.function in _JOINED:
+        if isinstance(e, ix.Apply) and e.function in _JOINED:
             return _JOINED[e.function](*(self.condition(x, places) for x in e.operands))
-        if isinstance(e, Apply) and e.function in _COMPARED:
+        if isinstance(e, ix.Apply) and e.function in _COMPARED:
             return _COMPARED[e.function](*(self.compared(x, places) for x in e.operands))
         raise NotCovered(f"the condition {e} of a composite")
 
-    def compared(self, e: Scalar, places: Mapping[str, Int]) -> Int:
-        if isinstance(e, IndexValue):
+    def compared(self, e: ix.Scalar, places: Mapping[str, Int]) -> Int:
+        if isinstance(e, ix.IndexValue):
             return self.integer(e.value, places)
-        if isinstance(e, Number) and float(e.value).is_integer():
+        if isinstance(e, ix.Number) and float(e.value).is_integer():
             return num(int(e.value))
         raise NotCovered(f"the number {e} in a condition of a composite")
 
@@ -161,6 +150,6 @@ def _applied(function: str, xs: Sequence[Value]) -> Value:
             return times(xs[0], inverse(xs[1]))
         case "neg":
             return negative(xs[0])
-    if FUNCTIONS[function].truth:
+    if ix.FUNCTIONS[function].truth:
         raise NotCovered(f"the truth value {function} as a number")
     return apply(function, *xs)

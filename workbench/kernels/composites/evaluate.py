@@ -21,29 +21,7 @@ import numpy as np
 
 from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite, Equation
-from workbench.kernels.composites.expressions import (
-    ARITHMETIC,
-    FUNCTIONS,
-    Apply,
-    Bound,
-    ExtentName,
-    IndexArith,
-    IndexExpr,
-    IndexName,
-    IndexValue,
-    Number,
-    Parameter,
-    Read,
-    Reduce,
-    Scalar,
-    Whole,
-    children,
-    free_indices,
-    index_names,
-    parts,
-    product,
-    walk,
-)
+from workbench.kernels.composites import expressions as ix
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Inexact, Numbers
 from workbench.ops.exact import Number as ExactNumber
 from workbench.ops.types import FLOAT_DTYPES, TensorType
@@ -81,10 +59,10 @@ class Arrays(Protocol[H]):
     def parameter(self, name: str) -> H:
         """Return the value of a floating-point attribute."""
 
-    def whole(self, e: IndexExpr) -> H:
+    def whole(self, e: ix.IndexExpr) -> H:
         """Return a whole number that follows from extents and attributes."""
 
-    def count(self, extent: IndexExpr) -> H:
+    def count(self, extent: ix.IndexExpr) -> H:
         """Return ``0 … extent - 1``."""
 
     def integer(self, op: str, a: H, b: H) -> H:
@@ -105,13 +83,13 @@ class Arrays(Protocol[H]):
     def permute(self, x: H, order: Sequence[int], leading: bool) -> H:
         """Permute the last axes: ``order[k]`` is the old place, from 0, of the new one ``k``."""
 
-    def prefix(self, x: H, axis: int, extent: IndexExpr) -> H:
+    def prefix(self, x: H, axis: int, extent: ix.IndexExpr) -> H:
         """Return the first entries of a negative axis."""
 
-    def clipped(self, x: H, extent: IndexExpr) -> H:
+    def clipped(self, x: H, extent: ix.IndexExpr) -> H:
         """Return whole numbers limited to ``0 … extent - 1``."""
 
-    def inside(self, x: H, extent: IndexExpr, what: str) -> H:
+    def inside(self, x: H, extent: ix.IndexExpr, what: str) -> H:
         """Return places that were read from a tensor; raise IndexError if they are seen to lie outside."""
 
     def take(self, x: H, last: int, places: H) -> H:
@@ -136,7 +114,7 @@ class _Walk(Generic[H]):
 
     def __init__(self, composite: Composite, arrays: Arrays[H], e: Equation) -> None:
         self.composite, self.arrays, self.e = composite, arrays, e
-        self.scope: dict[str, IndexExpr] = {b.name: b.extent for b in e.indices}
+        self.scope: dict[str, ix.IndexExpr] = {b.name: b.extent for b in e.indices}
 
     def result(self) -> H:
         value = self.numeric(self.value(self.e.value, guarded=False))
@@ -169,26 +147,26 @@ class _Walk(Generic[H]):
         return v if v.kind != WHOLE else replace(v, handle=self.arrays.as_number(v.handle), kind=NUMBER)
 
     # -- values ---------------------------------------------------------------------------------------
-    def value(self, e: Scalar, guarded: bool) -> Value[H]:
+    def value(self, e: ix.Scalar, guarded: bool) -> Value[H]:
         match e:
-            case Number(value):
+            case ix.Number(value):
                 return Value(self.arrays.number(value), ())
-            case Parameter(name):
+            case ix.Parameter(name):
                 return Value(self.arrays.parameter(name), ())
-            case IndexValue(value):
+            case ix.IndexValue(value):
                 return self.place(value, guarded)
-            case Read():
+            case ix.Read():
                 return self.read(e, guarded)
-            case Apply():
+            case ix.Apply():
                 return self.applied(e, guarded)
-            case Reduce():
+            case ix.Reduce():
                 return self.reduced(e, guarded)
 
-    def applied(self, e: Apply, guarded: bool) -> Value[H]:
+    def applied(self, e: ix.Apply, guarded: bool) -> Value[H]:
         if e.function == "fma":  # one instruction of a kernel; elsewhere what it joins
             x, y, z = e.operands
-            return self.applied(Apply("add", (Apply("mul", (x, y)), z)), guarded)
-        f = FUNCTIONS[e.function]
+            return self.applied(ix.Apply("add", (ix.Apply("mul", (x, y)), z)), guarded)
+        f = ix.FUNCTIONS[e.function]
         values = [
             self.value(x, guarded or (e.function == "where" and k > 0)) for k, x in enumerate(e.operands)
         ]
@@ -197,7 +175,7 @@ class _Walk(Generic[H]):
             values = [self.numeric(v) for v in values]
         return self.together(values, NUMBER, partial(self.arrays.apply, e.function))
 
-    def reduced(self, e: Reduce, guarded: bool) -> Value[H]:
+    def reduced(self, e: ix.Reduce, guarded: bool) -> Value[H]:
         self.scope |= {b.name: b.extent for b in e.over}
         try:
             if e.function == "sum":
@@ -209,18 +187,18 @@ class _Walk(Generic[H]):
             for b in e.over:
                 del self.scope[b.name]
 
-    def folded(self, function: str, over: Sequence[Bound], v: Value[H]) -> Value[H]:
+    def folded(self, function: str, over: Sequence[ix.Bound], v: Value[H]) -> Value[H]:
         names = {b.name for b in over}
         axes = [k - len(v.axes) for k, n in enumerate(v.axes) if n in names]
         kept = tuple(n for n in v.axes if n not in names)
         handle = self.arrays.fold(function, v.handle, axes) if axes else v.handle
         absent = [b.extent for b in over if b.name not in v.axes]
         if absent and function in ("sum", "prod"):
-            times = self.arrays.as_number(self.arrays.whole(product(absent)))
+            times = self.arrays.as_number(self.arrays.whole(ix.product(absent)))
             handle = self.arrays.apply("mul" if function == "sum" else "pow", [handle, times])
         return Value(handle, kept, NUMBER, v.leading)
 
-    def contraction(self, e: Reduce, guarded: bool) -> Value[H] | None:
+    def contraction(self, e: ix.Reduce, guarded: bool) -> Value[H] | None:
         """Return a sum of products of two arrays without their common array, or None."""
         over = {b.name for b in e.over}
         inner, outer, divisors = _factors(e.body, frozenset(over))
@@ -239,15 +217,15 @@ class _Walk(Generic[H]):
         return result
 
     # -- reads ----------------------------------------------------------------------------------------
-    def read(self, e: Read, guarded: bool) -> Value[H]:
+    def read(self, e: ix.Read, guarded: bool) -> Value[H]:
         tensor = self.composite.tensor(e.tensor)
         kind = WHOLE if "int" in tensor.dtype else NUMBER
         x = self.arrays.tensor(e.tensor)
-        seen = [n for place in e.indices for n in index_names(place)]
-        alone = takewhile(lambda p: isinstance(p, IndexName) and seen.count(p.name) == 1, e.indices)
+        seen = [n for place in e.indices for n in ix.index_names(place)]
+        alone = takewhile(lambda p: isinstance(p, ix.IndexName) and seen.count(p.name) == 1, e.indices)
         names = [str(place) for place in alone]
         batch = len(names)
-        at_data = any(isinstance(p, Read) for place in e.indices[batch:] for p in parts(place))
+        at_data = any(isinstance(p, ix.Read) for place in e.indices[batch:] for p in ix.parts(place))
         if at_data:  # the leading axes of the places come first, so that no axis of the tensor may
             batch, names = 0, []
         count = len(e.indices)
@@ -263,14 +241,14 @@ class _Walk(Generic[H]):
         x = self.arrays.take(x, count - batch, places.handle)
         return Value(x, (*names, *places.axes), kind, e.leading or places.leading)
 
-    def flat(self, e: Read, dims: Sequence[IndexExpr], batch: int, guarded: bool) -> Value[H]:
+    def flat(self, e: ix.Read, dims: Sequence[ix.IndexExpr], batch: int, guarded: bool) -> Value[H]:
         """Return the places of the last axes as places of those axes flattened."""
         total: Value[H] | None = None
         for place, dim in list(zip(e.indices, dims, strict=True))[batch:]:
             one = self.place(place, guarded)
             if guarded:
                 one = replace(one, handle=self.arrays.clipped(one.handle, dim))
-            elif any(isinstance(p, Read) for p in parts(place)):
+            elif any(isinstance(p, ix.Read) for p in ix.parts(place)):
                 one = replace(one, handle=self.arrays.inside(one.handle, dim, f"{e} at {place}"))
             if total is not None:
                 rows = replace(total, handle=self.arrays.integer("*", total.handle, self.arrays.whole(dim)))
@@ -279,16 +257,16 @@ class _Walk(Generic[H]):
         assert total is not None
         return total
 
-    def place(self, e: IndexExpr, guarded: bool) -> Value[H]:
+    def place(self, e: ix.IndexExpr, guarded: bool) -> Value[H]:
         match e:
-            case IndexName(name):
+            case ix.IndexName(name):
                 return Value(self.arrays.count(self.scope[name]), (name,), WHOLE)
-            case Whole() | ExtentName():
+            case ix.Whole() | ix.ExtentName():
                 return Value(self.arrays.whole(e), (), WHOLE)
-            case Read():
+            case ix.Read():
                 return self.read(e, guarded)
-            case IndexArith(op, left, right):
-                if not index_names(e) and not any(isinstance(p, Read) for p in parts(e)):
+            case ix.IndexArith(op, left, right):
+                if not ix.index_names(e) and not any(isinstance(p, ix.Read) for p in ix.parts(e)):
                     return Value(self.arrays.whole(e), (), WHOLE)
                 sides = [self.place(left, guarded), self.place(right, guarded)]
                 return self.together(sides, WHOLE, lambda both: self.arrays.integer(op, *both))
@@ -320,16 +298,16 @@ def matrix_product(arrays: Arrays[H], a: Value[H], b: Value[H], out: Sequence[st
     return None
 
 
-def _factors(e: Scalar, over: frozenset[str]) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+def _factors(e: ix.Scalar, over: frozenset[str]) -> tuple[list[ix.Scalar], list[ix.Scalar], list[ix.Scalar]]:
     """Return the factors that depend on indices, those that do not, and divisors that do not."""
     match e:
-        case Apply("mul", (left, right)):
+        case ix.Apply("mul", (left, right)):
             one, two = _factors(left, over), _factors(right, over)
             return one[0] + two[0], one[1] + two[1], one[2] + two[2]
-        case Apply("div", (left, right)) if not free_indices(right) & over:
+        case ix.Apply("div", (left, right)) if not ix.free_indices(right) & over:
             inner, outer, divisors = _factors(left, over)
             return inner, outer, [*divisors, right]
-    return ([e], [], []) if free_indices(e) & over else ([], [e], [])
+    return ([e], [], []) if ix.free_indices(e) & over else ([], [e], [])
 
 
 # -- numpy ---------------------------------------------------------------------------------------------
@@ -384,20 +362,20 @@ class NumpyArrays:
     def parameter(self, name: str) -> np.ndarray:
         return self.number(self.binding.values[name])
 
-    def whole(self, e: IndexExpr) -> np.ndarray:
+    def whole(self, e: ix.IndexExpr) -> np.ndarray:
         return np.asarray(self.binding.whole(e), np.int64)
 
-    def count(self, extent: IndexExpr) -> np.ndarray:
+    def count(self, extent: ix.IndexExpr) -> np.ndarray:
         return np.arange(self.binding.whole(extent), dtype=np.int64)
 
     def integer(self, op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        return np.asarray(ARITHMETIC[op](a, b))
+        return np.asarray(ix.ARITHMETIC[op](a, b))
 
     def as_number(self, x: np.ndarray) -> np.ndarray:
         return np.asarray(x).astype(self.dtype)
 
     def apply(self, function: str, operands: Sequence[Any]) -> np.ndarray:
-        return np.asarray(FUNCTIONS[function].numpy(*operands))
+        return np.asarray(ix.FUNCTIONS[function].numpy(*operands))
 
     def fold(self, function: str, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
         wide = _WIDER.get(str(self.dtype)) if function in ("sum", "prod") else None
@@ -413,15 +391,15 @@ class NumpyArrays:
         first = x.ndim - len(order)
         return np.transpose(x, [*range(first), *(first + k for k in order)])
 
-    def prefix(self, x: np.ndarray, axis: int, extent: IndexExpr) -> np.ndarray:
+    def prefix(self, x: np.ndarray, axis: int, extent: ix.IndexExpr) -> np.ndarray:
         cut = [slice(None)] * x.ndim
         cut[axis] = slice(self.binding.whole(extent))
         return x[tuple(cut)]
 
-    def clipped(self, x: np.ndarray, extent: IndexExpr) -> np.ndarray:
+    def clipped(self, x: np.ndarray, extent: ix.IndexExpr) -> np.ndarray:
         return x.clip(0, self.binding.whole(extent) - 1)
 
-    def inside(self, x: np.ndarray, extent: IndexExpr, what: str) -> np.ndarray:
+    def inside(self, x: np.ndarray, extent: ix.IndexExpr, what: str) -> np.ndarray:
         count = self.binding.whole(extent)
         if x.size and (x.min() < 0 or x.max() >= count):
             wrong = x.min() if x.min() < 0 else x.max()
@@ -513,7 +491,7 @@ class ExactArrays(NumpyArrays):
     def as_number(self, x: np.ndarray) -> np.ndarray:
         return self._each(lambda v: self.numbers.number(int(v)), x)
 
-    def inside(self, x: np.ndarray, extent: IndexExpr, what: str) -> np.ndarray:
+    def inside(self, x: np.ndarray, extent: ix.IndexExpr, what: str) -> np.ndarray:
         return np.clip(
             self._each(lambda v: int(v) if v == int(v) else 0, x), 0, self.binding.whole(extent) - 1
         )
@@ -528,7 +506,7 @@ class ExactArrays(NumpyArrays):
             return self._each(self._quotient, *operands)
         if function == "floor":
             return self._each(lambda x: self.numbers.number(math.floor(x)), *operands)
-        f = FUNCTIONS[function]
+        f = ix.FUNCTIONS[function]
         found = np.asarray(f.numpy(*operands))
         return found.astype(bool) if f.truth else found
 
@@ -570,20 +548,20 @@ class _TorchArrays(NumpyArrays):
     def number(self, value: float) -> Any:
         return self.torch.tensor(value, dtype=self.dtype, device=self.device)
 
-    def whole(self, e: IndexExpr) -> Any:
+    def whole(self, e: ix.IndexExpr) -> Any:
         return self.torch.tensor(self.binding.whole(e), device=self.device)
 
-    def count(self, extent: IndexExpr) -> Any:
+    def count(self, extent: ix.IndexExpr) -> Any:
         return self.torch.arange(self.binding.whole(extent), device=self.device)
 
     def integer(self, op: str, a: Any, b: Any) -> Any:
-        return ARITHMETIC[op](a, b)
+        return ix.ARITHMETIC[op](a, b)
 
     def as_number(self, x: Any) -> Any:
         return x.to(self.dtype)
 
     def apply(self, function: str, operands: Sequence[Any]) -> Any:
-        return getattr(self.torch, FUNCTIONS[function].torch)(*operands)
+        return getattr(self.torch, ix.FUNCTIONS[function].torch)(*operands)
 
     def fold(self, function: str, x: Any, axes: Sequence[int]) -> Any:
         if function == "sum":
@@ -603,7 +581,7 @@ class _TorchArrays(NumpyArrays):
         first = x.ndim - len(order)
         return x.permute(*range(first), *(first + k for k in order))
 
-    def inside(self, x: Any, extent: IndexExpr, what: str) -> Any:
+    def inside(self, x: Any, extent: ix.IndexExpr, what: str) -> Any:
         return x
 
     def take(self, x: Any, last: int, places: Any) -> Any:
@@ -645,17 +623,17 @@ def _output_degree(composite: Composite, degrees: Sequence[int]) -> int:
     return known[composite.output.name]
 
 
-def _degree(e: Scalar, known: Mapping[str, int]) -> int:
+def _degree(e: ix.Scalar, known: Mapping[str, int]) -> int:
     match e:
-        case Read():
+        case ix.Read():
             return known[e.tensor]
-        case Apply("mul", (left, right)):
+        case ix.Apply("mul", (left, right)):
             return _degree(left, known) + _degree(right, known)
-        case Apply("fma", (left, right, more)):
+        case ix.Apply("fma", (left, right, more)):
             return max(_degree(left, known) + _degree(right, known), _degree(more, known))
-        case Apply(_, operands):
+        case ix.Apply(_, operands):
             return max(_degree(x, known) for x in operands)
-        case Reduce(_, _, body):
+        case ix.Reduce(_, _, body):
             return _degree(body, known)
     return 0
 
@@ -665,17 +643,17 @@ def exact_form(composite: Composite) -> ExactForm:
     needs = Arithmetic.POLYNOMIAL
     parameters: set[str] = set()
     for e in composite.equations:
-        for part in walk(e.value):
+        for part in ix.walk(e.value):
             match part:
-                case Apply(function):
-                    needs = max(needs, FUNCTIONS[function].needs)
-                case Reduce("max" | "min"):
+                case ix.Apply(function):
+                    needs = max(needs, ix.FUNCTIONS[function].needs)
+                case ix.Reduce("max" | "min"):
                     needs = max(needs, Arithmetic.ORDERED)
-                case Reduce("prod"):  # its degree depends on the extent
+                case ix.Reduce("prod"):  # its degree depends on the extent
                     needs = max(needs, Arithmetic.RATIONAL)
-                case Number(value) if not float(value).is_integer():
+                case ix.Number(value) if not float(value).is_integer():
                     needs = max(needs, Arithmetic.RATIONAL)
-                case Parameter(name):
+                case ix.Parameter(name):
                     parameters.add(name)
     if any("int" in t.dtype for t in composite.inputs):
         needs = max(needs, Arithmetic.RATIONAL)
@@ -700,11 +678,13 @@ def operations(binding: Binding) -> float:
     return sum((_cost(e.value, binding.sizes(e), binding) for e in binding.composite.equations), 0.0)
 
 
-def _cost(e: Scalar, sizes: Mapping[str, int], binding: Binding) -> float:
-    own = binding.sizes(e) if isinstance(e, Reduce) else {}
-    below = sum(_cost(child, {**sizes, **own}, binding) for child in children(e))
-    if not isinstance(e, Apply | Reduce):
+def _cost(e: ix.Scalar, sizes: Mapping[str, int], binding: Binding) -> float:
+    own = binding.sizes(e) if isinstance(e, ix.Reduce) else {}
+    below = sum(_cost(child, {**sizes, **own}, binding) for child in ix.children(e))
+    if not isinstance(e, ix.Apply | ix.Reduce):
         return below
-    led = any(isinstance(p, Read) and p.leading for p in walk(e))  # the value depends on the leading indices
+    led = any(
+        isinstance(p, ix.Read) and p.leading for p in ix.walk(e)
+    )  # the value depends on the leading indices
     leading = math.prod(binding.leading) if led else 1
-    return below + math.prod(sizes[n] for n in free_indices(e)) * leading * math.prod(own.values())
+    return below + math.prod(sizes[n] for n in ix.free_indices(e)) * leading * math.prod(own.values())

@@ -14,18 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite, Equation
 from workbench.kernels.composites.evaluate import Value, matrix_product, run
-from workbench.kernels.composites.expressions import (
-    FUNCTIONS,
-    ExtentName,
-    IndexArith,
-    IndexExpr,
-    Whole,
-    extent_names,
-    reads,
-)
 from workbench.ops.onnx_form import OpsetTooOld
 from workbench.ops.types import DTYPE_CODES, TensorType
 
@@ -152,13 +144,13 @@ class OnnxArrays:
             return self._cast(x, self.kind)
         return self.node("CastLike", x, self.like[self.kind])
 
-    def whole(self, e: IndexExpr) -> str:
+    def whole(self, e: ix.IndexExpr) -> str:
         match e:
-            case Whole(value):
+            case ix.Whole(value):
                 return self.constant(value)
-            case ExtentName(name):
+            case ix.ExtentName(name):
                 return self.extent(name)
-            case IndexArith(op, left, right):
+            case ix.IndexArith(op, left, right):
                 return self.integer(op, self.whole(left), self.whole(right))
         raise ValueError(f"{e} does not follow from extents")
 
@@ -166,27 +158,27 @@ class OnnxArrays:
         """Return an extent, from an operand's shape, or an attribute that is a whole number."""
         if any(a.name == name for a in self.composite.attributes):
             return self.attribute("value_int", "INT", name)
-        best: tuple[IndexExpr, str] | None = None
+        best: tuple[ix.IndexExpr, str] | None = None
         for t in self.composite.inputs:
             for k, d in enumerate(t.dims):
-                names = extent_names(d) - {a.name for a in self.composite.attributes}
-                if names == {name} and (best is None or isinstance(d, ExtentName)):
+                names = ix.extent_names(d) - {a.name for a in self.composite.attributes}
+                if names == {name} and (best is None or isinstance(d, ix.ExtentName)):
                     place = self.constant(k - len(t.dims))
                     best = d, self.node("Gather", self.node("Shape", t.name), place, axis=0)
-                    if isinstance(d, ExtentName):
+                    if isinstance(d, ix.ExtentName):
                         return best[1]
         if best is not None:
             return self.solved(best[0], best[1], name)
         for w in self.composite.conditions:
             for one, two in ((w.left, w.right), (w.right, w.left)):
-                if one == ExtentName(name):
+                if one == ix.ExtentName(name):
                     return self.whole(two)
         raise ValueError(f"the extent {name} of {self.composite.name} does not follow from the operands")
 
-    def solved(self, e: IndexExpr, value: str, name: str) -> str:
+    def solved(self, e: ix.IndexExpr, value: str, name: str) -> str:
         """Return the extent that gives an expression a value."""
-        while isinstance(e, IndexArith):
-            left = name in extent_names(e.left)
+        while isinstance(e, ix.IndexArith):
+            left = name in ix.extent_names(e.left)
             other = self.whole(e.right if left else e.left)
             if e.op == "*":
                 value = self.node("Div", value, other)
@@ -197,7 +189,7 @@ class OnnxArrays:
             e = e.left if left else e.right
         return value
 
-    def count(self, extent: IndexExpr) -> str:
+    def count(self, extent: ix.IndexExpr) -> str:
         return self.node("Range", self.constant(0), self.whole(extent), self.constant(1))
 
     def integer(self, op: str, a: str, b: str) -> str:
@@ -206,7 +198,7 @@ class OnnxArrays:
         return self.node(_INTEGER[op], a, b)
 
     def apply(self, function: str, operands: Sequence[str]) -> str:
-        return self.node(FUNCTIONS[function].onnx, *operands)
+        return self.node(ix.FUNCTIONS[function].onnx, *operands)
 
     def fold(self, function: str, x: str, axes: Sequence[int]) -> str:
         fold = f"Reduce{function.capitalize()}"
@@ -223,15 +215,15 @@ class OnnxArrays:
         letters = ascii_lowercase[: len(order)]
         return self.node("Einsum", x, equation=f"...{letters}->...{''.join(letters[k] for k in order)}")
 
-    def prefix(self, x: str, axis: int, extent: IndexExpr) -> str:
+    def prefix(self, x: str, axis: int, extent: ix.IndexExpr) -> str:
         end = self.node("Unsqueeze", self.whole(extent), self.constant([0]))
         return self.node("Slice", x, self.constant([0]), end, self.constant([axis]))
 
-    def clipped(self, x: str, extent: IndexExpr) -> str:
+    def clipped(self, x: str, extent: ix.IndexExpr) -> str:
         last = self.integer("-", self.whole(extent), self.constant(1))
         return self.node("Min", self.node("Max", x, self.constant(0)), last)
 
-    def inside(self, x: str, extent: IndexExpr, what: str) -> str:
+    def inside(self, x: str, extent: ix.IndexExpr, what: str) -> str:
         return x
 
     def take(self, x: str, last: int, places: str) -> str:
@@ -250,7 +242,7 @@ class OnnxArrays:
         return self.node("Einsum", a.handle, b.handle, equation=f"{terms[0]},{terms[1]}->{terms[2]}")
 
     def spread(self, x: str, e: Equation, full: bool) -> str:
-        seen, inputs = {r.tensor for r in reads(e.value) if r.leading}, self.composite.inputs
+        seen, inputs = {r.tensor for r in ix.reads(e.value) if r.leading}, self.composite.inputs
         known = seen <= {t.name for t in inputs} and not seen >= {t.name for t in inputs if t.leading}
         if full and not (e.leading and known):  # what is read has all leading axes of the result
             return x

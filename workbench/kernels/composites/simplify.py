@@ -17,27 +17,7 @@ import numpy as np
 from workbench.kernels.composites.composite import Composite, Equation, NotationError
 from workbench.kernels.composites.equations import parse
 from workbench.kernels.composites.evaluate import evaluate
-from workbench.kernels.composites.expressions import (
-    FUNCTIONS,
-    Apply,
-    Bound,
-    ExtentName,
-    IndexArith,
-    IndexExpr,
-    IndexName,
-    IndexValue,
-    Number,
-    Parameter,
-    Read,
-    Reduce,
-    Scalar,
-    Whole,
-    computed,
-    reads,
-    rebuilt,
-    reductions,
-    scalar_reindexed,
-)
+from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.files import folder
 from workbench.kernels.composites.signature import Cursor, expression
 from workbench.saturation.program import Expr, literal, show
@@ -45,7 +25,7 @@ from workbench.saturation.program import parse as parsed
 
 _LINE: Final = re.compile(r"([a-z][a-z0-9-]*)\s*:\s*(.+?)\s*=>\s*(.+?)(?:\s+where\s+(.+))?$")
 _NAMES: Final = re.compile(r"[A-Za-z_]\w*(?!\w*\s*\()")
-_RESERVED: Final = frozenset({*FUNCTIONS, "sum", "prod", "mean", "number"})
+_RESERVED: Final = frozenset({*ix.FUNCTIONS, "sum", "prod", "mean", "number"})
 _BOUND: Final = re.compile(r"\b(?:sum|prod|max|min)\(\s*(\w+)\s*<")
 _NUMBER: Final = re.compile(r"\bnumber\(")
 #: How often a law is tried.
@@ -67,8 +47,8 @@ class Simplifier:
 
     name: str
     places: bool
-    left: Scalar | IndexExpr
-    right: Scalar | IndexExpr
+    left: ix.Scalar | ix.IndexExpr
+    right: ix.Scalar | ix.IndexExpr
     numbers: frozenset[str]
     within: tuple[tuple[str, str], ...]
     computes: bool
@@ -153,11 +133,11 @@ def _variables(text: str) -> list[str]:
     return [n for n in dict.fromkeys(_NAMES.findall(text)) if n not in _RESERVED and n not in bound]
 
 
-def _side(text: str, names: Sequence[str], places: bool) -> Scalar | IndexExpr:
+def _side(text: str, names: Sequence[str], places: bool) -> ix.Scalar | ix.IndexExpr:
     if not places:
         return parse("law", f"{_scalars(names)} -> law_{{T}}[]", f"law_ = {text}").equations[0].value
     c = Cursor(text)
-    value = expression(c, lambda token: ExtentName(token.text), "a place")
+    value = expression(c, lambda token: ix.ExtentName(token.text), "a place")
     if c.next.kind != "stop":
         c.fail(f"the law must end here, got {c.shown()}")
     return value
@@ -173,7 +153,7 @@ def _try(law: Simplifier, where: str) -> None:
             values = {n: rng.randint(1, 6) for n in names}
             for j, n in law.within:
                 values[j] = rng.randrange(int(n) if n.isdigit() else values[n])
-            one, two = (float(computed(side, values)) for side in (law.left, law.right))  # type: ignore[arg-type]
+            one, two = (float(ix.computed(side, values)) for side in (law.left, law.right))  # type: ignore[arg-type]
         else:
             values = {n: rng.choice((-2.5, -1.0, 0.0, 0.5, 3.0, rng.uniform(-4, 4))) for n in names}
             shell = parse("law", f"{_scalars(names)} -> law_{{T}}[]", "law_ = 0")
@@ -255,21 +235,21 @@ def simplified(
     return Simplified(replace(composite, equations=_needed(composite, made)), tuple(steps), costs)
 
 
-def _apart(e: Scalar, seen: dict[str, IndexExpr]) -> Scalar:
+def _apart(e: ix.Scalar, seen: dict[str, ix.IndexExpr]) -> ix.Scalar:
     """Return a value in which every index has one extent: reductions over others get names of their own."""
-    if isinstance(e, Reduce):
+    if isinstance(e, ix.Reduce):
         names: dict[str, str] = {}
         for b in e.over:
             name = b.name
             while seen.setdefault(name, b.extent) != b.extent:
                 name += "_"
             names[b.name] = name
-        body = scalar_reindexed(
-            e.body, lambda i: IndexName(names.get(i.name, i.name)) if isinstance(i, IndexName) else None
+        body = ix.scalar_reindexed(
+            e.body, lambda i: ix.IndexName(names.get(i.name, i.name)) if isinstance(i, ix.IndexName) else None
         )
-        over = tuple(Bound(names[b.name], b.extent) for b in e.over)
-        return Reduce(e.function, over, _apart(body, seen))
-    return rebuilt(e, lambda child: _apart(child, seen))
+        over = tuple(ix.Bound(names[b.name], b.extent) for b in e.over)
+        return ix.Reduce(e.function, over, _apart(body, seen))
+    return ix.rebuilt(e, lambda child: _apart(child, seen))
 
 
 def _needed(composite: Composite, equations: list[Equation]) -> tuple[Equation, ...]:
@@ -278,13 +258,13 @@ def _needed(composite: Composite, equations: list[Equation]) -> tuple[Equation, 
     for e in reversed(equations):
         if e.target in used:
             kept.append(e)
-            used |= {r.tensor for r in reads(e.value)}
+            used |= {r.tensor for r in ix.reads(e.value)}
     return tuple(reversed(kept))
 
 
 def _simplest(
     laws: Simplifiers, before: Mapping[str, Equation], e: Equation
-) -> tuple[Scalar, dict[str, int], tuple[int, int]]:
+) -> tuple[ix.Scalar, dict[str, int], tuple[int, int]]:
     """Return the cheapest value of an equation, the matches by law, and the costs before and after."""
     egraph = bindings.EGraph()
 
@@ -296,7 +276,7 @@ def _simplest(
     cost = int(program([*_language(), ("let", "$root", root), extract])[-1].cost)
     lines = [*_facts(e), *map(_rewrite, laws.laws)]
     if laws.forwarding:
-        lines += [_forward(b) for b in before.values() if not reductions(b.value)]
+        lines += [_forward(b) for b in before.values() if not ix.reductions(b.value)]
     *_, report, best = program([*lines, ("run", "laws", str(_ROUNDS)), extract])
     matches = dict(report.report.num_matches_per_rule)
     found = {law.name: matches.get(law.name, 0) for law in laws.laws}
@@ -306,7 +286,7 @@ def _simplest(
 
 def _facts(e: Equation) -> Iterator[Expr]:
     """Yield the known facts about indices and extents; an index with two extents has no known one."""
-    bounds = dict.fromkeys([*e.indices, *(b for part in reductions(e.value) for b in part.over)])
+    bounds = dict.fromkeys([*e.indices, *(b for part in ix.reductions(e.value) for b in part.over)])
     count = Counter(b.name for b in bounds)
     for b in bounds:
         if count[b.name] == 1:
@@ -325,7 +305,7 @@ def _language() -> Iterator[str]:
     yield "(constructor Ext (String) P :cost 1) (constructor At (V) P :cost 1)"
     for name in _PLACES.values():
         yield f"(constructor {name} (P P) P :cost {3 if name in ('p_div', 'p_mod') else 1})"
-    for f in FUNCTIONS.values():
+    for f in ix.FUNCTIONS.values():
         yield f"(constructor f_{f.name} ({'V ' * f.arity}) V :cost {COSTS.get(f.name, 1)})"
 
 
@@ -333,52 +313,52 @@ def _language() -> Iterator[str]:
 Leaf = Callable[[Any], Expr | None]
 
 
-def _value(e: Scalar, leaf: Leaf, local: Container[str] = ()) -> Expr:
+def _value(e: ix.Scalar, leaf: Leaf, local: Container[str] = ()) -> Expr:
     """Return a value as an expression of the e-graph; ``local`` are the intermediate tensors."""
     if (known := leaf(e)) is not None:
         return known
     match e:
-        case Number(value):
+        case ix.Number(value):
             return ("Num", literal(float(value)))
-        case Parameter(name):
+        case ix.Parameter(name):
             return ("Param", literal(name))
-        case IndexValue(value):
+        case ix.IndexValue(value):
             return ("Val", _place(value, leaf, local))
-        case Read(tensor, _, indices):
+        case ix.Read(tensor, _, indices):
             return _read_of(e, [_place(i, leaf, local) for i in indices], tensor in local)
-        case Apply(function, operands):
+        case ix.Apply(function, operands):
             return (f"f_{function}", *(_value(x, leaf, local) for x in operands))
-        case Reduce(function, over, body):
+        case ix.Reduce(function, over, body):
             made = _value(body, leaf, local)
             for b in reversed(over):
-                index = leaf(IndexName(b.name)) or literal(b.name)
+                index = leaf(ix.IndexName(b.name)) or literal(b.name)
                 made = ("Red", literal(function), index, _place(b.extent, leaf, local), made)
             return made
     raise TypeError(f"a scalar expression is needed, got {e!r}")
 
 
-def _place(e: IndexExpr, leaf: Leaf, local: Container[str] = ()) -> Expr:
+def _place(e: ix.IndexExpr, leaf: Leaf, local: Container[str] = ()) -> Expr:
     """Return a whole number as an expression of the e-graph."""
-    if not isinstance(e, Read) and (known := leaf(e)) is not None:
+    if not isinstance(e, ix.Read) and (known := leaf(e)) is not None:
         return known
     match e:
-        case Whole(value):
+        case ix.Whole(value):
             return ("Whole", str(value))
-        case IndexName(name):
+        case ix.IndexName(name):
             return ("Idx", literal(name))
-        case ExtentName(name):
+        case ix.ExtentName(name):
             return ("Ext", literal(name))
-        case IndexArith(op, left, right):
+        case ix.IndexArith(op, left, right):
             return (_PLACES[op], _place(left, leaf, local), _place(right, leaf, local))
-        case Read():
+        case ix.Read():
             return ("At", _value(e, leaf, local))
 
 
-def _read_of(e: Read | Equation, places: Sequence[Expr], local: bool) -> Expr:
+def _read_of(e: ix.Read | Equation, places: Sequence[Expr], local: bool) -> Expr:
     listed: Expr = ("Nil",)
     for place in reversed(places):
         listed = ("Cons", place, listed)
-    name = e.tensor if isinstance(e, Read) else e.target
+    name = e.tensor if isinstance(e, ix.Read) else e.target
     return ("Load" if local else "Read", literal(name), str(int(e.leading)), listed)
 
 
@@ -402,9 +382,9 @@ def _variables_of(law: Simplifier, computes: bool) -> Leaf:
         if computes and (made := _computed(law, e)) is not None:
             return (sort, made)
         match e:
-            case Read(name, _, ()) | ExtentName(name):
+            case ix.Read(name, _, ()) | ix.ExtentName(name):
                 return (sort, name) if name in law.numbers else name
-            case IndexName(name):
+            case ix.IndexName(name):
                 return f"{name}_"
         return None
 
@@ -415,15 +395,15 @@ def _computed(law: Simplifier, side: Any) -> Expr | None:
     """Return an expression of known numbers in egglog's arithmetic, or None if it is none."""
     operands: Sequence[Any] = ()
     match side:
-        case Read(name, _, ()) | ExtentName(name):
+        case ix.Read(name, _, ()) | ix.ExtentName(name):
             return name if name in law.numbers else None
-        case Number(value):
+        case ix.Number(value):
             return literal(float(value))
-        case Whole(value):
+        case ix.Whole(value):
             return str(value)
-        case Apply(function, operands) if function in _COMPUTED:
+        case ix.Apply(function, operands) if function in _COMPUTED:
             op = _COMPUTED[function]
-        case IndexArith("+" | "-" | "*" as op, left, right):
+        case ix.IndexArith("+" | "-" | "*" as op, left, right):
             operands = (left, right)
     made = tuple(x for o in operands if (x := _computed(law, o)) is not None)
     return (op, *made) if made and len(made) == len(operands) else None
@@ -433,48 +413,48 @@ def _forward(e: Equation) -> Expr:
     """Return the rule that replaces a read of an intermediate tensor by its definition there."""
     variables = {b.name: f"i{k}" for k, b in enumerate(e.indices)}
     load = _read_of(e, list(variables.values()), local=True)
-    value = _value(e.value, lambda part: variables.get(part.name) if isinstance(part, IndexName) else None)
+    value = _value(e.value, lambda part: variables.get(part.name) if isinstance(part, ix.IndexName) else None)
     return ("rewrite", load, value, ":ruleset", "laws", ":name", literal(f"forward {e.target}"))
 
 
 # -- back -----------------------------------------------------------------------------------------------
-def _scalar(tree: Any) -> Scalar:
+def _scalar(tree: Any) -> ix.Scalar:
     match tree:
         case ["Num", value]:
-            return Number(float(value))
+            return ix.Number(float(value))
         case ["Param", name]:
-            return Parameter(name.strip('"'))
+            return ix.Parameter(name.strip('"'))
         case ["Val", place]:
-            return IndexValue(_index(place))
+            return ix.IndexValue(_index(place))
         case ["Read" | "Load", tensor, leading, places]:
             return _read(tensor, leading, places)
         case ["Red", function, index, extent, inner]:
             body, function = _scalar(inner), function.strip('"')
-            bound = Bound(index.strip('"'), _index(extent))
-            if isinstance(body, Reduce) and body.function == function:
-                return Reduce(function, (bound, *body.over), body.body)
-            return Reduce(function, (bound,), body)
+            bound = ix.Bound(index.strip('"'), _index(extent))
+            if isinstance(body, ix.Reduce) and body.function == function:
+                return ix.Reduce(function, (bound, *body.over), body.body)
+            return ix.Reduce(function, (bound,), body)
     head, *operands = tree
-    return Apply(head.removeprefix("f_"), tuple(map(_scalar, operands)))
+    return ix.Apply(head.removeprefix("f_"), tuple(map(_scalar, operands)))
 
 
-def _read(tensor: str, leading: str, node: Any) -> Read:
+def _read(tensor: str, leading: str, node: Any) -> ix.Read:
     places = []
     while len(node) > 1:
         _, place, node = node
         places.append(_index(place))
-    return Read(tensor.strip('"'), leading == "1", tuple(places))
+    return ix.Read(tensor.strip('"'), leading == "1", tuple(places))
 
 
-def _index(tree: Any) -> IndexExpr:
+def _index(tree: Any) -> ix.IndexExpr:
     match tree:
         case ["Whole", value]:
-            return Whole(int(value))
+            return ix.Whole(int(value))
         case ["Idx", name]:
-            return IndexName(name.strip('"'))
+            return ix.IndexName(name.strip('"'))
         case ["Ext", name]:
-            return ExtentName(name.strip('"'))
+            return ix.ExtentName(name.strip('"'))
         case ["At", [_, *read]]:
             return _read(*read)
     head, left, right = tree
-    return IndexArith(_SIGNS[head], _index(left), _index(right))
+    return ix.IndexArith(_SIGNS[head], _index(left), _index(right))

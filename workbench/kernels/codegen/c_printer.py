@@ -26,8 +26,8 @@ from workbench.kernels.codegen.schedule import (
     packable,
     staging,
 )
-from workbench.kernels.composites.composite import Equation, Tensor
 from workbench.kernels.composites import expressions as ix
+from workbench.kernels.composites.composite import Equation, Tensor
 
 #: The C type of an element type, and the ending of its functions' names.
 C_TYPES: Final[Mapping[str, str]] = {

@@ -21,18 +21,10 @@ from workbench.costs import CostModel, node_costs
 from workbench.costs.registry import cost_model
 from workbench.egraph import EGraph
 from workbench.graph import Builder, Graph, GraphError, fold_constants
+from workbench.kernels.codegen import fusion
 from workbench.kernels.codegen.clusters import Cluster
 from workbench.kernels.codegen.compiler import Build, build_from, compiler
 from workbench.kernels.codegen.custom_ops import DOMAIN, Operator, library_of, operator, payload
-from workbench.kernels.codegen.fusion import (
-    Bench,
-    Fusion,
-    Measure,
-    egraph_of,
-    fused,
-    numbers_of,
-    written,
-)
 from workbench.ops import TensorType
 from workbench.support.files import write_atomic
 from workbench.support.machine import machine, microseconds
@@ -102,7 +94,9 @@ class Basis:
     def of(cls, graph: Graph, cost: CostModel) -> Basis:
         """Return a graph with folded weights as an e-graph of single e-nodes, at the prices of a cost model."""
         folded = fold_constants(graph)
-        return cls(folded, egraph_of(folded), node_costs(folded, cost), numbers_of(folded), graph)
+        return cls(
+            folded, fusion.egraph_of(folded), node_costs(folded, cost), fusion.numbers_of(folded), graph
+        )
 
 
 def plan_of(
@@ -111,8 +105,8 @@ def plan_of(
     *,
     threads: int = 1,
     build: Build | None = None,
-    measure: Measure | None = None,
-    bench: Bench | None = None,
+    measure: fusion.Measure | None = None,
+    bench: fusion.Bench | None = None,
     memory: int | None = None,
     generic: Graph | None = None,
 ) -> Plan:
@@ -133,9 +127,9 @@ def plan_of(
     """
     options = build_from() if build is None else build
     basis = graph if isinstance(graph, Basis) else Basis.of(graph, cost)
-    times = Bench(options, threads) if measure is None else measure
-    timed = times if isinstance(times, Bench) else bench
-    found = fused(
+    times = fusion.Bench(options, threads) if measure is None else measure
+    timed = times if isinstance(times, fusion.Bench) else bench
+    found = fusion.fused(
         basis.egraph,
         basis.costs,
         basis.numbers,
@@ -160,7 +154,9 @@ def plan_of(
     return plan if basis.source is None else replace(plan, source=basis.source)
 
 
-def _planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[Cluster], Operator]) -> Plan:
+def _planned(
+    graph: Graph, found: fusion.Fusion, choice: np.ndarray, choose: Callable[[Cluster], Operator]
+) -> Plan:
     """Return the plan of a selection, of whose clusters ``choose`` makes operators."""
     from workbench.frontends.onnx.exporter import default_opset, shell_of
 
@@ -176,8 +172,8 @@ def _planned(graph: Graph, found: Fusion, choice: np.ndarray, choose: Callable[[
         (result,) = builder.opaque(record, [places[j] for j in op.cluster.inputs], op.name)
         return result
 
-    program = written(graph, found, choice, kernel)
-    return Plan(written(graph, found, choice), program, tuple(operators))
+    program = fusion.written(graph, found, choice, kernel)
+    return Plan(fusion.written(graph, found, choice), program, tuple(operators))
 
 
 class Mixed:

@@ -14,9 +14,9 @@ from functools import lru_cache
 from itertools import product
 from typing import Final
 
+from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.binding import Binding, guarded
 from workbench.kernels.composites.composite import Composite, Equation, Tensor
-from workbench.kernels.composites import expressions as ix
 
 #: The element types in which values of 16-bit floats are computed.
 _WIDE: Final = {"float16": "float32", "bfloat16": "float32"}

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from workbench.kernels.composites.composite import Attribute, Composite, Equation, matched
 from workbench.kernels.composites import expressions as ix
+from workbench.kernels.composites.composite import Attribute, Composite, Equation, matched
 from workbench.ops.types import FLOAT_DTYPES, TensorType, TypeMismatch
 from workbench.ops.typing import Attrs, ConcreteTyping, N, T, Typing
 from workbench.support.messages import nearest

@@ -9,22 +9,10 @@ from typing import Any, Final
 
 from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.composite import Composite, matched
+from workbench.laws.theorems import terms
 from workbench.laws.theorems.axes import NotCovered
 from workbench.laws.theorems.definitions import Call, Definition, Index, inverse, placed, put
 from workbench.laws.theorems.symbolic_typing import whole
-from workbench.laws.theorems.terms import (
-    Value,
-    apply,
-    guarded,
-    indices,
-    integer,
-    negative,
-    number,
-    plus,
-    summed,
-    times,
-    top,
-)
 from workbench.symbolic.integers import Cond, Int, both, either, equal, negated, num
 
 _JOINED: Final[Mapping[str, Callable[..., Cond]]] = {"and": both, "or": either, "not": negated}
@@ -40,7 +28,7 @@ def element_of(composite: Composite) -> Definition:
     return partial(_element, composite)
 
 
-def _element(composite: Composite, call: Call, i: Index) -> Value:
+def _element(composite: Composite, call: Call, i: Index) -> terms.Value:
     own = len(composite.output.dims)
     return _Walk(composite, call, i).tensor(composite.output.name, [i(k - own) for k in range(own)])
 
@@ -62,7 +50,7 @@ class _Walk:
         ]
         matched(sides, composite.conditions, self.extents, lambda e: self.integer(e, {}))
 
-    def tensor(self, name: str, at: Sequence[Int]) -> Value:
+    def tensor(self, name: str, at: Sequence[Int]) -> terms.Value:
         """Return the element of a tensor at places of its own axes, and at the index of the leading ones."""
         if name in self.made:
             e = self.made[name]
@@ -76,21 +64,22 @@ class _Walk:
         kind = self.call.kind
         return x.at(put(lambda key: placed(x.dim(key), self.i(key), kind.dim(key)), places))
 
-    def value(self, e: ix.Scalar, places: Mapping[str, Int]) -> Value:
+    def value(self, e: ix.Scalar, places: Mapping[str, Int]) -> terms.Value:
         """Return the value of a scalar expression with its indices at places."""
         match e:
             case ix.Number(value):
-                return number(value)
+                return terms.number(value)
             case ix.Parameter(name):
                 return self.call.real(name)
             case ix.IndexValue(index):
-                return integer(self.integer(index, places))
+                return terms.integer(self.integer(index, places))
             case ix.Read():
                 return self.tensor(e.tensor, [self.integer(j, places) for j in e.indices])
             case ix.Apply("where", (condition, yes, no)):
                 holds = self.condition(condition, places)
-                return plus(
-                    guarded(holds, self.value(yes, places)), guarded(negated(holds), self.value(no, places))
+                return terms.plus(
+                    terms.guarded(holds, self.value(yes, places)),
+                    terms.guarded(negated(holds), self.value(no, places)),
                 )
             case ix.Apply(function, operands):
                 return _applied(function, [self.value(x, places) for x in operands])
@@ -98,19 +87,19 @@ class _Walk:
                 return self.reduced(e, places)
         raise NotCovered(f"{e} in a composite")
 
-    def reduced(self, e: ix.Reduce, places: Mapping[str, Int]) -> Value:
+    def reduced(self, e: ix.Reduce, places: Mapping[str, Int]) -> terms.Value:
         """Return the value of a sum or of a largest element."""
         extents = [self.integer(b.extent, places) for b in e.over]
 
-        def inner(at: Sequence[Int]) -> Value:
+        def inner(at: Sequence[Int]) -> terms.Value:
             return self.value(e.body, {**places, **{b.name: p for b, p in zip(e.over, at, strict=True)}})
 
         if e.function == "sum":
-            return summed(extents, inner)
+            return terms.summed(extents, inner)
         if e.function != "max":
             raise NotCovered(f"{e.function} in a composite")
-        names, at, guards = indices(extents)
-        return top(names, guards, inner(at))
+        names, at, guards = terms.indices(extents)
+        return terms.top(names, guards, inner(at))
 
     def integer(self, e: ix.IndexExpr, places: Mapping[str, Int]) -> Int:
         """Return the value of a whole-number expression."""
@@ -135,21 +124,21 @@ class _Walk:
         raise NotCovered(f"the number {e} in a condition of a composite")
 
 
-def _applied(function: str, xs: Sequence[Value]) -> Value:
+def _applied(function: str, xs: Sequence[terms.Value]) -> terms.Value:
     """Return a function of values."""
     match function:
         case "add":
-            return plus(*xs)
+            return terms.plus(*xs)
         case "sub":
-            return plus(xs[0], negative(xs[1]))
+            return terms.plus(xs[0], terms.negative(xs[1]))
         case "mul":
-            return times(*xs)
+            return terms.times(*xs)
         case "fma":
-            return plus(times(xs[0], xs[1]), xs[2])
+            return terms.plus(terms.times(xs[0], xs[1]), xs[2])
         case "div":
-            return times(xs[0], inverse(xs[1]))
+            return terms.times(xs[0], inverse(xs[1]))
         case "neg":
-            return negative(xs[0])
+            return terms.negative(xs[0])
     if ix.FUNCTIONS[function].truth:
         raise NotCovered(f"the truth value {function} as a number")
-    return apply(function, *xs)
+    return terms.apply(function, *xs)

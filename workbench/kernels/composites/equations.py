@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import Final
 
+from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.composite import (
     Attribute,
     Composite,
@@ -18,77 +19,55 @@ from workbench.kernels.composites.composite import (
     Tensor,
     matched,
 )
-from workbench.kernels.composites.expressions import (
-    FOLDS,
-    FUNCTIONS,
-    Apply,
-    Bound,
-    ExtentName,
-    IndexExpr,
-    IndexName,
-    IndexValue,
-    Number,
-    Parameter,
-    Read,
-    Reduce,
-    Scalar,
-    Whole,
-    arith,
-    extent_names,
-    parts,
-    product,
-    reads,
-    rebuilt,
-    reindexed,
-    scalar_reindexed,
-)
 from workbench.kernels.composites.signature import Cursor, Token, declared, expression
 from workbench.support.messages import unknown
 
 
 # -- calls of composites -------------------------------------------------------------------------------
-def _inlined_scalar(called: Composite, operands: Sequence[Scalar], given: Mapping[str, Scalar]) -> Scalar:
+def _inlined_scalar(
+    called: Composite, operands: Sequence[ix.Scalar], given: Mapping[str, ix.Scalar]
+) -> ix.Scalar:
     """Return the value of an elementwise composite of scalars; attributes that are not given have their defaults."""
     values = {t.name: e for t, e in zip(called.inputs, operands, strict=True)}
     parameters, extents = _attributes(called, given)
     [equation] = called.equations
-    return inlined(scalar_reindexed(equation.value, _named(extents)), values, parameters)
+    return inlined(ix.scalar_reindexed(equation.value, _named(extents)), values, parameters)
 
 
-def inlined(e: Scalar, values: Mapping[str, Scalar], parameters: Mapping[str, Scalar]) -> Scalar:
+def inlined(e: ix.Scalar, values: Mapping[str, ix.Scalar], parameters: Mapping[str, ix.Scalar]) -> ix.Scalar:
     """Return an expression with values in the place of tensors and of attributes."""
-    if isinstance(e, Read) and e.tensor in values:
+    if isinstance(e, ix.Read) and e.tensor in values:
         return values[e.tensor]
-    if isinstance(e, Parameter):
+    if isinstance(e, ix.Parameter):
         return parameters.get(e.name, e)
-    return rebuilt(e, lambda child: inlined(child, values, parameters))
+    return ix.rebuilt(e, lambda child: inlined(child, values, parameters))
 
 
-def _named(extents: Mapping[str, IndexExpr]) -> Callable[[IndexExpr], IndexExpr | None]:
-    return lambda e: extents.get(e.name) if isinstance(e, ExtentName) else None
+def _named(extents: Mapping[str, ix.IndexExpr]) -> Callable[[ix.IndexExpr], ix.IndexExpr | None]:
+    return lambda e: extents.get(e.name) if isinstance(e, ix.ExtentName) else None
 
 
 def _attributes(
-    called: Composite, given: Mapping[str, Scalar]
-) -> tuple[dict[str, Scalar], dict[str, IndexExpr]]:
+    called: Composite, given: Mapping[str, ix.Scalar]
+) -> tuple[dict[str, ix.Scalar], dict[str, ix.IndexExpr]]:
     """Return the values of attributes: floating-point ones, and whole numbers."""
-    parameters: dict[str, Scalar] = {}
-    extents: dict[str, IndexExpr] = {}
+    parameters: dict[str, ix.Scalar] = {}
+    extents: dict[str, ix.IndexExpr] = {}
     for a in called.attributes:
-        value = given.get(a.name, Number(a.default))
+        value = given.get(a.name, ix.Number(a.default))
         if not a.whole:
             parameters[a.name] = value
-        elif isinstance(value, IndexValue):
+        elif isinstance(value, ix.IndexValue):
             extents[a.name] = value.value
-        elif isinstance(value, Number) and float(value.value).is_integer():
-            extents[a.name] = Whole(int(value.value))
+        elif isinstance(value, ix.Number) and float(value.value).is_integer():
+            extents[a.name] = ix.Whole(int(value.value))
         else:
             raise NotationError(f"attribute {a.name} of {called.name} must be a whole number, got {value}")
     return parameters, extents
 
 
 def _inlined_tensors(
-    called: Composite, operands: Sequence[Tensor], given: Mapping[str, Scalar], taken: Container[str]
+    called: Composite, operands: Sequence[Tensor], given: Mapping[str, ix.Scalar], taken: Container[str]
 ) -> tuple[str, list[Equation], list[Condition]]:
     """Return the result of a call on tensors by its name, the equations, and the conditions on extents.
 
@@ -103,13 +82,13 @@ def _inlined_tensors(
     names = {t.name: a for t, a in zip(called.inputs, operands, strict=True)}
     result: list[Equation] = []
 
-    def own(i: IndexExpr) -> IndexExpr | None:
+    def own(i: ix.IndexExpr) -> ix.IndexExpr | None:
         """Return what an extent stands for, and the read of a tensor of the call."""
-        if not isinstance(i, Read):
+        if not isinstance(i, ix.Read):
             return known(i)
-        tensor, inner = names[i.tensor], tuple(reindexed(j, own) for j in i.indices)
+        tensor, inner = names[i.tensor], tuple(ix.reindexed(j, own) for j in i.indices)
         outer = extra[len(extra) + len(inner) - len(tensor.dims) :]
-        return Read(tensor.name, tensor.leading, (*map(IndexName, outer), *inner))
+        return ix.Read(tensor.name, tensor.leading, (*map(ix.IndexName, outer), *inner))
 
     for e in called.equations:
         name = stem = f"{called.name}_{e.target}"
@@ -117,15 +96,15 @@ def _inlined_tensors(
         while name in taken or name in {made.target for made in result}:
             name = f"{stem}_{next(numbers)}"
         leading = has_leading and e.leading
-        indices = list(map(Bound, extra, more)) if e.leading else []
-        indices += [Bound(b.name, reindexed(b.extent, known)) for b in e.indices]
-        value = inlined(scalar_reindexed(e.value, own), {}, parameters)
+        indices = list(map(ix.Bound, extra, more)) if e.leading else []
+        indices += [ix.Bound(b.name, ix.reindexed(b.extent, known)) for b in e.indices]
+        value = inlined(ix.scalar_reindexed(e.value, own), {}, parameters)
         result.append(Equation(name, leading, tuple(indices), value))
         names[e.target] = Tensor(name, "", leading, tuple(b.extent for b in indices))
     return result[-1].target, result, conditions
 
 
-def _group(called: Composite, operands: Sequence[Tensor]) -> tuple[bool, tuple[IndexExpr, ...]]:
+def _group(called: Composite, operands: Sequence[Tensor]) -> tuple[bool, tuple[ix.IndexExpr, ...]]:
     """Return the axes for which a called composite's ``~`` stands: whether leading ones are among them, and others."""
     groups = []
     for t, a in zip(called.inputs, operands, strict=True):
@@ -141,27 +120,30 @@ def _group(called: Composite, operands: Sequence[Tensor]) -> tuple[bool, tuple[I
     return any(leading for leading, _ in groups), longest
 
 
-def _unified(called: Composite, operands: Sequence[Tensor], extents: dict[str, IndexExpr]) -> list[Condition]:
+def _unified(
+    called: Composite, operands: Sequence[Tensor], extents: dict[str, ix.IndexExpr]
+) -> list[Condition]:
     """Add the extents of a called composite to ``extents``, and return the equalities that remain."""
-    sides: list[tuple[IndexExpr, IndexExpr, str]] = []
+    sides: list[tuple[ix.IndexExpr, ix.IndexExpr, str]] = []
     for t, a in zip(called.inputs, operands, strict=True):
         own = a.dims[len(a.dims) - len(t.dims) :]
         sides += [(d, other, f"{called.name} takes {t}") for d, other in zip(t.dims, own, strict=True)]
     known = _named(extents)
-    later = matched(sides, called.conditions, extents, lambda e: reindexed(e, known))
-    found = [Condition(reindexed(d, known), other, reason) for d, other, reason in later]
+    later = matched(sides, called.conditions, extents, lambda e: ix.reindexed(e, known))
+    found = [Condition(ix.reindexed(d, known), other, reason) for d, other, reason in later]
     found += [
-        Condition(reindexed(w.left, known), reindexed(w.right, known), w.reason) for w in called.conditions
+        Condition(ix.reindexed(w.left, known), ix.reindexed(w.right, known), w.reason)
+        for w in called.conditions
     ]
     dims = [d for t in called.outputs for d in t.dims]
-    missing = sorted({n for d in dims for n in extent_names(d)} - set(extents))
+    missing = sorted({n for d in dims for n in ix.extent_names(d)} - set(extents))
     if missing:
         raise NotationError(f"the extent {missing[0]} of {called.name} does not follow from the operands")
     return [w for w in found if w.left != w.right]
 
 
 # -- equations -----------------------------------------------------------------------------------------
-_REDUCTIONS: Final = (*FOLDS, "mean")
+_REDUCTIONS: Final = (*ix.FOLDS, "mean")
 _WORDS: Final = frozenset({"and", "or", "not", "where"})
 _COMPARED: Final = {
     "<": ("less", False),
@@ -198,11 +180,11 @@ class _Equations:
         self.composites = composites
         dims = [d for t in (*inputs, *outputs) for d in t.dims]
         dims += [side for w in conditions for side in (w.left, w.right)]
-        self.extents = {n for d in dims for n in extent_names(d)} | {a.name for a in attributes if a.whole}
+        self.extents = {n for d in dims for n in ix.extent_names(d)} | {a.name for a in attributes if a.whole}
         self.conditions: list[Condition] = list(conditions)
         self.found: list[Equation] = []
         #: The indices in scope with their extents, None until one is known.
-        self.scope: dict[str, IndexExpr | None] = {}
+        self.scope: dict[str, ix.IndexExpr | None] = {}
         self.leading = False
 
     def read(self) -> tuple[Equation, ...]:
@@ -240,7 +222,7 @@ class _Equations:
             extent = self.scope[token.text]
             if extent is None:
                 c.fail(f"the extent of {token.text} must follow from a read (try {token.text} < N)", token)
-            indices.append(Bound(token.text, extent))
+            indices.append(ix.Bound(token.text, extent))
         self.found.append(Equation(target.text, self.leading, tuple(indices), value))
         dims = tuple(b.extent for b in indices)
         self.tensors[target.text] = output or Tensor(target.text, self.dtype, self.leading, dims)
@@ -279,7 +261,7 @@ class _Equations:
         return names, self.c.take()
 
     # -- scalars, from the weakest sign to the strongest ------------------------------------------------
-    def _joined(self, level: int) -> Scalar:
+    def _joined(self, level: int) -> ix.Scalar:
         """Return a value whose signs are at least as strong as those of a level."""
         stronger = (
             self._unary if level == 3 else self._negation if level == 1 else partial(self._joined, level + 1)
@@ -289,50 +271,50 @@ class _Equations:
             left = self._arith(token, left, stronger())
         return left
 
-    def _negation(self) -> Scalar:
+    def _negation(self) -> ix.Scalar:
         if token := self.c.accept("not"):
             return self._apply("not", [self._negation()], token)
         return self._comparison()
 
-    def _comparison(self) -> Scalar:
+    def _comparison(self) -> ix.Scalar:
         c = self.c
         left = self._joined(2)
-        result: Scalar | None = None
+        result: ix.Scalar | None = None
         while token := c.accept(*_COMPARED):
             right, (name, turned) = self._joined(2), _COMPARED[token.text]
             one = self._apply(name, [right, left] if turned else [left, right], token)
-            one = Apply("not", (one,)) if token.text == "!=" else one
-            result = one if result is None else Apply("and", (result, one))
+            one = ix.Apply("not", (one,)) if token.text == "!=" else one
+            result = one if result is None else ix.Apply("and", (result, one))
             left = right
         return left if result is None else result
 
-    def _unary(self) -> Scalar:
+    def _unary(self) -> ix.Scalar:
         if token := self.c.accept("-"):
             operand = self._unary()
-            if isinstance(operand, Number):
-                return Number(-operand.value)
+            if isinstance(operand, ix.Number):
+                return ix.Number(-operand.value)
             return self._apply("neg", [operand], token)
         return self._reduction() if self._reduces() else self._power()
 
-    def _power(self) -> Scalar:
+    def _power(self) -> ix.Scalar:
         base = self._atom()
         token = self.c.accept("^", "**")
         if token is None:
             return base
         exponent = self._unary()
-        if isinstance(exponent, Number) and exponent.value in range(1, _POWERS + 1):
+        if isinstance(exponent, ix.Number) and exponent.value in range(1, _POWERS + 1):
             self._apply("mul", [base, base], token)
             return _whole_power(base, int(exponent.value))
         return self._apply("pow", [base, exponent], token)
 
-    def _atom(self) -> Scalar:
+    def _atom(self) -> ix.Scalar:
         c = self.c
         if token := c.accept("("):
             inside = self._joined(0)
             c.expect(")", "the bracket")
             return inside
         if c.next.kind == "number":
-            return Number(float(c.take().text))
+            return ix.Number(float(c.take().text))
         token = c.name("a value")
         name = token.text
         if name in self.tensors:
@@ -340,20 +322,20 @@ class _Equations:
         if c.at("("):
             return self._call(token)
         if name in self.attributes and not self.attributes[name].whole:
-            return Parameter(name)
-        return IndexValue(self._whole(token))
+            return ix.Parameter(name)
+        return ix.IndexValue(self._whole(token))
 
     # -- reads ----------------------------------------------------------------------------------------
-    def _read(self, token: Token) -> Read:
+    def _read(self, token: Token) -> ix.Read:
         c, tensor = self.c, self.tensors[token.text]
         if not c.at("["):
             if tensor.dims:
                 c.fail(f"{token.text} must be read at its indices, as in {_example(tensor)}", token)
-            return self._checked(Read(tensor.name, tensor.leading, ()), token)
+            return self._checked(ix.Read(tensor.name, tensor.leading, ()), token)
         c.take()
         if bool(c.accept("~")) != tensor.leading:
             c.fail(f"{token.text} must be read as it is declared, as in {_example(tensor)}", token)
-        places: list[IndexExpr] = []
+        places: list[ix.IndexExpr] = []
         while not c.at("]"):
             c.accept(",")
             places.append(expression(c, self._whole, "an index"))
@@ -361,24 +343,24 @@ class _Equations:
         if len(places) != len(tensor.dims):
             c.fail(f"{token.text} must be read at {len(tensor.dims)} indices, got {len(places)}", close)
         for place, dim in zip(places, tensor.dims, strict=True):
-            if isinstance(place, IndexName) and self.scope[place.name] is None:
+            if isinstance(place, ix.IndexName) and self.scope[place.name] is None:
                 self.scope[place.name] = dim
-        return self._checked(Read(tensor.name, tensor.leading, tuple(places)), token)
+        return self._checked(ix.Read(tensor.name, tensor.leading, tuple(places)), token)
 
-    def _checked(self, read: Read, token: Token) -> Read:
+    def _checked(self, read: ix.Read, token: Token) -> ix.Read:
         if read.leading and not self.leading:
             self.c.fail(f"{read.tensor} has leading axes '~', so the left-hand side must have them", token)
-        inner = [p for i in read.indices for p in parts(i) if isinstance(p, Read)]
+        inner = [p for i in read.indices for p in ix.parts(i) if isinstance(p, ix.Read)]
         if read.leading and any(p.leading for p in inner):
             self.c.fail(f"a place in {read.tensor}, which has leading axes, must not have some itself", token)
         return read
 
-    def _whole(self, token: Token) -> IndexExpr:
+    def _whole(self, token: Token) -> ix.IndexExpr:
         name = token.text
         if name in self.scope:
-            return IndexName(name)
+            return ix.IndexName(name)
         if name in self.extents:
-            return ExtentName(name)
+            return ix.ExtentName(name)
         if name in self.attributes:
             self.c.fail(f"a place must be a whole number, but the attribute {name} is not one", token)
         if name in self.tensors:
@@ -390,8 +372,8 @@ class _Equations:
         self.c.fail(unknown("index, tensor or attribute", name, known), token)
 
     # -- functions --------------------------------------------------------------------------------------
-    def _apply(self, name: str, operands: list[Scalar], token: Token) -> Scalar:
-        f = FUNCTIONS[name]
+    def _apply(self, name: str, operands: list[ix.Scalar], token: Token) -> ix.Scalar:
+        f = ix.FUNCTIONS[name]
         if len(operands) != f.arity:
             self.c.fail(f"{name} must have {f.arity} operands, got {len(operands)}", token)
         for k, operand in enumerate(operands):
@@ -399,29 +381,29 @@ class _Equations:
             if _is_truth(operand) != wanted:
                 what = "a condition such as a < b" if wanted else "a number"
                 self.c.fail(f"operand {k + 1} of {f.sign.strip() or name!r} must be {what}", token)
-        return Apply(name, tuple(operands))
+        return ix.Apply(name, tuple(operands))
 
-    def _arith(self, token: Token, left: Scalar, right: Scalar) -> Scalar:
+    def _arith(self, token: Token, left: ix.Scalar, right: ix.Scalar) -> ix.Scalar:
         if token.text in ("and", "or"):
             return self._apply(token.text, [left, right], token)
-        if token.text != "/" and (isinstance(left, IndexValue) or isinstance(right, IndexValue)):
+        if token.text != "/" and (isinstance(left, ix.IndexValue) or isinstance(right, ix.IndexValue)):
             a, b = _as_whole(left), _as_whole(right)
             if a is not None and b is not None:
-                return IndexValue(arith(token.text, a, b))
+                return ix.IndexValue(ix.arith(token.text, a, b))
         if token.text in _SIGNS:
             return self._apply(_SIGNS[token.text], [left, right], token)
-        quotient = Apply("floor", (self._apply("div", [left, right], token),))
+        quotient = ix.Apply("floor", (self._apply("div", [left, right], token),))
         if token.text == "//":
             return quotient
-        return Apply("sub", (left, Apply("mul", (quotient, right))))
+        return ix.Apply("sub", (left, ix.Apply("mul", (quotient, right))))
 
-    def _call(self, token: Token) -> Scalar:
+    def _call(self, token: Token) -> ix.Scalar:
         c, name = self.c, token.text
         called = self.composites.get(name)
-        if name not in FUNCTIONS and called is None:
-            c.fail(unknown("function or composite", name, [*FUNCTIONS, *self.composites]), token)
+        if name not in ix.FUNCTIONS and called is None:
+            c.fail(unknown("function or composite", name, [*ix.FUNCTIONS, *self.composites]), token)
         c.take()
-        if called is not None and name not in FUNCTIONS:
+        if called is not None and name not in ix.FUNCTIONS:
             return self._composite(called, token)
         operands = []
         while not c.at(")"):
@@ -433,11 +415,11 @@ class _Equations:
             return reduce(lambda one, two: self._apply(name, [one, two], token), operands)
         return self._apply(name, operands, token)
 
-    def _composite(self, called: Composite, token: Token) -> Scalar:
+    def _composite(self, called: Composite, token: Token) -> ix.Scalar:
         c = self.c
-        scalars: list[Scalar] = []
+        scalars: list[ix.Scalar] = []
         names: list[Tensor] = []
-        given: dict[str, Scalar] = {}
+        given: dict[str, ix.Scalar] = {}
         while not c.at(")"):
             if c.next.kind == "name" and c.ahead(1).text == "=":
                 attribute = c.take()
@@ -480,7 +462,7 @@ class _Equations:
         c = self.c
         if not (c.at(*_REDUCTIONS) and c.ahead(1).text == "(" and c.ahead(2).kind == "name"):
             return False
-        if c.next.text not in FUNCTIONS:
+        if c.next.text not in ix.FUNCTIONS:
             return True
         depth, at, commas = 0, 1, 0
         while c.ahead(at).kind != "stop":
@@ -496,7 +478,7 @@ class _Equations:
         )
         return starts or not commas
 
-    def _reduction(self) -> Scalar:
+    def _reduction(self) -> ix.Scalar:
         c = self.c
         kind = c.take()
         c.expect("(", kind.text)
@@ -513,11 +495,11 @@ class _Equations:
                     f"(try {kind.text}({token.text} < N))",
                     token,
                 )
-            over.append(Bound(token.text, extent))
+            over.append(ix.Bound(token.text, extent))
         if kind.text != "mean":
-            return Reduce(kind.text, tuple(over), body)
-        total = product([b.extent for b in over])
-        return Apply("div", (Reduce("sum", tuple(over), body), IndexValue(total)))
+            return ix.Reduce(kind.text, tuple(over), body)
+        total = ix.product([b.extent for b in over])
+        return ix.Apply("div", (ix.Reduce("sum", tuple(over), body), ix.IndexValue(total)))
 
 
 def _without_copies(equations: list[Equation], outputs: set[str]) -> tuple[Equation, ...]:
@@ -525,11 +507,11 @@ def _without_copies(equations: list[Equation], outputs: set[str]) -> tuple[Equat
     kept = list(equations)
     for copy in equations:
         read, extents = copy.value, [b.extent for b in copy.indices]
-        if copy.target not in outputs or not isinstance(read, Read):
+        if copy.target not in outputs or not isinstance(read, ix.Read):
             continue
         made = next((e for e in kept if e.target == read.tensor), None)
-        readers = [e for e in kept if any(r.tensor == read.tensor for r in reads(e.value))]
-        if made is None or len(readers) > 1 or read.indices != tuple(map(IndexName, copy.names)):
+        readers = [e for e in kept if any(r.tensor == read.tensor for r in ix.reads(e.value))]
+        if made is None or len(readers) > 1 or read.indices != tuple(map(ix.IndexName, copy.names)):
             continue
         if made.leading == copy.leading and [b.extent for b in made.indices] == extents:
             kept[kept.index(copy)] = replace(made, target=copy.target)
@@ -542,22 +524,22 @@ def _example(t: Tensor) -> str:
     return f"{t.name}[{' '.join(places)}]"
 
 
-def _is_truth(e: Scalar) -> bool:
-    return isinstance(e, Apply) and FUNCTIONS[e.function].truth
+def _is_truth(e: ix.Scalar) -> bool:
+    return isinstance(e, ix.Apply) and ix.FUNCTIONS[e.function].truth
 
 
-def _as_whole(e: Scalar) -> IndexExpr | None:
-    if isinstance(e, IndexValue):
+def _as_whole(e: ix.Scalar) -> ix.IndexExpr | None:
+    if isinstance(e, ix.IndexValue):
         return e.value
-    return Whole(int(e.value)) if isinstance(e, Number) and e.value.is_integer() else None
+    return ix.Whole(int(e.value)) if isinstance(e, ix.Number) and e.value.is_integer() else None
 
 
-def _whole_power(base: Scalar, exponent: int) -> Scalar:
+def _whole_power(base: ix.Scalar, exponent: int) -> ix.Scalar:
     if exponent == 1:
         return base
     half = _whole_power(base, exponent // 2)
-    square = Apply("mul", (half, half))
-    return Apply("mul", (square, base)) if exponent % 2 else square
+    square = ix.Apply("mul", (half, half))
+    return ix.Apply("mul", (square, base)) if exponent % 2 else square
 
 
 _NAME = re.compile(r"[A-Za-z]\w*")

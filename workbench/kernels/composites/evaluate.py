@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.binding import Binding, bind
 from workbench.kernels.composites.composite import Composite, Equation
-from workbench.kernels.composites import expressions as ix
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Inexact, Numbers
 from workbench.ops.exact import Number as ExactNumber
 from workbench.ops.types import FLOAT_DTYPES, TensorType

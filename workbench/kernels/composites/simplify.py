@@ -14,10 +14,10 @@ from typing import Any, Final
 import egglog.bindings as bindings
 import numpy as np
 
+from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.composite import Composite, Equation, NotationError
 from workbench.kernels.composites.equations import parse
 from workbench.kernels.composites.evaluate import evaluate
-from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.files import folder
 from workbench.kernels.composites.signature import Cursor, expression
 from workbench.saturation.program import Expr, literal, show

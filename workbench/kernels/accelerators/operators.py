@@ -15,12 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from workbench.ops.activations import (
-    activate,
-    activate_torch,
-    exact_product,
-    export_activation,
-)
+from workbench.ops.activations import activate, activate_torch, exact_product, export_activation
 from workbench.ops.convolution import export_pad, require_window, window_extent, windows
 from workbench.ops.exact import POLYNOMIAL, ExactAttrs
 from workbench.ops.onnx_form import Emitter, OpsetTooOld, export_ints

@@ -223,10 +223,7 @@ def fused(
 
 
 def _with_inner(
-    egraph: EGraph,
-    made: Sequence[tuple[Cluster, float]],
-    measure: Measure,
-    bench: Bench | None,
+    egraph: EGraph, made: Sequence[tuple[Cluster, float]], measure: Measure, bench: Bench | None
 ) -> tuple[list[tuple[str, Cluster, float]], list[TensorType]]:
     """Return convolutions that read and write values in the inner layout, and the types of these.
 

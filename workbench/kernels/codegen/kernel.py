@@ -127,9 +127,7 @@ def kernel_at(binding: Binding, *, schedule: Schedule | None = None, build: Buil
 
 
 def emitted(
-    composite: Composite,
-    types: Sequence[TensorType],
-    attributes: Mapping[str, int | float] | None = None,
+    composite: Composite, types: Sequence[TensorType], attributes: Mapping[str, int | float] | None = None
 ) -> str:
     """Return the C text of a composite at types of its operands, by the usual schedule; no compiler is needed."""
     program, _ = program_of(bind(composite, types, attributes))

@@ -207,10 +207,7 @@ class Simplified:
 
 
 def simplified(
-    composite: Composite,
-    laws: Simplifiers | None = None,
-    *,
-    contracted: bool = False,
+    composite: Composite, laws: Simplifiers | None = None, *, contracted: bool = False
 ) -> Simplified:
     """Return a composite with simpler equations.
 

@@ -75,6 +75,7 @@ def _forms(unit: Unit, biased: bool) -> Iterator[tuple[bool, str, str]]:
             yield bias, act, "-bias" * bias + (f"-{act}" if act != "none" else "")
 
 
+@lru_cache(maxsize=16)
 def unit_rules(unit: Unit, *, orientations: tuple[str, ...] = ORIENTATIONS) -> RuleSet:
     """Return the rules that put products on a unit in some of :data:`ORIENTATIONS`; raise ValueError for others.
 
@@ -83,12 +84,7 @@ def unit_rules(unit: Unit, *, orientations: tuple[str, ...] = ORIENTATIONS) -> R
     wrong = [o for o in orientations if o not in ORIENTATIONS]
     if wrong or not orientations:
         raise ValueError(f"orientations must be among {', '.join(ORIENTATIONS)}, got {orientations}")
-    return _unit_rules(unit, tuple(o for o in ORIENTATIONS if o in orientations))
-
-
-@lru_cache(maxsize=16)
-def _unit_rules(unit: Unit, orientations: tuple[str, ...]) -> RuleSet:
-    rules = tuple(parse_rules(rules_text(unit, orientations)))
+    rules = tuple(parse_rules(rules_text(unit, tuple(o for o in ORIENTATIONS if o in orientations))))
     verdicts = {rule.name: str(status) for rule in rules if (status := recorded(rule).get("status"))}
     # Range and accuracy were judged for sums in float32 of products of float16.
     halves = (unit.streamed, unit.stationary, unit.accumulator) == ("float16", "float16", "float32")

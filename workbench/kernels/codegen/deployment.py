@@ -149,7 +149,7 @@ def with_kernels(
     There is none if it is not faster, timed whole on one thread as it runs from its file, than both the
     original and the result without kernels. The certificate compares it with the original. If the number of
     images is symbolic, kernels are chosen for convolutions alone, and serve any number; other symbolic
-    dimensions leave no kernels.
+    dimensions leave no kernels. Raise CompilerMissing if there is no C compiler.
 
     Args:
         result: The result of an optimisation.
@@ -160,9 +160,6 @@ def with_kernels(
         measure: Returns the times of a cluster; by default they are measured.
         error: How many times the original's own error the program's may be; both are told by the certificate.
         memory: The most bytes of transformed weights that kernels may keep; by default any number.
-
-    Raises:
-        CompilerMissing: There is no C compiler.
     """
     kept = () if result.dynamic is None else result.dynamic.kept
     if kept and not _images_alone(result):

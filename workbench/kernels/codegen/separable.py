@@ -79,7 +79,7 @@ class Separable:
                 f"{key}_FUNCTION(p, n)": function,
             }
         counts = {min(self.rows, out_height - k) * out_width for k in range(0, out_height, self.rows)}
-        wide = (cluster.shapes[0] if parts.expand is None else parts.expand.kind.shape)[3]
+        wide = (cluster.shapes[0] if parts.expand is None else parts.expand.conv.type.shape)[3]
         cases = {
             "EXPAND_CASES": (counts if sizes["JOINED"] else {wide}, TILES),
             "DEPTHWISE_CASES": ({out_width}, PLACES),
@@ -97,7 +97,6 @@ class Layer:
     activation: tuple[Member, ...]
     weight: int
     bias: int
-    kind: TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +223,7 @@ def layers_of(cluster: Cluster) -> Layers:
     for m in cluster.members:
         if m.op == "conv2d":
             at = [cluster.inputs.index(j) for j in m.operands[1:]]
-            found.append(Layer(m, (), at[0], at[1] if len(at) > 1 else -1, m.type))
+            found.append(Layer(m, (), at[0], at[1] if len(at) > 1 else -1))
             continue
         other = [j for j in m.operands if j not in own]
         if not found:
@@ -384,7 +383,7 @@ def _sizes(cluster: Cluster, rows: int) -> tuple[dict[str, object], list[int]]:
     """
     parts, weights = layers_of(cluster), _weights(cluster)
     (_, channels, height, width), (_, outs, out_height, out_width) = cluster.shapes[0], cluster.type.shape
-    _, inside, high, wide = cluster.shapes[0] if parts.expand is None else parts.expand.kind.shape
+    _, inside, high, wide = cluster.shapes[0] if parts.expand is None else parts.expand.conv.type.shape
     first_taps, first_strides, first_pads = _window(cluster, parts.expand)
     (down, across), (stride, step), (top, left) = _window(cluster, parts.depthwise)
     taps, packed = math.prod(first_taps), [(deep + 1) * columns for _, _, deep, _, columns in weights]

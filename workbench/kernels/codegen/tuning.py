@@ -42,7 +42,7 @@ def tuned(
 ) -> tuple[Kernel, tuple[Tried, ...]]:
     """Return the fastest kernel of a composite, and all schedules that were tried, the fastest first.
 
-    Times are kept in the user's cache: a second call measures nothing.
+    Times are kept in the user's cache: a second call measures nothing. Raise CompilerMissing if there is no C compiler.
 
     Args:
         composite: The composite.
@@ -51,9 +51,6 @@ def tuned(
         threads: The number of threads to measure with.
         seconds: The time limit on measuring.
         build: The options of the compiler; by default those of the environment.
-
-    Raises:
-        CompilerMissing: There is no C compiler.
     """
     binding, options = bind(composite, types, attributes), build_from() if build is None else build
     tried = measured_schedules(binding, options, threads=threads, seconds=seconds)

@@ -21,6 +21,15 @@ _COMPARED: Final[Mapping[str, Callable[..., Cond]]] = {
     "atmost": operator.le,
     "equal": equal,
 }
+#: Functions that are made of others; the rest are terms of their own.
+_APPLIED: Final[Mapping[str, Callable[..., terms.Value]]] = {
+    "add": terms.plus,
+    "sub": lambda x, y: terms.plus(x, terms.negative(y)),
+    "mul": terms.times,
+    "fma": lambda x, y, z: terms.plus(terms.times(x, y), z),
+    "div": lambda x, y: terms.times(x, inverse(y)),
+    "neg": terms.negative,
+}
 
 
 def element_of(composite: Composite) -> Definition:
@@ -82,7 +91,10 @@ class _Walk:
                     terms.guarded(negated(holds), self.value(no, places)),
                 )
             case ix.Apply(function, operands):
-                return _applied(function, [self.value(x, places) for x in operands])
+                if function not in _APPLIED and ix.FUNCTIONS[function].truth:
+                    raise NotCovered(f"the truth value {function} as a number")
+                applied = _APPLIED.get(function, partial(terms.apply, function))
+                return applied(*(self.value(x, places) for x in operands))
             case ix.Reduce():
                 return self.reduced(e, places)
         raise NotCovered(f"{e} in a composite")
@@ -122,23 +134,3 @@ class _Walk:
         if isinstance(e, ix.Number) and float(e.value).is_integer():
             return num(int(e.value))
         raise NotCovered(f"the number {e} in a condition of a composite")
-
-
-def _applied(function: str, xs: Sequence[terms.Value]) -> terms.Value:
-    """Return a function of values."""
-    match function:
-        case "add":
-            return terms.plus(*xs)
-        case "sub":
-            return terms.plus(xs[0], terms.negative(xs[1]))
-        case "mul":
-            return terms.times(*xs)
-        case "fma":
-            return terms.plus(terms.times(xs[0], xs[1]), xs[2])
-        case "div":
-            return terms.times(xs[0], inverse(xs[1]))
-        case "neg":
-            return terms.negative(xs[0])
-    if ix.FUNCTIONS[function].truth:
-        raise NotCovered(f"the truth value {function} as a number")
-    return terms.apply(function, *xs)

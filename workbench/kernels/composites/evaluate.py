@@ -8,7 +8,7 @@ with axes of extent 1 for the indices that only the other one has.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -412,14 +412,10 @@ class NumpyArrays:
 
     def contract(self, one: Value[Any], two: Value[Any], out: Sequence[str]) -> np.ndarray:
         """Return the contraction as one matrix product, after permutations and reshapes."""
-        a, b, leading = one.handle, two.handle, one.leading or two.leading
-        a_axes: Sequence[str] = one.axes
-        b_axes: Sequence[str] = two.axes
-        both = [n for n in a_axes if n in b_axes]
+        leading, both = one.leading or two.leading, [n for n in one.axes if n in two.axes]
         batch, summed = [n for n in both if n in out], [n for n in both if n not in out]
         # An index that one operand alone has and the result lacks is summed there first.
-        a, a_axes = self._summed(a, a_axes, [n for n in a_axes if n not in both and n not in out])
-        b, b_axes = self._summed(b, b_axes, [n for n in b_axes if n not in both and n not in out])
+        (a, a_axes), (b, b_axes) = (self._summed(v, {*both, *out}) for v in (one, two))
         left, right = [n for n in a_axes if n not in both], [n for n in b_axes if n not in both]
         sizes = dict(zip(a_axes, a.shape[a.ndim - len(a_axes) :], strict=True))
         sizes |= dict(zip(b_axes, b.shape[b.ndim - len(b_axes) :], strict=True))
@@ -428,9 +424,8 @@ class NumpyArrays:
         x = self._grouped(x, len(a_axes), [[n] for n in batch] + [left, summed], sizes)
         y = self._grouped(y, len(b_axes), [[n] for n in batch] + [summed, right], sizes)
         made = self.product(x, y)
-        first = made.ndim - len(batch) - 2
-        made = made.reshape((*made.shape[:first], *(sizes[n] for n in (*batch, *left, *right))))
-        order = (*batch, *left, *right)
+        order, first = (*batch, *left, *right), made.ndim - len(batch) - 2
+        made = made.reshape((*made.shape[:first], *(sizes[n] for n in order)))
         return self.permute(made, [order.index(n) for n in out], leading)
 
     def product(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -440,11 +435,10 @@ class NumpyArrays:
             return np.matmul(x.astype(wide), y.astype(wide)).astype(self.dtype)
         return np.matmul(x, y)
 
-    def _summed(self, x: Any, axes: Sequence[str], gone: Sequence[str]) -> tuple[Any, Sequence[str]]:
-        if not gone:
-            return x, axes
-        made = self.fold("sum", x, [list(axes).index(n) - len(axes) for n in gone])
-        return made, [n for n in axes if n not in gone]
+    def _summed(self, v: Value[Any], kept: Container[str]) -> tuple[Any, list[str]]:
+        gone = [k - len(v.axes) for k, n in enumerate(v.axes) if n not in kept]
+        made = self.fold("sum", v.handle, gone) if gone else v.handle
+        return made, [n for n in v.axes if n in kept]
 
     def _grouped(self, x: Any, count: int, groups: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> Any:
         shape = [int(np.prod([sizes[n] for n in group], dtype=np.int64)) for group in groups]
@@ -520,16 +514,13 @@ class ExactArrays(NumpyArrays):
 
 # -- torch ---------------------------------------------------------------------------------------------
 def in_torch(composite: Composite, torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    """Return a composite of tensors, on their device.
+    """Return a composite of tensors, on their device; raise TypeMismatch if they do not fit the declaration.
 
     Args:
         composite: The composite.
         torch: The module ``torch``.
         xs: The operands.
         attrs: The attributes by name.
-
-    Raises:
-        TypeMismatch: If the operands do not fit the declaration.
     """
     types = [TensorType(str(x.dtype).removeprefix("torch."), tuple(x.shape)) for x in xs]
     return evaluated(_TorchArrays(bind(composite, types, attrs), torch, xs))[composite.output.name]

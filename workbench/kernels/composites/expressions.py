@@ -343,14 +343,13 @@ class Function:
         name: The name in scalar expressions.
         arity: The number of operands.
         numpy: The function on numpy arrays.
-        onnx: The ONNX operator.
+        onnx: The ONNX operator; empty for one that joins primitives in one instruction, and is none itself.
         torch: The name of the function in ``torch``.
         needs: The least arithmetic in which the function is exact.
         doc: A description.
         sign: The sign by which it is written, if it has one.
         truth: Whether the value is true or false.
         of_truths: Whether the operands are true or false.
-        joined: Whether it joins primitives in one instruction, and is none itself.
 
     """
 
@@ -364,7 +363,6 @@ class Function:
     sign: str = ""
     truth: bool = False
     of_truths: bool = False
-    joined: bool = False
 
 
 def _fma(x: Any, y: Any, z: Any) -> Any:
@@ -404,7 +402,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
             "not", 1, np.logical_not, "Not", "logical_not", _ORDERED, "the opposite", "not ", True, True
         ),
         Function("where", 3, np.where, "Where", "where", _ORDERED, "the second if the first, else the third"),
-        Function("fma", 3, _fma, "", "", _POLYNOMIAL, "the product of two plus the third", joined=True),
+        Function("fma", 3, _fma, "", "", _POLYNOMIAL, "the product of two plus the third"),
     )
 }
 
@@ -413,7 +411,7 @@ PRIMITIVES: Final[dict[str, str]] = {
     "number": "a number, or an attribute's value",
     "index": "an index, an extent or a whole-number expression of them, as a value",
     "read": "an element of a tensor at places that are whole-number expressions",
-    **{f.name: f.doc for f in FUNCTIONS.values() if not f.joined},
+    **{f.name: f.doc for f in FUNCTIONS.values() if f.onnx},
 }
 
 #: Reductions are folds of these functions; they have the same names in numpy.

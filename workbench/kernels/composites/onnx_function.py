@@ -305,14 +305,13 @@ def session(
 ) -> Callable[[], np.ndarray]:
     """Return a function without arguments that runs a composite in ONNX Runtime on these operands.
 
+    Raise TypeMismatch if they do not fit the declaration.
+
     Args:
         composite: The composite.
         operands: Its operands.
         attributes: Values of its attributes, if they are not the declared ones.
         threads: The number of threads of an operator.
-
-    Raises:
-        TypeMismatch: If the operands do not fit the declaration.
     """
     from workbench.frontends.runtime import session as loaded
 

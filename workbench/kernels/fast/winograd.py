@@ -45,13 +45,12 @@ def _input(axis: str, name: str, by: Algorithm) -> Composite:
     n, m, r = by.products, by.outputs, by.taps
     own, other = ("H", "W") if axis == "rows" else ("W", "H")
     strips = f"({own}+first+last+{m - r})//{m}"
-    dims = {own: strips, other: other}
     places = [f"{m}*s-first+{u}" if u else f"{m}*s-first" for u in range(n)]
     inside = {p: f"where(0 <= {p} and {p} < {own}, x[~ q%C {_at(axis, p, 't')}], 0)" for p in places}
     rows = [_combination(row, [inside[p] for p in places]) for row in by.input]
     return parse(
         f"winograd_input_{axis}_{name}",
-        f"x{{T}}[~ C H W] -> y{{T}}[~ {n}*C {dims['H']}, {dims['W']}]",
+        f"x{{T}}[~ C H W] -> y{{T}}[~ {n}*C {_at(axis, strips, other)}]",
         f"y[~ q {_at(axis, 's', 't')}] = {_chosen('q//C', rows)}",
         doc=f"Overlapping strips of {n} {axis}, transformed for {m} outputs of {r} taps.",
         first=1,
@@ -64,10 +63,9 @@ def _weight(axis: str, name: str, by: Algorithm) -> Composite:
     read = [f"w[q%O c {_at(axis, str(k), 't')}]" for k in range(r)]
     rows = [_combination(row, read) for row in by.weight]
     own, other = ("K", "L") if axis == "rows" else ("L", "K")
-    dims = {own: "1", other: other}
     return parse(
         f"winograd_weight_{axis}_{name}",
-        f"w{{T}}[O I K L] -> u{{T}}[{n}*O I {dims['K']}, {dims['L']}] where {own} = {r}",
+        f"w{{T}}[O I K L] -> u{{T}}[{n}*O I {_at(axis, '1', other)}] where {own} = {r}",
         f"u[q c {_at(axis, 's', 't')}] = {_chosen('q//O', rows)}",
         doc=f"Weights of {r} {axis}, transformed for {by.outputs} outputs.",
     )
@@ -76,13 +74,12 @@ def _weight(axis: str, name: str, by: Algorithm) -> Composite:
 def _output(axis: str, name: str, by: Algorithm) -> Composite:
     n, m = by.products, by.outputs
     own, other = ("H", "W") if axis == "rows" else ("W", "H")
-    dims = {own: "count", other: other}
     channels = ["q", *(f"{a}*(C//{n})+q" for a in range(1, n))]
     read = [f"x[~ {c} {_at(axis, f's//{m}', 't')}]" for c in channels]
     rows = [_combination(row, read) for row in by.output]
     return parse(
         f"winograd_output_{axis}_{name}",
-        f"x{{T}}[~ C H W] -> y{{T}}[~ C//{n} {dims['H']}, {dims['W']}] "
+        f"x{{T}}[~ C H W] -> y{{T}}[~ C//{n} {_at(axis, 'count', other)}] "
         f"where C = {n}*(C//{n}), {own} = (count+{m - 1})//{m}",
         f"y[~ q {_at(axis, 's', 't')}] = {_chosen(f's%{m}', rows)}",
         doc=f"Strips of {m} {axis} from the {n} products of each.",

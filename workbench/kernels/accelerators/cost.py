@@ -133,6 +133,7 @@ class AcceleratorCost(CostModel):
     """
 
     unit: Unit
+    analytic = True
 
     @property
     def source(self) -> str:
@@ -143,11 +144,6 @@ class AcceleratorCost(CostModel):
     def device(self) -> str:
         """Return the name of the unit."""
         return self.unit.name
-
-    @property
-    def analytic(self) -> bool:
-        """Return that no figure is measured."""
-        return True
 
     @property
     def accelerator(self) -> Unit:

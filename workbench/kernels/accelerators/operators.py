@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from workbench.ops.activations import activate, activate_torch, exact_product, export_activation
-from workbench.ops.convolution import export_pad, require_window, window_extent, windows
+from workbench.ops.convolution import export_pad, padded, padded_torch, require_window, window_extent, windows
 from workbench.ops.exact import POLYNOMIAL, ExactAttrs
 from workbench.ops.onnx_form import Emitter, OpsetTooOld, export_ints
 from workbench.ops.registry import register
@@ -168,11 +168,9 @@ def _export(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) 
     a, b = xs[:2]
     if shared:  # all batches are rows of one product
         rows, batches = batches * rows, 1
-        a = e.reshape(_all(e, a, types[0], (*out.shape[:-1], inner)), (1, rows, inner))
-        b = e.reshape(b, (1, inner, columns))
-    else:
-        a = e.reshape(_all(e, a, types[0], (*out.shape[:-2], rows, inner)), (batches, rows, inner))
-        b = e.reshape(_all(e, b, types[1], (*out.shape[:-2], inner, columns)), (batches, inner, columns))
+    a = e.reshape(_all(e, a, types[0], (*out.shape[:-1], inner)), (batches, rows, inner))
+    b = b if shared else _all(e, b, types[1], (*out.shape[:-2], inner, columns))
+    b = e.reshape(b, (batches, inner, columns))
     across, down = -(-inner // k), -(-columns // n)
     zeros = [e.constant(np.zeros((), dtype=kind.numpy_dtype())) for kind in types[:2]]
     y = e.node(
@@ -255,19 +253,15 @@ def _extents(size: Sequence[N], attrs: Attrs) -> tuple[N, N]:
 
 
 def _unfold(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    (x,), (top, left, bottom, right) = xs, attrs["pads"]
-    out = _extents(x.shape[2:], attrs)
-    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    view = windows(padded, attrs["kernel"], attrs)
-    columns = view.transpose(0, 1, 4, 5, 2, 3)
-    return columns.reshape(x.shape[0], -1, out[0] * out[1])
+    (x,), out = xs, _extents(xs[0].shape[2:], attrs)
+    view = windows(padded(x, attrs["pads"]), attrs["kernel"], attrs)
+    return view.transpose(0, 1, 4, 5, 2, 3).reshape(x.shape[0], -1, out[0] * out[1])
 
 
 def _unfold_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
-    top, left, bottom, right = attrs["pads"]
-    padded = torch.nn.functional.pad(xs[0], (left, right, top, bottom))
+    x = padded_torch(torch, xs[0], attrs["pads"])
     return torch.nn.functional.unfold(
-        padded, attrs["kernel"], dilation=attrs["dilations"], stride=attrs["strides"]
+        x, attrs["kernel"], dilation=attrs["dilations"], stride=attrs["strides"]
     )
 
 

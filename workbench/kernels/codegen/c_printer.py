@@ -13,19 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from workbench.kernels.codegen.schedule import (
-    STRIP,
-    Contraction,
-    Nest,
-    Program,
-    Schedule,
-    contraction,
-    keeping,
-    long_functions,
-    nests_of,
-    packable,
-    staging,
-)
+from workbench.kernels.codegen import schedule as schedules
 from workbench.kernels.composites import expressions as ix
 from workbench.kernels.composites.composite import Equation, Tensor
 
@@ -117,7 +105,7 @@ def named(name: str) -> str:
     return f"{name}_" if name in _TAKEN or name.endswith(_ENDINGS) else name
 
 
-def entry(program: Program) -> str:
+def entry(program: schedules.Program) -> str:
     """Return the name of a program's function in C, which no function of the C library has."""
     return f"{program.name}_kernel"
 
@@ -130,7 +118,7 @@ class Scope:
     expression that reads it, for arrays that do not lie in memory as declared.
     """
 
-    program: Program
+    program: schedules.Program
     values: dict[ix.Scalar, str] = field(default_factory=dict)
     places: dict[str, Callable[[ix.Read], str]] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
@@ -314,7 +302,7 @@ _WHOLE_SIGNS: Final = _SIGNS | {"max": "max", "min": "min"}
 
 
 @lru_cache(maxsize=512)
-def c_text(program: Program, schedule: Schedule) -> str:
+def c_text(program: schedules.Program, schedule: schedules.Schedule) -> str:
     """Return the C text of a program: the functions that it needs, and one function with its name.
 
     Raise NoKernel if an element type or a function has no form in C.
@@ -323,10 +311,10 @@ def c_text(program: Program, schedule: Schedule) -> str:
     return f"{prelude(body)}\n{body}"
 
 
-def c_function(program: Program, schedule: Schedule) -> str:
+def c_function(program: schedules.Program, schedule: schedules.Schedule) -> str:
     """Return the one function of a program as C text; see :func:`c_text`."""
-    changed = keeping(program) if schedule.kept else program
-    writer = _Writer(staging(changed) if schedule.staged else changed, schedule)
+    changed = schedules.keeping(program) if schedule.kept else program
+    writer = _Writer(schedules.staging(changed) if schedule.staged else changed, schedule)
     writer.kernel()
     lines = "\n".join(writer.lines)
     return f"/* {program.name}: {schedule}. */\n{lines}\n"
@@ -335,7 +323,7 @@ def c_function(program: Program, schedule: Schedule) -> str:
 class _Writer:
     """The lines of one kernel."""
 
-    def __init__(self, program: Program, schedule: Schedule) -> None:
+    def __init__(self, program: schedules.Program, schedule: schedules.Schedule) -> None:
         self.program, self.schedule = program, schedule
         self.lines: list[str] = []
         self._indent = 0
@@ -380,7 +368,7 @@ class _Writer:
         arguments += [f"{kind} {named(p)}" for p in program.parameters]
         arguments += [f"const {c_type(a.dtype)} *restrict {named(a.name)}" for a in program.inputs]
         arguments += [f"{c_type(a.dtype)} *restrict {named(a.name)}" for a in program.outputs]
-        nests = nests_of(program)
+        nests = schedules.nests_of(program)
         own = frozenset[str]().union(*(n.own for n in nests))
         with self.block(f"void {entry(program)}({', '.join(arguments)})"):
             held = [a for a in program.inner if a.name not in own]
@@ -397,8 +385,8 @@ class _Writer:
         kind, size = c_type(array.dtype), whole(ix.product(list(array.dims[depth:])), scope)
         self.line(f"{kind} *restrict {named(array.name)} = storage({size}, sizeof({kind}));")
 
-    def nest(self, nest: Nest, scope: Scope) -> None:
-        found = contraction(self.program) if self.schedule.tiled else None
+    def nest(self, nest: schedules.Nest, scope: Scope) -> None:
+        found = schedules.contraction(self.program) if self.schedule.tiled else None
         if len(nest.steps) == 1 and found is not None and self.program.steps[found.step] == nest.steps[0]:
             self.tiles(nest.steps[0], found, scope)
         elif len(nest.steps) == 1:
@@ -407,14 +395,14 @@ class _Writer:
             self.shared(nest, scope)
 
     # -- steps that share loops -------------------------------------------------------------------
-    def shared(self, nest: Nest, scope: Scope, start: int = 0) -> None:
+    def shared(self, nest: schedules.Nest, scope: Scope, start: int = 0) -> None:
         """Write steps that share their loops from number ``start`` on; the outermost may run on threads."""
         # A reduction is computed outside of loops that it ignores.
         names, threaded = nest.steps[0].names[: nest.depth], self.schedule.threaded and start == 0
         totals = [ix.free_indices(r) & set(names) for s in nest.steps for r in _open(s.value, scope)]
         needed = (max((names.index(n) + 1 for n in free), default=0) for free in totals)
         depth = min((level for level in needed if level > start), default=nest.depth)
-        within = nests_of(self.program, nest.steps, depth)
+        within = schedules.nests_of(self.program, nest.steps, depth)
         deeper = frozenset[str]().union(*(n.own for n in within if n.depth > depth))
         own = sorted(nest.own - deeper - set(scope.places))
         arrays = [self.program.array(name) for name in own]
@@ -458,7 +446,7 @@ class _Writer:
 
     def strips(
         self,
-        nest: Nest,
+        nest: schedules.Nest,
         arrays: Sequence[Tensor],
         bounds: Sequence[ix.Bound],
         scope: Scope,
@@ -467,15 +455,15 @@ class _Writer:
     ) -> None:
         """Write steps of single elements as one short loop each, over strips of the last index."""
         name, extent = named(bounds[-1].name), whole(bounds[-1].extent, scope)
-        first, end = f"{name}_from_", f"{name}_to_"
+        first, end, strip = f"{name}_from_", f"{name}_to_", schedules.STRIP
         if threaded:
             collapse = f" collapse({len(bounds)})" if len(bounds) > 1 else ""
             self.line(f"#pragma omp parallel for num_threads(threads) schedule(static){collapse}")
-        head = f"for (int64_t {first} = 0; {first} < {extent}; {first} += {STRIP})"
+        head = f"for (int64_t {first} = 0; {first} < {extent}; {first} += {strip})"
         with self.nested(bounds[:-1], scope), self.block(head):
-            self.line(f"const int64_t {end} = {extent} - {first} < {STRIP} ? {extent} : {first} + {STRIP};")
+            self.line(f"const int64_t {end} = {extent} - {first} < {strip} ? {extent} : {first} + {strip};")
             for a in arrays:
-                self.line(f"{c_type(a.dtype)} {named(a.name)}[{STRIP}];")
+                self.line(f"{c_type(a.dtype)} {named(a.name)}[{strip}];")
                 place = f"{named(a.name)}[{name} - {first}]"
                 scope.places[a.name] = lambda e, place=place: place  # type: ignore[misc]
             for stage in self.stages(nest.steps):
@@ -490,7 +478,7 @@ class _Writer:
         count = 0
         for step in steps:
             rounded = self.program.array(step.target).dtype != self.program.computed
-            more = long_functions(step) + rounded
+            more = schedules.long_functions(step) + rounded
             if not found or count + more > 1:
                 found.append([])
                 count = 0
@@ -554,13 +542,13 @@ class _Writer:
         return literal(ix.NEUTRAL[e.function], self.program.computed)
 
     # -- tiles ------------------------------------------------------------------------------------
-    def tiles(self, step: Equation, found: Contraction, scope: Scope) -> None:
+    def tiles(self, step: Equation, found: schedules.Contraction, scope: Scope) -> None:
         """Write a step whose sums are computed in tiles that stay in registers."""
         schedule, row, column = self.schedule, self.schedule.row, found.column
         width = schedule.columns
         bounds = {b.name: b for b in step.indices}
         outer = [b for b in step.indices if b.name not in (row, column)]
-        packed = packable(found, row) if schedule.packed else ()
+        packed = schedules.packable(found, row) if schedule.packed else ()
         panels = {r: f"panel{k}_" for k, r in enumerate(packed)}
         columns, rows = whole(bounds[column].extent, scope), whole(bounds[row].extent, scope)
         kind, depth = scope.kind, whole(ix.product([b.extent for b in found.total.over]), scope)
@@ -596,7 +584,7 @@ class _Writer:
             for panel in panels.values():
                 self.line(f"free({panel});")
 
-    def pack(self, r: ix.Read, panel: str, found: Contraction, scope: Scope) -> None:
+    def pack(self, r: ix.Read, panel: str, found: schedules.Contraction, scope: Scope) -> None:
         width, inner = self.schedule.columns, scope.inside()
         inner.renamed[found.column] = f"({named(found.column)}_at_ + c)"
         over = found.total.over
@@ -609,7 +597,7 @@ class _Writer:
     def tile(
         self,
         step: Equation,
-        found: Contraction,
+        found: schedules.Contraction,
         rows: int,
         across: str,
         panels: dict[ix.Read, str],

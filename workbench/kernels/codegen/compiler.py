@@ -159,11 +159,8 @@ def compiled(text: str, build: Build, parts: Sequence[Path] | None = ()) -> Path
     """Return the file of a C text: found in the cache, or compiled now; a library is not loaded.
 
     It is a library, of which object files may become ``parts``; without parts, if they are None, an object file.
-
-    Raises:
-        CompilerMissing: There is no compiler.
-        CompilationFailed: The compiler refuses the text.
-        PermissionError: The cache cannot be written.
+    Raise CompilerMissing without a compiler, CompilationFailed if it refuses the text, and PermissionError if the cache
+    cannot be written.
     """
     place = place_of(text, build, parts)
     try:

@@ -151,15 +151,7 @@ def with_kernels(
     images is symbolic, kernels are chosen for convolutions alone, and serve any number; other symbolic
     dimensions leave no kernels. Raise CompilerMissing if there is no C compiler.
 
-    Args:
-        result: The result of an optimisation.
-        cost: The prices of operators in ONNX Runtime on this machine.
-        seconds: The time limit on timing.
-        time: Whether programs are timed; otherwise prices alone decide.
-        build: The options of the compiler; by default those of the environment.
-        measure: Returns the times of a cluster; by default they are measured.
-        error: How many times the original's own error the program's may be; both are told by the certificate.
-        memory: The most bytes of transformed weights that kernels may keep; by default any number.
+    The arguments after the result of an optimisation are those of :func:`deploy`; ``cost`` may be a name or a file.
     """
     kept = () if result.dynamic is None else result.dynamic.kept
     if kept and not _images_alone(result):
@@ -218,7 +210,8 @@ def deploy(
     """Return the fastest certified mixed program of a graph, or the original.
 
     If the program's error is beyond its bound, kernels by more accurate algorithms are tried, at last those that
-    sum as the original does.
+    sum as the original does. Raise CompilerMissing if there is no C compiler, and ValueError for a bound that is not
+    positive.
 
     Args:
         graph: The original.
@@ -234,13 +227,9 @@ def deploy(
         time: Whether programs are timed; otherwise the first one with kernels is taken.
         saved: Whether a program will be saved. It is then timed as it runs from its file, and against the
             candidates without kernels too.
-        error: How many times the original's own error the program's may be.
+        error: How many times the original's own error the program's may be; the certificate tells both.
         memory: The most bytes of transformed weights that kernels may keep; by default any number.
         generic: The form of the only candidate in which the number of images is symbolic.
-
-    Raises:
-        CompilerMissing: There is no C compiler.
-        ValueError: A bound is not positive.
     """
     if error <= 0 or (memory is not None and memory < 0):
         what, norm, given = ("error", "above 0", error) if error <= 0 else ("memory", "at least 0", memory)
@@ -464,8 +453,7 @@ def _times(
     _, apart = paired_speedup(taken[0], taken[1])
     noise = max(abs(1 - edge) for edge in apart)
     first = min((taken[0], *taken[2 : len(models)]), key=median)
-    found = []
-    for other in taken[len(models) :]:
-        speedup, interval = paired_speedup(first, other, comparisons=len(programs))
-        found.append(Timed(median(first), median(other), speedup, interval, noise, len(first)))
-    return found
+    mine = taken[len(models) :]
+    faster = [paired_speedup(first, other, comparisons=len(programs)) for other in mine]
+    pairs = zip(mine, faster, strict=True)
+    return [Timed(median(first), median(other), *found, noise, len(first)) for other, found in pairs]

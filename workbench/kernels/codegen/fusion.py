@@ -309,7 +309,6 @@ def _extended(
 
 def _candidates(egraph: EGraph, known: Readers) -> Iterator[Cluster]:
     """Yield clusters grown from every operator that has a form in index notation."""
-    constant = egraph.constant_classes()
     readers = np.repeat(egraph.eclass, np.diff(egraph.child_start))
     read = np.unique(np.stack([readers, egraph.children[: egraph.child_start[-1]]]), axis=1)[1]
     shared = np.bincount(read, minlength=egraph.n_classes) > 1
@@ -317,7 +316,7 @@ def _candidates(egraph: EGraph, known: Readers) -> Iterator[Cluster]:
     for eclass in sorted(known.makers):
         # No operator of a cluster computes what it reads.
         made = (m for m in known.makers[eclass] if eclass not in m.operands and fusible(m))
-        found = dict.fromkeys(m for m in made if not _rides_along(egraph, m, constant, shared))
+        found = dict.fromkeys(m for m in made if not _rides_along(known, m, shared))
         if found:
             options[eclass] = list(found)[:ALTERNATIVES]
     for root in (m for members in options.values() for m in members):
@@ -358,19 +357,19 @@ def _sorted(root: Member, members: Sequence[Member]) -> list[Member] | None:
         return None
 
 
-def _rides_along(egraph: EGraph, member: Member, constant: np.ndarray, shared: np.ndarray) -> bool:
+def _rides_along(known: Readers, member: Member, shared: np.ndarray) -> bool:
     """Return whether the other runtime computes an operator within the product before it, for nothing.
 
     That is an activation after a convolution that nothing else reads, and a bias after any product.
     """
 
     def made_by(ops: Set[str], eclass: int) -> bool:
-        return any(egraph.ops[node] in ops for node in np.flatnonzero(egraph.eclass == eclass).tolist())
+        return any(m.op in ops for m in known.makers.get(eclass, ()))
 
     if (member.op, member.named) in _WITHIN:
         return not shared[member.operands[0]] and made_by(_IMAGES, member.operands[0])
     pairs = (member.operands, member.operands[::-1]) if (member.op, member.named) == ("add", {}) else ()
-    return any(constant[bias] and made_by(_PRODUCTS, product) for product, bias in pairs)
+    return any(known.constant[bias] and made_by(_PRODUCTS, product) for product, bias in pairs)
 
 
 def numbers_of(graph: Graph) -> dict[int, float]:

@@ -89,18 +89,15 @@ def kernel(
 ) -> Kernel:
     """Return a composite as a compiled kernel.
 
+    Raise TypeMismatch if the operands do not fit the declaration, NoKernel if an element type or a function has no form
+    in C, CompilerMissing if there is no C compiler, and CompilationFailed if it refuses the text.
+
     Args:
         composite: The composite.
         types: The operands' types.
         attributes: Values of attributes; others have their defaults.
         schedule: The choices in making loops; by default the usual ones.
         build: The options of the compiler; by default those of the environment.
-
-    Raises:
-        TypeMismatch: The operands do not fit the declaration.
-        NoKernel: An element type or a function has no form in C.
-        CompilerMissing: There is no C compiler.
-        CompilationFailed: The compiler refuses the text.
     """
     return kernel_at(bind(composite, types, attributes), schedule=schedule, build=build)
 
@@ -108,8 +105,6 @@ def kernel(
 def kernel_at(binding: Binding, *, schedule: Schedule | None = None, build: Build | None = None) -> Kernel:
     """Return a composite at known types as a compiled kernel; see :func:`kernel`."""
     (program, sizes), options = program_of(binding), build_from() if build is None else build
-    for array in (*program.inputs, *program.outputs):
-        c_type(array.dtype)
     chosen = usual(program) if schedule is None else schedule
     text = c_text(program, chosen)
     function = getattr(library(text, options), entry(program))

@@ -112,6 +112,8 @@ def plan_of(
 ) -> Plan:
     """Return a graph with the kernels that exact extraction chooses by what they save.
 
+    Raise CompilerMissing if there is no C compiler.
+
     Args:
         graph: The graph, or an e-graph.
         cost: The prices of a graph's operators in ONNX Runtime.
@@ -121,9 +123,6 @@ def plan_of(
         bench: Measures schedules; by default kernels have the usual ones if ``measure`` is given.
         memory: The most bytes that the kernels may keep; by default any number.
         generic: The graph with generic extents, if the number of images is one; it gets the same kernels.
-
-    Raises:
-        CompilerMissing: There is no C compiler.
     """
     options = build_from() if build is None else build
     basis = graph if isinstance(graph, Basis) else Basis.of(graph, cost)

@@ -44,13 +44,8 @@ def tuned(
 
     Times are kept in the user's cache: a second call measures nothing. Raise CompilerMissing if there is no C compiler.
 
-    Args:
-        composite: The composite.
-        types: The operands' types.
-        attributes: Values of attributes; others have their defaults.
-        threads: The number of threads to measure with.
-        seconds: The time limit on measuring.
-        build: The options of the compiler; by default those of the environment.
+    It is measured with ``threads`` threads, for at most ``seconds``; the other arguments are those of
+    :func:`~workbench.kernels.codegen.kernel.kernel`.
     """
     binding, options = bind(composite, types, attributes), build_from() if build is None else build
     tried = measured_schedules(binding, options, threads=threads, seconds=seconds)
@@ -60,14 +55,7 @@ def tuned(
 def measured_schedules(
     binding: Binding, build: Build, *, threads: int = 1, seconds: float = 1.0
 ) -> tuple[Tried, ...]:
-    """Return the schedules of a composite at known types with their times, the fastest first.
-
-    Args:
-        binding: The composite with its types and attributes.
-        build: The options of the compiler.
-        threads: The number of threads to measure with.
-        seconds: The time limit on measuring.
-    """
+    """Return the schedules of a composite at known types with their times; the arguments are those of :func:`tuned`."""
     program, _ = program_of(binding)
     options = list(space(program))
 
@@ -98,15 +86,9 @@ def kept_times(
 ) -> list[float]:
     """Return the median microseconds of runs: kept in the user's cache, or measured now in alternation.
 
-    Args:
-        build: The options of the compiler.
-        keys: The key of each run in the cache.
-        runs: Makes the runs, if one of them has no time yet.
-        timed: Returns the microseconds of a run.
-        seconds: The time limit on measuring.
-        least: The least number of rounds.
-        most: The largest number of rounds.
-        runtime: The runtime and its version on which the times depend, if there is one.
+    ``keys`` are those of the runs in the cache. If one of them has no time yet, ``runs`` makes the runs, and ``timed``
+    returns the microseconds of one. The times depend on ``build``, and on ``runtime``, a runtime with its version. The
+    other arguments are those of :func:`~workbench.devices.timing.rounds`.
     """
     about = f"{machine()}, {compiler(build).resolve()} {' '.join(build.flags)}"
     store = Store(cache_folder(), f"{about}, {runtime}" if runtime else about)

@@ -428,10 +428,8 @@ class _Reading:
                     if isinstance(place, ix.IndexName) and sizes[place.name] == extent:
                         continue
                     value, found = ix.IndexValue(place), self.ends(place, sizes)
-                    above, below = (
-                        ix.Apply("atmost", (ix.Number(0), value)),
-                        ix.Apply("less", (value, ix.IndexValue(extent))),
-                    )
+                    above = ix.Apply("atmost", (ix.Number(0), value))
+                    below = ix.Apply("less", (value, ix.IndexValue(extent)))
                     if found is None and not {above, below} <= known:
                         self.t.concrete(f"{e} in {self.composite.name}")
                     low, high = found or (0, 0)

@@ -86,10 +86,8 @@ class _Walk:
                 return self.tensor(e.tensor, [self.integer(j, places) for j in e.indices])
             case ix.Apply("where", (condition, yes, no)):
                 holds = self.condition(condition, places)
-                return terms.plus(
-                    terms.guarded(holds, self.value(yes, places)),
-                    terms.guarded(negated(holds), self.value(no, places)),
-                )
+                chosen = terms.guarded(holds, self.value(yes, places))
+                return terms.plus(chosen, terms.guarded(negated(holds), self.value(no, places)))
             case ix.Apply(function, operands):
                 if function not in _APPLIED and ix.FUNCTIONS[function].truth:
                     raise NotCovered(f"the truth value {function} as a number")

@@ -554,18 +554,10 @@ def parse(
     doc: str = "",
     **attributes: int | float,
 ) -> Composite:
-    """Return the composite that a declaration and equations describe.
+    """Return the composite that a declaration and equations describe, which may call ``composites``.
 
-    Args:
-        name: The name of the composite.
-        signature: Operands and results: ``x{T}[~ D], g{T}[D] -> y{T}[~ D]``.
-        body: The equations, one per line or with semicolons between them.
-        composites: The composites that equations may call.
-        doc: A description in a few words.
-        **attributes: The attributes' defaults: a whole number or a floating-point number each.
-
-    Raises:
-        NotationError: If the text cannot be read; the message shows the place.
+    The other arguments are those of :func:`~workbench.kernels.composites.define.composite`, but there may be several
+    results. Raise NotationError if the text cannot be read; the message shows the place.
 
     >>> print(parse("twice", "x{T}[~] -> y{T}[~]", "y = 2 * x"))
     twice: x{T}[~] -> y{T}[~]

@@ -139,15 +139,13 @@ def computed(
 ) -> V:
     """Return the value of an expression: a number, or what stands for one, such as an integer over symbols.
 
+    Raise KeyError if an extent or an index is not known or a tensor is read, and ZeroDivisionError for a zero divisor.
+
     Args:
         e: The expression.
         extents: The values of extents and attributes.
         places: The values of indices.
         number: Returns the value of a number.
-
-    Raises:
-        KeyError: If an extent or an index is not known, or a tensor is read.
-        ZeroDivisionError: If a divisor is zero.
     """
     match e:
         case Whole(value):

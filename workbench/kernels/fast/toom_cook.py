@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import gcd, lcm
+from math import gcd, lcm, prod
 from typing import Final
 
 Row = tuple[Fraction, ...]
@@ -72,12 +72,8 @@ def _matrices(by: Algorithm) -> tuple[tuple[Row, ...], tuple[Row, ...], tuple[Ro
     inputs.append(_coefficients(by.points, by.products))
     outputs = [[*(p**i for p in by.points), Fraction(i == last)] for i in range(by.outputs)]
     rows, columns = [_primitive(row) for row in inputs], [_primitive(c) for c in zip(*outputs, strict=True)]
-    weights = []
-    for p in by.points:
-        divisor = Fraction(1)
-        for q in by.points:
-            divisor *= p - q if q != p else 1
-        weights.append([p**k / divisor for k in range(by.taps)])
+    divisors = [prod((p - q for q in by.points if q != p), start=Fraction(1)) for p in by.points]
+    weights = [[p**k / d for k in range(by.taps)] for p, d in zip(by.points, divisors, strict=True)]
     weights.append([Fraction(k == by.taps - 1) for k in range(by.taps)])
     return (
         tuple(tuple(x * s for x in row) for row, s in zip(inputs, rows, strict=True)),

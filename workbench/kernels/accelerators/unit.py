@@ -6,7 +6,7 @@ import ast
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +21,8 @@ from workbench.support.files import data_folder
 from workbench.support.messages import UnknownName, unknown
 
 # -- formulas ---------------------------------------------------------------------------------------------
+#: The names that the formulas of a unit may use: the extents of a call.
+EXTENTS: Final = ("rows", "inner", "columns")
 _FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "max": max,
     "min": min,
@@ -34,21 +36,20 @@ class FormulaError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """An arithmetic expression over named numbers: ``+ - * / // %``, ``max``, ``min`` and ``ceil``.
+    """An arithmetic expression over the extents of a call: ``+ - * / // %``, ``max``, ``min`` and ``ceil``.
 
-    >>> Formula("rows + 2 * columns", ("rows", "columns"))(rows=3, columns=4)
+    >>> Formula("rows + 2 * columns")(rows=3, columns=4)
     11.0
-    >>> Formula("rows + colums", ("rows", "columns"))
+    >>> Formula("rows + colums")
     Traceback (most recent call last):
     ...
-    workbench.kernels.accelerators.unit.FormulaError: names must be among rows, columns, got colums
+    workbench.kernels.accelerators.unit.FormulaError: names must be among rows, inner, columns, got colums
     """
 
     text: str
-    names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _check(_parsed(self.text), self.names)
+        _check(_parsed(self.text))
 
     def __call__(self, **values: float) -> float:
         """Return the value; raise FormulaError if it is negative or a division by zero."""
@@ -74,11 +75,11 @@ def _compiled(text: str) -> CodeType:
     return compile(ast.Expression(_parsed(text)), "<formula>", "eval")
 
 
-def _check(node: ast.expr, names: Collection[str]) -> None:
+def _check(node: ast.expr) -> None:
     parts: Sequence[ast.expr] = ()
     match node:
-        case ast.Name(name) if name not in names:
-            raise FormulaError(f"names must be among {', '.join(names)}, got {name}")
+        case ast.Name(name) if name not in EXTENTS:
+            raise FormulaError(f"names must be among {', '.join(EXTENTS)}, got {name}")
         case ast.Name():
             pass
         case ast.Constant(value) if type(value) in (int, float):
@@ -96,12 +97,10 @@ def _check(node: ast.expr, names: Collection[str]) -> None:
                 f"a formula has numbers, names, + - * / // %, max, min and ceil, got {ast.unparse(node)!r}"
             )
     for part in parts:
-        _check(part, names)
+        _check(part)
 
 
 # -- units ------------------------------------------------------------------------------------------------
-#: The names that the formulas of a unit may use: the extents of a call.
-EXTENTS: Final = ("rows", "inner", "columns")
 #: The activations that a unit may apply to its results: operators without attributes.
 FUSED: Final = TASO_ACTIVATIONS[1:]
 
@@ -337,7 +336,7 @@ def _read(key: str, value: Any) -> Any:
         # Programs that are written out have an operator of this name, and rules name it.
         raise ValueError(f"must be letters, digits and _, got {value!r}")
     if hint is Formula and type(value) in (int, float, str):
-        return Formula(str(value), EXTENTS)
+        return Formula(str(value))
     if hint is float and type(value) is int:
         return float(value)
     if isinstance(value, list):

@@ -47,10 +47,6 @@ class Attention:
     def __str__(self) -> str:
         return f"attention in blocks of {self.rows} queries"
 
-    def memory(self, cluster: Cluster) -> int:
-        """Return the bytes of weights that the kernel keeps: none."""
-        return 0
-
     def written(self, name: str, cluster: Cluster) -> Text:
         """Return the C text of attention, of which all names begin so."""
         heads = heads_of(cluster)

@@ -71,7 +71,8 @@ class Operator:
     @property
     def memory(self) -> int:
         """Return the bytes of weights that the kernel transforms and keeps."""
-        return 0 if isinstance(self.schedule, Schedule) else self.schedule.memory(self.cluster)
+        how = self.schedule
+        return how.memory(self.cluster) if isinstance(how, Winograd | Separable) else 0
 
 
 def operator(

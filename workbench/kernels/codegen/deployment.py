@@ -420,8 +420,7 @@ def _selected(
     families = [k for k, _ in Counter(map(_family, plan.clusters)).most_common(_FAMILIES)]
     if len(families) < 2:
         return []
-    alone = {k: only(frozenset([k])) for k in families}
-    alone = {k: p for k, p in alone.items() if p.clusters}
+    alone = {k: p for k in families if (p := only(frozenset([k]))).clusters}
     programs = [Mixed(p, threads=threads, build=build) for p in alone.values()]
     times = _times(graph, programs, feeds, threads, seconds)
     good = frozenset(k for k, t in zip(alone, times, strict=True) if t.speedup > 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import re
@@ -163,10 +164,8 @@ def declared_rules(path: str | os.PathLike[str]) -> RuleSet:
             continue
         operator = register(made)
         for found in (False, True):
-            try:
+            with contextlib.suppress(NoLaw):
                 laws += operator.laws(found=found)
-            except NoLaw:
-                continue
     if not laws:
         raise NotationError(f"{place.name} must have a composite with a law, got none")
     return judged(RuleSet(place.name, tuple(laws), weights=False))

@@ -161,27 +161,20 @@ _POWERS: Final = 16
 
 
 class _Equations:
-    """The equations of one composite, read from text; they may call ``composites``."""
+    """The equations of one composite without any yet, read from text; they may call ``composites``."""
 
-    def __init__(
-        self,
-        text: str,
-        inputs: Sequence[Tensor],
-        outputs: Sequence[Tensor],
-        attributes: Sequence[Attribute],
-        conditions: Sequence[Condition],
-        composites: Mapping[str, Composite],
-    ) -> None:
+    def __init__(self, text: str, one: Composite, composites: Mapping[str, Composite]) -> None:
         self.c = Cursor(text)
-        self.outputs = {t.name: t for t in outputs}
-        self.tensors = {t.name: t for t in inputs}
-        self.dtype = outputs[0].dtype
-        self.attributes = {a.name: a for a in attributes}
+        self.outputs = {t.name: t for t in one.outputs}
+        self.tensors = {t.name: t for t in one.inputs}
+        self.dtype = one.output.dtype
+        self.attributes = {a.name: a for a in one.attributes}
         self.composites = composites
-        dims = [d for t in (*inputs, *outputs) for d in t.dims]
-        dims += [side for w in conditions for side in (w.left, w.right)]
-        self.extents = {n for d in dims for n in ix.extent_names(d)} | {a.name for a in attributes if a.whole}
-        self.conditions: list[Condition] = list(conditions)
+        dims = [d for t in (*one.inputs, *one.outputs) for d in t.dims]
+        dims += [side for w in one.conditions for side in (w.left, w.right)]
+        whole = {a.name for a in one.attributes if a.whole}
+        self.extents = {n for d in dims for n in ix.extent_names(d)} | whole
+        self.conditions: list[Condition] = list(one.conditions)
         self.found: list[Equation] = []
         #: The indices in scope with their extents, None until one is known.
         self.scope: dict[str, ix.IndexExpr | None] = {}
@@ -570,8 +563,6 @@ def parse(
             raise NotationError(f"attribute {attribute} of {name} must be a number, got {value!r}")
     inputs, outputs, conditions = declared(signature, attributes)
     own = tuple(Attribute(a, value) for a, value in attributes.items())
-    reading = _Equations(body, inputs, outputs, own, conditions, composites or {})
-    equations = reading.read()
-    return Composite(
-        name, inputs, outputs, own, equations, tuple(reading.conditions), doc, signature.strip(), body.strip()
-    )
+    made = Composite(name, inputs, outputs, own, (), conditions, doc, signature.strip(), body.strip())
+    reading = _Equations(body, made, composites or {})
+    return replace(made, equations=reading.read(), conditions=tuple(reading.conditions))

@@ -178,10 +178,8 @@ class _Walk(Generic[H]):
     def reduced(self, e: ix.Reduce, guarded: bool) -> Value[H]:
         self.scope |= {b.name: b.extent for b in e.over}
         try:
-            if e.function == "sum":
-                found = self.contraction(e, guarded)
-                if found is not None:
-                    return found
+            if e.function == "sum" and (found := self.contraction(e, guarded)) is not None:
+                return found
             return self.folded(e.function, e.over, self.numeric(self.value(e.body, guarded)))
         finally:
             for b in e.over:

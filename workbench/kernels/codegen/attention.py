@@ -235,9 +235,8 @@ def _view(
         at = before[1]
         seen.add(at)
     value, kept, factor = at, list[Member](), 1.0
-    array = stored = np.empty(
-        known.types[at].shape, np.int8
-    )  # one byte an element, of which none is ever touched
+    # One byte an element, of which none is ever touched.
+    array = stored = np.empty(known.types[at].shape, np.int8)
     for m in reversed(chain):
         moved = _move(m, array)
         kept.append(m)

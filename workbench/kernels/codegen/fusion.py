@@ -212,11 +212,8 @@ def fused(
             room -= times.memory
             chosen.append((FUSED, cluster, times.kernel))
     # Convolutions by fewer products may read and write the inner layout.
-    fewer = [
-        (c, p)
-        for op, c, p in chosen
-        if op == FUSED and winograd.convolution_of(c) and not separable.is_separable(c)
-    ]
+    kernels = [(c, p) for op, c, p in chosen if op == FUSED and not separable.is_separable(c)]
+    fewer = [(c, p) for c, p in kernels if winograd.convolution_of(c)]
     more, types = _with_inner(egraph, fewer if inner else [], measure, bench)
     chosen = sorted([*chosen, *more], key=lambda found: (found[1].result, found[0]))
     return _extended(egraph, costs, chosen, types)
@@ -465,9 +462,8 @@ class Bench:
             return operator(
                 cluster, measured_schedules(binding, self.build, seconds=0.05)[0].schedule, self.build
             )
-        if (
-            plain := winograd.channels_first(cluster)
-        ) != cluster:  # an inner layout changes little for an algorithm
+        plain = winograd.channels_first(cluster)
+        if plain != cluster:  # an inner layout changes little for an algorithm
             return operator(cluster, self.fastest(plain).schedule, self.build)
         made = self._with_algorithms(cluster)
         times = self._times(cluster, made)[1:] if len(made) > 1 else [0.0]

@@ -94,9 +94,8 @@ class Basis:
     def of(cls, graph: Graph, cost: CostModel) -> Basis:
         """Return a graph with folded weights as an e-graph of single e-nodes, at the prices of a cost model."""
         folded = fold_constants(graph)
-        return cls(
-            folded, fusion.egraph_of(folded), node_costs(folded, cost), fusion.numbers_of(folded), graph
-        )
+        costs, numbers = node_costs(folded, cost), fusion.numbers_of(folded)
+        return cls(folded, fusion.egraph_of(folded), costs, numbers, graph)
 
 
 def plan_of(

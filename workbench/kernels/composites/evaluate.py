@@ -667,8 +667,7 @@ def _cost(e: ix.Scalar, sizes: Mapping[str, int], binding: Binding) -> float:
     below = sum(_cost(child, {**sizes, **own}, binding) for child in ix.children(e))
     if not isinstance(e, ix.Apply | ix.Reduce):
         return below
-    led = any(
-        isinstance(p, ix.Read) and p.leading for p in ix.walk(e)
-    )  # the value depends on the leading indices
+    # The value may depend on the leading indices.
+    led = any(isinstance(p, ix.Read) and p.leading for p in ix.walk(e))
     leading = math.prod(binding.leading) if led else 1
     return below + math.prod(sizes[n] for n in ix.free_indices(e)) * leading * math.prod(own.values())

@@ -134,7 +134,7 @@ def library(text: str, build: Build) -> ctypes.CDLL:
     """Return the library of a C text: loaded before, found in the cache, or compiled now; see :func:`compiled`."""
     name = place_of(text, build).name
     if name not in _loaded:
-        # Idle threads sleep: spinning ones would take the cores from the other runtime of a mixed program.
+        # Idle threads sleep: spinning ones would take the cores from ONNX Runtime beside them.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         try:
             _loaded[name] = ctypes.CDLL(str(compiled(text, build)))

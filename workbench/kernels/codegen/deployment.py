@@ -225,8 +225,7 @@ def deploy(
         build: The options of the compiler; by default those of the environment.
         measure: Returns the times of a cluster; by default they are measured.
         time: Whether programs are timed; otherwise the first one with kernels is taken.
-        saved: Whether a program will be saved. It is then timed as it runs from its file, and against the
-            candidates without kernels too.
+        saved: Whether a program will be saved. It is then timed against the candidates without kernels, too.
         error: How many times the original's own error the program's may be; the certificate tells both.
         memory: The most bytes of transformed weights that kernels may keep; by default any number.
         generic: The form of the only candidate in which the number of images is symbolic.

@@ -44,8 +44,8 @@ def tuned(
 
     Times are kept in the user's cache: a second call measures nothing. Raise CompilerMissing if there is no C compiler.
 
-    It is measured with ``threads`` threads, for at most ``seconds``; the other arguments are those of
-    :func:`~workbench.kernels.codegen.kernel.kernel`.
+    It is measured with ``threads`` threads, for at most ``seconds``; the other
+    arguments are those of :func:`~workbench.kernels.codegen.kernel.kernel`.
     """
     binding, options = bind(composite, types, attributes), build_from() if build is None else build
     tried = measured_schedules(binding, options, threads=threads, seconds=seconds)

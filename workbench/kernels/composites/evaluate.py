@@ -273,8 +273,8 @@ class _Walk(Generic[H]):
 def matrix_product(arrays: Arrays[H], a: Value[H], b: Value[H], out: Sequence[str]) -> tuple[H, H] | None:
     """Return the operands of a product of matrices, or of rows and a matrix, with their axes in order.
 
-    The result is None if a contraction is no such product; ``arrays`` permute the axes, and the other arguments are
-    those of :meth:`Arrays.contract`.
+    The result is None if a contraction is no such product. ``arrays`` permute the axes; the other
+    arguments are those of :meth:`Arrays.contract`.
     """
 
     def turned(v: Value[H], order: list[str]) -> H:

@@ -13,40 +13,14 @@ from typing import Any, Final
 import numpy as np
 from onnx import ModelProto
 
+from workbench.certification import inputs, tolerance, unrunnable_ops
 from workbench.certification.bisect import Located, Region, Side, locate
 from workbench.certification.certificate import Certificate, Difference, Piece
-from workbench.certification.inputs import (
-    EXTREME,
-    GENTLER,
-    KINDS,
-    Draw,
-    draw,
-    index_limits_of,
-    inferred,
-    thresholds_of,
-)
+from workbench.certification.inputs import Draw
 from workbench.certification.model import BINDINGS, Interface, Model, bindings, bound, compare
 from workbench.certification.reducer import differing_weights, write_repro
 from workbench.certification.runner import Loaded, Runner, machine_memory
-from workbench.certification.tolerance import (
-    STATED,
-    Mismatch,
-    difference,
-    is_coarse,
-    is_noise,
-    lost,
-    mismatch,
-    moved_model,
-    shares_of,
-)
-from workbench.certification.unrunnable_ops import (
-    Apart,
-    CannotPair,
-    drawn_results,
-    operator_name,
-    set_apart,
-    unrunnable,
-)
+from workbench.certification.tolerance import Mismatch
 from workbench.frontends.model import ModelError
 from workbench.frontends.onnx.file import MAP_BEYOND, Source
 from workbench.frontends.runtime import RuntimeFailure
@@ -66,7 +40,7 @@ def certify_files(
     b: Source,
     *,
     dims: Mapping[str, int] | None = None,
-    draws: int = len(KINDS),
+    draws: int = len(inputs.KINDS),
     seed: int = 0,
     seconds: float = SECONDS,
     run_seconds: float = RUN_SECONDS,
@@ -159,12 +133,12 @@ class _Task:
     own: float = 0.0
     noise: list[str] = field(default_factory=list)
     tolerance: str = ""
-    apart: Apart = field(default_factory=Apart)
+    apart: unrunnable_ops.Apart = field(default_factory=unrunnable_ops.Apart)
 
     def __post_init__(self) -> None:
         self.names = self.a.name, self.b.name
         self.interface: Interface = compare(self.a, self.b)
-        self.near = thresholds_of(self.a)
+        self.near = inputs.thresholds_of(self.a)
         self.bindings, self.large, self.beside = bindings(self.interface, self.dims, self.near)
         self.notes: list[str] = list(self.interface.notes)
 
@@ -175,8 +149,8 @@ class _Task:
         self.say("loading both models")
         operators = self._loaded()
         try:
-            self.apart = set_apart(self.a, self.b, operators)
-        except CannotPair as why:
+            self.apart = unrunnable_ops.set_apart(self.a, self.b, operators)
+        except unrunnable_ops.CannotPair as why:
             return self._result(str(why))
         self.notes += self.apart.notes
         self._take_apart()
@@ -188,7 +162,7 @@ class _Task:
         operators: set[tuple[str, str]] = set()
         for label, model in (("A", self.a), ("B", self.b)):
             try:
-                operators |= unrunnable(model, self.runner)
+                operators |= unrunnable_ops.unrunnable(model, self.runner)
             except RuntimeFailure as failure:
                 raise ModelError(f"{label} ({model.name}) does not load in ONNX Runtime: {failure}") from None
         return operators
@@ -199,7 +173,7 @@ class _Task:
         self.watched += [pair for pair in self.apart.read if pair not in self.watched]
         if self.apart.pairs:
             shapes = {n: bound(self.interface.shapes.get(n), self.bindings[0]) for n in self.a.inputs}
-            given = drawn_results(self.apart, self.a, shapes, "normal", self.seed)
+            given = unrunnable_ops.drawn_results(self.apart, self.a, shapes, "normal", self.seed)
             theirs = {self.apart.given[n]: v for n, v in given.items()}
             ours = [x for x, _ in self.watched]
             self.whole = self.a
@@ -210,11 +184,11 @@ class _Task:
     def _draw(self, binding: Mapping[str, int], number: int, kind: str, limits: Mapping[str, int]) -> Draw:
         model = self.whole if self.apart.pairs else self.a
         known, seed, near = self.interface.shapes, self.seed, self.near
-        found = draw(model, known, binding, limits, number=number, kind=kind, seed=seed, near=near)
+        found = inputs.draw(model, known, binding, limits, number=number, kind=kind, seed=seed, near=near)
         if not self.apart.pairs:
             return found
         shapes = {n: np.shape(v) for n, v in found.feeds.items() if not isinstance(v, list)}
-        given = drawn_results(self.apart, self.whole, shapes, kind, self.seed + number)
+        given = unrunnable_ops.drawn_results(self.apart, self.whole, shapes, kind, self.seed + number)
         return replace(found, feeds={**found.feeds, **given})
 
     def _originals(self) -> list[dict[str, Any]]:
@@ -230,11 +204,11 @@ class _Task:
             if binding in self.large and any(drawn.binding in self.bindings for drawn in self.done):
                 continue
             shapes = {n: bound(self.interface.shapes.get(n), binding) for n in self.a.inputs}
-            limits = index_limits_of(self.a, shapes)
-            planned = (KINDS[i % len(KINDS)] for i in range(self.count if not running else 1))
+            limits = inputs.index_limits_of(self.a, shapes)
+            planned = (inputs.KINDS[i % len(inputs.KINDS)] for i in range(self.count if not running else 1))
             before = len(results)
             for kind in planned:
-                for attempt in (kind, *GENTLER):
+                for attempt in (kind, *inputs.GENTLER):
                     drawn = self._draw(binding, len(self.done), attempt, limits)
                     self.say(f"running A on {drawn}")
                     try:
@@ -257,7 +231,7 @@ class _Task:
             elif binding and binding not in self.beside:
                 sizes = ", ".join(f"{n}={s}" for n, s in binding.items())
                 self.notes.append(f"A does not run with {sizes}")
-        for kind in EXTREME if results else ():
+        for kind in inputs.EXTREME if results else ():
             drawn = self._draw(self.done[0].binding, len(self.done) + len(self.far), kind, {})
             with contextlib.suppress(RuntimeFailure):
                 self.far.append((drawn, [self.runner.run(loaded, self._fed(self.a, drawn))]))
@@ -280,7 +254,7 @@ class _Task:
         self.types = self._types()
         why = ""
         for turn in range(6 if small else 2):
-            model = moved_model(self.a, self.types, outputs, self.seed + 1 + 1000 * turn)
+            model = tolerance.moved_model(self.a, self.types, outputs, self.seed + 1 + 1000 * turn)
             if model is None:
                 break
             try:
@@ -297,7 +271,7 @@ class _Task:
                 break
         self.tolerance = "the movement of A's outputs when its operands move by units of their last place"
         if not runs[0]:
-            used = (f"{STATED[d]:g} in {d}" for d in sorted({*self.types.values()} & FLOAT_DTYPES))
+            used = (f"{tolerance.STATED[d]:g} in {d}" for d in sorted({*self.types.values()} & FLOAT_DTYPES))
             self.tolerance = f"relative to rows and columns: {', '.join(used) or 'none'}"
             if why:
                 self.notes.append(
@@ -309,7 +283,7 @@ class _Task:
         """Return the known element types of A's values, by name."""
         drawn = self.done[0].feeds
         shapes = {n: np.shape(v) for n, v in drawn.items() if not isinstance(v, list)}
-        types = {n: t for n, (t, _) in inferred(self.a, shapes).items()}
+        types = {n: t for n, (t, _) in inputs.inferred(self.a, shapes).items()}
         for value in self.a.proto.graph.value_info:
             if value.type.WhichOneof("value") == "tensor_type":
                 types.setdefault(value.name, DTYPE_NAMES.get(value.type.tensor_type.elem_type, ""))
@@ -323,7 +297,7 @@ class _Task:
         loaded = self.runner.load(self.b.cut(names), self.b.folder)
         shown: list[tuple[int, str, str, Mismatch]] = []
         shares = {
-            x: shares_of([e[x] for e in expected], [[r[x] for r in runs] for runs in moved])
+            x: tolerance.shares_of([e[x] for e in expected], [[r[x] for r in runs] for runs in moved])
             for x, _ in self.watched
         }
         for number, drawn in enumerate(self.done):
@@ -334,14 +308,15 @@ class _Task:
                 return self._result(f"B ({self.names[1]}) fails on {drawn}, A does not: {failure}")
             for ours, theirs in self.watched:
                 values = [run[ours] for run in moved[number]]
-                at = mismatch(expected[number][ours], found[theirs], values, shares[ours])
+                at = tolerance.mismatch(expected[number][ours], found[theirs], values, shares[ours])
                 if at is not None:
                     shown.append((number, ours, theirs, at))
                     continue
                 self.error = max(self.error, _apart(expected[number][ours], found[theirs]))
                 self.own = max([self.own, *(_apart(expected[number][ours], v) for v in values)])
-                entry, coarse = (expected[number][ours], found[theirs], values), is_coarse(self.a, ours)
-                if ours not in self.noise and is_noise(*entry, coarse=coarse):
+                entry = expected[number][ours], found[theirs], values
+                coarse = tolerance.is_coarse(self.a, ours)
+                if ours not in self.noise and tolerance.is_noise(*entry, coarse=coarse):
                     self.noise.append(ours)
             if shown:
                 break
@@ -366,7 +341,7 @@ class _Task:
         except RuntimeFailure as failure:
             return f"B ({self.names[1]}) fails on {drawn}, A does not: {failure}"
         for ours, theirs in self.watched:
-            at = lost(expected[ours], found[theirs], [run[ours] for run in moved])
+            at = tolerance.lost(expected[ours], found[theirs], [run[ours] for run in moved])
             if at is not None:
                 values = at.what or f"{at.expected:.9g} in A, {at.found:.9g} in B at {list(at.index)}"
                 return f"{ours!r}: {values}; {drawn}"
@@ -482,9 +457,9 @@ def _apart(expected: Any, found: Any) -> float:
         return 0.0
     x, y = expected.astype(np.float64), np.asarray(found).astype(np.float64)
     usable = np.isfinite(x) & np.isfinite(y)
-    return difference(np.where(usable, x, 0.0), np.where(usable, y, 0.0))[0]
+    return tolerance.difference(np.where(usable, x, 0.0), np.where(usable, y, 0.0))[0]
 
 
 def _piece(region: Region) -> Piece:
-    operators = tuple(map(operator_name, region.nodes))
+    operators = tuple(map(unrunnable_ops.operator_name, region.nodes))
     return Piece(operators, tuple(n.name for n in region.nodes), region.inputs, region.output)

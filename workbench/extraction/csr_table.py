@@ -152,11 +152,7 @@ def ranges(start: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def least(
-    table: Table,
-    *,
-    highest: bool = False,
-    until: float = math.inf,
-    roots: tuple[int, ...] = (),
+    table: Table, *, highest: bool = False, until: float = math.inf, roots: tuple[int, ...] = ()
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Return the least costs of all e-classes, or None if a method with a heap will be faster.
 

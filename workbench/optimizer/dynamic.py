@@ -138,13 +138,7 @@ def fate_of(
 
 
 def checks_at_sizes(
-    model: Model,
-    term: Graph,
-    known: Correspondence | None,
-    seed: int,
-    given: object,
-    *,
-    once: bool = False,
+    model: Model, term: Graph, known: Correspondence | None, seed: int, given: object, *, once: bool = False
 ) -> tuple[Checked, ...]:
     """Compare a term with the original at several bindings, as files and as graphs.
 

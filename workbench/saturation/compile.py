@@ -11,23 +11,10 @@ from typing import Any, Final
 from workbench.ops import Attr, Trait, spec_of
 from workbench.ops.registry import replacements
 from workbench.ops.types import DTYPE_CODES
-from workbench.rules.interpret import (
-    NUMBER,
-    Bound,
-    NotBinding,
-    Number,
-    RowAttr,
-    arguments,
-    bound_attributes,
-    bound_term,
-    combined,
-    compared,
-    inverted,
-    nearest_decimal,
-    read_term,
-    spread,
-)
+from workbench.rules import interpret
+from workbench.rules.interpret import NUMBER, Bound, NotBinding, Number, RowAttr
 from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, subterms, symmetric
+from workbench.saturation import symbolic
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts
 from workbench.saturation.program import EgglogRule, identifier, literal, named, share, vector
 from workbench.saturation.rule_prefilter import constructor, made, needed
@@ -38,10 +25,6 @@ from workbench.saturation.symbolic import (
     Sym,
     SymbolicTyping,
     SymType,
-    compare,
-    compare_dtypes,
-    equal_types,
-    floored,
     opaque,
 )
 
@@ -133,16 +116,18 @@ class _Compiler(Bound):
     # -- terms --------------------------------------------------------------------------------
     def match(self, term: App, name: str) -> SymType:
         """Add a source to the query, its root by a name; return its type."""
-        operands = arguments(term, self, lambda arg: bound_term(arg, self, made=self.made))
+        operands = interpret.arguments(
+            term, self, lambda arg: interpret.bound_term(arg, self, made=self.made)
+        )
         if Trait.CUTS in spec_of(term.op).traits:
             self.whole = operands[0][0]
-        found = self.matched(term, operands, bound_attributes(term, self), name)
+        found = self.matched(term, operands, interpret.bound_attributes(term, self), name)
         self.made.setdefault(term, found)
         return found[1]
 
     def build(self, term: Term) -> tuple[str, SymType]:
         """Add a target to the head; return its class variable and type."""
-        return read_term(term, self, made=self.made)
+        return interpret.read_term(term, self, made=self.made)
 
     def variable(self, name: str) -> tuple[str, SymType]:
         """Return the class variable and the type of a tensor variable."""
@@ -171,7 +156,7 @@ class _Compiler(Bound):
         """Add an application to the query by a name; return the name and its type."""
         numbers = [self.numbers[o[0]] for o in operands if o[0] in self.numbers]
         if Trait.NUMBER in spec_of(term.op).traits or (numbers and len(numbers) == len(operands)):
-            self.numbers[name] = combined(term, attrs, numbers)
+            self.numbers[name] = interpret.combined(term, attrs, numbers)
             return name, self.type(name)
         others = [o for o in operands if o[0] not in self.numbers]
         if numbers:
@@ -187,7 +172,7 @@ class _Compiler(Bound):
         """Add to the query a tensor whose elements are all one number; return its class variable."""
         found = self.numbers[name].value
         self.count += 1
-        text = literal(nearest_decimal(found)) if isinstance(found, float) else str(found)
+        text = literal(interpret.nearest_decimal(found)) if isinstance(found, float) else str(found)
         self.query.append(f"(= {text} (uniform_ u{self.count}_))")
         return f"u{self.count}_"
 
@@ -200,7 +185,7 @@ class _Compiler(Bound):
             raise NotBinding(f"an operand of {term.op} must not be a number, as it is not repeated")
         ((operand, kind),) = others
         self.infer(term, {}, [kind, kind], name)  # the requirements of the type rule are known
-        self.typing.guards.append(equal_types(f"s_{name}", f"s_{operand}"))
+        self.typing.guards.append(symbolic.equal_types(f"s_{name}", f"s_{operand}"))
         if not all(n.written for n in numbers):
             # In double precision, the number nearest to a computed one is another than in single precision.
             self.typing.guards.append(f"(!= {self.typing.get(kind, 0)} {DTYPE_CODES['float64']})")
@@ -262,7 +247,7 @@ class _Compiler(Bound):
             return opaque(literal(float(value)))
         if attr.kind == "str":
             return opaque(literal(value))
-        return spread(value, attr)
+        return interpret.spread(value, attr)
 
     def columns(self, attr: Attr, value: Any) -> list[str]:
         """Return the columns of an attribute in a query or a head."""
@@ -314,7 +299,7 @@ class _Compiler(Bound):
 
     def arith(self, sign: str, left: Size, right: Size) -> Size:
         """Return the expression of an operation on two numbers."""
-        return floored(sign, self.typing.resolve(left), self.typing.resolve(right))
+        return symbolic.floored(sign, self.typing.resolve(left), self.typing.resolve(right))
 
     def compose(self, left: Any, right: Any) -> Any:
         """Return the permutation that first applies ``left`` and then ``right``."""
@@ -330,7 +315,7 @@ class _Compiler(Bound):
     def inverse(self, perm: Any) -> Any:
         """Return the permutation that undoes another."""
         if isinstance(perm, tuple):
-            return inverted(perm)
+            return interpret.inverted(perm)
         # Where the permutation takes slot i from, the inverse takes from i.
         text = str(perm)
         for i in range(2, self.encoding.rank + 2):
@@ -352,8 +337,8 @@ class _Compiler(Bound):
                 isinstance(side, AttrVar) and self.kinds[side.name].kind == "dtype"
                 for side in (condition.left, condition.right)
             )
-            relate = compare_dtypes if codes else compare
-            for a, b in compared(condition, self):
+            relate = symbolic.compare_dtypes if codes else symbolic.compare
+            for a, b in interpret.compared(condition, self):
                 fact = relate(condition.relation, self.typing.resolve(a), self.typing.resolve(b))
                 self.typing.require(fact, f"condition {condition}")
 
@@ -427,7 +412,7 @@ def _compile(c: _Compiler) -> CompiledRule:
         name, kind = c.build(target)
         left, right = c.typing.text(kinds[i]), c.typing.text(kind)
         if left != right:
-            c.typing.require(equal_types(f"s_{roots[i]}", right), "both sides have one type")
+            c.typing.require(symbolic.equal_types(f"s_{roots[i]}", right), "both sides have one type")
         # The root's own type vector replaces the equal expression, so that no vector is built anew.
         if right.startswith("("):
             c.head = [line.replace(f") {right})", f") s_{roots[i]})") for line in c.head]

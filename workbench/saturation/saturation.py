@@ -35,10 +35,7 @@ AT_RISK: Final = 10
 
 
 def compile_rules(
-    rules: RuleSet | Sequence[Rule],
-    encoding: Encoding,
-    running: bool,
-    content: tuple[str, ...] | None = None,
+    rules: RuleSet | Sequence[Rule], encoding: Encoding, running: bool, content: tuple[str, ...] | None = None
 ) -> tuple[CompiledRule, ...]:
     """Return the compiled rules that can apply under an encoding; those of a rule set are cached.
 
@@ -269,12 +266,7 @@ class Saturation(Stepwise):
             self.snapshots.append(self.egraph())
 
     def _record(
-        self,
-        index: int,
-        plan: Plan,
-        outcome: Outcome,
-        kind: StepKind = StepKind.ITERATION,
-        note: str = "",
+        self, index: int, plan: Plan, outcome: Outcome, kind: StepKind = StepKind.ITERATION, note: str = ""
     ) -> None:
         names = {c.number: c.rule.name for c in self.engine.program.rules}
         for number, (matches, _) in outcome.rules.items():

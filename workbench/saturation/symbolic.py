@@ -12,32 +12,13 @@ from functools import lru_cache, reduce
 from math import prod
 from typing import NoReturn
 
-from workbench.ops.types import (
-    DTYPE_CODES,
-    DTYPE_NAMES,
-    FLOAT_DTYPES,
-    INDEX_DTYPES,
-    INTEGER_DTYPES,
-    NUMBER_DTYPES,
-    TRUTH_DTYPES,
-    contains,
-)
+from workbench.ops import types
+from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES
 from workbench.rules.interpret import ARITHMETIC as ON_NUMBERS
 from workbench.saturation.encoding import Encoding
 from workbench.saturation.program import vector
-from workbench.symbolic.integers import (
-    FALSE,
-    TRUE,
-    Atom,
-    Cond,
-    Int,
-    call,
-    is_positive,
-    lower,
-    num,
-    signed,
-    sym,
-)
+from workbench.symbolic import integers
+from workbench.symbolic.integers import Cond, Int, call, num, sym
 from workbench.symbolic.symint import ARITHMETIC, RELATIONS, SymInt
 
 
@@ -95,7 +76,7 @@ def written(x: Int) -> str:
     return text or "0"
 
 
-def _atom(atom: Atom) -> str:
+def _atom(atom: integers.Atom) -> str:
     if atom.head == "sym":
         return str(atom.args[0]).removeprefix("+")
     return _folded(atom.head, list(map(written, atom.args)))
@@ -132,8 +113,8 @@ def floored(sign: str, left: Size, right: Size) -> Size:
     rule may divide any number.
     """
     x, y = _whole(left), _whole(right)
-    numbers, least = isinstance(left, int) and isinstance(right, int), lower(x)
-    alike = numbers or y.value == 1 or (least is not None and least >= 0 and is_positive(y))
+    numbers, least = isinstance(left, int) and isinstance(right, int), integers.lower(x)
+    alike = numbers or y.value == 1 or (least is not None and least >= 0 and integers.is_positive(y))
     if alike or sign not in ("//", "%"):
         return arith(sign, left, right)
     rest = call("%", call("%", x, y) + y, y)
@@ -143,7 +124,7 @@ def floored(sign: str, left: Size, right: Size) -> Size:
 def compare(relation: str, left: Size, right: Size) -> bool | Cond:
     """Return whether a relation holds, or the condition that it does."""
     found = RELATIONS[relation](_whole(left), _whole(right))
-    return found == TRUE if found in (TRUE, FALSE) else found
+    return found == integers.TRUE if found in (integers.TRUE, integers.FALSE) else found
 
 
 def compare_dtypes(relation: str, left: Size, right: Size) -> bool | Cond | str:
@@ -155,7 +136,7 @@ def compare_dtypes(relation: str, left: Size, right: Size) -> bool | Cond | str:
         return compare(relation, left, right)
     narrow, wide = (left, right) if relation == "<=" else (right, left)
     # Bit b of entry a says whether the element type b contains a.
-    sets = [sum(1 << b for b, w in DTYPE_NAMES.items() if contains(w, n)) for n in DTYPE_NAMES.values()]
+    sets = [sum(1 << b for b, w in DTYPE_NAMES.items() if types.contains(w, n)) for n in DTYPE_NAMES.values()]
     table = " ".join(map(str, [0, *sets]))
     return f"(!= 0 (& (vec-get (vec-of {table}) {narrow}) (<< 1 {wide})))"
 
@@ -164,7 +145,7 @@ def compare_dtypes(relation: str, left: Size, right: Size) -> bool | Cond | str:
 def sides(condition: Cond) -> tuple[str, Size, Size]:
     """Return a condition as a relation between two expressions without a term in common."""
     relation = {"ge": "<=", "eq": "=", "not": "!="}[condition.head]
-    more, less = signed((condition.args[0] if relation == "!=" else condition).args[0])
+    more, less = integers.signed((condition.args[0] if relation == "!=" else condition).args[0])
     if relation == "<=" and less.value is None and less.terms[0] == ((), 1):
         return "<", _size(less - 1), _size(more)
     small, large = _size(less), _size(more)
@@ -423,16 +404,16 @@ class SymbolicTyping:
         self.equal(self.get(x, 0), self.get(y, 0), "element types agree")
 
     def require_float(self, x: SymType) -> None:
-        self._require_dtype(x, FLOAT_DTYPES, "a float is expected")
+        self._require_dtype(x, types.FLOAT_DTYPES, "a float is expected")
 
     def require_integer(self, x: SymType) -> None:
-        self._require_dtype(x, INTEGER_DTYPES, "a small whole number is expected")
+        self._require_dtype(x, types.INTEGER_DTYPES, "a small whole number is expected")
 
     def require_index(self, x: SymType) -> None:
-        self._require_dtype(x, INDEX_DTYPES, "numbers of places are expected")
+        self._require_dtype(x, types.INDEX_DTYPES, "numbers of places are expected")
 
     def require_truth(self, x: SymType) -> None:
-        self._require_dtype(x, TRUTH_DTYPES, "truth values are expected")
+        self._require_dtype(x, types.TRUTH_DTYPES, "truth values are expected")
 
     def _require_dtype(self, x: SymType, dtypes: frozenset[str], message: str) -> None:
         code = self.get(x, 0)
@@ -448,7 +429,7 @@ class SymbolicTyping:
 
     def require_number(self, x: SymType) -> None:
         code = self.get(x, 0)
-        others = () if self._has_met(code, FLOAT_DTYPES) else DTYPE_CODES.keys() - NUMBER_DTYPES
+        others = () if self._has_met(code, types.FLOAT_DTYPES) else DTYPE_CODES.keys() - types.NUMBER_DTYPES
         for other in sorted(DTYPE_CODES[d] for d in others):
             self.require(compare("!=", code, other), "an element type that holds 0 and 1 is expected")
 

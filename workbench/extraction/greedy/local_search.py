@@ -267,11 +267,7 @@ class _Search:
 
 
 def improve(
-    problem: Problem,
-    taken: dict[int, int],
-    until: float,
-    rest: float = math.inf,
-    openings: int | None = None,
+    problem: Problem, taken: dict[int, int], until: float, rest: float = math.inf, openings: int | None = None
 ) -> dict[int, int]:
     """Return an acyclic selection (e-class → e-node) that costs at most as much as ``taken``.
 

@@ -77,10 +77,7 @@ def not_run(reason: str) -> WholeRun:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of the original: the first drawn inputs that it accepts and its outputs, or why it accepts none.
-
-    ``ranges`` has the ranges of inner values that were recorded, by node.
-    """
+    """The first drawn inputs that the original accepts, its outputs and the ranges of inner values, or its failure."""
 
     inputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
@@ -219,10 +216,7 @@ def without_kernels(*graphs: Graph) -> tuple[str, ...]:
 
 
 def _evaluated(original: Graph, optimised: Graph, seed: int) -> WholeRun | None:
-    """Compare both graphs by their reference semantics, in the model's dtype, if an operator has no kernel.
-
-    Return None if all have one, or if an opaque operator needs the runtime.
-    """
+    """Compare both graphs in numpy, in the model's dtype; None if all operators have kernels, or one is opaque."""
     lacking = without_kernels(original, optimised)
     if not lacking or original.opaques or optimised.opaques:
         return None
@@ -261,10 +255,7 @@ def _judged(
     loaded: Callable[[], InferenceSession],
     rounded: Callable[[], InferenceSession | None] = lambda: None,
 ) -> WholeRun:
-    """Run a result on inputs that the original accepts.
-
-    ``loaded`` loads the original for a second run, ``rounded`` the original with weights rounded otherwise.
-    """
+    """Run a result on inputs that the original accepts; ``rounded`` loads that with its weights rounded otherwise."""
     from workbench.frontends.runtime import RuntimeFailure, run_session
 
     try:

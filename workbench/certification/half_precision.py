@@ -111,10 +111,7 @@ class Computed:
 def _of_graph(
     graph: Graph, inputs: Mapping[str, np.ndarray], dtype: str | None, *, positive: bool = False
 ) -> Computed:
-    """Compute a graph in float64; a given ``dtype`` rounds the results of operators that run.
-
-    If ``positive``, all floats that the graph reads lose their signs.
-    """
+    """Compute a graph in float64, results that run rounded to ``dtype``; ``positive`` floats lose their signs."""
     leaves = {i: np.asarray(inputs[graph.nodes[i].attr("name")]) for i in graph.inputs}
     weights = ((i, node) for i, node in enumerate(graph.nodes) if node.op == "weight")
     leaves |= {i: graph.weights[node.attr("name")].value() for i, node in weights}

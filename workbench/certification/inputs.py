@@ -346,10 +346,7 @@ def thresholds_of(model: Model) -> tuple[float, ...]:
 
 
 def index_limits_of(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """Return the extent that each index input (token ids, positions) must stay below, by input name.
-
-    ``shapes`` are the shapes of the inputs, all bound.
-    """
+    """Return the extent that each index input must stay below, by name; ``shapes`` are the inputs', all bound."""
     types = inferred(model, shapes)
     limits = _limits(
         (node.output, node.input, has(node, OnnxTrait.CARRIES), _limited(node, types))

@@ -35,10 +35,7 @@ _MAGNITUDES: Final = (1.0, 150.0, 1.0 / 150.0)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The largest relative error found in a region, and where it differs if the error is too large.
-
-    ``numbers`` says whether the error leaves out differences that the rounding of numbers explains.
-    """
+    """The largest error in a region, its place if it is too large, and if it leaves out what ``numbers`` explain."""
 
     error: float
     difference: Evidence | None = None

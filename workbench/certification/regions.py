@@ -72,10 +72,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """Obligations that read the same values, before their graphs are built.
-
-    Tasks with equal ``key`` differ only in the data of their weights.
-    """
+    """Obligations that read the same values; tasks with equal ``key`` differ in the data of their weights alone."""
 
     obligations: tuple[Obligation, ...]
     leaves: tuple[int, ...]

@@ -204,10 +204,7 @@ def shares_of(expected: Sequence[object], moved: Sequence[Sequence[object]]) -> 
 
 
 def _rounding(a: np.ndarray, moved: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return by how much each entry of a value may differ for itself, and which entries can be compared.
-
-    Entries whose finiteness changes when the original moves cannot.
-    """
+    """Return how much each entry may differ for itself, and which can be compared: those whose finiteness is steady."""
     dtype = TensorType.of(a).dtype
     wide = np.complex128 if dtype.startswith("complex") else np.float64
     x, others = a.astype(wide), [m.astype(wide) for m in moved]

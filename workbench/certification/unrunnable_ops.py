@@ -55,10 +55,7 @@ def missing(message: str) -> tuple[str, str] | None:
 
 
 def unrunnable(model: Model, runner: Runner) -> set[tuple[str, str]]:
-    """Return the operators of a model that ONNX Runtime cannot load.
-
-    Raise :class:`~workbench.frontends.RuntimeFailure` if it refuses the model for another reason.
-    """
+    """Return the operators that ONNX Runtime cannot load; raise RuntimeFailure if it refuses for another reason."""
     found: set[tuple[str, str]] = set()
     while True:
         made = [o for n in model.nodes if (n.domain, n.op_type) in found for o in n.output if o]

@@ -94,10 +94,7 @@ DEVICES: Final = Table(
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of an operator instance: FLOP, bytes moved, and whether it is free because nothing is moved.
-
-    ``dtype`` is the element type of its arithmetic.
-    """
+    """The work of an operator instance: FLOP in ``dtype``, bytes moved, and if it is free as nothing is moved."""
 
     flops: float
     bytes: float

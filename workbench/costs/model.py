@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OpInstance:
-    """An operator application up to the values of its operands, which is the key of every cost table.
-
-    ``constant`` states for each operand whether it is a folded weight.
-    """
+    """An operator application up to its operands' values, as keys of cost tables; ``constant`` marks folded weights."""
 
     op: str
     attrs: tuple[AttrValue, ...]

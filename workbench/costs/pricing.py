@@ -39,10 +39,7 @@ def egraph_instances_by_node(egraph: EGraph, nodes: Iterable[int]) -> dict[int, 
 
 
 def price_egraph(egraph: EGraph, model: CostModel) -> np.ndarray:
-    """Return the cost of every e-node in microseconds; work on weights alone is folded and costs 0.
-
-    Each distinct instance is priced once.
-    """
+    """Return every e-node's cost in microseconds; each instance is priced once, and work on weights is free."""
     return _priced(egraph_instances_by_node(egraph, range(len(egraph))), len(egraph), model)
 
 

@@ -60,10 +60,7 @@ class Device:
 
     @contextlib.contextmanager
     def settings(self) -> Iterator[None]:
-        """Apply this device's settings: no gradients, TF32 on or off, cuDNN's fastest kernels, threads.
-
-        The settings apply to the whole process and are restored afterwards.
-        """
+        """Set no gradients, TF32 on or off, cuDNN's fastest kernels and threads for the whole process, for a while."""
         torch = self.torch
         cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
         before = (cudnn.benchmark, cudnn.allow_tf32, products.allow_tf32, torch.get_num_threads())
@@ -81,10 +78,7 @@ class Device:
             self.torch.cuda.synchronize()
 
     def time(self, run: Callable[[], object], times: int = 1) -> float:
-        """Return the microseconds per run, for ``times`` consecutive runs.
-
-        A GPU is timed by device events, the CPU by :func:`~workbench.support.machine.microseconds`.
-        """
+        """Return microseconds per run for ``times`` runs in a row: by device events on a GPU, by clocks on the CPU."""
         if not self.cuda:
             return microseconds(run, self.torch.get_num_threads(), times)
         start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -96,10 +90,7 @@ class Device:
         return float(start.elapsed_time(end)) * 1e3 / times
 
     def timer(self, run: Callable[[], object]) -> Callable[[], float]:
-        """Return a function that times a run, after one to warm up.
-
-        On a GPU it times as many runs in a row as take two milliseconds, at most 100.
-        """
+        """Return a function that times a run, after a warm-up; on a GPU as many in a row as take 2 ms, at most 100."""
         run()
         times = max(1, min(100, math.ceil(2000 / max(1.0, self.time(run, 3))))) if self.cuda else 1
         return partial(self.time, run, times)
@@ -121,10 +112,7 @@ class Device:
         return [float(a.elapsed_time(b)) * 1e3 for a, b in itertools.pairwise(events)]
 
     def capture(self, body: Callable[[], object], warmup: int = 3) -> Callable[[], None]:
-        """Record the work that ``body`` submits to a GPU as a CUDA graph; return a function to replay it.
-
-        Raise RuntimeError if part of the work cannot be recorded.
-        """
+        """Record what ``body`` submits to a GPU as a CUDA graph; return its replay, or raise RuntimeError."""
         torch = self.torch
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

@@ -344,10 +344,7 @@ class _Figures:
     def leader(
         self, taken: Sequence[Sequence[float]], slow: float = math.inf, since: int = 0
     ) -> tuple[int, float]:
-        """Return the place of the fastest candidate that is not refused, and its evidence; 0 if all are refused.
-
-        Rounds before ``since`` do not count; see :func:`evidence` for ``slow``.
-        """
+        """Return the fastest candidate not refused (0 if all are) and its :func:`evidence` from ``since`` on."""
         reference, *others, copy = (t[since:] for t in taken)
         found = {i: evidence(reference, one, copy, slow) for i, one in enumerate(others, 1)}
         left = [i for i, known in found.items() if known > -_BOUND]

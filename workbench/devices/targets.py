@@ -125,10 +125,7 @@ class OnnxRuntime:
 
     @contextlib.contextmanager
     def timers(self, models: Sequence[Graph | ModelProto | Apart], seed: int) -> Iterator[list[Loaded]]:
-        """Return timers that load their models when they are first needed; see :class:`Target`.
-
-        They raise RuntimeFailure if a model is refused or does not end.
-        """
+        """Return timers that load models when needed; they raise RuntimeFailure if one is refused or does not end."""
         from workbench.devices.timing import random_feeds
 
         drawn: dict[str, Any] = {}
@@ -241,10 +238,7 @@ class Loaded:
             give_back()
 
     def load(self) -> InferenceSession:
-        """Return the model's session; load the model and run it once if that was not done.
-
-        Raise RuntimeFailure if the runtime refuses the model or a loop does not end.
-        """
+        """Return the session, loaded and run once; raise RuntimeFailure if it is refused or a loop does not end."""
         if self._session is None:
             self._session = self._loaded()
         return self._session

@@ -23,10 +23,7 @@ clock: Callable[[], float] = time.perf_counter
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Medians and quartiles, in microseconds, of runs made in alternation.
-
-    ``seconds`` is the time spent on measuring.
-    """
+    """Medians and quartiles of runs in alternation, in microseconds, and the ``seconds`` spent on measuring."""
 
     before: float
     after: float

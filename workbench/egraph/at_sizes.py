@@ -109,10 +109,7 @@ def graph_at(graph: Graph, value: Callable[[int], int]) -> Graph:
 
 
 def egraph_at(egraph: EGraph, value: Callable[[int], int]) -> EGraph:
-    """Return an e-graph with the value of every extent, e-node by e-node.
-
-    E-nodes whose operands do not fit at these sizes are kept: the result is for display, not for extraction.
-    """
+    """Return an e-graph with the value of every extent, for display: e-nodes that do not fit there are kept."""
     types = {kind: type_at(kind, value) for kind in set(egraph.types)}
     pairs = list(zip(egraph.ops, egraph.attrs, strict=True))
     attrs: dict[Any, Any] = {pair: attrs_at(*pair, value) for pair in set(pairs)}
@@ -227,10 +224,7 @@ def unproved(graph: Graph, generic: Generic) -> str:
 
 
 def unusable_nodes(egraph: EGraph, generic: Generic) -> list[int]:
-    """Return the e-nodes that no result may have: weights of symbolic size, and those not proved at every size.
-
-    A weight of symbolic size cannot be computed once and stored. An e-node may fit at the generic extents alone.
-    """
+    """Return the e-nodes that no result may have: weights of symbolic size, and those not proved at every size."""
     if not generic.primes:
         return []
     constant, eclass = egraph.constant_classes().tolist(), egraph.eclass.tolist()

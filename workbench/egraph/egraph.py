@@ -60,10 +60,7 @@ class EGraph(Face):
         return f"EGraph: {len(self)} e-nodes in {classes}; {len(self.roots)} roots"
 
     def to_dot(self, *, most: int = MOST_E_NODES) -> graphviz.Source:
-        """Return a drawing: one frame per e-class, an arrow from an e-node to each operand.
-
-        Raise ValueError if there are more than ``most`` e-nodes.
-        """
+        """Return a drawing: a frame per e-class, an arrow per operand; raise ValueError above ``most`` e-nodes."""
         from workbench.graph.text import dot_source, quoted
 
         if len(self) > most:

@@ -67,10 +67,7 @@ def rebuild(
 
 
 def eclasses_of(graph: Graph, egraph: EGraph) -> tuple[int, ...]:
-    """Return the e-class of every node of a graph, -1 for a node that the e-graph does not have.
-
-    Inputs and weights are found by name, operators by their attributes and the e-classes of their operands.
-    """
+    """Return each node's e-class, -1 if there is none: by name, or by attributes and the operands' e-classes."""
     known, eclass = by_term(egraph), [*egraph.eclass.tolist(), -1]
     found: list[int] = []
     for node in graph.nodes:
@@ -79,10 +76,7 @@ def eclasses_of(graph: Graph, egraph: EGraph) -> tuple[int, ...]:
 
 
 def carried(before: EGraph, choice: np.ndarray, after: EGraph) -> np.ndarray | None:
-    """Return a selection of an e-graph as one of another, or None if that lacks one of its terms.
-
-    E-classes of the first may be united in the other.
-    """
+    """Return a selection of an e-graph as one of another, which may unite e-classes; None if a term is missing."""
     known, place = by_term(after), dict[int, int]()
     found = np.full(after.n_classes, -1, dtype=np.int64)
     for c in topological(before.roots, lambda c: before.operands(int(choice[c])).tolist()):

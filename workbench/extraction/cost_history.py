@@ -18,10 +18,7 @@ CURVE: Final = "greedy estimate"
 
 
 def born_by(egraph: EGraph, step: int) -> tuple[EGraph, np.ndarray]:
-    """Return the e-graph restricted to e-nodes born in ``step`` or earlier, and their old positions.
-
-    E-classes are those of the finished e-graph: a merge counts from the start, whenever it happened.
-    """
+    """Return the e-graph of the e-nodes born up to ``step``, in the finished e-classes, and their old positions."""
     kept = np.flatnonzero(egraph.birth_step <= step)
     position = np.full(len(egraph) + 1, -1, dtype=np.int64)  # the last entry serves -1
     position[kept] = np.arange(len(kept))

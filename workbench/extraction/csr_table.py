@@ -108,10 +108,7 @@ class Table:
         return np.array(flags, dtype=bool)
 
     def depths(self, roots: tuple[int, ...], most: float) -> np.ndarray | None:
-        """Return the least cost of a path of candidates from a root to each e-class, without its own.
-
-        It is infinite above ``most``. The result is None for an e-graph of too many layers.
-        """
+        """Return the least cost of a path down to each e-class, not its own; inf above ``most``, None if too deep."""
         offsets = self.offsets()
         depth = np.full(self.n_classes, math.inf)
         front = np.unique(np.array(roots, dtype=np.int64))

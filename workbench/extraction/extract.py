@@ -253,10 +253,7 @@ class Extraction(Stepwise):
         return super().unfinished and inspect.getgeneratorstate(self._stages) != inspect.GEN_CLOSED
 
     def run(self, progress: Callable[[Step], None] | None = None) -> Solution:
-        """Run all stages and return the best selection.
-
-        Ctrl-C returns the best selection so far, or raises KeyboardInterrupt if there is none yet.
-        """
+        """Run all stages and return the best selection; Ctrl-C returns the best so far, as :meth:`interrupt` does."""
         if self.drive(progress) is StopReason.INTERRUPTED:
             return self.interrupt()
         return cast(Solution, self.solution)

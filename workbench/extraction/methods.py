@@ -119,10 +119,7 @@ class Incumbent:
         return self.note(kind, self.best.bound, method, rules)
 
     def prove(self, bound: float, *, proved: bool, endings: tuple[Ending, ...] = ()) -> StepKind:
-        """Settle the bound of the best selection (before the offset), and whether that is proved optimal.
-
-        ``endings`` say why solvers ended.
-        """
+        """Settle the best selection's bound (before the offset), whether it is optimal, and why solvers ended."""
         self.settled, best = True, self.solution
         bound = min(max(bound, best.bound), best.cost)
         closed = self._proves(bound) or (proved and best.cost - bound <= 1e-6 * best.cost)
@@ -233,10 +230,7 @@ Stage = Callable[[Search], Iterator[StepKind]]
 
 
 def stages(method: str, *, gains: bool) -> tuple[Stage, ...]:
-    """Return the stages of a method; they end when the incumbent's bound is settled.
-
-    ``gains`` tells whether costs are negative that a selection can avoid: only branch and bound searches then.
-    """
+    """Return the stages of a method; negative costs that can be avoided (``gains``) are left to branch and bound."""
     if gains and method in _STAGES:
         return (tree,) if method in ("tree", "dag", "local") else (tree, gaining)
     return _STAGES.get(method, (own,))
@@ -442,10 +436,7 @@ def in_blocks(problem: Problem, until: float) -> bool:
 
 
 def early_bound(problem: Problem, until: float) -> float:
-    """Return the bound of one dual ascent of a large problem, 0 for others and if time is up.
-
-    The reductions and solvers of a large problem may take all the time, so it has a bound before them.
-    """
+    """Return one dual ascent's bound of a large problem, before reductions take all the time; 0 for others."""
     ascents = climb(problem, until=until, once=True) if len(problem.nodes) >= MIN_LOCAL_SIZE else []
     return max((one.bound for one in ascents), default=0.0)
 

@@ -122,10 +122,7 @@ class Problem:
         return found
 
     def needed(self, picked: Mapping[int, int]) -> dict[int, int]:
-        """Return the part of a selection (e-class → candidate) that the roots need.
-
-        Raise KeyError if a needed e-class has no candidate.
-        """
+        """Return the part of a selection (e-class → candidate) that the roots need; raise KeyError if it lacks one."""
         needed: dict[int, int] = {}
         stack = list(self.roots)
         while stack:
@@ -318,10 +315,7 @@ def settle_by_heap(
 
 
 def check_costs(egraph: EGraph, costs: np.ndarray, *, negative: bool = False) -> np.ndarray:
-    """Return the costs as floats; raise :class:`NoExtraction` if they cannot be used.
-
-    ``negative`` admits finite costs below 0.
-    """
+    """Return costs as floats, finite ones below 0 if ``negative``; raise :class:`NoExtraction` for all others."""
     values = np.asarray(costs, dtype=float)
     if values.shape != (len(egraph),):
         raise NoExtraction(
@@ -355,10 +349,7 @@ class Terms:
 
     @classmethod
     def of(cls, egraph: EGraph, costs: np.ndarray, until: float = math.inf) -> Terms:
-        """Return the least tree terms of an e-graph with costs of 0 or more.
-
-        Raise :class:`NoExtraction` if a root has no finite term of finite cost. See :func:`tree_costs`.
-        """
+        """Return the least tree terms by costs of 0 or more; raise NoExtraction if a root has no finite one."""
         best, choice = tree_costs(egraph, costs, until)
         for root in egraph.roots:
             if not math.isfinite(best[root]):

@@ -92,10 +92,7 @@ def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: object) 
 
 
 def _member(name: str, egraph: EGraph, costs: np.ndarray, i: int, c: int, reader: int) -> int:
-    """Return the e-node ``i`` that was chosen for an e-class, which ``reader`` needs if it is not -1.
-
-    Raise :class:`BadExtraction` unless it is one of the e-class, and of finite cost.
-    """
+    """Return the e-node chosen for an e-class that ``reader`` (-1: a root) needs; raise BadExtraction for others."""
     if 0 <= i < len(egraph) and int(egraph.eclass[i]) == c and np.isfinite(costs[i]):
         return i
     by = f", an operand in {egraph.class_name(reader)}" if reader >= 0 else ", a root"

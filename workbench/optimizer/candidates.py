@@ -336,10 +336,7 @@ def first_certified(
 def _certificate(
     job: Job, candidate: Candidate, trace: Trace, egraph: EGraph | None, rules: RuleSet
 ) -> tuple[Certificate, tuple[Checked, ...]]:
-    """Compare a candidate with the original, at the sizes of the prices and at others.
-
-    A graph from which neutral operators were dropped is compared as it was given.
-    """
+    """Compare a candidate with the original, as it was given, at the sizes of the prices and at others."""
     from workbench.certification.graphs import certify_graphs
 
     model, seed = job.model, job.settings.seed

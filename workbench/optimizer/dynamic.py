@@ -208,10 +208,7 @@ def _elements(model: Model, sizes: Mapping[str, int]) -> int:
 
 
 class Files:
-    """The file of the user and the one that would be saved, loaded once, run at several bindings.
-
-    The second has the graph of generic extents that was found, ``table`` the symbols of the extents.
-    """
+    """The user's file and the one to be saved, with the symbols of ``table``, loaded once for several bindings."""
 
     def __init__(self, given: object, term: Graph, table: SymbolTable | None) -> None:
         from workbench.certification.end_to_end import without_kernels

@@ -238,10 +238,7 @@ class Result(Face, ABC):
 
     @property
     def optimiser_seconds(self) -> float:
-        """Return the time of the optimiser proper, which other systems' figures cover.
-
-        Import, start of the engine, pricing and certificate are not part of it.
-        """
+        """Return the seconds of the optimiser proper: without import, engine start, pricing and certificate."""
         return sum(self.seconds.get(stage, 0.0) for stage in self.stages)
 
     @property

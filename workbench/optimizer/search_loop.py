@@ -159,10 +159,7 @@ def search(job: Job, limits: Limits, seconds: float = math.inf, begun: list[Satu
 
 
 def _of_blocks(job: Job, saturation: Saturation, blocks: Any, seconds: float) -> Run | None:
-    """Explore a saturation of distinct blocks, and extract from the e-graph of all their copies.
-
-    Return None if blocks in a row cost less together than by windows.
-    """
+    """Explore distinct blocks and extract from all copies; None if blocks in a row cost less than by windows."""
     stages, cheapest = job.stages, extraction_of(job)
     seconds = min(seconds, extraction_seconds(job))
     left = _left_of(job, seconds)
@@ -220,10 +217,7 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
 
 
 def extraction_of(job: Job, last: tuple[EGraph, np.ndarray] | None = None) -> Callable[..., Solution]:
-    """Return the extraction that the settings ask for; each starts from what the last one chose.
-
-    ``last`` is an e-graph with a selection to start from.
-    """
+    """Return the extraction of the settings, which starts from the e-graph and the selection that came ``last``."""
     from workbench.extraction.api import extractor
 
     settings = job.settings

@@ -26,10 +26,7 @@ class Row:
 
 
 def summary_rows(result: Result, *, written: Iterable[str] = ()) -> list[Row]:
-    """Return the summary of a result, one row per stage, in the order of the stages.
-
-    ``written`` are files written, each as a text.
-    """
+    """Return one row per stage of a result, in their order; ``written`` are files written, each as a text."""
     certificate, seconds = result.certificate, result.seconds
     rows = [Row("import", seconds.get("import"), _loaded(result)), *result.way_rows()]
     if certificate is not None:
@@ -125,10 +122,7 @@ def running_operators(graph: Graph) -> dict[str, int]:
 
 
 def operator_changes(result: Result) -> str:
-    """Return the running operators that became fewer or more, as text.
-
-    An operator and its activation are one kernel and count once.
-    """
+    """Return the running operators that became fewer or more, as text; one with its activation counts once."""
     before, after = result.operators_before, result.operators_after
     names = sorted({*before, *after}, key=lambda n: (-max(before.get(n, 0), after.get(n, 0)), n))
     changed = [f"{n} {before.get(n, 0)} → {after.get(n, 0)}" for n in names if before.get(n) != after.get(n)]

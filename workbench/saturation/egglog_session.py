@@ -48,10 +48,7 @@ def bindings() -> ModuleType:
 
 
 def gives_two_types(error: EngineError) -> bool:
-    """Return whether an error of the engine is the union of two e-classes that have different types.
-
-    The engine reports it by its message alone: the function from e-classes to types merges nothing.
-    """
+    """Return whether the engine's message is that of uniting e-classes of two types: ``ty_`` merges nothing."""
     return "Illegal merge" in str(error)
 
 

@@ -149,10 +149,7 @@ class Engine:
         self.e_nodes, self.e_classes = self.sizes()
 
     def _ready(self, rules: Sequence[CompiledRule]) -> list[CompiledRule]:
-        """Return the rules that may match: operators read each other in the e-graph as in their patterns.
-
-        Raise :class:`_Missing` if some of them are not loaded.
-        """
+        """Return the rules whose operators read each other in the e-graph; raise ``_Missing`` for unloaded ones."""
         rules, known = self._present(rules), self.state.record.pairs
         if open_pairs := frozenset[Pair]().union(*(self.pairs[r.number] for r in rules)) - known:
             known |= pairs_in(self.state, open_pairs)
@@ -241,10 +238,7 @@ class Engine:
         return [r for r in self.rules if tally.rules.get(r.number, (0, 0.0))[0] * r.growth > most]
 
     def _settle_weights(self) -> None:
-        """Derive which new terms depend on weights alone, and keep one of the e-nodes that differ in them.
-
-        Of e-nodes that turned out to be one, that one is kept.
-        """
+        """Derive which terms depend on weights alone; of e-nodes that differ in them, or became one, keep one."""
         if self.dependent:
             once = " ".join(f"(run {name}_ 1)" for name in ("lost", "found", "duplicates", "loops"))
             self.base.run(f"(run-schedule (saturate depends_)) {once}")
@@ -336,10 +330,7 @@ class Engine:
     def _one_by_one(
         self, plan: Plan, tally: _Tally, notes: list[str], vain: frozenset[int] = frozenset()
     ) -> None:
-        """Run the iteration rule by rule; undo and name the rules that would exceed the limit.
-
-        The rules of the numbers ``vain`` are known to exceed it, and are not tried.
-        """
+        """Run an iteration rule by rule; undo and name rules that exceed the limit, as those in ``vain`` would."""
         rules = self._active(plan, multi=False) if plan.among is None else self._merging(plan)
         if plan.multi:
             rules = self._hold_back(self._active(plan, multi=True), plan, notes) + rules

@@ -269,10 +269,7 @@ def _alike(rule: CompiledRule, rows: list[Candidate], names: Names) -> list[list
 def _merge(
     rule: CompiledRule, step: int, rows: list[Candidate], names: Names, among: frozenset[Value]
 ) -> bool:
-    """Build the merged operator of one group and unite every member with its part.
-
-    Members that are read alike are neighbours, so that one operator can read them all.
-    """
+    """Build the merged operator of a group, members read alike as neighbours, and unite each with its part."""
 
     def place(pair: tuple[int, Candidate]) -> tuple[list[tuple[bool, int]], int]:
         number, row = pair
@@ -313,10 +310,7 @@ def _merge(
 
 
 class _Build(Bound, Numbers):
-    """The algebra that writes the target of an ``each`` rule for concrete members.
-
-    A tensor is the handle of an e-class and its type.
-    """
+    """The algebra that writes an ``each`` rule's target for its members; a tensor is an e-class's handle and type."""
 
     def __init__(self, rule: CompiledRule, step: int, rows: list[Candidate], names: Names) -> None:
         assert rule.member is not None

@@ -43,10 +43,7 @@ def vector(items: Iterable[object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EgglogRule:
-    """A rule in a rule set of its own; its string is the program text that declares both.
-
-    ``columns`` are the sorts of the relation ``relation`` that the rule fills, if it has one of its own.
-    """
+    """A rule in a rule set of its own, as program text, and the relation with ``columns`` that it fills, if any."""
 
     ruleset: str
     name: str

@@ -212,10 +212,7 @@ class Saturation(Stepwise):
                 self.stop_reason = StopReason.E_NODE_LIMIT
 
     def step(self) -> Step:
-        """Run one iteration; raise StopIteration if the run has stopped for good.
-
-        A call from another thread waits until the iteration of the first one has ended.
-        """
+        """Run one iteration, after that of any other thread; raise StopIteration if the run has stopped for good."""
         with self.engine.turn:
             return self._iterated()
 

@@ -123,10 +123,7 @@ class Decoder:
 
 
 def columns_of(state: State, rules: Sequence[CompiledRule]) -> dict[str, Any]:
-    """Return the columns of an :class:`~workbench.egraph.egraph.EGraph`, by name.
-
-    E-nodes of the start graph come first, the others by their step of birth.
-    """
+    """Return the columns of an e-graph by name: e-nodes of the start graph first, others by their step of birth."""
     functions = state.functions
     decode = Decoder(state)
     encoding, graph = state.encoding, state.graph

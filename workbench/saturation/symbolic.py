@@ -194,10 +194,7 @@ def _code(dtype: str | Size) -> Size:
 
 @dataclass(slots=True)
 class SymbolicTyping:
-    """The reading on symbolic extents, which collects what type rules require.
-
-    While ``assuming``, a requirement is recorded as known. Afterwards it becomes a guard unless it is known.
-    """
+    """The reading on symbolic extents: requirements are known while ``assuming``, and then become guards."""
 
     encoding: Encoding
     assuming: bool = True

@@ -188,10 +188,7 @@ def _depths(problem: Problem, picked: Mapping[int, int]) -> dict[int, int]:
 def highs_solver(
     found: Program, until: float, *, integer: bool = True, **options: bool | int | float | str
 ) -> highspy.Highs:
-    """Return HiGHS with a program, or its relaxation: one thread, no output, and a deadline.
-
-    ``until`` is a moment of ``time.perf_counter``; ``options`` are further options of HiGHS.
-    """
+    """Return HiGHS with a program or its relaxation, on one thread, without output, and with the deadline ``until``."""
     import highspy
 
     model = highspy.HighsLp()

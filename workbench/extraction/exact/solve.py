@@ -220,10 +220,7 @@ def solve_whole(job: Job) -> Solved:
 
 # -- parts of the same shape, and smaller parts -----------------------------------------------------
 def shape_of(part: Problem) -> Shape:
-    """Return a part with its e-classes renumbered; equal shapes are equal problems.
-
-    Candidates at the same position of parts of the same shape correspond to each other.
-    """
+    """Return a part with its e-classes renumbered: equal shapes are equal problems, candidate by candidate."""
     number = {c: k for k, c in enumerate(dict.fromkeys(part.eclass))}
     return (
         tuple(number[c] for c in part.eclass),

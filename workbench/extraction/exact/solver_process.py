@@ -43,11 +43,7 @@ class SolverProcess:
         self.best = Best.of(self.job)
 
     def run(self, patience: Patience | None = None) -> Iterator[None]:
-        """Run to the end; yield at every improvement of cost or bound.
-
-        ``patience`` is called regularly with seconds, cost and bound and returns whether to go on. However
-        the iteration ends, the process ends with it.
-        """
+        """Run the process to its end; yield every better cost or bound, and go on while ``patience`` does."""
         began, best = time.perf_counter(), self.best
         self.child = Child("workbench.extraction.exact.solver_process", self.name, str(self.memory))
         try:

@@ -74,10 +74,7 @@ class Solved:
 
 @dataclass(slots=True, eq=False)
 class Best:
-    """The best selection and the lower bound that a solver knows; it reports every improvement.
-
-    ``formulas`` is the number of loop formulas in use. Several threads may report.
-    """
+    """The best selection and bound that threads of a solver report; ``formulas`` counts the loop formulas in use."""
 
     problem: Problem
     tell: Tell = silent

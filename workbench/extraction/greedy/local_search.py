@@ -126,10 +126,7 @@ class Selection:
         return self._place(c) and self.drop(children[old], stop)
 
     def drop(self, classes: Iterable[int], stop: float = math.inf) -> bool:
-        """Drop those of the given e-classes that nothing uses, and all e-classes that only they used.
-
-        Return False if the journal grows beyond ``stop``.
-        """
+        """Drop e-classes that nothing uses, and all that only they used; False if the journal passes ``stop``."""
         pick, uses, children = self.pick, self.uses, self.problem.children
         stack = [c for c in classes if not uses[c] and pick[c] >= 0]
         while stack:
@@ -346,11 +343,7 @@ def _switches(search: _Search) -> None:
 
 
 def _openings(search: _Search, tries: int) -> None:
-    """Try to build e-classes that cost something but that several others could share.
-
-    The e-classes are visited in turn; the search ends after ``tries`` candidates or a full turn without a
-    gain.
-    """
+    """Open costly e-classes that others could share, in turn: ``tries`` candidates, or a full turn without a gain."""
     s = search.selection
     cost, children, pick, expected = s.problem.cost, s.problem.children, s.pick, s.expected
     while tries > 0 and search.vain < s.problem.n_classes:
@@ -375,10 +368,7 @@ def _openings(search: _Search, tries: int) -> None:
 
 
 def _open(search: _Search, f: int, i: int) -> bool:
-    """Take a candidate, then let readers switch to e-classes that it made cheaper if they lose nothing.
-
-    The selection may cost more afterwards. Return False if the candidate cannot be taken.
-    """
+    """Take a candidate, even at a loss, and let readers switch that lose nothing; False if it cannot be taken."""
     s = search.selection
     eclass, cost, children = s.problem.eclass, s.problem.cost, s.problem.children
     pick, expected, rank = s.pick, s.expected, s.rank

@@ -13,10 +13,7 @@ from workbench.support.orders import strong_components
 
 
 def components(problem: Problem) -> list[int]:
-    """Return the number of the strongly connected component of every e-class, -1 for one that is not there.
-
-    The time is that of the problem's own e-classes, as a part of a problem may have few of them.
-    """
+    """Return each e-class's strongly connected component by number, or -1, in time linear in the problem."""
     number = {c: k for k, c in enumerate(dict.fromkeys(problem.eclass))}
     below: list[list[int]] = [[] for _ in number]
     for c, row in zip(problem.eclass, problem.children, strict=True):
@@ -33,10 +30,7 @@ def components(problem: Problem) -> list[int]:
 
 
 def cyclic(problem: Problem, component: Sequence[int]) -> dict[int, int]:
-    """Return the e-classes on cycles, each with the number of e-classes in its strongly connected component.
-
-    ``component`` is the result of :func:`components`. The order is that of :meth:`Problem.members`.
-    """
+    """Return the e-classes on cycles, in the order of :meth:`Problem.members`, with their components' sizes."""
     members = dict.fromkeys(problem.eclass)
     sizes = Counter(component[c] for c in members)
     return {c: sizes[component[c]] for c in members if sizes[component[c]] > 1}
@@ -130,10 +124,7 @@ def break_cycles(problem: Problem, keep: Set[int], rank: Sequence[float]) -> Pro
 
 
 def split(problem: Problem, until: float = math.inf) -> list[Problem]:
-    """Return the independent parts of a problem; optima of the parts together are an optimum of the whole.
-
-    The roots of a part are its needed e-classes.
-    """
+    """Return the independent parts of a problem, rooted at needed e-classes; their optima are one of the whole."""
     must = must_sets(problem, until)
     needed = set(problem.roots) if must is None else must.needed()
     component = components(problem)

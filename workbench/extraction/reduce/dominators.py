@@ -35,10 +35,7 @@ REMEMBERED: Final = 20_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Must:
-    """The must-sets of e-classes, of candidates (the e-classes below them), and of all roots together.
-
-    ``position`` maps an e-class to its bit, ``classes`` a bit to its e-class.
-    """
+    """The must-sets of e-classes, candidates (all below them) and roots, with each e-class's bit and its inverse."""
 
     of_class: dict[int, int]
     of_node: list[int]

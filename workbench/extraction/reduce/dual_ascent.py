@@ -84,10 +84,7 @@ class Layout:
         return depth
 
     def at_least(self, price: Sequence[float]) -> list[float]:
-        """Return for every candidate a part of the price that every selection with it pays.
-
-        It is the price of a path from a root to it, its own, and that of a path below it, all disjoint.
-        """
+        """Return what every selection with a candidate pays: for a path from a root, for itself, for a path below."""
         depth, height = self.depths(price), self.heights(price)
         return [
             depth[c] + price[i] + max((height[d] for d in row), default=0.0)

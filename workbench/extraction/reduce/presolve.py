@@ -57,10 +57,7 @@ def drop_useless(problem: Problem, known: Knowledge) -> Problem:
 
 
 def drop_repeated(problem: Problem, known: Knowledge) -> Problem:
-    """Drop a candidate if a sibling costs no more and reads no more.
-
-    This is :func:`drop_dominated` without must-sets: siblings are compared by their children.
-    """
+    """Drop a candidate if a sibling costs no more and reads no more: :func:`drop_dominated` without must-sets."""
     rows, cost = list(map(frozenset, problem.children)), problem.cost
 
     def ordered(c: int, siblings: list[int]) -> list[int]:
@@ -145,10 +142,7 @@ def pull_up(problem: Problem, known: Knowledge) -> Problem:
 
 
 def pull_up_costs(problem: Problem, known: Knowledge) -> Problem:
-    """Move the least cost of an e-class to its readers, if all readers are in one e-class.
-
-    Exactly one reader is taken when the e-class is built, so the total stays the same.
-    """
+    """Move the least cost of an e-class to its readers if these are in one e-class, so that one of them is taken."""
     readers = problem.readers()
     cost = list(problem.cost)
     roots = set(problem.roots)

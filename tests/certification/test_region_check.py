@@ -5,8 +5,8 @@ import onnx
 import pytest
 
 from workbench.certification import half_precision
+from workbench.certification.files import _together
 from workbench.certification.inputs import Range
-from workbench.certification.reducer import _together
 from workbench.certification.region_check import compare, short_fault, smaller, work
 from workbench.certification.regions import Region
 from workbench.certification.tolerance import difference

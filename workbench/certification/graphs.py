@@ -125,7 +125,7 @@ def certify_graphs(
         whole="not run: the graphs were not compared as a whole",
         whole_ran=False,
     )
-    replayed = None if opaque is None else _Replayed(opaque)
+    replayed = None if opaque is None else _replayed(opaque)
     found = _Certifier(original, optimised, replayed, made, found).run(known, given, whole)
     return replace(found, seconds=time.perf_counter() - began)
 
@@ -277,17 +277,15 @@ def _interface(original: Graph, optimised: Graph) -> str:
     return ""
 
 
-class _Replayed:
-    """A runner of opaque operators that gives the second graph the random results of the first."""
+def _replayed(runner: OpaqueRunner) -> OpaqueRunner:
+    """Return a runner of opaque operators that gives the second graph the random results of the first."""
+    seen: dict[int, Sequence[np.ndarray]] = {}
 
-    def __init__(self, runner: OpaqueRunner) -> None:
-        self._runner = runner
-        self._seen: dict[int, Sequence[np.ndarray]] = {}
-
-    def __call__(self, record: Opaque, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """Return the results of an opaque operator on these operands."""
+    def run(record: Opaque, operands: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         if record.deterministic:
-            return self._runner(record, operands)
-        if id(record) not in self._seen:
-            self._seen[id(record)] = self._runner(record, operands)
-        return self._seen[id(record)]
+            return runner(record, operands)
+        if id(record) not in seen:
+            seen[id(record)] = runner(record, operands)
+        return seen[id(record)]
+
+    return run

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
@@ -42,16 +42,7 @@ class Device:
     cache_bandwidth: float = math.inf
 
     def __post_init__(self) -> None:
-        for name in (
-            "flops",
-            "bandwidth",
-            "half",
-            "double",
-            "efficiency",
-            "cache_bandwidth",
-            "launch",
-            "cache",
-        ):
+        for name in (field.name for field in fields(self) if field.type == "float"):
             value, least = getattr(self, name), name in ("launch", "cache")
             if not (0 <= value < math.inf if least else value > 0):
                 norm = "finite and at least 0" if least else "positive"
@@ -146,6 +137,7 @@ class AnalyticCost(CostModel):
     """
 
     hardware: Device
+    analytic = True
 
     def __init__(self, device: Device | str = "t4") -> None:
         self.hardware = DEVICES[device] if isinstance(device, str) else device
@@ -159,11 +151,6 @@ class AnalyticCost(CostModel):
     def device(self) -> str:
         """Return the name of the device."""
         return self.hardware.name
-
-    @property
-    def analytic(self) -> bool:
-        """Return that the figures are those of a roofline."""
-        return True
 
     def seconds(self, done: Work) -> float:
         """Return the seconds needed for an amount of work."""

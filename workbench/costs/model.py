@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from workbench.ops import AttrValue, ValueType
+from workbench.support.machine import machine
 
 if TYPE_CHECKING:
     from workbench.graph import Graph
@@ -53,6 +54,9 @@ class CostModel(ABC):
 
     __slots__ = ()
 
+    #: Whether the figures are those of a roofline.
+    analytic = False
+
     @abstractmethod
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds; none is negative."""
@@ -66,11 +70,6 @@ class CostModel(ABC):
     def device(self) -> str:
         """Return the device that the figures are of."""
         return self.source
-
-    @property
-    def analytic(self) -> bool:
-        """Return whether the figures are those of a roofline."""
-        return False
 
     @property
     def measured(self) -> bool:
@@ -108,8 +107,6 @@ def described(source: str) -> str:
     >>> described("my own")
     'by my own'
     """
-    from workbench.support.machine import machine
-
     kind, comma, device = source.partition("analytic roofline, ")
     if not kind and comma:
         device, more, sizes = device.partition(", ")
@@ -127,7 +124,5 @@ def is_this_machine(source: str) -> bool:
     >>> is_this_machine("analytic roofline, t4")
     False
     """
-    from workbench.support.machine import machine
-
     measured = source.startswith(("measured: ONNX Runtime", "recorded table: ONNX Runtime"))
     return measured and machine() in source

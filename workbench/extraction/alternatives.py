@@ -186,13 +186,7 @@ class Alternative:
 
 
 def alternatives(
-    egraph: EGraph,
-    costs: np.ndarray,
-    eclass: int,
-    *,
-    best: Solution | None = None,
-    method: str = "exact",
-    seconds: float = 10.0,
+    egraph: EGraph, costs: np.ndarray, eclass: int, *, best: Solution | None = None, seconds: float = 10.0
 ) -> list[Alternative]:
     """Return the cost of the extraction with each e-node of an e-class, cheapest first.
 
@@ -203,7 +197,6 @@ def alternatives(
         costs: One cost per e-node, 0 or more.
         eclass: The number of the e-class.
         best: The best extraction, if it is already known.
-        method: A name of :data:`~workbench.extraction.METHODS`.
         seconds: Time limit for all alternatives together.
 
     Raises:
@@ -212,7 +205,7 @@ def alternatives(
     if not 0 <= eclass < egraph.n_classes:
         raise IndexError(f"the e-class must be a number from 0 to {egraph.n_classes - 1}, got {eclass}")
     values = check_costs(egraph, costs)
-    known = best if best is not None else extract(egraph, values, method, seconds=seconds)
+    known = best if best is not None else extract(egraph, values, seconds=seconds)
     members = np.flatnonzero(egraph.eclass == eclass).tolist()
     wider = replace(egraph, roots=tuple(dict.fromkeys((*egraph.roots, eclass))))
     found = []
@@ -223,7 +216,7 @@ def alternatives(
         only[[m for m in members if m != node]] = math.inf
         tree = [] if taken else tree_costs(wider, only)[0]
         if not taken and all(math.isfinite(tree[r]) for r in wider.roots):
-            solution = extract(wider, only, method, seconds=seconds / len(members))
+            solution = extract(wider, only, seconds=seconds / len(members))
             cost, bound = solution.cost, solution.bound
         found.append(Alternative(node, egraph.ops[node], cost, bound, cost - known.cost, taken))
     return sorted(found, key=lambda a: (a.cost, a.node))

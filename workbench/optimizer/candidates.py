@@ -89,11 +89,6 @@ class Choice:
         """Return whether a graph was found that is not the original's equal."""
         return self.certificate is not None and not self.certificate.passed
 
-    @property
-    def failed_at_some_sizes(self) -> bool:
-        """Return whether a graph was found that is the original's equal at the sizes of the prices alone."""
-        return any(c.why for c in self.checked)
-
 
 # -- making ----------------------------------------------------------------------------------------------
 def candidate_of(model: Model, egraph: EGraph, solution: Solution) -> Candidate:

@@ -164,7 +164,8 @@ def _chosen(job: Job, run: Run) -> tuple[Ranking | None, Choice, tuple[str, ...]
             ranking, candidates = ranked(job, run)
             choice = first_certified(job, candidates, run.trace, run.egraph)
             culprits = blame(job, run) if choice.failed else ()
-            again = bool(culprits) and choice.failed_at_some_sizes and holds(model, model.searched, seed)
+            at_some_sizes = any(c.why for c in choice.checked)
+            again = bool(culprits) and at_some_sizes and holds(model, model.searched, seed)
             return ranking, choice, culprits, again
     except KeyboardInterrupt:
         ended = "it was interrupted"

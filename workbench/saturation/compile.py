@@ -13,7 +13,7 @@ from workbench.ops.registry import replacements
 from workbench.ops.types import DTYPE_CODES
 from workbench.rules import interpret
 from workbench.rules.interpret import NUMBER, Bound, NotBinding, Number, RowAttr
-from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, subterms, symmetric
+from workbench.rules.pattern import App, AttrVar, Rule, Term, Var, applications, subterms, symmetric
 from workbench.saturation import symbolic
 from workbench.saturation.encoding import UNSTAMPED, Constructor, Encoding, column_sorts
 from workbench.saturation.program import EgglogRule, identifier, literal, named, share, vector
@@ -44,7 +44,7 @@ def sinks(rule: Rule) -> bool:
     (source,), (target,) = rule.sources, rule.targets
     if not isinstance(source, App) or Trait.CUTS not in spec_of(source.op).traits:
         return False
-    return any(isinstance(t, App) and Trait.VIEW not in spec_of(t.op).traits for t in subterms(target))
+    return any(Trait.VIEW not in spec_of(t.op).traits for t in applications(target))
 
 
 class RuleCompileError(ValueError):
@@ -391,12 +391,9 @@ def _uses(rule: Rule) -> list[str]:
 def _shrinks(rule: Rule) -> bool:
     """Return whether every target has fewer operators than its source."""
     return not rule.each and all(
-        _applications(t) < _applications(s) for s, t in zip(rule.sources, rule.targets, strict=True)
+        len([*applications(t)]) < len([*applications(s)])
+        for s, t in zip(rule.sources, rule.targets, strict=True)
     )
-
-
-def _applications(term: Term) -> int:
-    return sum(isinstance(t, App) for t in subterms(term))
 
 
 def _compile(c: _Compiler) -> CompiledRule:
@@ -453,7 +450,7 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     shared, starred = _variables(rule)
     attrs: list[tuple[tuple[str, ...], Attr]] = [((name,), c.kinds[name]) for name in c.attrs]
     values = list(c.attrs.values())
-    ops = {t.row: t.op for t in subterms(rule.sources[0]) if isinstance(t, App) and t.row}
+    ops = {t.row: t.op for t in applications(rule.sources[0]) if t.row}
     for row, given in c.rows.items():
         for attr in spec_of(ops[row]).attrs:
             if attr.name in given:
@@ -469,5 +466,5 @@ def _compile_each(c: _Compiler) -> CompiledRule:
     collected = (f"({relation} {' '.join(tensors + flat)})",)
     program = EgglogRule(ruleset, rule.name, facts, collected, relation, tuple(sorts))
     member = Member(relation, tuple(shared), tuple(starred), tuple(attrs))
-    growth = _applications(rule.targets[0]) + 1
+    growth = len([*applications(rule.targets[0])]) + 1
     return CompiledRule(rule, c.number, program, growth, needed(rule.sources), (), None, member)

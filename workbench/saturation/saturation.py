@@ -184,11 +184,6 @@ class Saturation(Stepwise):
 
     # -- figures ----------------------------------------------------------------------------------
     @property
-    def engine_seconds(self) -> float:
-        """Return the seconds spent on compiling rules and starting the engine."""
-        return self.compile_seconds + self.engine.start_seconds
-
-    @property
     def e_nodes(self) -> int:
         """Return the number of e-nodes."""
         return self.engine.e_nodes
@@ -407,7 +402,7 @@ class Saturation(Stepwise):
 
     def __repr__(self) -> str:
         state = self.stop_reason.value if self.stop_reason else "not finished"
-        start = f"(engine start {self.engine_seconds:.2f} s)"
+        start = f"(engine start {self.compile_seconds + self.engine.start_seconds:.2f} s)"
         lines = [
             f"Saturation of {self.graph.name!r}: {state}",
             f"  {self.e_nodes} e-nodes of at most {self.limits.e_nodes}, {self.e_classes} e-classes",

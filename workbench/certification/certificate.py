@@ -107,7 +107,9 @@ class Difference:
             lines += [f"  computed in A by {self.a}", f"  computed in B by {self.b}"]
         lines += [f"  {line}" for line in self.weights]
         lines += [f"  {self.located}"] if self.located else []
-        return [*lines, f"outputs that differ: {_list(self.outputs) or 'none on these draws'}"]
+        shown = ", ".join(map(repr, self.outputs[:_NAMED])) or "none on these draws"
+        more = f" and {len(self.outputs) - _NAMED} more" if len(self.outputs) > _NAMED else ""
+        return [*lines, f"outputs that differ: {shown}{more}"]
 
     def summary(self) -> dict[str, Any]:
         """Return the difference as plain data, ready for JSON."""
@@ -288,8 +290,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value if isinstance(value, bool | int | float | str | None) else str(value)
-
-
-def _list(names: tuple[str, ...]) -> str:
-    shown = ", ".join(repr(n) for n in names[:_NAMED])
-    return shown + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

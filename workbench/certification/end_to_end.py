@@ -242,9 +242,7 @@ def run_both(
         version: The note of the outcome: the name and version of the runtime.
     """
     run = first_run(first, original, seed)
-    if run.failure:
-        return not_run(run.failure)
-    return _judged(second, original, run, version, lambda: first)
+    return not_run(run.failure) if run.failure else _judged(second, original, run, version, lambda: first)
 
 
 def _judged(

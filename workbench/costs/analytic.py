@@ -97,9 +97,7 @@ _NOTHING: Final = Work(0.0, 0.0, free=True)
 
 
 def _size(kind: ValueType) -> float:
-    if isinstance(kind, TensorType):
-        return kind.nbytes
-    return sum(k.nbytes for k in kind.elements)
+    return kind.nbytes if isinstance(kind, TensorType) else sum(k.nbytes for k in kind.elements)
 
 
 def work(instance: OpInstance) -> Work:

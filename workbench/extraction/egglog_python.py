@@ -45,9 +45,7 @@ class TypedEGraph:
         def filled(part: Any) -> Any:
             if _is_eclass(part):
                 return made[self.classes[part.expr.value]]
-            if isinstance(part.expr, CallDecl):
-                return TypedExprDecl(part.tp, call_of(part.expr))
-            return part
+            return TypedExprDecl(part.tp, call_of(part.expr)) if isinstance(part.expr, CallDecl) else part
 
         def call_of(call: Any) -> Any:
             return CallDecl(call.callable, tuple(map(filled, call.args)), call.bound_tp_params)

@@ -245,9 +245,7 @@ class _Compiler(Bound):
             return attr.names.index(value)
         if attr.kind == "float":
             return opaque(literal(float(value)))
-        if attr.kind == "str":
-            return opaque(literal(value))
-        return interpret.spread(value, attr)
+        return opaque(literal(value)) if attr.kind == "str" else interpret.spread(value, attr)
 
     def columns(self, attr: Attr, value: Any) -> list[str]:
         """Return the columns of an attribute in a query or a head."""

@@ -213,18 +213,14 @@ class Encoding:
         """Return the vector of an attribute of a vector kind."""
         if attr.kind == "perm":
             return self.perm_vector(value)
-        if attr.kind == "shape":
-            return self.type_vector(TensorType(dtype, tuple(value)))
-        return list(value)
+        return self.type_vector(TensorType(dtype, tuple(value))) if attr.kind == "shape" else list(value)
 
     def value_of(self, attr: Attr, vec: Sequence[int]) -> tuple[int, ...]:
         """Return the attribute that a vector represents."""
         if attr.kind == "perm":
             fill = 2 + self.rank - vec[1]
             return tuple(v - fill for v in vec[fill:])
-        if attr.kind == "shape":
-            return self.type_of(vec).shape
-        return tuple(vec)
+        return self.type_of(vec).shape if attr.kind == "shape" else tuple(vec)
 
     def attr_literals(self, op: str, values: Sequence[AttrValue], dtype: str) -> list[str]:
         """Return the attribute columns of an e-node as literals."""

@@ -289,9 +289,7 @@ class Saturation(Stepwise):
 
     def _out(self) -> frozenset[int]:
         """Return the rules that have no part in this phase: laws of movement, or those that undo them."""
-        if self._merged:
-            return self._movers
-        return self._lifters if self._moved else frozenset()
+        return self._movers if self._merged else self._lifters if self._moved else frozenset()
 
     def _resting(self, plan: Plan) -> bool:
         return not plan.banned <= self._movers | self._lifters | self._late

@@ -286,7 +286,7 @@ def draw(
     seed: int,
     near: Sequence[float] = (),
 ) -> Draw:
-    """Draw inputs for a model; equal arguments give equal inputs.
+    """Draw inputs for a model, equal ones for equal arguments; raise ModelError if one is too large.
 
     Args:
         model: The model.
@@ -297,9 +297,6 @@ def draw(
         kind: The distribution, one of ``KINDS``, ``GENTLER`` or ``EXTREME``.
         seed: The seed.
         near: The model's thresholds.
-
-    Raises:
-        ModelError: An input is too large to be drawn.
     """
     feeds = {}
     for name, types in model.inputs.items():

@@ -281,7 +281,7 @@ def compare(
     threads: int | None = None,
     seed: int = 0,
 ) -> Timing:
-    """Time two models on the same random inputs in ONNX Runtime on the CPU.
+    """Time two models on the same random inputs in ONNX Runtime on the CPU; raise RuntimeFailure if it refuses one.
 
     Args:
         before: The first model.
@@ -289,9 +289,6 @@ def compare(
         seconds: The time for the rounds.
         threads: The number of threads of an operator; by default all cores.
         seed: The seed of the inputs.
-
-    Raises:
-        RuntimeFailure: The runtime refuses a model. (:class:`~workbench.frontends.RuntimeFailure`)
     """
     began, target = time.perf_counter(), OnnxRuntime(threads)
     with target.timers([before, after], seed) as timers:

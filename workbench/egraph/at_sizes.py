@@ -79,9 +79,7 @@ def _open(attrs: Sequence[object]) -> bool:
 def graph_at(graph: Graph, value: Callable[[int], int]) -> Graph:
     """Return a graph with the value of every extent (:meth:`Generic.at`): the same nodes, types inferred anew.
 
-    Raises:
-        TypeMismatch: The operands of a node do not fit at these sizes.
-        GraphError: The graph is not valid at these sizes.
+    Raise TypeMismatch if the operands of a node do not fit at these sizes, GraphError if the graph is not valid.
     """
     opaques = {
         key: replace(record, results=tuple(type_at(k, value) for k in record.results))
@@ -180,7 +178,7 @@ def sized(kind: TensorType, generic: Generic) -> SizedType:
 def typed(
     op: str, attrs: Sequence[AttrValue], operands: Sequence[TensorType], result: TensorType, generic: Generic
 ) -> None:
-    """Prove that an operator fits its operands at every size, and that its result has these extents.
+    """Prove that an operator fits its operands and its result at every size; raise TypeMismatch if it may not.
 
     Args:
         op: The operator.
@@ -188,9 +186,6 @@ def typed(
         operands: The types of its operands at generic extents.
         result: The type of its result at generic extents.
         generic: The meaning of the extents.
-
-    Raises:
-        TypeMismatch: It is not proved.
     """
     spec = spec_of(op)
     if spec.infer is None:

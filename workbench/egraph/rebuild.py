@@ -23,16 +23,13 @@ def rebuild(
     """Return the chosen term with the inputs, outputs, weights and opaque records of ``graph``.
 
     Root ``i`` of the e-graph is output ``i``. The new node for the e-class of a node of ``graph`` keeps that
-    node's label.
+    node's label. Raise ValueError if the selection is incomplete or cyclic, or changes the type of an output.
 
     Args:
         graph: The graph that the e-graph grew from.
         egraph: The e-graph.
         choice: An e-node for every needed e-class, -1 for others.
         writing: Writes the e-nodes that are no operators of a graph.
-
-    Raises:
-        ValueError: The selection is incomplete or cyclic, or changes the type of an output.
     """
 
     def operands(c: int) -> list[int]:

@@ -48,7 +48,8 @@ def k_best(
 
     Two extractions are distinct when they choose different e-nodes in an e-class that costs something;
     choices between terms that cost nothing are not distinguished. Each extraction is found by forbidding
-    all earlier ones. If a solution is not ``OPTIMAL``, a cheaper one may have been missed.
+    all earlier ones. If a solution is not ``OPTIMAL``, a cheaper one may have been missed. Raise ValueError if
+    ``k`` or ``distance`` is less than 1.
 
     Args:
         egraph: The e-graph.
@@ -59,9 +60,6 @@ def k_best(
         distance: The number of e-nodes of every earlier extraction that a later one must not contain, at
             least 1. With more than 1 the extractions are diverse: each is the cheapest that is so far from
             all earlier ones.
-
-    Raises:
-        ValueError: If ``k`` or ``distance`` is less than 1.
     """
     for name, count in (("k", k), ("the distance", distance)):
         if count < 1:
@@ -190,7 +188,7 @@ def alternatives(
 ) -> list[Alternative]:
     """Return the cost of the extraction with each e-node of an e-class, cheapest first.
 
-    Every alternative builds the e-class, whether or not the best extraction needs it.
+    Every alternative builds the e-class, even if the best extraction does not. Raise IndexError if there is none.
 
     Args:
         egraph: The e-graph.
@@ -198,9 +196,6 @@ def alternatives(
         eclass: The number of the e-class.
         best: The best extraction, if it is already known.
         seconds: Time limit for all alternatives together.
-
-    Raises:
-        IndexError: If the e-graph has no such e-class.
     """
     if not 0 <= eclass < egraph.n_classes:
         raise IndexError(f"the e-class must be a number from 0 to {egraph.n_classes - 1}, got {eclass}")

@@ -50,15 +50,14 @@ def methods() -> list[str]:
 def checked_choice(name: str, egraph: EGraph, costs: np.ndarray, given: object) -> np.ndarray:
     """Return the choice of a user's extractor, without the e-classes that are not needed.
 
+    Raise :class:`BadExtraction` if it is neither a mapping nor an array of the right length, if a needed e-class
+    has no e-node, one of another e-class, or one of infinite cost, or if the term is cyclic.
+
     Args:
         name: The name of the extractor, for messages.
         egraph: The e-graph.
         costs: One cost per e-node.
         given: The result of the extractor: an e-node by e-class.
-
-    Raises:
-        BadExtraction: If it is neither a mapping nor an array of the right length, if a needed e-class has no
-            e-node, one of another e-class, or one of infinite cost, or if the term is cyclic.
     """
     if isinstance(given, Mapping):
         picked = {int(c): int(i) for c, i in given.items()}

@@ -155,7 +155,7 @@ def job_of(
     whole: bool = True,
     until: float = math.inf,
 ) -> Job:
-    """Prepare everything that finding and certifying need.
+    """Prepare everything that finding and certifying need; raise DeviceMissing if the timing has no target.
 
     Args:
         model: the model.
@@ -166,9 +166,6 @@ def job_of(
         as_published: whether rules are used even if they do not hold in the model's arithmetic.
         whole: whether the model runs as a whole too: beside the result in the certificate, and to be timed.
         until: the end of the whole call, of ``time.perf_counter``.
-
-    Raises:
-        DeviceMissing: if the target of the timing is not there.
     """
     chosen, left_out = (rules, ()) if as_published else rules_for(model.searched, rules)
     cost_model.bind(model.graph)

@@ -20,10 +20,8 @@ class Limits:
     With ``weights=False`` terms of weights alone are rewritten only if that makes them smaller, and of
     the e-nodes of an e-class that differ in weights alone only one is matched: weights are computed once,
     whatever form they have. Of many joins that differ in the order of their parts, one is matched. ``None``
-    leaves the choice to the rule set; for rules that are not a set it means ``True``.
-
-    Raises:
-        ValueError: if a limit is out of its bounds.
+    leaves the choice to the rule set; for rules that are not a set it means ``True``. Raise
+    ValueError if a limit is out of its bounds.
     """
 
     e_nodes: int = setting(50_000, "Limit on e-nodes.", least=1)

@@ -28,16 +28,13 @@ def greedy(
     when a child improves (the worklist method of the extraction gym). Two orders are tried, because neither
     is always better: that in which tree costs settle the e-classes, and first in, first out as in the gym.
     E-classes that are undecided when a limit is reached are chosen by tree cost. The selection is always
-    complete and acyclic and never costs more than that of tree cost.
+    complete and acyclic and never costs more than that of tree cost. Raise NoExtraction if a root has no finite term.
 
     Args:
         problem: The problem.
         until: A deadline of ``time.perf_counter``.
         entries: The largest number of pairs that are kept.
         once: Whether only the first order is tried, which suffices as the start of an exact method.
-
-    Raises:
-        NoExtraction: A root has no finite term.
     """
     tree = settle(problem, problem.cost)
     for root in problem.roots:

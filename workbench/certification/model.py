@@ -22,7 +22,7 @@ from workbench.frontends.onnx.prepare import read_by
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
 from workbench.support.messages import nearest
 from workbench.support.mmap import place_of
-from workbench.support.orders import topological
+from workbench.support.orders import postorder, topological
 from workbench.symbolic.integers import parsed
 from workbench.symbolic.sizes import kind_of
 
@@ -91,14 +91,13 @@ class Model:
 
     def needed(self, outputs: Iterable[str], given: Iterable[str] = ()) -> list[int]:
         """Return the numbers of the nodes that compute ``outputs`` from ``given``, in order."""
-        stop, found = set(given), set()
-        pending = [name for name in outputs if name not in stop]
-        while pending:
-            i = self.maker.get(pending.pop())
-            if i is not None and i not in found:
-                found.add(i)
-                pending += [name for name in read_by(self.nodes[i]) if name not in stop]
-        return sorted(found)
+        stop = set(given)
+        makers = {name: i for name, i in self.maker.items() if name not in stop}
+
+        def made(names: Iterable[str]) -> list[int]:
+            return [makers[name] for name in names if name in makers]
+
+        return sorted(postorder(made(outputs), lambda i: made(read_by(self.nodes[i]))))
 
     def cut(
         self,

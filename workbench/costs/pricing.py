@@ -53,11 +53,7 @@ def _priced(found: Mapping[int, OpInstance], size: int, model: CostModel) -> np.
 
 
 def deciding_instances(graph: Graph, egraph: EGraph, choice: np.ndarray) -> list[OpInstance]:
-    """Return the distinct instances whose number of runs differs between a selection and a graph.
-
-    An instance that both run equally often adds the same cost to both. A convolution counts as the kernel
-    that is measured for it (:func:`~workbench.costs.keys.same_kernel`).
-    """
+    """Return the distinct instances (:func:`same_kernel`) that a selection and a graph do not run equally often."""
     runs = Counter(map(same_kernel, node_instances(graph).values()))
     runs.subtract(map(same_kernel, egraph_instances_by_node(egraph, choice[choice >= 0].tolist()).values()))
     return [instance for instance, count in runs.items() if count]

@@ -126,11 +126,7 @@ class Table:
         return None
 
     def affordable(self, roots: tuple[int, ...], most: float) -> np.ndarray | None:
-        """Return for every candidate whether a selection with it may cost at most ``most``.
-
-        It costs at least a path from a root to the candidate, the candidate, and a path below it. The result
-        is None if paths take too long to find.
-        """
+        """Return whether a selection with each candidate may cost at most ``most``; None if paths are too deep."""
         height, depth = least(self, highest=True), self.depths(roots, most)
         if height is None or depth is None:
             return None

@@ -16,7 +16,7 @@ import numpy as np
 from workbench.egraph.egraph import EGraph
 from workbench.extraction.csr_table import CEILING, Table, least
 from workbench.support.machine import collector_paused
-from workbench.support.orders import strong_components, topological
+from workbench.support.orders import postorder, strong_components, topological
 
 #: From this number of e-nodes, least costs are found in array operations.
 BULK: Final = 5_000
@@ -112,14 +112,11 @@ class Problem:
 
     def above(self, start: Iterable[int], among: Container[int] | None = None) -> set[int]:
         """Return candidates and those that lead to them; ``among`` leaves others out."""
-        readers, stack = self.readers(), list(start)
-        found = set(stack)
-        while stack:
-            for j in readers.get(self.eclass[stack.pop()], ()):
-                if j not in found and (among is None or j in among):
-                    found.add(j)
-                    stack.append(j)
-        return found
+        readers = {
+            c: reading if among is None else [j for j in reading if j in among]
+            for c, reading in self.readers().items()
+        }
+        return set(postorder(start, lambda i: readers.get(self.eclass[i], ())))
 
     def needed(self, picked: Mapping[int, int]) -> dict[int, int]:
         """Return the part of a selection (e-class → candidate) that the roots need; raise KeyError if it lacks one."""
@@ -187,17 +184,9 @@ class Problem:
                     if not left[self.eclass[i]]:
                         empty.append(self.eclass[i])
         members = self.members(compress(positions, alive))
-        seen = set(self.roots)
-        stack = list(self.roots)
-        kept: list[int] = []
-        while stack:
-            for i in members.get(stack.pop(), ()):
-                kept.append(i)
-                for c in self.children[i]:
-                    if c not in seen:
-                        seen.add(c)
-                        stack.append(c)
-        return self if len(kept) == len(self.nodes) else self.at(sorted(kept))
+        seen = postorder(self.roots, lambda c: [d for i in members.get(c, ()) for d in self.children[i]])
+        kept = sorted(i for c in seen for i in members.get(c, ()))
+        return self if len(kept) == len(self.nodes) else self.at(kept)
 
     def at(self, positions: Sequence[int], **changes: Any) -> Problem:
         """Return the problem of the candidates at some positions, with other fields changed."""

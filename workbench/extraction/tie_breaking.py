@@ -14,6 +14,7 @@ from workbench.egraph.egraph import EGraph
 from workbench.extraction.problem import readers_of
 from workbench.ops import Trait, with_trait
 from workbench.ops.inputs_and_opaque import RUNTIME
+from workbench.support.orders import postorder
 
 #: Costs that differ by less than this part are equal.
 _NEAR: Final = 1e-9
@@ -81,12 +82,9 @@ class _Selection:
         self.operands = [tuple(map(int, self.egraph.operands(i))) for i in range(len(self.egraph))]
         self.members = self.egraph.members()
         above, self.runs = readers_of(self.operands, count), [False] * count
-        stack = [c for node, c in enumerate(eclass) if self.egraph.ops[node] in RUNTIME]
-        while stack:
-            c = stack.pop()
-            if not self.runs[c]:
-                self.runs[c] = True
-                stack += (eclass[node] for node in above[c])
+        given = (c for node, c in enumerate(eclass) if self.egraph.ops[node] in RUNTIME)
+        for c in postorder(given, lambda c: [eclass[node] for node in above[c]]):
+            self.runs[c] = True
         self.readers = [set() for _ in range(count)]
         for root in self.egraph.roots:
             self.readers[root].add(-1)

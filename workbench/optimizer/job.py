@@ -72,11 +72,7 @@ def trial_of(settings: Settings, cost_source: str, *, is_file: bool) -> Trial | 
 
 
 def rules_for(graph: Graph, rules: RuleSet) -> tuple[RuleSet, tuple[str, ...]]:
-    """Return the rules that may rewrite a graph, and the names of those left out.
-
-    A graph that computes in float16 or bfloat16 is not rewritten by rules that may overflow or lose
-    accuracy if the original does not. Any other graph is rewritten by all rules.
-    """
+    """Return the rules for a graph, and the names of those left out as they lose range or accuracy in 16-bit floats."""
     from workbench.certification.half_precision import short_dtype
 
     dtype = short_dtype(graph)

@@ -333,11 +333,7 @@ def _extracted(
     left: Callable[[], float],
     cheapest: Callable[..., Solution],
 ) -> Run:
-    """Price an e-graph and extract the cheapest term in the seconds that are ``left``.
-
-    A measured model estimates operators that it has not run. If solution and graph differ in such operators,
-    they are measured, and the extraction is repeated.
-    """
+    """Price and extract an e-graph in the seconds ``left``; measure estimated operators that decide, and repeat."""
     graph, cost_model, stages = job.model.graph, job.cost_model, job.stages
     for _ in range(9):
         with stages("pricing"):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from workbench.rules.interpret import NUMBER, is_number
 from workbench.rules.pattern import App, Term, Var, applications
 from workbench.saturation.encoding import Constructor
+from workbench.support.orders import postorder
 
 if TYPE_CHECKING:
     from workbench.saturation.compile import CompiledRule
@@ -30,14 +31,8 @@ def constructor(term: App) -> Constructor:
 
 def needed(terms: Iterable[Term]) -> tuple[Constructor, ...]:
     """Return the constructors without which patterns match nothing; any term of numbers is one number."""
-    found: set[Constructor] = set()
-    stack = list(terms)
-    while stack:
-        term = stack.pop()
-        if isinstance(term, App):
-            found.add(A_NUMBER if is_number(term) else constructor(term))
-            stack += () if is_number(term) else term.args
-    return tuple(sorted(found))
+    read = postorder(terms, lambda t: t.args if isinstance(t, App) and not is_number(t) else ())
+    return tuple(sorted({A_NUMBER if is_number(t) else constructor(t) for t in read if isinstance(t, App)}))
 
 
 def made(terms: Iterable[Term]) -> tuple[Constructor, ...]:

@@ -144,17 +144,12 @@ def surely_paid(problem: Problem) -> float:
     e-class read. The must-sets contain these e-classes and more.
     """
     members = problem.members()
-    needed = set(problem.roots)
-    stack = list(needed)
-    paid = []
-    while stack:
-        first, *others = members[stack.pop()]
-        paid.append(min(problem.cost[i] for i in (first, *others)))
-        common = set(problem.children[first]).intersection(*(problem.children[i] for i in others))
-        fresh = common - needed
-        needed |= fresh
-        stack += sorted(fresh)
-    return math.fsum(paid)
+
+    def common(c: int) -> set[int]:
+        first, *others = members[c]
+        return set(problem.children[first]).intersection(*(problem.children[i] for i in others))
+
+    return math.fsum(min(problem.cost[i] for i in members[c]) for c in postorder(problem.roots, common))
 
 
 def lower_bound(problem: Problem, must: Must | None) -> float:

@@ -226,26 +226,20 @@ class Merged:
         It ends at ``stops`` and, if given, outside ``inside``. It takes the first step from an opaque operator if
         it is ``opened``, and every step ``through`` such operators.
         """
-        ends: set[int] = set()
-        stack: list[int] = []
+        start: list[int] = []
         for root in roots:
             if root in stops or not (opened or self._computed(root)):
-                stack.append(root)
+                start.append(root)
             else:
                 # An input has no operands, so the walk ends there.
-                stack += (self._below(root) if opened else self._operands(root)) or (root,)
-        seen: set[int] = set()
-        while stack:
-            i = stack.pop()
-            if i in seen or self.constant[i]:
-                continue
-            seen.add(i)
+                start += (self._below(root) if opened else self._operands(root)) or (root,)
+
+        def ends(i: int) -> bool:
             given = not self._computed(i) and not (through and self._operands(i))
-            if i in stops or given or (inside is not None and i not in inside):
-                ends.add(i)
-            else:
-                stack += self._operands(i)
-        return tuple(sorted(ends))
+            return i in stops or given or (inside is not None and i not in inside)
+
+        seen = postorder(start, lambda i: () if self.constant[i] or ends(i) else self._operands(i))
+        return tuple(sorted(i for i in seen if not self.constant[i] and ends(i)))
 
     def _below(self, i: int) -> tuple[int, ...]:
         """Return the operands of an operator; for one of several results, the operands of its operator."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import lru_cache, partialmethod, reduce
 from math import prod
 from typing import NoReturn
 
@@ -400,26 +400,21 @@ class SymbolicTyping:
     def require_same_dtype(self, x: SymType, y: SymType) -> None:
         self.equal(self.get(x, 0), self.get(y, 0), "element types agree")
 
-    def require_float(self, x: SymType) -> None:
-        self._require_dtype(x, types.FLOAT_DTYPES, "a float is expected")
-
-    def require_integer(self, x: SymType) -> None:
-        self._require_dtype(x, types.INTEGER_DTYPES, "a small whole number is expected")
-
-    def require_index(self, x: SymType) -> None:
-        self._require_dtype(x, types.INDEX_DTYPES, "numbers of places are expected")
-
-    def require_truth(self, x: SymType) -> None:
-        self._require_dtype(x, types.TRUTH_DTYPES, "truth values are expected")
-
-    def _require_dtype(self, x: SymType, dtypes: frozenset[str], message: str) -> None:
+    def _among(self, x: SymType, *, dtypes: frozenset[str], why: str) -> None:
         code = self.get(x, 0)
         if isinstance(code, int):
-            self.require(code in {DTYPE_CODES[d] for d in dtypes}, message)
+            self.require(code in {DTYPE_CODES[d] for d in dtypes}, why)
         elif not self._has_met(code, dtypes):
             self.met.append((dtypes, code))
             none = _folded("*", [f"(- {code} {dtype})" for dtype in sorted(DTYPE_CODES[d] for d in dtypes)])
-            self.require(f"(= 0 {none})", message)
+            self.require(f"(= 0 {none})", why)
+
+    require_float = partialmethod(_among, dtypes=types.FLOAT_DTYPES, why="a float is expected")
+    require_integer = partialmethod(
+        _among, dtypes=types.INTEGER_DTYPES, why="a small whole number is expected"
+    )
+    require_index = partialmethod(_among, dtypes=types.INDEX_DTYPES, why="numbers of places are expected")
+    require_truth = partialmethod(_among, dtypes=types.TRUTH_DTYPES, why="truth values are expected")
 
     def _has_met(self, code: Size, dtypes: frozenset[str]) -> bool:
         return any(d == dtypes and str(self.resolve(c)) == str(code) for d, c in self.met)

@@ -88,7 +88,7 @@ def chain(length):
 
 
 def test_two_graphs_are_measured_with_the_figures_in_order():
-    found = compare(chain(1), chain(2), seconds=0.05, threads=1)
+    found = compare(chain(1), chain(2), seconds=0.05)
     assert found.rounds >= 5
     for median, (low, high) in ((found.before, found.before_quartiles), (found.after, found.after_quartiles)):
         assert 0 < low <= median <= high

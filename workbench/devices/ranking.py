@@ -274,12 +274,7 @@ def rank(
 
 
 def compare(
-    before: Graph | ModelProto,
-    after: Graph | ModelProto,
-    *,
-    seconds: float = 5.0,
-    threads: int | None = None,
-    seed: int = 0,
+    before: Graph | ModelProto, after: Graph | ModelProto, *, seconds: float = 5.0, seed: int = 0
 ) -> Timing:
     """Time two models on the same random inputs in ONNX Runtime on the CPU; raise RuntimeFailure if it refuses one.
 
@@ -287,10 +282,9 @@ def compare(
         before: The first model.
         after: The second model.
         seconds: The time for the rounds.
-        threads: The number of threads of an operator; by default all cores.
         seed: The seed of the inputs.
     """
-    began, target = time.perf_counter(), OnnxRuntime(threads)
+    began, target = time.perf_counter(), OnnxRuntime()
     with target.timers([before, after], seed) as timers:
         taken = rounds(timers, seconds=seconds)
     first, second = (_entrant(0.0, figures) for figures in taken)

@@ -92,7 +92,7 @@ def test_two_graphs_are_measured_with_the_figures_in_order():
     assert found.rounds >= 5
     for median, (low, high) in ((found.before, found.before_quartiles), (found.after, found.after_quartiles)):
         assert 0 < low <= median <= high
-    assert "1 thread" in found.executor
+    assert "all cores" in found.executor
     assert found.summary()["rounds"] == found.rounds
 
 

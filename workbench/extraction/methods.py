@@ -54,8 +54,7 @@ MIN_LOCAL_TIME_SHARE, MAX_LOCAL_TIME_SHARE, HOPELESS_SIZE = 0.25, 0.5, 400_000
 START_SECONDS_PER_CANDIDATE: Final = 1e-5
 #: Bytes per pair of e-classes that greedy search keeps.
 BYTES_PER_PAIR: Final = 60
-#: A problem of at least this many candidates is reduced by dual ascents as a whole, unless it falls apart
-#: into smaller ones.
+#: A problem of at least this many candidates is reduced by dual ascents as a whole unless it falls apart.
 MIN_WHOLE_SIZE: Final = 3_000
 
 

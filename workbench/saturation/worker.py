@@ -96,8 +96,7 @@ def _size() -> int:
 def main() -> None:
     """Serve on the standard streams; all other output is redirected to the standard error."""
     requests, answers = served()
-    # The process creates no reference cycles, and a collection during an iteration can take longer than
-    # the iteration itself.
+    # The process makes no reference cycles, and a collection may take longer than a whole iteration.
     gc.disable()
     with contextlib.suppress(BrokenPipeError):  # the parent has gone
         serve(requests, answers)

@@ -13,8 +13,7 @@ from workbench.extraction.problem import Problem
 from workbench.extraction.reduce.dominators import Must
 from workbench.extraction.result import Ending
 
-#: A bound meets a cost when they differ by at most this share of the cost beyond the part that all selections
-#: pay.
+#: A bound meets a cost when they differ by at most this share of the cost beyond what all selections pay.
 GAP_TOLERANCE: Final = 1e-9
 
 
@@ -48,8 +47,7 @@ class Job:
     apart: int = 1
 
 
-#: The function to which a solver reports a selection (e-class → candidate) or None, a lower bound, and the number of
-#: formulas in use.
+#: A solver's report: a selection (e-class → candidate) or None, a lower bound, and the number of formulas.
 Tell = Callable[[Mapping[int, int] | None, float, int], None]
 
 

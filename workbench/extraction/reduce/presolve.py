@@ -25,8 +25,7 @@ from workbench.run.trace import RuleStep
 ROUNDS: Final = 8
 #: A round that removes at most this share of the candidates is the last.
 WORTH: Final = 1e-3
-#: In an e-class with more candidates left than the first number, each is compared with as many of the cheapest as the
-#: second says.
+#: With more candidates left than the first number, each is compared with as many of the cheapest as the second.
 MAX_COMPARED, CHEAPEST_COMPARED = 512, 64
 
 

@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import onnx
 
 from workbench.certification.inputs import Range, gentle_inputs, random_inputs
 from workbench.certification.region_check import work
@@ -19,7 +20,10 @@ from workbench.certification.tolerance import (
     rounded_otherwise,
     tolerance_of,
 )
+from workbench.frontends import runtime
 from workbench.frontends.model import Model, ModelError
+from workbench.frontends.onnx.exporter import to_onnx, to_onnx_apart
+from workbench.frontends.onnx.file import Apart, copied
 from workbench.graph import Graph, GraphError, evaluate, fold_constants, fold_moves
 from workbench.graph.evaluate import Memo
 from workbench.ops import TypeMismatch
@@ -27,10 +31,7 @@ from workbench.ops.onnx_form import without_kernel
 from workbench.support.messages import one_line
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
     from onnxruntime import InferenceSession
-
-    from workbench.frontends.onnx.file import Apart
 
 #: The error may be this many times the change of the original's outputs when its inputs change by rounding.
 _CONDITION: Final = 16.0
@@ -94,14 +95,12 @@ def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | 
         seed: The seed of the inputs.
         memo: A cache of values that depend only on weights.
     """
-    from workbench.frontends.runtime import RuntimeFailure
-
     given = set(original.output_ids) | set(original.inputs)
     names = {f"probe {i}": i for i in sorted(set(nodes) - given)}
     shown = replace(original, outputs=(*original.outputs, *names.items()))
     try:
         loaded = _session(fold_moves(shown, memo=memo))
-    except (RuntimeFailure, ModelError) as refusal:
+    except (runtime.RuntimeFailure, ModelError) as refusal:
         return Run(failure=one_line(refusal, 240))
     run = first_run(loaded, original, seed)
     if not run.outputs:
@@ -114,14 +113,12 @@ def probe(original: Graph, nodes: Iterable[int], *, seed: int = 0, memo: Memo | 
 
 def first_run(loaded: InferenceSession, original: Graph, seed: int) -> Run:
     """Run a loaded model on inputs drawn for its graph until it accepts some."""
-    from workbench.frontends.runtime import RuntimeFailure, run_session
-
     failure, limit = "", _seconds(original)
     gentler = (gentle_inputs(original, seed, attempt) for attempt in range(3))
     for inputs in chain([random_inputs(original, seed, 0)], gentler):
         try:
-            outputs = run_session(loaded, inputs, seconds=limit)
-        except RuntimeFailure as refusal:
+            outputs = runtime.run_session(loaded, inputs, seconds=limit)
+        except runtime.RuntimeFailure as refusal:
             if refusal.late:
                 return Run(failure=str(refusal))
             failure = failure or f"the original fails on drawn inputs ({one_line(refusal, 240)})"
@@ -159,9 +156,6 @@ def run_whole(
     """
     import onnxruntime as ort
 
-    from workbench.frontends.onnx.exporter import to_onnx_apart
-    from workbench.frontends.runtime import RuntimeFailure, session
-
     version = f"ONNX Runtime {ort.__version__}"
     if original.info is not None and original.info.tail:
         given = None  # the tail is equal in both models, and the whole file has other inputs and outputs
@@ -169,7 +163,7 @@ def run_whole(
     def load() -> InferenceSession:
         if given is None:
             return _session(fold_moves(original, memo=memo))
-        return session(given, optimise=False, arena=False, prepack=False)
+        return runtime.session(given, optimise=False, arena=False, prepack=False)
 
     first: InferenceSession | None = None
     if given is None and known is not None and known.outputs:
@@ -178,7 +172,7 @@ def run_whole(
         try:
             first = load()
             run = first_run(first, original, seed)
-        except (RuntimeFailure, ModelError) as refusal:
+        except (runtime.RuntimeFailure, ModelError) as refusal:
             try:
                 to_onnx_apart(optimised)
             except ModelError as why:
@@ -192,7 +186,7 @@ def run_whole(
         return _compared(version, run, run.outputs, tolerance_of(original))
     try:
         second = _session(fold_constants(optimised, keep_overflow=True, keep_transposed=True, memo=memo))
-    except (RuntimeFailure, ModelError) as refusal:
+    except (runtime.RuntimeFailure, ModelError) as refusal:
         by_us = _evaluated(original, optimised, seed)
         if by_us is not None:
             return by_us
@@ -203,8 +197,10 @@ def run_whole(
     def rounded() -> InferenceSession | None:
         try:
             model = _rounded_model(original, given)
-            return None if model is None else session(model, optimise=False, arena=False, prepack=False)
-        except (RuntimeFailure, ModelError):
+            return (
+                None if model is None else runtime.session(model, optimise=False, arena=False, prepack=False)
+            )
+        except (runtime.RuntimeFailure, ModelError):
             return None
 
     return _judged(second, original, run, version, lambda: first or load(), rounded)
@@ -254,11 +250,9 @@ def _judged(
     rounded: Callable[[], InferenceSession | None] = lambda: None,
 ) -> WholeRun:
     """Run a result on inputs that the original accepts; ``rounded`` loads that with its weights rounded otherwise."""
-    from workbench.frontends.runtime import RuntimeFailure, run_session
-
     try:
-        found = run_session(second, run.inputs, seconds=_seconds(original))
-    except RuntimeFailure as refusal:
+        found = runtime.run_session(second, run.inputs, seconds=_seconds(original))
+    except runtime.RuntimeFailure as refusal:
         why = f"the result fails on inputs that the original takes: {one_line(refusal, 240)}"
         return WholeRun(version, why=why, error=math.inf)
     outcome = _compared(version, run, found, tolerance_of(original))
@@ -275,19 +269,14 @@ def _judged(
 
 
 def _seconds(graph: Graph) -> float:
-    from workbench.frontends import runtime
-
     loops = any(b"Loop" in o.payload for o in graph.opaques.values())
     return runtime.LOOP_SECONDS if loops else RUN_SECONDS
 
 
 def _session(graph: Graph) -> InferenceSession:
     """Load a graph as it is, without copying its weights."""
-    from workbench.frontends.onnx.exporter import to_onnx_apart
-    from workbench.frontends.runtime import session
-
     apart = to_onnx_apart(graph, fold=False, whole=False)
-    return session(apart, optimise=False, arena=False, prepack=False)
+    return runtime.session(apart, optimise=False, arena=False, prepack=False)
 
 
 def _compared(note: str, run: Run, found: Mapping[str, np.ndarray], tolerance: float) -> WholeRun:
@@ -327,23 +316,16 @@ def _unsteady(
     error: float,
 ) -> bool:
     """Return whether outputs change as much if inputs, or the loaded weights, are rounded otherwise."""
-    from workbench.frontends.runtime import RuntimeFailure, run_session
-
     try:
-        again = {} if loaded is None else run_session(loaded, moved, seconds=RUN_SECONDS)
-    except RuntimeFailure:
+        again = {} if loaded is None else runtime.run_session(loaded, moved, seconds=RUN_SECONDS)
+    except runtime.RuntimeFailure:
         again = {}
     own = max((_distance(expected[name], again[name])[0] for name in expected if again), default=0.0)
     return bool(again) and error <= _CONDITION * own
 
 
-def _rounded_model(original: Graph, given: Any) -> ModelProto | None:
+def _rounded_model(original: Graph, given: Any) -> onnx.ModelProto | None:
     """Return a model whose weights are changed by one rounding; None if they are many."""
-    import onnx
-
-    from workbench.frontends.onnx.exporter import to_onnx
-    from workbench.frontends.onnx.file import copied
-
     if sum(w.type.elements for w in original.weights.values()) > MOST_ELEMENTS:
         return None
     if given is None:
@@ -363,10 +345,8 @@ def at_accepted_sizes(model: Model, seed: int, until: float) -> Model:
     """
     if not model.symbols or not model.searched.opaques or model.source is None:
         return model
-    from workbench.frontends.runtime import cleaned_model
-
     left = min(_SEARCHED, until - time.perf_counter())
-    runs = accepted(model, cleaned_model(model).apart, seed, left) if left > 0 else None
+    runs = accepted(model, runtime.cleaned_model(model).apart, seed, left) if left > 0 else None
     if runs is None or runs[0] == model.sizes:
         return model
     try:
@@ -389,12 +369,10 @@ def accepted(
         seed: The seed of the inputs.
         seconds: The time limit; one run may exceed it.
     """
-    from workbench.frontends.runtime import RuntimeFailure, session
-
     ends = time.monotonic() + seconds
     try:
-        loaded = session(original, threads=1)
-    except (RuntimeFailure, ModelError):
+        loaded = runtime.session(original, threads=1)
+    except (runtime.RuntimeFailure, ModelError):
         return None
     priced, *others = model.bindings()
     for sizes in (priced, *(model.enlarged(small) for small in others), *others):

@@ -92,10 +92,7 @@ class CostModel(ABC):
 #: Descriptions of the analytic devices.
 TITLES: Final = {
     "cpu": "a two-core server CPU",
-    "t4": "an NVIDIA T4",
-    "v100": "an NVIDIA V100",
-    "a100": "an NVIDIA A100",
-    "h200": "an NVIDIA H200",
+    **{name: f"an NVIDIA {name.upper()}" for name in ("t4", "v100", "a100", "h200")},
 }
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.at_sizes import type_at, unproved
 from workbench.frontends.model import Model, ModelError
-from workbench.frontends.onnx.file import joined
+from workbench.frontends.onnx.exporter import to_onnx_apart
+from workbench.frontends.onnx.file import Apart, joined
+from workbench.frontends.runtime import RuntimeFailure, session
 from workbench.graph import Graph, GraphError
 from workbench.ops import TensorType, TypeMismatch
 from workbench.symbolic import Undecodable
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from workbench.certification.regions import Correspondence
     from workbench.egraph import EGraph
     from workbench.frontends.model import Fixed, SymbolTable
-    from workbench.frontends.onnx.file import Apart
 
 #: Most elements of the values of two graphs that are compared at another binding.
 _COMPARED: Final = 1 << 24
@@ -78,8 +79,6 @@ class Dynamic:
 
     def apart(self) -> Apart:
         """Return the model with its large weights stored apart."""
-        from workbench.frontends.onnx.exporter import to_onnx_apart
-
         assert self.graph is not None
         return to_onnx_apart(self.graph, symbols=self.table)
 
@@ -212,9 +211,6 @@ class Files:
 
     def __init__(self, given: object, term: Graph, table: SymbolTable | None) -> None:
         from workbench.certification.end_to_end import without_kernels
-        from workbench.frontends import RuntimeFailure
-        from workbench.frontends.onnx.exporter import to_onnx_apart
-        from workbench.frontends.runtime import session
 
         self._note, self._why = "graphs compared", ""
         self._first: InferenceSession | None = None

@@ -37,19 +37,6 @@ class Selection:
     candidates that could lead back to the e-class.
     """
 
-    __slots__ = (
-        "_top",
-        "expected",
-        "journal",
-        "label",
-        "members",
-        "pick",
-        "problem",
-        "rank",
-        "total",
-        "uses",
-    )
-
     def __init__(self, problem: Problem, picked: Mapping[int, int], guide: Settled) -> None:
         n = problem.n_classes
         self.problem = problem

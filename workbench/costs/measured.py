@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from onnx import ModelProto, TensorProto, helper
 
+from workbench._version import __version__
 from workbench.costs.analytic import AnalyticCost, work
 from workbench.costs.keys import same_kernel
-from workbench.costs.lookup import Lookup
+from workbench.costs.lookup import Lookup, save_table
 from workbench.costs.model import CostModel, OpInstance
 from workbench.costs.pricing import instances_of
 from workbench.costs.store import PROTOCOL, Measurement, Store, cache_folder
+from workbench.frontends.onnx.exporter import to_onnx_apart
+from workbench.frontends.onnx.file import Apart, joined
 from workbench.frontends.runtime import may_not_end, ort_value, session
 from workbench.graph import Builder, Graph
 from workbench.ops import TensorType, spec_of
@@ -27,10 +31,7 @@ from workbench.ops.onnx_form import without_kernel
 from workbench.support.machine import machine
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
     from onnxruntime import InferenceSession
-
-    from workbench.frontends.onnx.file import Apart
 
 #: Instances whose operands and result exceed this many bytes are estimated and never run: the runtime stores
 #: weights several times over while it loads them.
@@ -147,9 +148,6 @@ class MeasuredCost(CostModel):
         """Write all measurements of this device as a recorded table, for other machines."""
         import onnxruntime
 
-        from workbench._version import __version__
-        from workbench.costs.lookup import save_table
-
         save_table(
             path,
             self.device,
@@ -245,8 +243,6 @@ class MeasuredCost(CostModel):
 
     def _model(self, instance: OpInstance) -> tuple[Apart, dict[str, TensorType]]:
         """Return the instance as a model, and the types of the model's inputs by name."""
-        from workbench.frontends.onnx.exporter import to_onnx_apart
-
         # A table is held as a whole, even if a few of its rows are read.
         held = (k.nbytes for k in instance.inputs if isinstance(k, TensorType))
         bytes_ = max(work(instance).bytes, *held, 0)
@@ -275,8 +271,6 @@ class MeasuredCost(CostModel):
 
     def _in_turn(self, instance: OpInstance) -> Callable[[], Any]:
         """Return a function that runs an instance once, each time with the next copy of its weights."""
-        from workbench.frontends.onnx.file import joined
-
         if without_kernel(instance.op):
             return _in_numpy(instance)
         apart, inputs = self._model(instance)
@@ -329,8 +323,6 @@ def _copies(instance: OpInstance) -> int:
 
 def _empty_model() -> ModelProto:
     """Return a model without operators; the time of a run is that of the call alone."""
-    from onnx import TensorProto, helper
-
     value = helper.make_tensor_value_info("x", TensorProto.FLOAT, _SCALAR.shape)
     graph = helper.make_graph([], "empty", [value], [value])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)

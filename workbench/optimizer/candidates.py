@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from workbench.certification.regions import Correspondence, Merged, beside
+from workbench.costs.pricing import blocked
 from workbench.egraph import EGraph, rebuild
+from workbench.egraph.rebuild import eclasses_of
+from workbench.extraction import Solution, Status, extract, k_best
+from workbench.extraction.exact.types import met
+from workbench.extraction.problem import dag_cost
 from workbench.frontends.model import Model
 from workbench.graph import Graph
 from workbench.graph.dataflow import cleaned_places
@@ -30,9 +36,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
     from workbench.certification.certificate import Certificate
-    from workbench.certification.regions import Correspondence
     from workbench.devices.ranking import Ranking
-    from workbench.extraction import Solution
     from workbench.frontends.onnx.file import Apart
 
 #: Bytes of weights from which only the best result is timed: every timed model holds a copy of them.
@@ -115,8 +119,6 @@ def cheapest(
         k: The number of graphs; fewer are returned if there are no more or time runs out.
         seconds: The time limit.
     """
-    from workbench.extraction.alternatives import k_best
-
     distinct: dict[str, Candidate] = {}
     for other in (solution, *k_best(egraph, costs, k + 1, seconds=seconds)):
         candidate = candidate_of(model, egraph, other)
@@ -198,7 +200,6 @@ def _timed(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
 
 def _timed_in_parts(job: Job, run: Run, trial: Trial) -> tuple[Ranking, list[Candidate]]:
     """Time what the best extraction rewrites, one place of each kind, against what was there."""
-    from workbench.certification.regions import Merged, beside
     from workbench.devices.ranking import rank
 
     model, timed = job.model, partial(rank, original_cost=run.before, seed=job.settings.seed, quick=True)
@@ -273,12 +274,6 @@ def _cautious(job: Job, run: Run) -> list[Solution]:
     The runtime fuses some of these operators, and the price of a single operator does not show it: a
     rewrite must gain more than that. Nor does it show the layout of operands, which is accounted for.
     """
-    from workbench.costs.pricing import blocked
-    from workbench.extraction.exact.types import met
-    from workbench.extraction.extract import extract
-    from workbench.extraction.problem import dag_cost
-    from workbench.extraction.result import Status
-
     if weight_of(job.model.graph) > LARGE or len(run.egraph) > MOST_E_NODES:
         return []
     costs = blocked(run.egraph, run.costs)
@@ -360,8 +355,6 @@ def _certificate(
 
 def _of_given(model: Model, graph: Graph, known: Correspondence | None) -> Correspondence | None:
     """Return the numbers of a graph and of what was given, from those of a graph and of what was searched."""
-    from workbench.certification.regions import Correspondence
-
     if model.cleaned_from is None:
         return known
     if known is None and graph is model.graph:
@@ -390,9 +383,6 @@ def correspondence(original: Graph, term: Graph, egraph: EGraph, choice: np.ndar
         egraph: The e-graph.
         choice: The chosen e-node of each e-class; negative for an e-class that is not built.
     """
-    from workbench.certification.regions import Correspondence
-    from workbench.egraph.rebuild import eclasses_of
-
     before = tuple(int(egraph.eclass[i]) if i >= 0 else -1 for i in egraph.original.tolist())
     after = eclasses_of(term, egraph)
     births = (int(egraph.birth_rule[choice[c]]) if c >= 0 and choice[c] >= 0 else -1 for c in after)

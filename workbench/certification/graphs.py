@@ -51,10 +51,7 @@ class Early:
 
 
 def begin_early(original: Graph, seed: int = 0) -> Future[Early] | None:
-    """Begin to run a small graph in the background, while the engine works; return None for any other graph.
-
-    Its certificate finds the runs made. A graph with a loop might never end, so it is not begun.
-    """
+    """Begin to run a small graph in the background; return None for others, also if a loop might never end."""
     if original.opaques or (original.info is not None and original.info.tail):
         return None
     elements = sum(n.type.elements for n in original.nodes if isinstance(n.type, TensorType))

@@ -225,10 +225,7 @@ def random_inputs(
 
 
 def gentle_inputs(graph: Graph, seed: int, attempt: int) -> dict[str, np.ndarray]:
-    """Return safe inputs for a model that fails on others: integers suited to divide, index and count.
-
-    The attempts use integers that are all 1, all 0, then 1 or 2; indices stay within their limits.
-    """
+    """Return safe inputs for a model that fails on others: integers all 1, all 0, then 1 or 2, within their limits."""
     return _inputs_of(graph, seed, 1, "uniform", _GENTLER_INTEGERS[attempt % 3], {})
 
 

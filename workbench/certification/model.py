@@ -53,11 +53,7 @@ class Model:
 
     @classmethod
     def read(cls, source: Source) -> Model:
-        """Read a model from a path, from bytes or from a ``ModelProto``.
-
-        Raise OSError if the file cannot be read, :class:`~workbench.frontends.model.ModelError` if it
-        is not an ONNX model.
-        """
+        """Read a model from a path, bytes or a ``ModelProto``; raise OSError or ModelError if it cannot be read."""
         file = read_model(source)
         for tensor in file.model.graph.initializer:
             if tensor.data_location == TensorProto.EXTERNAL:

@@ -80,10 +80,7 @@ class Runner:
     def run(
         self, loaded: Loaded, feeds: Mapping[str, Any], names: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """Run a model and return its outputs by name; ``names`` selects some of them.
-
-        Raise :class:`RuntimeFailure` if it fails, :class:`OutOfTime` if no time is left for the comparison.
-        """
+        """Run a model; return its outputs, or those of ``names``; raise RuntimeFailure, or OutOfTime if time is up."""
         self._ensure(loaded)
         return self._call("run", loaded.key, dict(feeds), list(names or loaded.outputs))
 

@@ -40,10 +40,7 @@ def born_by(egraph: EGraph, step: int) -> tuple[EGraph, np.ndarray]:
 
 
 def cost_by_step(egraph: EGraph, costs: np.ndarray, steps: Iterable[int]) -> dict[int, float]:
-    """Return for each step the least DAG-greedy cost of the e-nodes born so far, in the costs' unit.
-
-    The cost never rises from one step to the next. The exact optimum of the last step may be lower.
-    """
+    """Return each step's least DAG-greedy cost of the e-nodes born so far; it never rises, and bounds the optimum."""
     found: dict[int, float] = {}
     best, known = float("inf"), -1
     for step in sorted(steps):

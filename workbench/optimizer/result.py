@@ -103,10 +103,7 @@ def to_json(result: Result) -> dict[str, Any]:
 
 
 def to_row(result: Result) -> dict[str, Any]:
-    """Return a result as a row of stored runs: numbers and texts by the columns' names.
-
-    The row of a search has the columns of a saturation too: they are empty, or have the corresponding figure.
-    """
+    """Return a result as a row of stored runs; a search has a saturation's columns, empty or with its own figure."""
     row: dict[str, Any]
     if result.own_names is SEARCH_NAMES:
         columns = (column for _, column in SATURATION_NAMES.values() if column)

@@ -75,10 +75,7 @@ def _without(
     ordered: Callable[[int, list[int]], list[int]],
     replaced: Callable[[int, int, list[int]], bool],
 ) -> Problem:
-    """Return the problem without candidates that a sibling can replace.
-
-    ``ordered`` lists the candidates of an e-class to look at; ``replaced`` says whether those kept so far replace one.
-    """
+    """Return the problem without the candidates of ``ordered`` siblings that those kept before have ``replaced``."""
     alive = [True] * len(problem.nodes)
     for c, siblings in problem.members().items():
         if len(siblings) < 2 or time.perf_counter() > known.until:
@@ -95,10 +92,7 @@ def _without(
 
 
 def pull_up(problem: Problem, known: Knowledge) -> Problem:
-    """Merge an e-class with a single candidate into its readers, as it leaves no choice.
-
-    It is merged into its only reader together with its cost, or into all readers if it costs nothing.
-    """
+    """Merge an e-class of one candidate, with its cost, into its only reader, or into all if it costs nothing."""
     members = problem.members()
     readers: dict[int, dict[int, None]] = {}
     for i, row in enumerate(problem.children):

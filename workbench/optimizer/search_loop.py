@@ -19,7 +19,9 @@ from workbench.costs.pricing import deciding_instances, graph_cost
 from workbench.egraph import EGraph
 from workbench.egraph.at_sizes import unusable_nodes
 from workbench.egraph.rebuild import carried
-from workbench.extraction import Solution
+from workbench.extraction import Extraction, Solution
+from workbench.extraction.api import extractor
+from workbench.extraction.exact.solve import begin_loading
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.problem import below, dag_cost
 from workbench.extraction.tie_breaking import gathered
@@ -134,7 +136,6 @@ def search(job: Job, limits: Limits, seconds: float = math.inf, begun: list[Satu
         seconds: The most that all extractions together take.
         begun: A list to which the saturations are added.
     """
-    from workbench.extraction.exact.solve import begin_loading
     from workbench.saturation import Saturation
 
     begun = [] if begun is None else begun
@@ -218,8 +219,6 @@ def explore(job: Job, saturation: Saturation, seconds: float = math.inf) -> Run:
 
 def extraction_of(job: Job, last: tuple[EGraph, np.ndarray] | None = None) -> Callable[..., Solution]:
     """Return the extraction of the settings, which starts from the e-graph and the selection that came ``last``."""
-    from workbench.extraction.api import extractor
-
     settings = job.settings
     cheapest = partial(extractor(settings.extractor), memory=settings.extraction_memory)
     if settings.extraction_seconds is None and isinstance(job.cost_model, Economical):
@@ -269,8 +268,6 @@ def _merging_greedily(job: Job, saturation: Saturation, seconds: float) -> tuple
     An optimum is one of many terms of nearly equal cost, and a greedy one may have more operators to merge.
     Return the last extraction: its e-graph and the chosen e-nodes.
     """
-    from workbench.extraction.extract import Extraction
-
     stages = job.stages
     until = time.perf_counter() + seconds
     best, last = math.inf, None

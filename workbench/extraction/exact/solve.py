@@ -72,7 +72,8 @@ def solve(
 ) -> Iterator[Solved]:
     """Solve a problem to proven optimality, or as far as ``seconds`` allow.
 
-    Ctrl-C ends the solvers and is raised again.
+    Yield the state before any solver runs and at every improvement; the last one is the outcome. Its selection maps
+    e-classes to e-nodes, and is None while incomplete. Ctrl-C ends the solvers and is raised again.
 
     Args:
         problem: The problem.
@@ -81,10 +82,6 @@ def solve(
         patience: Callback with seconds, cost and bound; returns whether a solver goes on.
         memory: Bytes that each solver's process may use.
         effort: How far the solution is proved.
-
-    Yields:
-        The state before any solver runs, and at every improvement; the last one is the outcome. Its selection
-        maps e-classes to e-nodes, and is None while incomplete.
     """
     until = time.perf_counter() + seconds
     ready = time.perf_counter() + (PREPARATION_TIME_SHARE if effort.nodes is None else 1.0) * seconds

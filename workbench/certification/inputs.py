@@ -209,6 +209,9 @@ def random_inputs(
 ) -> dict[str, np.ndarray]:
     """Return random inputs that fit a graph, by name.
 
+    Integers used as indices stay below the indexed extent, and the first and the last one are among them; other
+    integers are 0 or 1.
+
     Args:
         graph: The graph.
         seed: The seed.
@@ -216,10 +219,6 @@ def random_inputs(
             deviation and bounds of the input's entry in ``ranges``, if any), uniform in [0, 1), and multiples
             of a half with many zeros and equal entries, in turn.
         ranges: Observed distributions of inputs, by name.
-
-    Returns:
-        Inputs by name. Integers used as indices stay below the indexed extent, and the first and the last one are
-        among them; other integers are 0 or 1.
     """
     return _inputs_of(graph, seed, draw, GRAPH_KINDS[draw % 3], "bits", ranges or {})
 

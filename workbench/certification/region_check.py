@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from workbench.certification import half_precision
 from workbench.certification.certificate import Evidence
 from workbench.certification.inputs import Range, random_inputs
 from workbench.certification.regions import Region
@@ -18,9 +19,6 @@ from workbench.graph.evaluate import Memo, OpaqueRunner
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.ops.types import FLOAT_DTYPES
-
-if TYPE_CHECKING:
-    from workbench.certification.half_precision import RangeFault
 
 #: A region with more operations than this is compared at smaller extents, if its attributes allow.
 LARGE: Final = 1e6
@@ -89,15 +87,16 @@ def compare(
     return Outcome(worst, numbers=numbers)
 
 
-def short_fault(region: Region, *, seed: int, ranges: Mapping[str, Range] | None = None) -> RangeFault | None:
+def short_fault(
+    region: Region, *, seed: int, ranges: Mapping[str, Range] | None = None
+) -> half_precision.RangeFault | None:
     """Return how a region of 16-bit floats overflows or loses accuracy, or None if it does neither.
 
     The region is computed on values in the observed ranges and on larger and smaller ones; the behaviour of
     the original decides which of them are realistic.
     """
-    from workbench.certification.half_precision import range_fault, short_dtype
-
-    if short_dtype(region.before) is None and short_dtype(region.after) is None:
+    before, after = (half_precision.short_dtype(graph) for graph in (region.before, region.after))
+    if before is None and after is None:
         return None
     if region.before.opaques or region.after.opaques:
         return None  # the rounding of an opaque operator is unknown
@@ -107,7 +106,7 @@ def short_fault(region: Region, *, seed: int, ranges: Mapping[str, Range] | None
         {k: v * v.dtype.type(factor) if str(v.dtype) in FLOAT_DTYPES else v for k, v in inputs.items()}
         for factor in _MAGNITUDES
     ]
-    return range_fault(region.before, region.after, boundary)
+    return half_precision.range_fault(region.before, region.after, boundary)
 
 
 def work(graph: Graph) -> float:

@@ -15,7 +15,10 @@ from functools import cached_property, partial
 from types import ModuleType
 from typing import Any, Final
 
-from workbench.support.machine import microseconds
+import numpy as np
+
+from workbench._version import __version__
+from workbench.support.machine import machine, microseconds
 
 #: The fields queried from nvidia-smi, with their names in a record.
 _QUERIED: Final = {
@@ -164,32 +167,24 @@ class Device:
         if self.cuda:
             mode = "TF32" if self.tf32 else "no TF32"
             return f"{torch.cuda.get_device_name(self.name)}, torch {torch.__version__}, {mode}"
-        from workbench.support.machine import machine
-
         threads = self.threads or torch.get_num_threads()
         return f"torch {torch.__version__} CPU, {machine()}, {threads} thread{'s' if threads > 1 else ''}"
 
     def provenance(self) -> dict[str, Any]:
         """Return all facts that figures depend on: hardware, driver, versions, clocks, settings."""
-        import numpy
-
-        from workbench._version import __version__
-
         torch = self.torch
         found: dict[str, Any] = {
             "device": self.title,
             "name": self.name,
             "tf32": self.tf32,
             "torch": torch.__version__,
-            "numpy": numpy.__version__,
+            "numpy": np.__version__,
             "python": platform.python_version(),
             "system": f"{platform.system()} {platform.machine()}",
             "workbench": __version__,
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
         }
         if not self.cuda:
-            from workbench.support.machine import machine
-
             return found | {"cpu": machine(), "threads": self.threads or torch.get_num_threads()}
         properties = torch.cuda.get_device_properties(self.name)
         return found | {

@@ -14,7 +14,7 @@ import numpy as np
 from workbench.egraph.egraph import EGraph
 from workbench.egraph.serialize import load_json
 from workbench.extraction.alternatives import k_best
-from workbench.extraction.egglog_python import s_expressions
+from workbench.extraction.egglog_python import read_typed, s_expressions
 from workbench.extraction.extract import extract as extract_columns
 from workbench.extraction.registry import METHODS, OWN, Extractor
 from workbench.extraction.result import Solution, Status
@@ -123,8 +123,6 @@ def extract(
         raise TypeError(
             f"an e-graph must be columns, egglog-python's EGraph or a path, got {type(egraph).__name__}"
         )
-    from workbench.extraction.egglog_python import read_typed
-
     typed = read_typed(egraph, costs, cost)
     return _extracted(typed.egraph, typed.costs, lambda one: (typed.expression(one),), method, k, seconds)
 

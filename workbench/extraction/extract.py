@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from workbench.egraph.egraph import EGraph
+from workbench.extraction.exact.ilp import pulp_problem
 from workbench.extraction.exact.solve import PROOF_EFFORT
 from workbench.extraction.exact.types import Effort
 from workbench.extraction.methods import PREPARATION_TIME_SHARE, Incumbent, Search, stages
@@ -181,8 +182,6 @@ class Extraction(Stepwise):
         >>> model = Extraction(egraph, costs).model()  # doctest: +SKIP
         >>> model.writeLP("extraction.lp")             # doctest: +SKIP
         """
-        from workbench.extraction.exact.ilp import pulp_problem
-
         if self.method in TENSAT:
             whole = self.method == "tensat-integer"
             model: pulp.LpProblem = offered("tensat_problem")(self.egraph, self.costs, integer_order=whole)

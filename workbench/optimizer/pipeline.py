@@ -15,6 +15,7 @@ from workbench.costs.measured import economical
 from workbench.costs.model import Accelerator
 from workbench.costs.registry import Given
 from workbench.costs.registry import cost_model as cost_model_of
+from workbench.extraction.cost_history import cost_by_step
 from workbench.frontends.model import ModelLike
 from workbench.frontends.model_file import open_model
 from workbench.graph import Graph
@@ -207,8 +208,6 @@ def blame(job: Job, run: Run) -> tuple[str, ...]:
 def _result(
     job: Job, run: Run, ranking: Ranking | None, choice: Choice, offending: tuple[str, ...]
 ) -> Optimized:
-    from workbench.extraction.cost_history import cost_by_step
-
     model, candidate = job.model, choice.candidate
     solution, after, term = run.solution, run.before, model.searched
     if candidate is not None:

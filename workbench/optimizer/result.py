@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 import numpy as np
 
+from workbench._version import __version__
 from workbench.costs import CostModel
 from workbench.costs.model import described
 from workbench.costs.pricing import operator_costs
+from workbench.extraction.cost_history import CURVE
 from workbench.optimizer import summary as texts
 from workbench.optimizer.summary import Row, running_operators
 from workbench.run.display import Face
@@ -134,8 +137,6 @@ def _plain(value: object) -> object:
 
 def trace_meta(result: Result, cost_model: CostModel) -> dict[str, Any]:
     """Return the facts about a result that its trace carries: costs and their source, rules, versions."""
-    from workbench.extraction.cost_history import CURVE
-
     before, after = (operator_costs(graph, cost_model) for graph in (result.original, result.graph))
     solution = getattr(result, "solution", None)
     bound = {} if solution is None else {"cost_bound": solution.bound, "cost_curve": CURVE}
@@ -154,10 +155,7 @@ def trace_meta(result: Result, cost_model: CostModel) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Return the versions that a figure depends on."""
-    import platform
     from importlib.metadata import version
-
-    from workbench._version import __version__
 
     return {
         "workbench": __version__,

@@ -245,10 +245,7 @@ def _floats(a: np.ndarray, b: np.ndarray, moved: Sequence[np.ndarray], shares: S
 
 
 def lost(expected: object, found: object, moved: Sequence[object]) -> Mismatch | None:
-    """Return an entry that overflows in another model, or loses more than half, where the original is sure of it.
-
-    ``moved`` is the value in runs of the changed original, which tell where it is sure.
-    """
+    """Return an entry that overflows, or loses more than half, where the ``moved`` original is sure of it."""
     if not isinstance(expected, np.ndarray) or (dtype := TensorType.of(expected).dtype) not in STATED:
         return None
     other = np.asarray(found)

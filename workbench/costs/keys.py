@@ -36,10 +36,7 @@ def _tensor(key: str) -> TensorType:
 
 
 def instance_key(instance: OpInstance, extra: str = "") -> str:
-    """Return the text that identifies an instance in tables; ``extra`` distinguishes opaque operators.
-
-    The key of a user's operator has its definition in it, as the same name may come to mean another one.
-    """
+    """Return an instance's key in tables; ``extra`` tells opaque operators apart, its definition a user's operator."""
     extra = extra or (definition_of(instance.op) if instance.op in _OWN else "")
     record = [
         instance.op,

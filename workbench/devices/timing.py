@@ -129,10 +129,7 @@ def paired_speedup(
 def random_feeds(
     session: InferenceSession, seed: int = 0, shapes: Mapping[str, Sequence[int]] | None = None
 ) -> dict[str, np.ndarray]:
-    """Return random inputs of a loaded model by name: normal floats, integers 0 and 1; equal for equal seeds.
-
-    ``shapes`` are the shapes of inputs with open dimensions, by name; otherwise open dimensions are 1.
-    """
+    """Return a model's random inputs by name: normal floats, integers 0 and 1; dimensions not in ``shapes`` are 1."""
     from onnx import TensorProto
     from onnx.helper import tensor_dtype_to_np_dtype
 

@@ -128,10 +128,7 @@ def compare(relation: str, left: Size, right: Size) -> bool | Cond:
 
 
 def compare_dtypes(relation: str, left: Size, right: Size) -> bool | Cond | str:
-    """Return the fact that a relation holds between the codes of element types, or whether it does.
-
-    One element type is at most another if every number of it is one of the other.
-    """
+    """Return the fact that element types relate by their codes: one is at most another that has all its numbers."""
     if relation not in ("<=", ">="):
         return compare(relation, left, right)
     narrow, wide = (left, right) if relation == "<=" else (right, left)

@@ -150,10 +150,7 @@ class Program:
 
 
 def program(problem: Problem, needed: Iterable[int] = ()) -> Program:
-    """Return the integer program of a problem; there are rows against cycles only if a cost is negative.
-
-    ``needed`` are e-classes, other than the roots, that every solution contains.
-    """
+    """Return the integer program; solutions have the ``needed`` e-classes, and rows bar loops if a cost is negative."""
     fixed = {*problem.roots, *needed}
     found = Program.of(problem, fixed)
     for c, of_class in found.members.items():

@@ -54,10 +54,7 @@ def greedy(
 def _search(
     problem: Problem, tree: Settled, until: float, entries: int, *, in_order: bool
 ) -> tuple[list[int], list[float]]:
-    """Return the choice and cost of every e-class when the worklist is empty or a limit is reached.
-
-    Candidates wait in the order of their e-class's tree cost, or first in, first out.
-    """
+    """Return choices and costs at the end or a limit; candidates wait by tree cost, or first in, first out."""
     eclass, cost, children = problem.eclass, problem.cost, problem.children
     by_class = sorted(range(len(eclass)), key=eclass.__getitem__)
     readers = {d: sorted(reading, key=eclass.__getitem__) for d, reading in problem.readers().items()}

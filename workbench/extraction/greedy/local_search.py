@@ -95,10 +95,7 @@ class Selection:
         return all(pick[d] >= 0 or 0 <= rank[d] < rank[c] for d in self.problem.children[i])
 
     def take(self, c: int, i: int) -> bool:
-        """Build an e-class by a candidate, or switch it if it is built; drop e-classes no longer used.
-
-        Return False if that closes a cycle or touches too many e-classes; the caller must then undo it.
-        """
+        """Build or switch an e-class by a candidate; return False for a cycle or too much work, to be undone."""
         pick, children = self.pick, self.problem.children
         old, stop = pick[c], len(self.journal) + EFFORT
         for d in children[i]:

@@ -173,10 +173,7 @@ def _missing(row: tuple[int, ...], there: int, must: Must, terms: dict[int, int]
 
 
 def _terms(problem: Problem, must: Must, around: Loops) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the least tree term of every e-class: its candidate, and the e-classes in it as bits.
-
-    An e-class that every solution contains costs nothing in the terms of other components.
-    """
+    """Return each e-class's least tree term: its candidate, and its e-classes as bits; needed ones cost nothing."""
     needed, number = must.needed(), around.number
     rows = [
         tuple(d for d in row if d not in needed or number[d] == number[c])

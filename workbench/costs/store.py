@@ -115,11 +115,7 @@ class Store:
 
     @contextlib.contextmanager
     def measuring(self, patience: float = 120.0) -> Iterator[None]:
-        """Let only one process measure at a time, so that timings do not disturb each other.
-
-        Raise TimeoutError if another process has not finished after ``patience`` seconds. Processes with
-        different cache folders do not wait for each other.
-        """
+        """Let one process measure at a time in a folder; raise TimeoutError if another has not ended in time."""
         with contextlib.ExitStack() as held:
             if self._usable:
                 try:

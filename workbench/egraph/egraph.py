@@ -150,11 +150,7 @@ def _offsets(values: np.ndarray, count: int) -> list[int]:
 
 
 def validate(egraph: EGraph) -> None:
-    """Raise ValueError if the columns of an e-graph are inconsistent.
-
-    E-graphs made or read by this package are consistent; the check is for e-graphs built by hand. An
-    e-class without an e-node is rejected only if it is reachable from the roots.
-    """
+    """Raise ValueError if columns of an e-graph built by hand are inconsistent, or a reachable e-class is empty."""
     n, classes = len(egraph), egraph.n_classes
     _check_length("attrs", egraph.attrs, n, "one per e-node")
     _check_length("child_start", egraph.child_start, n + 1, "one per e-node and the end")

@@ -173,7 +173,7 @@ def _missing(row: tuple[int, ...], there: int, must: Must, terms: dict[int, int]
 
 
 def _terms(problem: Problem, must: Must, around: Loops) -> tuple[dict[int, int], dict[int, int]]:
-    """Return each e-class's least tree term: its candidate, and its e-classes as bits; needed ones cost nothing."""
+    """Return each e-class's least tree term: its candidate, its e-classes as bits; needed ones are free elsewhere."""
     needed, number = must.needed(), around.number
     rows = [
         tuple(d for d in row if d not in needed or number[d] == number[c])

@@ -87,11 +87,7 @@ class Separator:
 
     @classmethod
     def of(cls, problem: Problem, *, everywhere: bool = False) -> Separator:
-        """Return the separator of a problem.
-
-        Loop formulas hold for any set of e-classes, as one of the set needs no other. With ``everywhere``
-        those of sets without cycles are looked for, too: they raise the bound of the relaxation.
-        """
+        """Return the separator of a problem; ``everywhere`` also looks in sets without cycles, to raise the bound."""
         component, members = components(problem), problem.members()
         inner = [
             tuple(d for d in row if everywhere or component[d] == component[c])

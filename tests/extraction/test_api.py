@@ -51,7 +51,7 @@ def test_an_egraph_of_egglog_python_gives_a_typed_expression_with_bound_and_stat
     assert found.cost == found.bound == cost == 8
     assert isinstance(found.expr, Num)
     egraph.check(egglog.eq(found.expr).to(expr))
-    assert found.solution.gap == 0
+    assert found.gap == 0
 
 
 def test_the_cheapest_expressions_are_distinct_and_equal_to_the_first():

@@ -45,6 +45,11 @@ class Extracted(Generic[T]):
     best: tuple[tuple[T, float], ...]
     solution: Solution
 
+    @property
+    def gap(self) -> float:
+        """Return the relative distance from the bound."""
+        return self.solution.gap
+
 
 @overload
 def extract(egraph: EGraph, costs: np.ndarray, method: str = ..., **options: Any) -> Solution: ...

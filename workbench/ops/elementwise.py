@@ -9,18 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from workbench.ops import onnx_form
 from workbench.ops.exact import ORDERED, POLYNOMIAL, Arithmetic, ExactForm, Number, Numbers, each, in_digits
 from workbench.ops.locality import elementwise
-from workbench.ops.onnx_form import (
-    Emitter,
-    NotModelled,
-    OnnxNode,
-    export_as,
-    export_scalar,
-    imports,
-    known_number,
-    only_result,
-)
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports, only_result
 from workbench.ops.registry import register, spec_of
 from workbench.ops.spec import Attr, OpSpec, per_element
 from workbench.ops.traits import Trait
@@ -101,12 +93,12 @@ def export_bounded(e: Emitter, x: str, low: float, high: float, out: TensorType)
         # ONNX Runtime has a kernel of the older Clip for float32 only.
         for op, bound in (("Max", low), ("Min", high)):
             if math.isfinite(bound):
-                x = e.node(op, [x, export_scalar(e, out, bound)])
+                x = e.node(op, [x, onnx_form.export_scalar(e, out, bound)])
         return x
     if e.opset < 11:
         given = {"min": low, "max": high}
         return e.node("Clip", [x], **{k: v if math.isfinite(v) else None for k, v in given.items()})
-    bounds = [export_scalar(e, out, v) if math.isfinite(v) else "" for v in (low, high)]
+    bounds = [onnx_form.export_scalar(e, out, v) if math.isfinite(v) else "" for v in (low, high)]
     while bounds and not bounds[-1]:
         bounds.pop()
     return e.node("Clip", [x, *bounds])
@@ -163,7 +155,7 @@ def _plain(row: _Row) -> OpSpec:
         flops=per_element(cost),
         traits=traits,
         exact=exact,
-        export=export_as(name.capitalize()),
+        export=onnx_form.export_as(name.capitalize()),
         torch=lambda torch, xs, a: getattr(torch, in_torch)(*xs),
         neutral=_NEUTRAL.get(name, ()),
         doc=doc,
@@ -183,7 +175,7 @@ register(
         evaluate=lambda xs, a: np.where(xs[0] >= 0, xs[0], xs[0] * xs[0].dtype.type(a["alpha"])),
         attrs=(Attr("alpha", "float", 0.01),),
         exact=ExactForm(Arithmetic.RATIONAL, _exact_leakyrelu),
-        export=export_as("LeakyRelu", alpha="alpha"),
+        export=onnx_form.export_as("LeakyRelu", alpha="alpha"),
         torch=lambda torch, xs, a: torch.nn.functional.leaky_relu(xs[0], a["alpha"]),
         doc="x if x >= 0, otherwise alpha * x",
     ),
@@ -242,7 +234,7 @@ def _import_clip(n: OnnxNode) -> int:
     kind = only_result(n)
     bounds = {}
     for index, ours, theirs in ((1, "low", "min"), (2, "high", "max")):
-        value = known_number(n, index, "a bound")
+        value = onnx_form.known_number(n, index, "a bound")
         value = n.attr(theirs) if value is None else value
         if value is not None:
             bounds[ours] = float(value)
@@ -274,7 +266,7 @@ register(
         evaluate=lambda xs, a: np.where(xs[0].astype(bool), xs[1], xs[2]),
         traits=_EXTREME,
         exact=ExactForm(Arithmetic.ORDERED, bound=lambda bounds, shapes, attrs: max(bounds[1:])),
-        export=export_as("Where"),
+        export=onnx_form.export_as("Where"),
         torch=lambda torch, xs, a: torch.where(*xs),
         doc="x if the condition holds, otherwise y",
     ),
@@ -286,7 +278,7 @@ register(
         traits=Trait.UNROUNDED,
         # No number of exact arithmetic is NaN, so laws are judged in floating point.
         exact=ExactForm(Arithmetic.FLOATS),
-        export=export_as("IsNaN"),
+        export=onnx_form.export_as("IsNaN"),
         torch=lambda torch, xs, a: torch.isnan(xs[0]),
         doc="whether an element is not a number, such as a softmax of scores that are all minus infinity",
     ),

@@ -7,20 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from workbench.ops import onnx_form
 from workbench.ops.convolution import export_pad, export_slice, padded, padded_torch, padded_type
 from workbench.ops.exact import Arithmetic, ExactForm
 from workbench.ops.locality import cut, elementwise, permuted, reshaped
-from workbench.ops.onnx_form import (
-    Emitter,
-    NotModelled,
-    OnnxNode,
-    export_ints,
-    from_end,
-    imports,
-    known_ints,
-    known_number,
-    only_result,
-)
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports, only_result
 from workbench.ops.registry import register
 from workbench.ops.spec import MANY, Attr, Names, OnnxExport, OpSpec, Types, moving, no_flops
 from workbench.ops.traits import Trait
@@ -175,7 +166,7 @@ register(
         lambda xs, a: np.broadcast_to(xs[0], a["shape"]),
         (Attr("shape", "shape"),),
         traits=_SELECTS | Trait.LINEAR | Trait.VIEW,
-        export=lambda e, xs, a, types, out: e.node("Expand", [*xs, export_ints(e, out.shape)]),
+        export=lambda e, xs, a, types, out: e.node("Expand", [*xs, onnx_form.export_ints(e, out.shape)]),
         torch=lambda torch, xs, a: xs[0].expand(a["shape"]),
         doc="the operand repeated to a shape to which it broadcasts",
     ),
@@ -222,7 +213,7 @@ register(
 def _import_identity(n: OnnxNode) -> int:
     if n.op_type == "Dropout":
         only_result(n)
-        if n.opset >= 12 and known_number(n, 2, "a flag"):
+        if n.opset >= 12 and onnx_form.known_number(n, 2, "a flag"):
             raise NotModelled("dropout in training mode")
     return n.op("identity", n.operand(0))
 
@@ -245,12 +236,12 @@ imports("Transpose")(
 @imports("Concat")
 def _import_concat(n: OnnxNode) -> int:
     # Operator sets before 4 had a default axis; since then the checker requires the attribute.
-    return n.op("concat", *n.operands(), axis=from_end(n.attr("axis", 1), n.type(0).rank))
+    return n.op("concat", *n.operands(), axis=onnx_form.from_end(n.attr("axis", 1), n.type(0).rank))
 
 
 @imports("Gather")
 def _import_gather(n: OnnxNode) -> int:
-    axis = from_end(n.attr("axis", 0), n.type(0).rank)
+    axis = onnx_form.from_end(n.attr("axis", 0), n.type(0).rank)
     indices, extent = n.known(1), n.type(0).shape[axis]
     if indices is not None and indices.size and not -extent <= indices.min() <= indices.max() < extent:
         raise NotModelled(f"indices outside an axis of extent {extent}")
@@ -266,7 +257,7 @@ def _import_gather(n: OnnxNode) -> int:
 @imports("Split")
 def _import_split(n: OnnxNode) -> list[int]:
     rank = n.type(0).rank
-    axis = from_end(n.attr("axis", 0), rank)
+    axis = onnx_form.from_end(n.attr("axis", 0), rank)
     parts, start = [], 0
     for kind in n.results:
         if kind is None or kind.rank != rank:
@@ -281,14 +272,14 @@ def _import_split(n: OnnxNode) -> list[int]:
 def _import_slice(n: OnnxNode) -> int:
     kind = n.type(0)
     names = ("starts", "ends", "axes", "steps")
-    starts, ends, axes, steps = (known_ints(n, i, name) for i, name in enumerate(names, 1))
+    starts, ends, axes, steps = (onnx_form.known_ints(n, i, name) for i, name in enumerate(names, 1))
     if starts is None or ends is None:
         raise NotModelled("a slice without starts or ends")
     axes = tuple(range(len(starts))) if axes is None else axes
     steps = (1,) * len(starts) if steps is None else steps
     value = n.operand(0)
     for start, end, any_axis, step in zip(starts, ends, axes, steps, strict=True):
-        axis = from_end(any_axis, kind.rank)
+        axis = onnx_form.from_end(any_axis, kind.rank)
         if step < 0:
             raise NotModelled("a slice that steps backwards")
         # numpy and ONNX clamp positions outside the axis in the same way.
@@ -304,10 +295,10 @@ def _import_pad(n: OnnxNode) -> int:
     if mode != "constant":
         raise NotModelled(f"padding with mode={mode}")
     rank = n.type(0).rank
-    pads, axes = known_ints(n, 1, "pads"), known_ints(n, 3, "axes")
+    pads, axes = onnx_form.known_ints(n, 1, "pads"), onnx_form.known_ints(n, 3, "axes")
     if pads is None:
         raise NotModelled("padding without amounts")
-    value = known_number(n, 2, "the padding value")
+    value = onnx_form.known_number(n, 2, "the padding value")
     value = n.attr("value", 0.0) if value is None else value
     begins, ends = [0] * rank, [0] * rank
     for i, axis in enumerate(range(rank) if axes is None else axes):
@@ -356,7 +347,7 @@ def _export_repeat(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Tenso
     if attrs["times"] == 1:
         return e.node("Identity", xs)
     apart = e.reshape(xs[0], (*shape[:after], 1, *shape[after:]))
-    wide = export_ints(e, (*shape[:after], attrs["times"], *shape[after:]))
+    wide = onnx_form.export_ints(e, (*shape[:after], attrs["times"], *shape[after:]))
     return e.reshape(e.node("Expand", [apart, wide]), out.shape)
 
 
@@ -427,7 +418,7 @@ def _as_cut(n: OnnxNode, value: int, axis: int, places: np.ndarray) -> int | Non
 
 @imports("Tile")
 def _import_tile(n: OnnxNode) -> int:
-    times = known_ints(n, 1, "repeats")
+    times = onnx_form.known_ints(n, 1, "repeats")
     shape = n.type(0).shape
     both = enumerate(zip(times or (), shape, strict=False))
     copied = [axis for axis, (count, extent) in both if count != 1 and extent != 1]

@@ -9,19 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workbench.ops import onnx_form
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers, each
 from workbench.ops.locality import along_axis, from_axis
-from workbench.ops.onnx_form import (
-    Emitter,
-    NotModelled,
-    OnnxNode,
-    export_as,
-    export_ints,
-    export_scalar,
-    from_end,
-    imports,
-    only_result,
-)
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports, only_result
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types, per_element
 from workbench.ops.traits import Trait
@@ -134,7 +125,7 @@ def _softmax(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
 
 
 def _export_deviation(e: Emitter, variance: str, attrs: Attrs, out: TensorType) -> str:
-    return e.node("Sqrt", [e.node("Add", [variance, export_scalar(e, out, attrs["eps"])])])
+    return e.node("Sqrt", [e.node("Add", [variance, onnx_form.export_scalar(e, out, attrs["eps"])])])
 
 
 def _export_bn_scale(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -152,7 +143,7 @@ def _mean(e: Emitter, x: str, rank: int, axis: int) -> str:
     axes = tuple(range(rank + axis, rank))
     if e.opset < 18:
         return e.node("ReduceMean", [x], axes=axes, keepdims=1)
-    return e.node("ReduceMean", [x, export_ints(e, axes)], keepdims=1)
+    return e.node("ReduceMean", [x, onnx_form.export_ints(e, axes)], keepdims=1)
 
 
 def _export_layernorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -161,7 +152,7 @@ def _export_layernorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Te
     if e.opset >= 17:
         return e.node("LayerNormalization", xs, axis=rank + axis, epsilon=attrs["eps"])
     centred = e.node("Sub", [x, _mean(e, x, rank, axis)])
-    variance = _mean(e, e.node("Pow", [centred, export_scalar(e, out, 2.0)]), rank, axis)
+    variance = _mean(e, e.node("Pow", [centred, onnx_form.export_scalar(e, out, 2.0)]), rank, axis)
     y = e.node("Div", [centred, _export_deviation(e, variance, attrs, out)])
     for op_type, operand in zip(("Mul", "Add"), affine, strict=False):
         y = e.node(op_type, [y, operand])
@@ -171,7 +162,7 @@ def _export_layernorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: Te
 def _export_rmsnorm(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
     x, scale = xs
     # ONNX Runtime fuses these operators in every operator set; only operator sets from 23 on have their own.
-    square = _mean(e, e.node("Pow", [x, export_scalar(e, out, 2.0)]), out.rank, attrs["axis"])
+    square = _mean(e, e.node("Pow", [x, onnx_form.export_scalar(e, out, 2.0)]), out.rank, attrs["axis"])
     return e.node("Mul", [e.node("Div", [x, _export_deviation(e, square, attrs, out)]), scale])
 
 
@@ -229,7 +220,7 @@ register(
         ),
         weights_from=1,
         variance=4,
-        export=export_as("BatchNormalization", epsilon="eps"),
+        export=onnx_form.export_as("BatchNormalization", epsilon="eps"),
         torch=lambda torch, xs, a: torch.nn.functional.batch_norm(
             xs[0], xs[3], xs[4], xs[1], xs[2], eps=a["eps"]
         ),
@@ -329,13 +320,14 @@ def _import_norm(n: OnnxNode) -> int:
     if n.attr("stash_type", 1) != 1:
         raise NotModelled("statistics kept in another dtype than float32")
     op = {"LayerNormalization": "layernorm", "RMSNormalization": "rmsnorm"}[n.op_type]
-    return n.op(op, *n.operands(), axis=from_end(n.attr("axis", -1), x.rank), eps=n.attr("epsilon", 1e-5))
+    axis = onnx_form.from_end(n.attr("axis", -1), x.rank)
+    return n.op(op, *n.operands(), axis=axis, eps=n.attr("epsilon", 1e-5))
 
 
 @imports("Softmax")
 def _import_softmax(n: OnnxNode) -> int:
     x = n.type(0)
-    axis = from_end(n.attr("axis", -1 if n.opset >= 13 else 1), x.rank)
+    axis = onnx_form.from_end(n.attr("axis", -1 if n.opset >= 13 else 1), x.rank)
     if n.opset >= 13 or all(d == 1 for d in x.shape[x.rank + axis + 1 :]):
         return n.op("softmax", n.operand(0), axis=axis)
     # Older operator sets flatten the tensor to rows at the axis and normalise each row.

@@ -10,19 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from workbench.ops import onnx_form
 from workbench.ops.convolution import WINDOW, explicit_pads, require_bfloat16, require_window, windows
 from workbench.ops.exact import ORDERED, RATIONAL, Arithmetic, ExactForm
-from workbench.ops.onnx_form import (
-    Emitter,
-    NotModelled,
-    OnnxNode,
-    OpsetTooOld,
-    export_ints,
-    from_end,
-    imports,
-    known_ints,
-    only_result,
-)
+from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports, only_result
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OnnxExport, OpSpec, Types
 from workbench.ops.traits import Trait
@@ -194,7 +185,7 @@ def _export_reduce(op_type: str, whole: str) -> OnnxExport:
             return e.node(whole, xs)
         if e.opset < _AXES_OPERAND[op_type]:
             return e.node(op_type, xs, axes=axes, keepdims=keep)
-        return e.node(op_type, [*xs, export_ints(e, axes)], keepdims=keep)
+        return e.node(op_type, [*xs, onnx_form.export_ints(e, axes)], keepdims=keep)
 
     return export
 
@@ -308,11 +299,11 @@ def _import_global_pool(n: OnnxNode) -> int:
 @imports("ReduceSum", "ReduceMean", "ReduceMax")
 def _import_reduce(n: OnnxNode) -> int:
     rank = n.type(0).rank
-    axes = known_ints(n, 1, "axes")
+    axes = onnx_form.known_ints(n, 1, "axes")
     if not axes and not n.attr("noop_with_empty_axes", 0):
         axes = tuple(range(rank))
     if not axes:
         return n.op("identity", n.operand(0))
-    counted = tuple(sorted(from_end(a, rank) for a in axes))
+    counted = tuple(sorted(onnx_form.from_end(a, rank) for a in axes))
     op = f"reduce_{n.op_type.removeprefix('Reduce').lower()}"
     return n.op(op, n.operand(0), axes=counted, keepdims=n.attr("keepdims", 1))

@@ -12,27 +12,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from workbench.symbolic.integers import (
-    Atom,
-    Cond,
-    Int,
-    at_least,
-    atoms,
-    choose,
-    common,
-    div,
-    divided,
-    equal,
-    largest,
-    mapped,
-    negated,
-    num,
-    of_atom,
-    quotient,
-    replaced,
-    sym,
-    symbols,
-)
+from workbench.symbolic import integers
+from workbench.symbolic.integers import Atom, Cond, Int, at_least, equal, num, of_atom, sym, symbols
 
 #: Operations inside one another that a proof opens before it gives up, and bounds computed for one question.
 _DEPTH: Final = 7
@@ -87,7 +68,7 @@ class Facts:
         before, self.known, self.least, self.most, self.joined = self.known, [], {}, {}, {}
         self._proved.clear()
         for x in before:
-            self.add(replaced(x, {name: by}))
+            self.add(integers.replaced(x, {name: by}))
 
     # -- proofs ------------------------------------------------------------------------------------
     def nonnegative(self, x: Int) -> bool:
@@ -141,7 +122,7 @@ class Facts:
 
     def _of_polynomial(self, x: Int) -> Fraction | None:
         # s >= k is s = s' + k, with s' >= 0.
-        shifted = replaced(x, {s: sym(s) + self.least.get(s, 1) for s in symbols(x)})
+        shifted = integers.replaced(x, {s: sym(s) + self.least.get(s, 1) for s in symbols(x)})
         bound = 0
         for m, c in shifted.terms:
             if not m:
@@ -158,7 +139,7 @@ class Facts:
         constant = sum(c for m, c in x.terms if not m)
         product, factors = x - constant, list[Int]()
         for a in product.terms[0][0] if product.terms else ():
-            once, rest = divided(product, of_atom(a))
+            once, rest = integers.divided(product, of_atom(a))
             if not rest.terms:
                 product = once
                 factors.append(of_atom(a))
@@ -176,7 +157,7 @@ class Facts:
         """Bound by the cases of a maximum or a choice: it is one of its arguments."""
         if atom.head == "ite":
             condition, yes, no = atom.args
-            cases = [(yes, self._given(condition)), (no, self._given(negated(condition)))]
+            cases = [(yes, self._given(condition)), (no, self._given(integers.negated(condition)))]
         else:
             cases = [(a, self) for a in atom.args]
         found = [facts._bound(_swapped(x, atom, value), depth - 1) for value, facts in cases]
@@ -218,7 +199,7 @@ class Facts:
     # -- what is made of sizes, with all that is known ------------------------------------------------
     def greatest(self, x: Int, y: Int) -> Int:
         """Return the larger of two integers."""
-        return x if self.at_least(x, y) else y if self.at_least(y, x) else largest(x, y)
+        return x if self.at_least(x, y) else y if self.at_least(y, x) else integers.largest(x, y)
 
     def smallest(self, x: Int, y: Int) -> Int:
         """Return the smaller of two integers."""
@@ -237,20 +218,20 @@ class Facts:
 
     def choice(self, condition: Cond, yes: Int, no: Int) -> Int:
         """Return one of two integers, the one that is proved to be taken if there is one."""
-        return choose(self.decided(condition), yes, no)
+        return integers.choose(self.decided(condition), yes, no)
 
     def quotient(self, x: Int, by: Int) -> Int | None:
         """Return ``x // by`` rounded towards zero, as ONNX divides integers; None if ``by`` may be 0 or less."""
         if not self.at_least(by, 1):
             return None
-        exact, rest = divided(x, by)
+        exact, rest = integers.divided(x, by)
         if not rest.terms:
             return exact
         try:
             if by.value is None:
-                down, up = div(x, by), div(-x, by)
+                down, up = integers.div(x, by), integers.div(-x, by)
             else:
-                down, up = quotient(x, by.value), quotient(-x, by.value)
+                down, up = integers.quotient(x, by.value), integers.quotient(-x, by.value)
         except ValueError:
             return None
         return down if self.nonnegative(x) else self.choice(at_least(x, num(0)), down, -up)
@@ -266,7 +247,7 @@ class Facts:
             self.joined.setdefault((x, y), 1)
         if self.at_least(x, 2):
             return x
-        return y if self.at_least(y, 2) else choose(equal(x, one), y, x)
+        return y if self.at_least(y, 2) else integers.choose(equal(x, one), y, x)
 
     def near(self, values: dict[str, int]) -> dict[str, int]:
         """Return values of symbols at which the facts hold and all extents fit, near others, if that is easy."""
@@ -308,7 +289,7 @@ class Facts:
     def solved(self, x: Int, y: Int) -> tuple[dict[str, Int], list[Int]]:
         """Return what follows from the equality of two integers: symbols that others give, and new facts."""
         d = x - y
-        d = divided(d, common(d))[0] if d.terms else d
+        d = integers.divided(d, integers.common(d))[0] if d.terms else d
         inside = [a for m, _ in d.terms for a in m if a.head != "sym"]
         nested = {s for a in inside for x in a.args if isinstance(x, Int | Cond) for s in symbols(x)}
         for m, c in reversed(d.terms):
@@ -323,22 +304,22 @@ class Facts:
                     return {}, [o * -sign for o in others if o.value is None]
             if a.head == "ite":
                 condition, yes, no = a.args
-                for holds, value in ((condition, no), (negated(condition), yes)):
+                for holds, value in ((condition, no), (integers.negated(condition), yes)):
                     stated = _stated(holds)
-                    if stated and self._given(negated(holds)).differ(_swapped(d, a, value), num(0)):
+                    if stated and self._given(integers.negated(holds)).differ(_swapped(d, a, value), num(0)):
                         return {}, [x for x in stated if not self.nonnegative(x)]
         return next((found for q in inside for found in self._remainders(d, q)), {}), []
 
     def _remainders(self, d: Int, atom: Atom) -> Iterator[dict[str, Int]]:
         """Yield what a symbol in a quotient is if only one remainder makes a difference zero."""
-        for a in (a for inner in atom.args if isinstance(inner, Int) for a in atoms(inner)):
+        for a in (a for inner in atom.args if isinstance(inner, Int) for a in integers.atoms(inner)):
             if a.head == "div":
                 yield from self._remainders(d, a)
         if atom.head != "div" or (k := atom.args[1].value) is None or not 2 <= k <= _REMAINDERS:
             return
         for name in sorted(symbols(atom.args[0])):
             values = [sym(name) * k - (k - r) % k for r in range(k)]
-            able = [v for v in values if not self.differ(replaced(d, {name: v}), num(0))]
+            able = [v for v in values if not self.differ(integers.replaced(d, {name: v}), num(0))]
             if len(able) == 1:
                 yield {name: able[0]}
 
@@ -346,7 +327,7 @@ class Facts:
 def _swapped(x: Int, atom: Atom, by: Int | None) -> Int:
     """Return a polynomial with an atom of its products replaced; without these products if by None."""
     value = num(0) if by is None else by
-    return mapped(x, lambda a: value if a == atom else of_atom(a))
+    return integers.mapped(x, lambda a: value if a == atom else of_atom(a))
 
 
 def _stated(c: Cond) -> tuple[Int, ...]:

@@ -22,38 +22,15 @@ from onnx import NodeProto
 
 from workbench.egraph.at_sizes import GIVEN, attrs_depend, depends, typed
 from workbench.frontends.coverage import Coverage, OperatorUse
-from workbench.frontends.model import (
-    Dims,
-    Fixed,
-    Model,
-    ModelError,
-    SymbolTable,
-    any_extent,
-    check_elements,
-    check_names,
-)
+from workbench.frontends.model import Dims, Fixed, Model, ModelError, SymbolTable, any_extent, check_elements
+from workbench.frontends.onnx import file, shape_inference
 from workbench.frontends.onnx.constant_folding import doubled, settled
-from workbench.frontends.onnx.file import (
-    Source,
-    copied,
-    dense_array,
-    names_as_text,
-    read_tensors,
-    tensor_array,
-    type_proto,
-)
+from workbench.frontends.onnx.file import Source, copied, read_tensors, tensor_array, type_proto
 from workbench.frontends.onnx.idioms import whole
 from workbench.frontends.onnx.import_units import Unit, cut_tail, live_nodes, units
 from workbench.frontends.onnx.opaque import Fresh, cut, inner_names, rename
 from workbench.frontends.onnx.prepare import Prepared, label, prepare
-from workbench.frontends.onnx.shape_inference import (
-    NodeView,
-    Values,
-    fits,
-    python_value,
-    show_type,
-    static_type,
-)
+from workbench.frontends.onnx.shape_inference import NodeView, Values, show_type, static_type
 from workbench.frontends.onnx.symbolic_values import Impossible, Required, SizedValues
 from workbench.graph import Builder, Graph, GraphError, Label, ModelInfo
 from workbench.graph.dataflow import without_neutral
@@ -95,11 +72,8 @@ def load_onnx(
     :func:`workbench.optimize` prices them. The other arguments and the errors are those of :func:`import_onnx`, which
     also reports the modelled operators.
     """
-    with names_as_text():
+    with file.names_as_text():
         prepared = prepare(read_tensors(source), dims or {}, keep_inputs=keep_inputs, open_dimensions=True)
-        if not prepared.symbols:
-            check_names(sizes or {}, ())
-            return import_prepared(prepared).graph
         return import_symbolic(prepared).priced_at(sizes or {}).graph
 
 
@@ -121,9 +95,8 @@ def import_onnx(source: Source, *, dims: Dims | None = None, keep_inputs: bool =
         ModelError: The model is malformed or ill-typed, or a dimension is unbound. (A ValueError.)
         OSError: The model cannot be read.
     """
-    with names_as_text():
-        prepared = prepare(read_tensors(source), dims or {}, keep_inputs=keep_inputs)
-        return import_prepared(prepared)
+    with file.names_as_text():
+        return import_prepared(prepare(read_tensors(source), dims or {}, keep_inputs=keep_inputs))
 
 
 def import_prepared(
@@ -176,7 +149,7 @@ class _Import:
             notes += (tail.note(),)
         for value in graph.output:
             found = values.tensor(value.name)  # none if the tail makes it
-            if found is not None and not fits(value.type, type_proto(found)):
+            if found is not None and not shape_inference.fits(value.type, type_proto(found)):
                 raise ModelError(
                     f"output {value.name!r} is declared {show_type(value.type)} but the model computes {found}"
                 )
@@ -226,10 +199,10 @@ class _Import:
         if attr.name == "value":
             array = tensor_array(attr.t, None)
         elif attr.name == "sparse_value":
-            array = dense_array(attr.sparse_tensor, None)
+            array = file.dense_array(attr.sparse_tensor, None)
         else:
             dtype = {"f": np.float32, "i": np.int64, "s": object}[attr.name.removeprefix("value_")[0]]
-            array = np.asarray(python_value(attr), dtype=dtype)
+            array = np.asarray(shape_inference.python_value(attr), dtype=dtype)
         self._add(node.output[0], array)
 
     def _decided(self, node: NodeProto) -> onnx.GraphProto | None:

@@ -28,19 +28,8 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
 
 from workbench.frontends.model import ModelError
-from workbench.frontends.onnx.file import (
-    MAPPED_TENSOR,
-    Apart,
-    Source,
-    copied,
-    internalise_attributes,
-    place_weights,
-    placeholder,
-    read_model,
-    taken_apart,
-    tensor_array,
-    weight_bytes,
-)
+from workbench.frontends.onnx import file
+from workbench.frontends.onnx.file import MAPPED_TENSOR, Apart, Source, placeholder, read_model, taken_apart
 from workbench.frontends.onnx.prepare import walk
 from workbench.graph.dataflow import TIED
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
@@ -69,13 +58,13 @@ class Cleaned:
     def weights(self) -> int:
         """Return the size of the weights in bytes."""
         large = sum(array.nbytes for array in self.apart.arrays.values())
-        return large + weight_bytes(self.apart.model)
+        return large + file.weight_bytes(self.apart.model)
 
     def given(self) -> Apart:
         """Return the model as it was given, with the removed initialisers among its inputs."""
         from onnx import helper
 
-        model = copied(self.apart.model)
+        model = file.copied(self.apart.model)
         shapes = {t.name: (t.data_type, list(t.dims)) for t in model.graph.initializer}
         for name in self.removed:
             model.graph.input.append(helper.make_tensor_value_info(name, *shapes[name]))
@@ -117,12 +106,12 @@ def read_with_data(source: Source) -> Apart:
 
     Raise :class:`~workbench.frontends.model.ModelError` if the source is not a model or lacks its data.
     """
-    file = read_model(source)
-    model, arrays = file.model, dict(file.arrays)
-    internalise_attributes(file)
+    given = read_model(source)
+    model, arrays = given.model, dict(given.arrays)
+    file.internalise_attributes(given)
     for tensor in model.graph.initializer:
         if tensor.name not in arrays and tensor.data_location == TensorProto.EXTERNAL:
-            array = tensor_array(tensor, file.folder)
+            array = file.tensor_array(tensor, given.folder)
             if array.nbytes < MAPPED_TENSOR:
                 # Shapes and tables, which a runtime reads when it rewrites a model.
                 tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
@@ -176,7 +165,7 @@ class RuntimeFailure(RuntimeError):
 def apart_of(source: Apart | ModelProto | str | os.PathLike[str]) -> Apart | None:
     """Return a copy of a model with its large weights apart, or ``None`` for a file to be loaded unchanged."""
     if isinstance(source, Apart):
-        return Apart(copied(source.model), source.arrays)
+        return Apart(file.copied(source.model), source.arrays)
     if isinstance(source, ModelProto):
         return taken_apart(source)
     try:
@@ -269,7 +258,7 @@ def session(
             else:
                 if not optimise:
                     read_in_place(apart.model)
-                folder, held, elsewhere = place_weights(apart, Path(scratch), read=optimise)
+                folder, held, elsewhere = file.place_weights(apart, Path(scratch), read=optimise)
                 values = {name: ort_value(array) for name, array in held.items()}
                 kept = [*held.values(), values]
                 # The optimiser reads data from the place in the model, kernels from the place in the options.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import operator
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -55,10 +56,6 @@ class ModelInfo:
     tail_arrays: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
 
-#: The number of applications that are remembered.
-_REMEMBERED: Final = 1 << 14
-
-
 def result_type(op: str, inputs: Sequence[ValueType], attrs: Sequence[AttrValue]) -> TensorType:
     """Return the type of an operator's result.
 
@@ -71,7 +68,7 @@ def result_type(op: str, inputs: Sequence[ValueType], attrs: Sequence[AttrValue]
         return _remembered.__wrapped__(*given)
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=1 << 14)
 def _remembered(
     op: str,
     inputs: tuple[ValueType, ...],
@@ -218,11 +215,6 @@ class Graph(Face):
         opaques = {key: replace(o, payload=b"") for key, o in self.opaques.items()}
         info = self.info and replace(self.info, defaults={}, tail_arrays={})
         return replace(self, weights=weights, opaques=opaques, info=info)
-
-    @staticmethod
-    def from_onnx(model: object, **options: object) -> Graph:
-        """Return an ONNX model as a graph; see :func:`workbench.load_onnx`."""
-        return offered("load_onnx")(model, **options)
 
     def to_dot(self) -> graphviz.Source:
         """Return the graph as ``graphviz.Source``; see :func:`~workbench.graph.text.graph_dot`."""
@@ -479,11 +471,10 @@ class Builder:
             raise TypeMismatch(f"the data of a weight must be an array, got {data!r} (try dtype={data!r})")
         if data is None and shape is None:
             raise GraphError("a weight must have a shape or data, got neither")
-        if data is None:
-            kind, seed = TensorType(dtype, _extents(shape or ())), self._seed + len(self.weights) + 1
-            made = Weight(kind, seed=seed)
-        else:
-            made = Weight.of(data)
+        seed = self._seed + len(self.weights) + 1
+        made = (
+            Weight(TensorType(dtype, _extents(shape or ())), seed=seed) if data is None else Weight.of(data)
+        )
         self.weights[name] = made
         return self._add(Node("weight", (), (name,), made.type))
 
@@ -538,11 +529,8 @@ class Builder:
             whole = f"axis {axis} of {self.type(x)}"
             raise TypeMismatch(f"sizes must be positive and add up to {whole}, got {list(sizes)}")
         axis = axis if axis < 0 else axis - self.type(x).rank
-        parts, start = [], 0
-        for size in sizes:
-            parts.append(self.op("slice", x, axis=axis, start=start, stop=start + size))
-            start += size
-        return parts
+        ends = itertools.pairwise(itertools.accumulate(sizes, initial=0))
+        return [self.op("slice", x, axis=axis, start=start, stop=stop) for start, stop in ends]
 
     def graph(self, outputs: Mapping[str, int] | Sequence[tuple[str, int]]) -> Graph:
         """Return the graph with these outputs, without nodes that no output depends on; inputs are kept."""
@@ -551,13 +539,9 @@ class Builder:
             if not 0 <= i < len(self.nodes):
                 raise GraphError(f"outputs must be from 0 to {len(self.nodes) - 1}, got {i}")
         alive = live(self.nodes, [*self.inputs, *(i for _, i in pairs)])
-        position: dict[int, int] = {}
-        kept: list[Node] = []
-        for i, node in enumerate(self.nodes):
-            if alive[i]:
-                position[i] = len(kept)
-                inputs = tuple(position[j] for j in node.inputs)
-                kept.append(Node(node.op, inputs, node.attrs, node.type))
+        position = {i: k for k, i in enumerate(itertools.compress(range(len(alive)), alive))}
+        nodes = itertools.compress(self.nodes, alive)
+        kept = [Node(n.op, tuple([position[j] for j in n.inputs]), n.attrs, n.type) for n in nodes]
         used = {node.attrs[0] for node in kept if node.op in ("weight", "opaque")}
         return Graph(
             tuple(kept),

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactAttrs, ExactForm, Numbers
+from workbench.ops.exact import POLYNOMIAL, Arithmetic, ExactForm
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Evaluate, OpSpec, no_flops
 from workbench.ops.traits import Trait
@@ -69,15 +69,9 @@ def _identity_kernel(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     return weight
 
 
-def _mean_kernel(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+def _mean_kernel(attrs: Attrs, one: Any, dtype: type | np.dtype) -> np.ndarray:
     height, width = attrs["kernel"]
-    return np.full((attrs["channels"], 1, height, width), 1 / (height * width), _numpy(attrs))
-
-
-def _exact_mean_kernel(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    height, width = attrs["kernel"]
-    mean = numbers.number(1) / (height * width)
-    return np.full((attrs["channels"], 1, height, width), mean, dtype=object)
+    return np.full((attrs["channels"], 1, height, width), one / (height * width), dtype)
 
 
 def _constant(
@@ -153,11 +147,11 @@ register(
     _constant(
         "mean_kernel",
         lambda t, xs, a: _made(t, a, a["channels"], 1, *a["kernel"], floating=True),
-        _mean_kernel,
+        lambda xs, a: _mean_kernel(a, 1, _numpy(a)),
         Attr("channels", "int"),
         Attr("kernel", "ints", None, 2),
         traits=Trait.NONE,
-        exact=ExactForm(Arithmetic.RATIONAL, _exact_mean_kernel),
+        exact=ExactForm(Arithmetic.RATIONAL, lambda n, xs, a: _mean_kernel(a, n.number(1), object)),
         doc="the weight of a depthwise convolution that averages its windows",
     ),
 )

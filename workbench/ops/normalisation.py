@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+#: The root of a variance and ``eps``, and the mean along the axes of an operator.
+_Root = Callable[[np.ndarray], np.ndarray]
+_Mean = Callable[[np.ndarray, Attrs], np.ndarray]
+
+
 def _batchnorm_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     x, *vectors = xs
     t.require_float(x)
@@ -45,7 +50,7 @@ def _affine(xs: Sequence[Any], root: Callable[[Any], Any]) -> tuple[Any, Any]:
     return a, bias.reshape(1, -1, 1, 1) - a * mean.reshape(1, -1, 1, 1)
 
 
-def _deviation(attrs: Attrs) -> Callable[[np.ndarray], np.ndarray]:
+def _deviation(attrs: Attrs) -> _Root:
     return lambda variance: np.sqrt(variance + variance.dtype.type(attrs["eps"]))
 
 
@@ -77,12 +82,13 @@ def _layernorm_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
     return x
 
 
-def _layernorm(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    x = xs[0]
-    axes = tuple(range(attrs["axis"], 0))
-    centred = x - x.mean(axis=axes, keepdims=True)
-    var = (centred * centred).mean(axis=axes, keepdims=True)
-    return _affinely(centred / _deviation(attrs)(var), xs[1:])
+def _mean_of(x: np.ndarray, attrs: Attrs) -> np.ndarray:
+    return np.asarray(x.mean(axis=tuple(range(attrs["axis"], 0)), keepdims=True))
+
+
+def _layernorm(xs: Sequence[np.ndarray], attrs: Attrs, root: _Root, mean: _Mean = _mean_of) -> np.ndarray:
+    centred = xs[0] - mean(xs[0], attrs)
+    return np.asarray(_affinely(centred / root(mean(centred * centred, attrs)), xs[1:]))
 
 
 def _affinely(out: Any, affine: Sequence[Any]) -> Any:
@@ -101,10 +107,9 @@ def _layernorm_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> T
     return plain
 
 
-def _root_mean_square(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+def _rmsnorm(xs: Sequence[np.ndarray], attrs: Attrs, root: _Root, mean: _Mean = _mean_of) -> np.ndarray:
     x, scale = xs
-    square = (x * x).mean(axis=tuple(range(attrs["axis"], 0)), keepdims=True)
-    return np.asarray(x / _deviation(attrs)(square) * scale)
+    return np.asarray(x / root(mean(x * x, attrs)) * scale)
 
 
 def _root_mean_square_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tensor:
@@ -183,25 +188,20 @@ def _exact_softmax(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs
     return np.asarray(e / e.sum(axis=attrs["axis"], keepdims=True))
 
 
-def _exact_deviation(numbers: Numbers, attrs: ExactAttrs) -> Callable[[np.ndarray], np.ndarray]:
+def _exact_deviation(numbers: Numbers, attrs: ExactAttrs) -> _Root:
     eps = numbers.number(attrs["eps"])
     return lambda variance: each(lambda v: numbers.root(v + eps), variance)
 
 
-def _exact_layernorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    x = xs[0]
+def _exact_mean(x: np.ndarray, attrs: ExactAttrs) -> np.ndarray:
     axes = tuple(range(attrs["axis"], 0))
-    count = math.prod(x.shape[a] for a in axes)
-    centred = x - x.sum(axis=axes, keepdims=True) / count
-    variance = (centred * centred).sum(axis=axes, keepdims=True) / count
-    return np.asarray(_affinely(centred / _exact_deviation(numbers, attrs)(variance), xs[1:]))
+    return np.asarray(x.sum(axis=axes, keepdims=True) / math.prod(x.shape[a] for a in axes))
 
 
-def _exact_rmsnorm(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs) -> np.ndarray:
-    x, scale = xs
-    axes = tuple(range(attrs["axis"], 0))
-    square = (x * x).sum(axis=axes, keepdims=True) / math.prod(x.shape[a] for a in axes)
-    return np.asarray(x / _exact_deviation(numbers, attrs)(square) * scale)
+def _in_digits(norm: Callable[..., np.ndarray]) -> ExactForm:
+    return ExactForm(
+        Arithmetic.DIGITS, lambda numbers, xs, a: norm(xs, a, _exact_deviation(numbers, a), _exact_mean)
+    )
 
 
 _EPS = Attr("eps", "float", 1e-5)
@@ -262,10 +262,10 @@ register(
         "layernorm",
         (2, 3),
         _layernorm_type,
-        _layernorm,
+        lambda xs, a: _layernorm(xs, a, _deviation(a)),
         (Attr("axis", "int", -1), _EPS),
         per_element(8),
-        exact=ExactForm(Arithmetic.DIGITS, _exact_layernorm),
+        exact=_in_digits(_layernorm),
         export=_export_layernorm,
         torch=_layernorm_torch,
         parts=from_axis,
@@ -275,10 +275,10 @@ register(
         "rmsnorm",
         2,
         _layernorm_type,
-        _root_mean_square,
+        lambda xs, a: _rmsnorm(xs, a, _deviation(a)),
         (Attr("axis", "int", -1), _EPS),
         per_element(5),
-        exact=ExactForm(Arithmetic.DIGITS, _exact_rmsnorm),
+        exact=_in_digits(_rmsnorm),
         export=_export_rmsnorm,
         torch=_root_mean_square_torch,
         parts=from_axis,

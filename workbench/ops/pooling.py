@@ -143,11 +143,10 @@ def _reduce_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
 
 def _drops_window(x: TensorType, attrs: Attrs, out: TensorType) -> bool:
     # Before operator set 22 ONNX counted a last window that starts in the padding.
-    (kh, kw), (sh, sw) = attrs["kernel"], attrs["strides"]
-    (top, left, bottom, right), (dh, dw) = attrs["pads"], attrs.get("dilations", (1, 1))
-    height = -(-(x.shape[2] + top + bottom - dh * (kh - 1) - 1) // sh) + 1
-    width = -(-(x.shape[3] + left + right - dw * (kw - 1) - 1) // sw) + 1
-    return (height, width) != out.shape[2:]
+    pads, dilations = attrs["pads"], attrs.get("dilations", (1, 1))
+    sides = zip(x.shape[2:], attrs["kernel"], attrs["strides"], pads[:2], pads[2:], dilations, strict=True)
+    up = tuple(-(-(n + before + after - d * (k - 1) - 1) // s) + 1 for n, k, s, before, after, d in sides)
+    return up != out.shape[2:]
 
 
 def _export_pool(op_type: str) -> OnnxExport:

@@ -31,7 +31,7 @@ from workbench.ops.constants import LARGEST
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports, only_result
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Names, OpSpec, Types, moving, no_flops
+from workbench.ops.spec import Attr, Names, OpSpec, TorchForm, Types, moving, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
@@ -49,8 +49,8 @@ CUBIC: Final = -0.75
 #: Arithmetic operations for one element of an interpolation between four or sixteen places.
 _PER_ELEMENT: Final = {"nearest": 0.0, "linear": 7.0, "cubic": 31.0}
 
-#: Weights of an interpolation as numbers of an arithmetic.
-_Weights = Callable[[list[Fraction]], np.ndarray]
+#: Weights of an interpolation as numbers of an arithmetic, or as a tensor.
+_Weights = Callable[[list[Fraction]], Any]
 
 
 def _matrix_type(t: Typing[T, N], xs: Sequence[T], attrs: Attrs) -> T:
@@ -138,20 +138,20 @@ def taps(extent: int, out: int, attrs: ExactAttrs) -> list[tuple[np.ndarray, lis
 
 
 # -- semantics -------------------------------------------------------------------------------------
-def _resize(xs: Sequence[np.ndarray], attrs: Attrs, numbers: _Weights | None = None) -> np.ndarray:
-    (x,) = xs
-    kind = x.dtype
+def _resampled(x: Any, attrs: Attrs, take: Callable[[Any, np.ndarray, int], Any], numbers: _Weights) -> Any:
+    """Return an array or a tensor with its last two axes resampled, by what takes places of one of them."""
     for axis, out in zip((-2, -1), attrs["size"], strict=True):
         if attrs["mode"] == "nearest":
-            at = nearest(x.shape[axis], out, attrs["coords"], attrs["rounding"])
-            x = np.take(x, at, axis=axis)
+            x = take(x, nearest(x.shape[axis], out, attrs["coords"], attrs["rounding"]), axis)
             continue
-        read = [
-            (at, np.array(weights, dtype=float).astype(kind) if numbers is None else numbers(weights))
-            for at, weights in taps(x.shape[axis], out, attrs)
-        ]
-        x = sum(np.take(x, at, axis=axis) * (w[:, None] if axis == -2 else w) for at, w in read)
+        read = [(at, numbers(weights)) for at, weights in taps(x.shape[axis], out, attrs)]
+        x = sum(take(x, at, axis) * (w[:, None] if axis == -2 else w) for at, w in read)
     return x
+
+
+def _resize(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
+    kind = xs[0].dtype
+    return _resampled(xs[0], attrs, np.take, lambda weights: np.array(weights, dtype=float).astype(kind))
 
 
 def _in(numbers: Numbers) -> _Weights:
@@ -180,19 +180,13 @@ def _resize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tens
     named = _named_in_torch(attrs, x.shape)
     if named is not None:
         return torch.nn.functional.interpolate(x, size, **named)
-    for axis, out in zip((-2, -1), size, strict=True):
-        extent = x.shape[axis]
-        if attrs["mode"] == "nearest":
-            at = nearest(extent, out, attrs["coords"], attrs["rounding"])
-            x = x.index_select(axis, torch.as_tensor(at, device=x.device))
-            continue
-        read = [
-            (torch.as_tensor(at, device=x.device), torch.tensor([float(w) for w in weights], dtype=x.dtype))
-            for at, weights in taps(extent, out, attrs)
-        ]
-        shape = (-1, 1) if axis == -2 else (-1,)
-        x = sum(x.index_select(axis, at) * w.to(x.device).reshape(shape) for at, w in read)
-    return x
+    made = partial(torch.as_tensor, device=x.device)
+    return _resampled(
+        x,
+        attrs,
+        lambda image, at, axis: image.index_select(axis, made(at)),
+        lambda weights: made([float(w) for w in weights], dtype=x.dtype),
+    )
 
 
 def _named_in_torch(attrs: Attrs, shape: Sequence[int]) -> dict[str, Any] | None:
@@ -297,16 +291,13 @@ def _to_depth(x: Any, attrs: Attrs, permute: Callable[[Any, Sequence[int]], Any]
     return permute(wide, [order.index(i) for i in range(6)]).reshape(deep)
 
 
-def _to_space_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Any:
-    if attrs["order"] == "CRD":
-        return torch.nn.functional.pixel_shuffle(xs[0], attrs["block"])
-    return _to_space(xs[0], attrs, torch.permute)
-
-
-def _to_depth_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Any:
-    if attrs["order"] == "CRD":
-        return torch.nn.functional.pixel_unshuffle(xs[0], attrs["block"])
-    return _to_depth(xs[0], attrs, torch.permute)
+def _in_torch(known: str, general: Callable[..., Any]) -> TorchForm:
+    """Return the form in torch, which has a function of its own for one order of channels."""
+    return lambda torch, xs, a: (
+        getattr(torch.nn.functional, known)(xs[0], a["block"])
+        if a["order"] == "CRD"
+        else general(xs[0], a, torch.permute)
+    )
 
 
 def _export_to_space(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: TensorType) -> str:
@@ -346,7 +337,7 @@ register(
         Trait.LINEAR | Trait.FOUR_AXES,
         exact=ExactForm(
             lambda a: Arithmetic.POLYNOMIAL if a["mode"] == "nearest" else Arithmetic.RATIONAL,
-            lambda numbers, xs, a: _resize(xs, a, _in(numbers)),
+            lambda numbers, xs, a: _resampled(xs[0], a, np.take, _in(numbers)),
         ),
         export=_export_resize,
         torch=_resize_torch,
@@ -379,7 +370,7 @@ register(
         _BLOCK,
         traits=_MOVES,
         export=_export_to_space,
-        torch=_to_space_torch,
+        torch=_in_torch("pixel_shuffle", _to_space),
         doc="groups of block² channels spread over squares of places (pixel shuffle)",
     ),
     moving(
@@ -390,7 +381,7 @@ register(
         _BLOCK,
         traits=_MOVES,
         export=_export_to_depth,
-        torch=_to_depth_torch,
+        torch=_in_torch("pixel_unshuffle", _to_depth),
         doc="squares of places gathered into channels (pixel unshuffle)",
     ),
 )
@@ -407,10 +398,12 @@ def _extents(n: OnnxNode) -> tuple[int, int]:
     return out.shape[-2], out.shape[-1]
 
 
-def _check_scales(n: OnnxNode, scales: np.ndarray) -> None:
-    """Raise :class:`NotModelled` unless the scales are the ratios of the extents."""
+def _check_scales(n: OnnxNode, scales: np.ndarray | None) -> None:
+    """Raise :class:`NotModelled` unless the scales are known as the ratios of the extents, or there are none."""
+    if scales is None:
+        raise NotModelled("the scales are computed at run time")
     kind, out = n.type(0), only_result(n)
-    axes = n.attr("axes") or range(kind.rank)
+    axes = (n.attr("axes") or range(kind.rank)) if scales.size else ()
     for axis, scale in zip(axes, scales.reshape(-1), strict=True):
         if np.float32(scale) != np.float32(out.shape[axis]) / np.float32(kind.shape[axis]):
             raise NotModelled(f"a scale of {scale} from extent {kind.shape[axis]} to {out.shape[axis]}")
@@ -421,9 +414,7 @@ def _import_old(n: OnnxNode) -> int:
     """Import resizing as it was before operator set 11: asymmetric, to larger extents."""
     size = _extents(n)
     scales = n.known(1) if n.has(1) else np.asarray(n.attr("scales", ()), dtype=np.float32)
-    if scales is None or not scales.size:
-        raise NotModelled("the scales are computed at run time")
-    _check_scales(n, scales)
+    _check_scales(n, scales if scales is not None and scales.size else None)
     mode = n.attr("mode", "nearest")
     if mode not in MODES[:2]:
         raise NotModelled(f"resizing with mode={mode} before operator set 11")
@@ -447,11 +438,7 @@ def _import_resize(n: OnnxNode) -> int:
     if n.attr("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise NotModelled("resizing that keeps the aspect ratio")
     if n.has(2):
-        scales = n.known(2)
-        if scales is None:
-            raise NotModelled("the scales are computed at run time")
-        if scales.size:
-            _check_scales(n, scales)
+        _check_scales(n, n.known(2))
     rounding, cubic = n.attr("nearest_mode", "round_prefer_floor"), CUBIC
     if mode != "nearest":
         rounding = "floor"

@@ -176,18 +176,6 @@ def _reduced(op: str) -> Reads:
     return read
 
 
-def _same(c: Call) -> int:
-    return c.operand("self")
-
-
-def _shaped(c: Call) -> int:
-    return c.reshaped(c.operand("self"))
-
-
-def _product(c: Call) -> int:
-    return c.op("matmul", c.operand("self"), c.operand("mat2"))
-
-
 TABLE.update(
     {
         aten.square.default: lambda c: c.op("mul", c.operand("self"), c.operand("self")),
@@ -210,13 +198,13 @@ TABLE.update(
         aten.mean.dim: _reduced("reduce_mean"),
         aten.sum.dim_IntList: _reduced("reduce_sum"),
         aten.amax.default: _reduced("reduce_max"),
-        **dict.fromkeys((aten.contiguous.default, aten.clone.default, aten.alias.default), _same),
-        **dict.fromkeys((aten.mm.default, aten.bmm.default), _product),
-        **dict.fromkeys((aten.view.default, aten.reshape.default, aten._unsafe_view.default), _shaped),
-        **dict.fromkeys((aten.flatten.using_ints, aten.unflatten.int, aten.unsqueeze.default), _shaped),
-        **dict.fromkeys((aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims), _shaped),
     }
 )
+reads(aten.contiguous.default, aten.clone.default, aten.alias.default)(lambda c: c.operand("self"))
+reads(aten.mm.default, aten.bmm.default)(lambda c: c.op("matmul", c.operand("self"), c.operand("mat2")))
+_SHAPES: Final = (aten.view, aten.reshape, aten._unsafe_view, aten.unsqueeze, aten.squeeze)
+_OTHER_SHAPES: Final = (aten.flatten.using_ints, aten.unflatten.int, aten.squeeze.dim, aten.squeeze.dims)
+reads(*(shape.default for shape in _SHAPES), *_OTHER_SHAPES)(lambda c: c.reshaped(c.operand("self")))
 
 
 @reads(aten.dropout.default, aten.feature_dropout.default)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from workbench.graph import Graph
 from workbench.graph.dataflow import read_transposed
 from workbench.support.orders import postorder
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """A product of two matrices that is written with flags: which operands it reads transposed.
-
-    ``node`` is the product; it reads two matrices, and a third operand if it absorbs a sum.
-    """
-
-    node: int
-    transposed: tuple[bool, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +19,8 @@ class Plan:
     skipped and biases absorbed; ``order`` are the nodes to write. ``alias`` maps an identity to the node that
     it passes through. ``bias`` maps a sum to the convolution that absorbs its constant as a bias and is
     written in its place. ``parts`` maps a slice to all slices (including itself, in order) that together
-    partition one axis of one value. ``products`` maps a node to the product that is written in its place:
-    the product itself, or the sum of the product and a constant.
+    partition one axis of one value. ``products`` maps a node to the product of two matrices that is written in
+    its place, and which operands this reads transposed: the product itself, or its sum with a constant.
     """
 
     reads: dict[int, tuple[int, ...]]
@@ -38,7 +28,7 @@ class Plan:
     alias: dict[int, int]
     bias: dict[int, int] = field(default_factory=dict)
     parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    products: dict[int, Product] = field(default_factory=dict)
+    products: dict[int, tuple[int, tuple[bool, bool]]] = field(default_factory=dict)
 
     def resolved(self, node: int) -> int:
         """Return the node that computes the value of ``node``, which may be an identity."""
@@ -50,7 +40,7 @@ def plan(graph: Graph) -> Plan:
     nodes = graph.nodes
     alias: dict[int, int] = {}
     reads: dict[int, tuple[int, ...]] = {}
-    products: dict[int, Product] = {}
+    products: dict[int, tuple[int, tuple[bool, bool]]] = {}
     transposed = read_transposed(graph)
     for i, node in enumerate(nodes):
         operands = tuple(alias.get(j, j) for j in node.inputs)
@@ -66,16 +56,13 @@ def plan(graph: Graph) -> Plan:
             operands = (*operands[:2], *reads[operands[2]])
         if node.op == "matmul" and transposed.intersection(operands):
             left, right = (j in transposed for j in operands)
-            products[i] = Product(i, (left, right))
+            products[i] = i, (left, right)
             operands = tuple(reads[j][0] if j in transposed else j for j in operands)
         reads[i] = operands
     outputs = [alias.get(i, i) for i in graph.output_ids]
     order = tuple(sorted(postorder(outputs, reads.__getitem__)))
     bias: dict[int, int] = {}
-    readers: dict[int, int] = dict.fromkeys(outputs, 2)
-    for i in order:
-        for j in reads[i]:
-            readers[j] = readers.get(j, 0) + 1
+    readers = Counter(j for i in order for j in reads[i]) + Counter([*outputs, *outputs])
     for i in order:
         for product, constant in _absorbing(graph, i, reads, readers):
             if graph.nodes[product].op == "conv2d":

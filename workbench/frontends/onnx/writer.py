@@ -19,7 +19,7 @@ from workbench.frontends.onnx.file import Apart, copied, ir_version_for, may_be_
 from workbench.frontends.onnx.opaque import Fresh, inner_names, paste
 from workbench.frontends.onnx.prepare import check_model, read_by
 from workbench.frontends.onnx.symbolic_writer import ShapeWriter
-from workbench.frontends.onnx.write_plan import Plan, Product, plan
+from workbench.frontends.onnx.write_plan import Plan, plan
 from workbench.graph import Graph, Node
 from workbench.ops import spec_of
 from workbench.ops.activations import export_activation
@@ -178,9 +178,8 @@ class Writer:
         types = [self.graph.nodes[j].tensor for j in reads]
         names = [self._name(j) for j in reads]
         self.operands |= zip(names, types, strict=True)
-        product = self.plan.products.get(i)
-        if product is not None:
-            name = self._product(product, names)
+        if i in self.plan.products:
+            name = self._product(*self.plan.products[i], names)
         else:
             attrs = self.sizes.slice_attrs(node.op, node.named_attrs(), types)
             name = export(self, names, attrs, types, node.tensor)
@@ -192,12 +191,12 @@ class Writer:
         self._describe(i, before)
         self.names[i] = name
 
-    def _product(self, product: Product, names: Sequence[str]) -> str:
+    def _product(self, product: int, transposed: tuple[bool, bool], names: Sequence[str]) -> str:
         """Write a product that reads an operand transposed, with the constant that it absorbs."""
-        node = self.graph.nodes[product.node]
+        node = self.graph.nodes[product]
         if len(names) == 2 and self.opset < 11:  # the third operand was not optional before
             names = [*names, self.constant(np.zeros((), node.tensor.numpy_dtype()))]
-        left, right = (int(flag) or None for flag in product.transposed)
+        left, right = (int(flag) or None for flag in transposed)
         y = self.node("Gemm", names, transA=left, transB=right)
         return export_activation(self, y, node.attr("act"), node.tensor)
 

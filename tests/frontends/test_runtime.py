@@ -111,10 +111,11 @@ def test_an_operator_that_nothing_can_run_is_said_to_be_one():
 def test_types_are_asked_without_running():
     x = helper.make_tensor_type_proto(FLOAT, [2, 3])
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    versions = {"opset_imports": imports, "ir_version": 8}
     known = helper.make_node("QuickGelu", ["x"], ["y"], domain="com.microsoft", alpha=1.0)
-    assert static_type(inferred_types(known, {"x": x}, imports, 8)["y"]) == TensorType("float32", (2, 3))
+    assert static_type(inferred_types(known, {"x": x}, **versions)["y"]) == TensorType("float32", (2, 3))
     unknown = helper.make_node("Thing", ["x"], ["y"], domain="com.microsoft")
-    assert inferred_types(unknown, {"x": x}, imports, 8) == {}
+    assert inferred_types(unknown, {"x": x}, **versions) == {}
 
 
 def test_a_loop_at_any_depth_may_not_end():

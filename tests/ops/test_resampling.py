@@ -186,7 +186,9 @@ def test_an_interpolation_is_a_product_by_its_matrix_along_each_axis(extents, co
 
 
 def test_halves_are_rounded_as_asked():
-    found = {r: nearest(4, 2, "half_pixel", r).tolist() for r in ("round_prefer_floor", "round_prefer_ceil")}
+    half = {"coords": "half_pixel"}
+    roundings = ("round_prefer_floor", "round_prefer_ceil")
+    found = {r: nearest(4, 2, {**half, "rounding": r}).tolist() for r in roundings}
     assert found == {"round_prefer_floor": [0, 2], "round_prefer_ceil": [1, 3]}
 
 

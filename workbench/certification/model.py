@@ -63,7 +63,7 @@ class Model:
                 if place is None:
                     raise ModelError(f"tensor {tensor.name!r} has no place in a file")
                 kind = TensorType.of(file.arrays[tensor.name])
-                tensor.CopyFrom(placeholder(tensor.name, kind, place[0].path.name, place[1]))
+                tensor.CopyFrom(placeholder(tensor.name, kind, (place[0].path.name, place[1])))
         return cls.of(file.model, file.folder, file.name)
 
     @classmethod

@@ -62,12 +62,10 @@ class Cleaned:
 
     def given(self) -> Apart:
         """Return the model as it was given, with the removed initialisers among its inputs."""
-        from onnx import helper
-
         model = file.copied(self.apart.model)
         shapes = {t.name: (t.data_type, list(t.dims)) for t in model.graph.initializer}
         for name in self.removed:
-            model.graph.input.append(helper.make_tensor_value_info(name, *shapes[name]))
+            model.graph.input.append(onnx.helper.make_tensor_value_info(name, *shapes[name]))
         return Apart(model, self.apart.arrays)
 
 
@@ -435,23 +433,14 @@ def one_node(
     return onnx.helper.make_model(onnx.helper.make_graph([node], "one", given, made), **versions)
 
 
-def inferred_types(
-    node: NodeProto, types: Mapping[str, TypeProto], imports: Sequence[Any], ir_version: int
-) -> dict[str, TypeProto]:
+def inferred_types(node: NodeProto, types: Mapping[str, TypeProto], **versions: Any) -> dict[str, TypeProto]:
     """Return the types that ONNX Runtime infers for a node's results; empty if it lacks the operator.
 
-    The node is loaded, not run.
-
-    Args:
-        node: The node.
-        types: The types of its operands, by name.
-        imports: The operator sets of the model.
-        ir_version: The IR version of the model.
+    The node is loaded, not run. Operands have these types; for the versions see :func:`one_node`.
     """
     made = {o: TypeProto() for o in node.output if o}
-    model = one_node(node, types, made, opset_imports=imports, ir_version=max(ir_version, 4))
     try:
-        loaded = session(model, threads=1, optimise=False)
+        loaded = session(one_node(node, types, made, **versions), threads=1, optimise=False)
     except RuntimeFailure:
         return {}
     names = {"float": "float32", "double": "float64"}

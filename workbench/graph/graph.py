@@ -306,14 +306,11 @@ class Graph(Face):
         """
         digests: list[bytes] = []
         for node in self.nodes:
-            h = hashlib.blake2b(repr((node.op, node.attrs, node.type)).encode(), digest_size=16)
-            for j in node.inputs:
-                h.update(digests[j])
-            digests.append(h.digest())
-        top = hashlib.blake2b(digest_size=16)
-        for name, i in self.outputs:
-            top.update(name.encode() + b"\0" + digests[i])
-        return top.hexdigest()
+            below = b"".join([digests[j] for j in node.inputs])
+            content = repr((node.op, node.attrs, node.type)).encode() + below
+            digests.append(hashlib.blake2b(content, digest_size=16).digest())
+        outputs = b"".join(name.encode() + b"\0" + digests[i] for name, i in self.outputs)
+        return hashlib.blake2b(outputs, digest_size=16).hexdigest()
 
     def operators(self) -> dict[str, int]:
         """Return the number of nodes per operator, without leaves."""

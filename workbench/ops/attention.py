@@ -88,9 +88,7 @@ register(
             lambda numbers, xs, a: _attention(xs, a, partial(each, numbers.exp), numbers.number(a["scale"])),
         ),
         # A scale of 0 stands for the usual one; so small a scale makes all scores equal.
-        export=lambda e, xs, a, types, out: e.node(
-            ATTENTION, xs, num_heads=a["heads"], scale=a["scale"] or 1e-30
-        ),
+        export=lambda e, xs, a, *_: e.node(ATTENTION, xs, num_heads=a["heads"], scale=a["scale"] or 1e-30),
         torch=_attention_torch,
         doc="of every head, values weighted by softmax(scale * queries * keys)",
     )

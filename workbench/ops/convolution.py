@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.ops.activations import activate, activate_torch, exact_product, export_activation
-from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm
+from workbench.ops.exact import Arithmetic, ExactForm
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, export_ints, imports
 from workbench.ops.registry import register
 from workbench.ops.spec import Attr, Names, OpSpec, Types, moving
@@ -420,11 +420,6 @@ def _transposed_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> 
     return full[:, :, top : full.shape[2] - bottom, left : full.shape[3] - right]
 
 
-def _transposed_bound(bounds: Sequence[int], shapes: Sequence[tuple[int, ...]], attrs: ExactAttrs) -> int:
-    channels, _, kh, kw = shapes[1]
-    return bounds[0] * bounds[1] * channels * kh * kw + sum(bounds[2:])
-
-
 register(
     OpSpec(
         "conv_transpose",
@@ -440,7 +435,7 @@ register(
         exact=ExactForm(
             Arithmetic.POLYNOMIAL,
             degree=lambda degrees: max(sum(degrees[:2]), *degrees),
-            bound=_transposed_bound,
+            bound=lambda b, shapes, a: b[0] * b[1] * math.prod(shapes[1]) // shapes[1][1] + sum(b[2:]),
         ),
         torch=_transposed_torch,
         weights_from=1,

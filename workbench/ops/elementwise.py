@@ -59,11 +59,6 @@ def _exact_quotient(numbers: Numbers, xs: Sequence[np.ndarray], attrs: Attrs) ->
     return np.asarray(top / bottom)
 
 
-def _exact_leakyrelu(numbers: Numbers, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    alpha = numbers.number(attrs["alpha"])
-    return each(lambda x: x if x >= 0 else x * alpha, xs[0])
-
-
 def _exact_clip(numbers: Numbers, xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
     out = xs[0]
     if attrs["low"] > -math.inf:
@@ -174,7 +169,10 @@ register(
         1,
         evaluate=lambda xs, a: np.where(xs[0] >= 0, xs[0], xs[0] * xs[0].dtype.type(a["alpha"])),
         attrs=(Attr("alpha", "float", 0.01),),
-        exact=ExactForm(Arithmetic.RATIONAL, _exact_leakyrelu),
+        exact=ExactForm(
+            Arithmetic.RATIONAL,
+            lambda n, xs, a: each(lambda x: x if x >= 0 else x * n.number(a["alpha"]), xs[0]),
+        ),
         export=onnx_form.export_as("LeakyRelu", alpha="alpha"),
         torch=lambda torch, xs, a: torch.nn.functional.leaky_relu(xs[0], a["alpha"]),
         doc="x if x >= 0, otherwise alpha * x",

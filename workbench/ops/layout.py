@@ -135,9 +135,7 @@ register(
         (Attr("perm", "perm"),),
         traits=_SELECTS | Trait.LINEAR | Trait.VIEW | Trait.REARRANGES,
         # If there is nothing to permute, ONNX has no empty list of axes.
-        export=lambda e, xs, a, types, out: (
-            xs[0] if out.rank < 2 else e.node("Transpose", xs, perm=a["perm"])
-        ),
+        export=lambda e, xs, a, ins, out: xs[0] if out.rank < 2 else e.node("Transpose", xs, perm=a["perm"]),
         torch=lambda torch, xs, a: xs[0].permute(a["perm"]),
         parts=permuted,
         doc="axes permuted: result axis i is operand axis perm[i]",

@@ -45,9 +45,7 @@ register(
         (Attr("act", "act", "none"),),
         lambda a, inputs, out: 2.0 * out.elements * inputs[0].shape[-1],
         Trait.PRODUCT | Trait.BROADCASTS | Trait.LINEAR,
-        exact=exact_product(
-            _evaluate, sum, lambda bounds, shapes, attrs: bounds[0] * bounds[1] * shapes[0][-1]
-        ),
+        exact=exact_product(_evaluate, sum, lambda b, shapes, a: b[0] * b[1] * shapes[0][-1]),
         export=lambda e, xs, a, types, out: export_activation(e, e.node("MatMul", xs), a["act"], out),
         torch=lambda torch, xs, a: activate_torch(torch, torch.matmul(xs[0], xs[1]), a["act"]),
         parts=product,

@@ -188,7 +188,7 @@ def _exact_softmax(numbers: Numbers, xs: Sequence[np.ndarray], attrs: ExactAttrs
     return np.asarray(e / e.sum(axis=attrs["axis"], keepdims=True))
 
 
-def _exact_deviation(numbers: Numbers, attrs: ExactAttrs) -> _Root:
+def _exact_root(numbers: Numbers, attrs: ExactAttrs) -> _Root:
     eps = numbers.number(attrs["eps"])
     return lambda variance: each(lambda v: numbers.root(v + eps), variance)
 
@@ -199,9 +199,7 @@ def _exact_mean(x: np.ndarray, attrs: ExactAttrs) -> np.ndarray:
 
 
 def _in_digits(norm: Callable[..., np.ndarray]) -> ExactForm:
-    return ExactForm(
-        Arithmetic.DIGITS, lambda numbers, xs, a: norm(xs, a, _exact_deviation(numbers, a), _exact_mean)
-    )
+    return ExactForm(Arithmetic.DIGITS, lambda n, xs, a: norm(xs, a, _exact_root(n, a), _exact_mean))
 
 
 _EPS = Attr("eps", "float", 1e-5)
@@ -215,15 +213,11 @@ register(
         (_EPS,),
         per_element(2),
         Trait.FOUR_AXES,
-        exact=ExactForm(
-            Arithmetic.RATIONAL, lambda numbers, xs, a: _normal(xs, _exact_deviation(numbers, a))
-        ),
+        exact=ExactForm(Arithmetic.RATIONAL, lambda n, xs, a: _normal(xs, _exact_root(n, a))),
         weights_from=1,
         variance=4,
         export=onnx_form.export_as("BatchNormalization", epsilon="eps"),
-        torch=lambda torch, xs, a: torch.nn.functional.batch_norm(
-            xs[0], xs[3], xs[4], xs[1], xs[2], eps=a["eps"]
-        ),
+        torch=lambda torch, xs, a: torch.nn.functional.batch_norm(xs[0], *xs[3:], *xs[1:3], eps=a["eps"]),
         doc="(x - mean) * scale / sqrt(var + eps) + bias per channel, with stored statistics",
     ),
     OpSpec(
@@ -233,9 +227,7 @@ register(
         lambda xs, a: _factor(xs, _deviation(a)),
         (_EPS,),
         per_element(3),
-        exact=ExactForm(
-            Arithmetic.RATIONAL, lambda numbers, xs, a: _factor(xs, _exact_deviation(numbers, a))
-        ),
+        exact=ExactForm(Arithmetic.RATIONAL, lambda n, xs, a: _factor(xs, _exact_root(n, a))),
         weights_from=0,
         variance=1,
         export=_export_bn_scale,
@@ -249,9 +241,7 @@ register(
         lambda xs, a: _affine(xs, _deviation(a))[1],
         (_EPS,),
         per_element(5),
-        exact=ExactForm(
-            Arithmetic.RATIONAL, lambda numbers, xs, a: _affine(xs, _exact_deviation(numbers, a))[1]
-        ),
+        exact=ExactForm(Arithmetic.RATIONAL, lambda n, xs, a: _affine(xs, _exact_root(n, a))[1]),
         weights_from=0,
         variance=3,
         export=_export_bn_shift,

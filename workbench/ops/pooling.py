@@ -216,7 +216,7 @@ _REDUCTIONS: Final[tuple[_Reduction, ...]] = (
 
 
 def _reduce(row: _Reduction) -> OpSpec:
-    name, f, in_torch, whole, traits, exact, doc = row
+    name, f, theirs, whole, traits, exact, doc = row
     return OpSpec(
         name,
         1,
@@ -227,9 +227,7 @@ def _reduce(row: _Reduction) -> OpSpec:
         traits | Trait.REDUCES,
         exact=exact,
         export=_export_reduce(f"Reduce{name.removeprefix('reduce_').capitalize()}", whole),
-        torch=lambda torch, xs, a: getattr(torch, in_torch)(
-            xs[0], dim=a["axes"], keepdim=bool(a["keepdims"])
-        ),
+        torch=lambda torch, xs, a: getattr(torch, theirs)(xs[0], dim=a["axes"], keepdim=bool(a["keepdims"])),
         doc=doc,
     )
 

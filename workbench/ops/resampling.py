@@ -89,20 +89,16 @@ def places(extent: int, out: int, coordinates: str) -> tuple[np.ndarray, int]:
     return (2 * i + 1) * extent - out, 2 * out
 
 
-def nearest(extent: int, out: int, coordinates: str, rounding: str) -> np.ndarray:
-    """Return the place from which each place of an axis takes its element; see :func:`places`.
+def nearest(extent: int, out: int, attrs: Attrs) -> np.ndarray:
+    """Return the place from which each place of a result's axis takes its element; see :func:`places`.
 
-    Args:
-        extent: The extent of the axis in the operand.
-        out: Its extent in the result.
-        coordinates: How places of the result are mapped to the operand.
-        rounding: How a place between two others is rounded, one of :data:`ROUNDINGS`; the first two differ for
-            halves.
+    ``attrs`` are the coordinates, and one of :data:`ROUNDINGS` for a place between two others; the first two differ
+    for halves.
 
-    >>> nearest(2, 5, "asymmetric", "floor")
+    >>> nearest(2, 5, {"coords": "asymmetric", "rounding": "floor"})
     array([0, 0, 0, 1, 1])
     """
-    above, below = places(extent, out, coordinates)
+    (above, below), rounding = places(extent, out, attrs["coords"]), attrs["rounding"]
     if rounding == "floor":
         found = above // below
     elif rounding == "ceil":
@@ -142,7 +138,7 @@ def _resampled(x: Any, attrs: Attrs, take: Callable[[Any, np.ndarray, int], Any]
     """Return an array or a tensor with its last two axes resampled, by what takes places of one of them."""
     for axis, out in zip((-2, -1), attrs["size"], strict=True):
         if attrs["mode"] == "nearest":
-            x = take(x, nearest(x.shape[axis], out, attrs["coords"], attrs["rounding"]), axis)
+            x = take(x, nearest(x.shape[axis], out, attrs), axis)
             continue
         read = [(at, numbers(weights)) for at, weights in taps(x.shape[axis], out, attrs)]
         x = sum(take(x, at, axis) * (w[:, None] if axis == -2 else w) for at, w in read)
@@ -485,7 +481,9 @@ def _check_rounding(extent: int, out: int, coords: str, rounding: str) -> None:
         "round_prefer_floor": np.ceil(at - half),
         "round_prefer_ceil": np.floor(at + half),
     }[rounding]
-    if not np.array_equal(np.clip(whole, 0, extent - 1), nearest(extent, out, coords, rounding)):
+    if not np.array_equal(
+        np.clip(whole, 0, extent - 1), nearest(extent, out, {"coords": coords, "rounding": rounding})
+    ):
         raise NotModelled(f"resizing from {extent} to {out}: rounding decides which place is the nearest")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -96,9 +97,8 @@ class Folded:
     @staticmethod
     def _kernels(nodes: Sequence[fx.Node], known: set[fx.Node], arguments: Sequence[Any]) -> set[Any]:
         """Return the known nodes that are kernels of convolutions, of parameters those of more than one place."""
-        images = (
-            n for n in nodes if n.target is torch.ops.aten.conv2d.default or n.kwargs.get("op") == "conv2d"
-        )
+        conv2d = torch.ops.aten.conv2d.default
+        images = (n for n in nodes if n.target is conv2d or n.kwargs.get("op") == "conv2d")
         placed = [n for n in nodes if n.op == "placeholder"]
         shapes = [getattr(a, "shape", ()) for a in arguments]
         points = {n for n, shape in zip(placed, shapes, strict=True) if shape[2:] == (1, 1)}
@@ -118,15 +118,10 @@ class Folded:
 
     def _is_written(self, arguments: Sequence[Any]) -> bool:
         self._calls += 1
-        for views, copy in self._samples:
-            if not torch.equal(torch.cat(views), copy):
-                return True
-        if any(not torch.equal(_flat(arguments[i]), copy) for i, copy in self._apart):
-            return True
-        if not self._chunks:
-            return False
-        chunk, copy = self._chunks[self._calls % len(self._chunks)]
-        return not torch.equal(chunk, copy)
+        samples = ((torch.cat(views), copy) for views, copy in self._samples)
+        apart = ((_flat(arguments[i]), copy) for i, copy in self._apart)
+        chunk = [self._chunks[self._calls % len(self._chunks)]] if self._chunks else []
+        return any(not torch.equal(now, then) for now, then in itertools.chain(samples, apart, chunk))
 
     def _state(self, arguments: Sequence[Any]) -> list[tuple[int, int]]:
         return [(arguments[i].data_ptr(), arguments[i]._version) for i in self._places]

@@ -220,10 +220,8 @@ class _Reader:
         if not results:
             raise NotRead("no result is a tensor")
         graph = builder.graph([(name, v) for name, n in results.items() if isinstance(v := values[n], int)])
-        effects = tuple(self.effects)
-        return TorchGraph(
-            self.module, graph, self.sizes, builder, values, results, self.kept, effects, self.unknown
-        )
+        kept, effects, unknown = self.kept, tuple(self.effects), self.unknown
+        return TorchGraph(self.module, graph, self.sizes, builder, values, results, kept, effects, unknown)
 
     def operator(self, node: fx.Node) -> Value:
         """Return the value of an operator: as what it means, or opaque."""

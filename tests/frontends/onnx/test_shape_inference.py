@@ -275,7 +275,7 @@ def test_the_limit_on_elements_can_be_raised(monkeypatch):
 
 def test_the_limit_is_none_of_weights_whose_data_are_there(tmp_path, monkeypatch):
     monkeypatch.setattr("workbench.frontends.model.MAX_VALUE_ELEMENTS", 1000)
-    table = placeholder("table", TensorType("float32", (64, 50)), "weights")
+    table = placeholder("table", TensorType("float32", (64, 50)), ("weights", 0))
     with (tmp_path / "weights").open("wb") as file:
         file.truncate(64 * 50 * 4)  # a sparse file
 

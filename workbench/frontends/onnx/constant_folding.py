@@ -110,9 +110,8 @@ def _rounded(graph: Graph) -> list[bool]:
     for i in range(len(graph) - 1, -1, -1):
         node = graph.nodes[i]
         seen[i] |= _discrete(graph, i) or (node.op == "opaque" and not smooth[node.attr("key")])
-        sizes = (
-            [graph.nodes[j].tensor.numpy_dtype().itemsize for j in node.inputs] if node.op == "cast" else []
-        )
+        converted = node.inputs if node.op == "cast" else ()
+        sizes = [graph.nodes[j].tensor.numpy_dtype().itemsize for j in converted]
         # A longer mantissa exposes the rounding.
         if seen[i] or any(node.tensor.numpy_dtype().itemsize > size for size in sizes):
             for j in node.inputs:

@@ -354,10 +354,9 @@ def _mapped(tensor: TensorProto, kind: TensorType, folder: Path | None) -> np.nd
     place = Path(folder or "") / entries["location"]
     if not _fits(kind, int(entries.get("length", kind.nbytes))) or place.stat().st_size < MAP_BEYOND:
         return None
-    try:
+    with contextlib.suppress(ValueError):
         return FileMap.open(place).array(int(entries.get("offset", "0")), kind.shape, kind.numpy_dtype())
-    except ValueError:
-        return None
+    return None
 
 
 def dense_array(sparse: SparseTensorProto, folder: Path | None) -> np.ndarray:
@@ -412,8 +411,7 @@ def read_tensors(source: Source) -> ModelFile:
             raise ModelError(f"two initializers are called {tensor.name!r}")
         mapped = file.arrays.get(tensor.name)
         arrays[tensor.name] = mapped if mapped is not None else tensor_array(tensor, file.folder)
-    for sparse in graph.sparse_initializer:
-        arrays[sparse.values.name] = dense_array(sparse, file.folder)
+    arrays |= {s.values.name: dense_array(s, file.folder) for s in graph.sparse_initializer}
     tensors = (a.t for a in _attributes(file.model) if a.type == a.TENSOR)
     small = tuple(tensor_array(t, None) for t in tensors if math.prod(t.dims) <= SMALL)
     return replace(file, arrays=arrays, small=small)
@@ -499,15 +497,9 @@ def may_be_apart(array: np.ndarray) -> bool:
     return kind.dtype != "string" and kind.nbytes >= max(APART_BYTES, kind.elements)
 
 
-def placeholder(name: str, kind: TensorType, location: str = IN_MEMORY, offset: int = 0) -> TensorProto:
-    """Return a stored tensor whose data are elsewhere.
-
-    Args:
-        name: The name of the tensor.
-        kind: Its type.
-        location: The file of the data, relative to the model's folder.
-        offset: The first byte of the data in that file.
-    """
+def placeholder(name: str, kind: TensorType, place: tuple[str, int] = (IN_MEMORY, 0)) -> TensorProto:
+    """Return a stored tensor whose data are at a ``place``: a file in the model's folder, and their first byte."""
+    location, offset = place
     tensor = TensorProto(name=name, data_type=DTYPE_CODES[kind.dtype], data_location=TensorProto.EXTERNAL)
     tensor.dims.extend(kind.shape)
     for key, value in (("location", location), ("offset", offset), ("length", int(kind.nbytes))):
@@ -553,7 +545,7 @@ def place_weights(
         if name in mapped or (not read and (home is None or array.nbytes <= len(home))):
             file, offset = mapped.get(name, (home, 0))
             location = _NOTHING if file is None else file.path.name
-            tensor.CopyFrom(placeholder(name, TensorType.of(array), location, offset))
+            tensor.CopyFrom(placeholder(name, TensorType.of(array), (location, offset)))
         else:
             elsewhere.append(name)
     return folder, held, elsewhere
@@ -581,7 +573,7 @@ def write_apart(apart: Apart, path: str | os.PathLike[str]) -> None:
         for tensor in model.graph.initializer:
             if tensor.name in places:
                 kind = TensorType.of(apart.arrays[tensor.name])
-                tensor.CopyFrom(placeholder(tensor.name, kind, data.name, places[tensor.name]))
+                tensor.CopyFrom(placeholder(tensor.name, kind, (data.name, places[tensor.name])))
         (scratch / target.name).write_bytes(model.SerializeToString())
         (scratch / data.name).replace(data)
         (scratch / target.name).replace(target)

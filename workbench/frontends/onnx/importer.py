@@ -99,9 +99,7 @@ def import_onnx(source: Source, *, dims: Dims | None = None, keep_inputs: bool =
         return import_prepared(prepare(read_tensors(source), dims or {}, keep_inputs=keep_inputs))
 
 
-def import_prepared(
-    prepared: Prepared, *, values: SizedValues | None = None, aside: bool = False
-) -> Imported:
+def import_prepared(prepared: Prepared, values: SizedValues | None = None, aside: bool = False) -> Imported:
     """Import a prepared model, which has generic extents if ``values`` are given.
 
     All nodes are kept unchanged, next to the graph, if they are set ``aside``.

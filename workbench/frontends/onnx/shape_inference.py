@@ -240,7 +240,7 @@ class Values:
         if captured(node):
             return {}
         given = {i: self.types[i] for i in node.input if i}
-        found = inferred_types(node, given, self._imports, self._ir)
+        found = inferred_types(node, given, opset_imports=self._imports, ir_version=max(self._ir, 4))
         if node.domain == "" and not found:
             raise ModelError(
                 f"{label(node)}: operator set {self.origin.opsets.get('', '?')} has no such operator"

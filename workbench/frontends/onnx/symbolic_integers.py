@@ -17,6 +17,7 @@ import numpy as np
 from onnx import NodeProto
 
 from workbench.ops.types import DTYPE_CODES
+from workbench.ops.typing import Attrs
 from workbench.symbolic.facts import Facts
 from workbench.symbolic.integers import Cond, Int, at_least, both, div, either, equal, negated, num, single
 
@@ -76,9 +77,7 @@ def _each(function: Callable[..., Ratio], *arrays: np.ndarray) -> Array:
     return found
 
 
-def computed(
-    node: NodeProto, operands: Sequence[Array | None], attrs: Mapping[str, Any], facts: Facts
-) -> list[Array]:
+def computed(node: NodeProto, operands: Sequence[Array | None], attrs: Attrs, facts: Facts) -> list[Array]:
     """Return the results of an operator on small tensors over symbols.
 
     Args:
@@ -207,7 +206,7 @@ def _ints(a: Array | None) -> list[int]:
     return [int(v) for v in values if v is not None]
 
 
-def _axes(attrs: Mapping[str, Any], given: Array | None) -> tuple[int, ...] | None:
+def _axes(attrs: Attrs, given: Array | None) -> tuple[int, ...] | None:
     return tuple(_ints(given)) if given is not None else attrs.get("axes")
 
 

@@ -92,10 +92,8 @@ def _window(attrs: Attrs, kernel: Sequence[int]) -> list[tuple[int, int, int, in
 
 
 # -- windows -----------------------------------------------------------------------------------------
-def _spatial(
-    known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims, kernel: Sequence[int] | None
-) -> Dims:
-    if kernel is None or len(kernel) != len(dims) - 2:
+def _spatial(known: SizedValues, node: NodeProto, attrs: Attrs, dims: Dims, kernel: Sequence[int]) -> Dims:
+    if len(kernel) != len(dims) - 2:
         raise AtRunTime
     auto, facts = attrs.get("auto_pad", "NOTSET"), known.facts
     found: list[Int] = []
@@ -130,7 +128,8 @@ def _conv(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Dims]:
 @_rule("MaxPool", "AveragePool", "LpPool")
 def _pool(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Dims]:
     dims = _dims(known, node)
-    return [(*dims[:2], *_spatial(known, node, attrs, dims, attrs.get("kernel_shape")))] * len(node.output)
+    space = _spatial(known, node, attrs, dims, attrs.get("kernel_shape", ()))
+    return [(*dims[:2], *space)] * len(node.output)
 
 
 @_rule("ConvTranspose")
@@ -196,12 +195,10 @@ def _split(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Dims]:
         part = (n + (count - 1)) // count
         parts = [part] * (count - 1) + [n - part * (count - 1)]
     else:
-        if _given(node, 1):
-            parts = _ints(known, node, 1)
-            if len(parts) != count:
-                return ()
-        else:
-            parts = [num(i) for i in attrs["split"]] if "split" in attrs else [n // count] * count
+        stated = _ints(known, node, 1) if _given(node, 1) else [num(i) for i in attrs.get("split", ())]
+        parts = stated or [n // count] * count
+        if len(parts) != count:
+            return ()
         known.equal(sum(parts, num(0)), n)
     return [(*dims[:axis], p, *dims[axis + 1 :]) for p in parts]
 
@@ -285,9 +282,7 @@ def _flatten(known: SizedValues, node: NodeProto, attrs: Attrs) -> Sequence[Dims
     return [(_product(dims[:axis]), _product(dims[axis:]))]
 
 
-_rule("Expand")(
-    lambda known, node, attrs: [broadcast(known, [_dims(known, node), tuple(_ints(known, node, 1))])]
-)
+_rule("Expand")(lambda known, n, a: [broadcast(known, [_dims(known, n), tuple(_ints(known, n, 1))])])
 
 
 def broadcast(known: SizedValues, shapes: Sequence[Dims]) -> Dims:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from workbench.graph import Graph
 from workbench.graph.dataflow import read_transposed
 from workbench.support.orders import postorder
+
+#: Nodes by the node that they belong to.
+_Reads = dict[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,11 @@ class Plan:
     its place, and which operands this reads transposed: the product itself, or its sum with a constant.
     """
 
-    reads: dict[int, tuple[int, ...]]
+    reads: _Reads
     order: tuple[int, ...]
     alias: dict[int, int]
     bias: dict[int, int] = field(default_factory=dict)
-    parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    parts: _Reads = field(default_factory=dict)
     products: dict[int, tuple[int, tuple[bool, bool]]] = field(default_factory=dict)
 
     def resolved(self, node: int) -> int:
@@ -39,7 +42,7 @@ def plan(graph: Graph) -> Plan:
     """Plan how a graph is written."""
     nodes = graph.nodes
     alias: dict[int, int] = {}
-    reads: dict[int, tuple[int, ...]] = {}
+    reads: _Reads = {}
     products: dict[int, tuple[int, tuple[bool, bool]]] = {}
     transposed = read_transposed(graph)
     for i, node in enumerate(nodes):
@@ -77,9 +80,7 @@ def plan(graph: Graph) -> Plan:
     return Plan(reads, order, alias, bias, _partitions(graph, order, reads), products)
 
 
-def _absorbing(
-    graph: Graph, i: int, reads: dict[int, tuple[int, ...]], readers: dict[int, int]
-) -> Iterator[tuple[int, int]]:
+def _absorbing(graph: Graph, i: int, reads: _Reads, readers: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Yield the convolutions and products to which a sum adds a stored row, one number per channel, with the row."""
     for product, constant in (reads[i], reads[i][::-1]) if graph.nodes[i].op == "add" else ():
         node, row = graph.nodes[product], graph.nodes[constant]
@@ -91,16 +92,14 @@ def _absorbing(
                 yield product, constant
 
 
-def _partitions(
-    graph: Graph, order: tuple[int, ...], reads: dict[int, tuple[int, ...]]
-) -> dict[int, tuple[int, ...]]:
+def _partitions(graph: Graph, order: tuple[int, ...], reads: _Reads) -> _Reads:
     groups: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for i in order:
         node = graph.nodes[i]
         if node.op == "slice" and node.attr("step") == 1:
             cut = node.attr("start"), node.attr("stop"), i
             groups.setdefault((reads[i][0], node.attr("axis")), []).append(cut)
-    parts: dict[int, tuple[int, ...]] = {}
+    parts: _Reads = {}
     for (value, axis), cuts in groups.items():
         starts, stops, members = zip(*sorted(cuts, key=lambda cut: cut[0]), strict=True)
         if (

@@ -66,10 +66,7 @@ class Writer:
         self.shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
         self.names: dict[int, str | list[str]] = {}
-        self.projects: dict[int, list[int]] = {}
-        for j in self.plan.order:
-            if graph.nodes[j].op == "project":
-                self.projects.setdefault(self.plan.reads[j][0], []).append(j)
+        self.projects = [j for j in self.plan.order if graph.nodes[j].op == "project"]
         self.final: dict[int, str] = {}
         self.plan_outputs = {self.plan.resolved(i) for i in graph.output_ids}
 
@@ -231,7 +228,7 @@ class Writer:
         payload = copied(self.payloads[node.attr("key")])
         count = len(payload.graph.output)
         wanted: list[str | None] = [self.final.get(i)] if count == 1 else [None] * count
-        projects = self.projects.get(i, [])
+        projects = [j for j in self.projects if self.plan.reads[j][0] == i]
         for j in projects:
             index = self.graph.nodes[j].attr("index")
             wanted[index] = wanted[index] or self.final.get(j)

@@ -60,7 +60,7 @@ def check(original, *, dims=None, opset=None, rtol=1e-4, atol=1e-5, seed=0, agai
     assert [i.name for i in written.graph.input] == list(graph.input_types)
     assert [o.name for o in written.graph.output] == [o.name for o in original.graph.output]
     for label, found in (
-        ("evaluate", evaluate(graph, feeds, opaque=opaque_runner(graph))),
+        ("evaluate", evaluate(graph, feeds, opaque=opaque_runner())),
         ("exported", run_model(written, feeds)),
     ):
         assert list(found) == list(expected)

@@ -69,7 +69,7 @@ def test_the_reference_semantics_agree_too():
     graph = import_onnx(original).graph
     feeds = ramp(graph)
     expected = first(run_model(original, feeds))
-    found = first(evaluate(graph, feeds, opaque=opaque_runner(graph)))
+    found = first(evaluate(graph, feeds, opaque=opaque_runner()))
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
 
 

@@ -23,11 +23,9 @@ from workbench.frontends.runtime import RuntimeFailure, packed, run_model, run_s
 OPAQUE_SECONDS = 20.0
 
 
-def run_graph(
-    graph: Graph, inputs: Mapping[str, np.ndarray], *, threads: int | None = None
-) -> dict[str, np.ndarray]:
+def run_graph(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Run a graph in ONNX Runtime, as it would be exported, and return its outputs by name."""
-    return run_model(to_onnx(graph), inputs, threads=threads)
+    return run_model(to_onnx(graph), inputs)
 
 
 class OpaqueSessions:
@@ -40,8 +38,7 @@ class OpaqueSessions:
     def __init__(self) -> None:
         self._sessions: dict[bytes, InferenceSession | ReferenceEvaluator] = {}
 
-    def load(self, record: Opaque) -> InferenceSession | ReferenceEvaluator:
-        """Load an operator and return its runner; raise :class:`RuntimeFailure` if nothing can run it."""
+    def _loaded(self, record: Opaque) -> InferenceSession | ReferenceEvaluator:
         if record.payload not in self._sessions:
             model = payload_of(record)
             try:
@@ -51,10 +48,10 @@ class OpaqueSessions:
         return self._sessions[record.payload]
 
     def __call__(self, record: Opaque, operands: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return the results of an opaque operator on these operands."""
+        """Return the results of an opaque operator; raise :class:`RuntimeFailure` if nothing can run it."""
         from onnx.reference import ReferenceEvaluator
 
-        runner = self.load(record)
+        runner = self._loaded(record)
         if not isinstance(runner, ReferenceEvaluator) and any(packed(v) for v in operands):
             # Elements smaller than a byte cannot be passed to ONNX Runtime.
             runner = self._sessions[record.payload] = ReferenceEvaluator(payload_of(record))
@@ -92,12 +89,6 @@ def _reference(model: ModelProto, refusal: RuntimeFailure) -> ReferenceEvaluator
         raise refusal from None
 
 
-def opaque_runner(graph: Graph | None = None) -> OpaqueRunner:
-    """Return the runner of opaque operators for :func:`workbench.graph.evaluate`.
-
-    With ``graph``, its operators are loaded at once; raise :class:`RuntimeFailure` if one cannot run.
-    """
-    runner = OpaqueSessions()
-    for record in graph.opaques.values() if graph is not None else ():
-        runner.load(record)
-    return runner
+def opaque_runner() -> OpaqueRunner:
+    """Return the runner of opaque operators for :func:`workbench.graph.evaluate`."""
+    return OpaqueSessions()

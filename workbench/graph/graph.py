@@ -289,11 +289,9 @@ class Graph(Face):
     ) -> Graph:
         """Return a copy; its weights, opaque operators, info and labels always travel.
 
-        Args:
-            make: Adds the value of a node that is to be another one; by default all stay as they are. The
-                operands that it is given are -1 where they are not in the copy.
-            keep: The nodes to copy; by default all. Inputs are always copied.
-            share: Whether equal applications become one node.
+        ``make`` adds the value of a node that is to be another one; operands that are not in the copy are -1. Of
+        nodes that are not inputs, those of ``keep`` are copied, by default all. With ``share``, equal applications
+        become one node.
         """
         builder = Builder(self.name, share=share)
         place = builder.copy(self, make, keep=keep)

@@ -234,17 +234,9 @@ def export_pad(e: Emitter, x: str, pads: Sequence[int], kind: TensorType, value:
     return e.node("Pad", [x, export_ints(e, both), filled], mode="constant")
 
 
-def export_slice(e: Emitter, x: str, axis: int, start: int, stop: int, step: int = 1) -> str:
-    """Write a slice of an axis.
-
-    Args:
-        e: The emitter.
-        x: The name of the value.
-        axis: The axis, counted from the first.
-        start: The first position.
-        stop: The position after the last.
-        step: The distance of positions.
-    """
+def export_slice(e: Emitter, x: str, cut: tuple[int, int, int, int]) -> str:
+    """Write a slice of the value ``x``: of an axis, counted from the first, from, to and by how many places."""
+    axis, start, stop, step = cut
     if e.opset < 10:
         if step != 1:
             raise OpsetTooOld(f"operator set must be 10 or newer for a slice with a step, got {e.opset}")
@@ -262,7 +254,7 @@ def _export_merge_gconv(e: Emitter, xs: Names, attrs: Attrs, types: Types, out: 
         first, last = group * channels // groups, (group + 1) * channels // groups
         block = group % count
         pads = (0, block * columns, 0, 0, 0, (count - 1 - block) * columns, 0, 0)
-        rows.append(export_pad(e, export_slice(e, w, 0, first, last), pads, out))
+        rows.append(export_pad(e, export_slice(e, w, (0, first, last, 1)), pads, out))
     return rows[0] if groups == 1 else e.node("Concat", rows, axis=0)
 
 

@@ -109,7 +109,7 @@ register(
         (Attr("axis", "int"), Attr("start", "int"), Attr("stop", "int"), Attr("step", "int", 1)),
         traits=_SELECTS | Trait.LINEAR | Trait.VIEW | Trait.CUTS,
         export=lambda e, xs, a, types, out: export_slice(
-            e, xs[0], out.rank + a["axis"], a["start"], a["stop"], a["step"]
+            e, xs[0], (out.rank + a["axis"], a["start"], a["stop"], a["step"])
         ),
         torch=lambda torch, xs, a: _slice(xs[0], a),
         parts=cut,

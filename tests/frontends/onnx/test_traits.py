@@ -4,14 +4,11 @@ import onnx
 import pytest
 from onnx.helper import make_node
 
-from workbench.frontends.onnx.traits import (
-    _MICROSOFT,
-    _ONNX,
-    OnnxTrait,
-    draws_random_numbers,
-    has,
-    with_trait,
-)
+from workbench.frontends.onnx.traits import _MICROSOFT, _ONNX, OnnxTrait, draws_random_numbers, has
+
+
+def with_trait(trait):
+    return {name for traits, names in _ONNX.items() if trait in traits for name in names.split()}
 
 
 def test_each_operator_is_named_once_and_exists():

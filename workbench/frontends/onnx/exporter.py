@@ -36,7 +36,6 @@ def save_onnx(
     path: str | os.PathLike[str],
     *,
     opset: int | None = None,
-    fold: bool = True,
     symbols: SymbolTable | None = None,
 ) -> None:
     """Write a graph to an ONNX file atomically; the other arguments are those of :func:`to_onnx`.
@@ -44,7 +43,7 @@ def save_onnx(
     If the weights exceed 1.8 GiB, the large ones are written to ``<name>.data`` next to it. Raise OSError if
     the files cannot be written.
     """
-    write_apart(to_onnx_apart(graph, opset=opset, fold=fold, symbols=symbols), path)
+    write_apart(to_onnx_apart(graph, opset=opset, symbols=symbols), path)
 
 
 def to_onnx(

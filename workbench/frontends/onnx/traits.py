@@ -119,11 +119,6 @@ def has(node: NodeProto, trait: OnnxTrait) -> bool:
     return trait in _TRAITS.get((domain, node.op_type), OnnxTrait.NONE)
 
 
-def with_trait(trait: OnnxTrait, domain: str = "") -> frozenset[str]:
-    """Return the names of a domain's operators that have all of some traits."""
-    return frozenset(name for (home, name), traits in _TRAITS.items() if home == domain and trait in traits)
-
-
 def draws_random_numbers(node: NodeProto) -> bool:
     """Return whether a node draws random numbers by itself; its subgraphs are not examined."""
     if has(node, OnnxTrait.RANDOM_IN_TRAINING):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from workbench.egraph.egraph import EGraph
-from workbench.graph import Graph, Node
+from workbench.graph import Builder, Graph, Node
 from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
 from workbench.ops.inputs_and_opaque import NAMED, RUNTIME
 from workbench.ops.typing import ConcreteTyping
@@ -206,13 +206,15 @@ def typed(
             raise TypeMismatch(f"{op}: an extent is {generic.named(_int(extent))}, not {number}")
 
 
-def unproved(graph: Graph, generic: Generic) -> str:
-    """Return the reason why a graph of generic extents may not fit at every size; empty if it is proved."""
-    for node in graph.nodes:
+def unproved(graph: Graph | Builder, generic: Generic, chosen: Iterable[int] | None = None) -> str:
+    """Return why a graph of generic extents, or chosen nodes of it, may not fit at every size; empty if proved."""
+    nodes = graph.nodes
+    for i in range(len(nodes)) if chosen is None else chosen:
+        node = nodes[i]
         if node.op in GIVEN:
             continue
         try:
-            typed(node.op, node.attrs, [graph.nodes[j].tensor for j in node.inputs], node.tensor, generic)
+            typed(node.op, node.attrs, [nodes[j].tensor for j in node.inputs], node.tensor, generic)
         except TypeMismatch as error:
             return str(error)
     return ""

@@ -386,15 +386,10 @@ def _folded(
                 raise
             needed.update(node.inputs)
 
-    taken = set(graph.weights)
-
     def stored(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
         if i not in folded:
             return None
-        name = f"folded_{len(builder.nodes)}"
-        while name in taken:
-            name += "_"
-        taken.add(name)
+        name = builder.unused(f"folded_{len(builder.nodes)}")
         builder.weights[name] = Weight(node.tensor, folded[i])
         return builder.apply("weight", (), (name,))
 

@@ -436,6 +436,12 @@ class Builder:
         self.inputs.append(value)
         return value
 
+    def unused(self, name: str) -> str:
+        """Return a name that no weight has: this one, with underscores if need be."""
+        while name in self.weights:
+            name += "_"
+        return name
+
     def weight(
         self,
         shape: Sequence[int] | None = None,
@@ -454,10 +460,7 @@ class Builder:
         Raises:
             GraphError: If the name exists already, or neither shape nor data is given.
         """
-        if name is None:
-            name = f"w{len(self.weights)}"
-            while name in self.weights:
-                name += "_"
+        name = self.unused(f"w{len(self.weights)}") if name is None else name
         if name in self.weights:
             raise GraphError(f"weight names must be unique, got {name!r}, which already exists")
         if isinstance(shape, str):

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
-from workbench.egraph.at_sizes import GIVEN, typed
+from workbench.egraph.at_sizes import unproved
 from workbench.graph import Builder, Graph, GraphError, Opaque
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.types import FLOAT_DTYPES, INTEGER_DTYPES
@@ -238,10 +238,11 @@ class _Reader:
             try:
                 value = TABLE[node.target](call)
                 made = [builder.type(v) for v in ((value,) if isinstance(value, int) else value)]
-                for new in builder.nodes[before:] if sizes.hints else ():  # proved at every size otherwise
-                    if new.op not in GIVEN:
-                        operands = [builder.type(j) for j in new.inputs]
-                        typed(new.op, new.attrs, operands, new.tensor, sizes.generic)
+                new = range(
+                    before, len(builder.nodes) if sizes.hints else 0
+                )  # proved at every size otherwise
+                if why := unproved(builder, sizes.generic, new):
+                    raise NotModelled(why)
                 if made == list(kinds):
                     return value
                 self.unknown[str(node.target)] = "its types are promoted"

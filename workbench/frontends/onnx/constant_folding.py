@@ -70,9 +70,7 @@ def settled(graph: Graph) -> Graph:
             return None
         label = graph.labels.get(i)
         name = label.value if label is not None else f"settled_{i}"
-        while name in builder.weights:
-            name += "_"
-        return builder.weight(data=values[i], name=name)
+        return builder.weight(data=values[i], name=builder.unused(name))
 
     return graph.copied(stored) if values else graph
 

@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto
 
-from workbench.egraph.at_sizes import GIVEN, attrs_depend, depends, typed
+from workbench.egraph.at_sizes import GIVEN, attrs_depend, depends, unproved
 from workbench.frontends.coverage import Coverage, OperatorUse
 from workbench.frontends.model import Dims, Fixed, Model, ModelError, SymbolTable, any_extent, check_elements
 from workbench.frontends.onnx import file, shape_inference
@@ -243,9 +243,7 @@ class _Import:
         return self.place[name]
 
     def _weight(self, name: str, array: np.ndarray) -> int:
-        while name in self.builder.weights:
-            name += "_"
-        return self.builder.weight(data=array, name=name)
+        return self.builder.weight(data=array, name=self.builder.unused(name))
 
     def _build(self, unit: Unit) -> None:
         reason = unit.reason
@@ -323,13 +321,9 @@ class _Import:
             if i not in self.proved and i not in new and nodes[i].op not in GIVEN:
                 new.add(i)
                 waiting += nodes[i].inputs
-        for i in sorted(new):
-            node = nodes[i]
-            try:
-                typed(node.op, node.attrs, [nodes[j].tensor for j in node.inputs], node.tensor, self.generic)
-            except TypeMismatch as refusal:
-                return f"it is not proved for every size: {refusal}"
-            self.proved.add(i)
+        if why := unproved(self.builder, self.generic, sorted(new)):
+            return f"it is not proved for every size: {why}"
+        self.proved |= new
         return ""
 
     def _keep(self, unit: Unit, reason: str) -> None:

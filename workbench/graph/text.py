@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 def format_attr(value: object) -> str:
     """Return an attribute's value in the notation of the rule language."""
-    if isinstance(value, tuple):
-        return "(" + ", ".join(map(str, value)) + ")"
-    return str(value)
+    return f"({', '.join(map(str, value))})" if isinstance(value, tuple) else str(value)
 
 
 def format_attrs(node: Node) -> str:

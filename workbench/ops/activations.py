@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,13 +18,9 @@ from workbench.ops.elementwise import by_element, erf, exact_sigmoid, export_bou
 from workbench.ops.exact import Arithmetic, Bound, Degree, ExactAttrs, ExactForm, Numbers, each
 from workbench.ops.onnx_form import Emitter, export_scalar, imports
 from workbench.ops.registry import register, spec_of
-from workbench.ops.spec import ACTIVATIONS, Attr, Evaluate, Names, OpSpec, Types, per_element
+from workbench.ops.spec import ACTIVATIONS, Attr, Evaluate, Names, OpSpec, Tensor, Types, per_element
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 #: The operator that each activation is, and its attributes.
 _OPERATORS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {

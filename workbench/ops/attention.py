@@ -8,21 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from workbench.ops.exact import Arithmetic, ExactForm, each
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports, only_result
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Names, OpSpec, Types, per_element
+from workbench.ops.spec import Attr, Names, OpSpec, Tensor, Types, per_element
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 #: The ONNX operator of ONNX Runtime's own domain.
 ATTENTION = "com.microsoft::MultiHeadAttention"

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,13 +20,10 @@ from workbench.ops.activations import activate, activate_torch, exact_product, e
 from workbench.ops.exact import Arithmetic, ExactForm
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, export_ints, imports
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Names, OpSpec, Types, moving
+from workbench.ops.spec import Attr, Names, OpSpec, Tensor, Types, moving
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def window_extent(

@@ -96,9 +96,7 @@ def _import_gemm(n: OnnxNode) -> int:
     product = n.op("matmul", *sides)
     if constant_side is None:
         product = _scaled(n, product, alpha)
-    if not n.has(2) or beta == 0:
-        return product
-    return n.op("add", product, _scaled(n, n.operand(2), beta))
+    return n.op("add", product, _scaled(n, n.operand(2), beta)) if n.has(2) and beta != 0 else product
 
 
 # -- Einstein sums ------------------------------------------------------------------------------------
@@ -127,9 +125,7 @@ def _import_einsum(n: OnnxNode) -> int:
         sums.kept(x, indices, {*out, *(i for other in inputs if other is not indices for i in other)})
         for x, indices in zip(operands, inputs, strict=True)
     ]
-    if len(found) == 1:
-        return sums.arranged(*found[0], out)
-    return sums.product(found[0], found[1], out)
+    return sums.arranged(*found[0], out) if len(found) == 1 else sums.product(*found, out)
 
 
 def equation(text: str, ranks: Sequence[int]) -> tuple[list[Indices], Indices]:

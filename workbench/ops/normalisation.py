@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +14,10 @@ from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers, each
 from workbench.ops.locality import along_axis, from_axis
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, imports, only_result
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Names, OpSpec, Types, per_element
+from workbench.ops.spec import Attr, Names, OpSpec, Tensor, Types, per_element
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
 
 #: The root of a variance and ``eps``, and the mean along the axes of an operator.
 _Root = Callable[[np.ndarray], np.ndarray]

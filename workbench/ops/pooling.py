@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,13 +15,10 @@ from workbench.ops.convolution import WINDOW, explicit_pads, require_bfloat16, r
 from workbench.ops.exact import ORDERED, RATIONAL, Arithmetic, ExactForm
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports, only_result
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Names, OnnxExport, OpSpec, Types
+from workbench.ops.spec import Attr, Names, OnnxExport, OpSpec, Tensor, Types
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import CONCRETE, Attrs, N, T, Typing
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def _extent(t: Typing[T, N], n: N, side: Sequence[Any], ceil: N | int) -> N:

@@ -7,19 +7,16 @@ from fractions import Fraction
 from functools import partial
 from math import prod
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Number, Numbers, each
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Names, OpSpec, Types, per_element
+from workbench.ops.spec import Attr, Names, OpSpec, Tensor, Types, per_element
 from workbench.ops.types import DTYPE_CODES, INTEGER_DTYPES, TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def _typed(t: Typing[T, N], xs: Sequence[T], attrs: Attrs, *, quantises: bool) -> T:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,13 +31,10 @@ from workbench.ops.constants import LARGEST
 from workbench.ops.exact import Arithmetic, ExactAttrs, ExactForm, Numbers
 from workbench.ops.onnx_form import Emitter, NotModelled, OnnxNode, OpsetTooOld, imports, only_result
 from workbench.ops.registry import register
-from workbench.ops.spec import Attr, Names, OpSpec, TorchForm, Types, moving, no_flops
+from workbench.ops.spec import Attr, Names, OpSpec, Tensor, TorchForm, Types, moving, no_flops
 from workbench.ops.traits import Trait
 from workbench.ops.types import TensorType
 from workbench.ops.typing import Attrs, N, T, Typing
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MODES: Final = ("nearest", "linear", "cubic")
 COORDINATES: Final = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")

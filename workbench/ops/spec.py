@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from workbench.ops.types import DTYPE_CODES, TensorType, TypeMismatch
 from workbench.ops.typing import CONCRETE, Attrs, TypeRule
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    import torch
 
 AttrValue = int | float | str | tuple[int, ...]
 
@@ -85,9 +85,10 @@ class Attr:
 
 Evaluate = Callable[[Sequence[np.ndarray], Attrs], np.ndarray]
 Flops = Callable[[Attrs, Sequence[TensorType], TensorType], float]
+Tensor: TypeAlias = "torch.Tensor"
 #: The operator in torch: ``(the torch module, operand tensors, attrs) -> tensor``. The module is an argument,
 #: so that the table of operators does not import torch.
-TorchForm = Callable[[ModuleType, Sequence["Tensor"], Attrs], "Tensor"]
+TorchForm = Callable[[ModuleType, Sequence[Tensor], Attrs], Tensor]
 #: Names of values in an ONNX model, and types of operands.
 Names = Sequence[str]
 Types = Sequence[TensorType]

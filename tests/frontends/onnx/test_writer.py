@@ -1,4 +1,4 @@
-from workbench.frontends.onnx.write_plan import plan
+from workbench.frontends.onnx.writer import plan
 from workbench.graph import GraphBuilder
 
 

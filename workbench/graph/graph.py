@@ -388,9 +388,7 @@ class Builder:
             builder.input(name, kind.shape, kind.dtype)
         return builder
 
-    def copy(
-        self, graph: Graph, make: Make | None = None, *, keep: Container[int] | None = None
-    ) -> list[int]:
+    def copy(self, graph: Graph, make: Make | None = None, keep: Container[int] | None = None) -> list[int]:
         """Add the nodes of a graph with its weights, opaque operators, info and labels.
 
         Return the new place of every node, -1 for one that is not kept. The arguments are those of
@@ -469,10 +467,8 @@ class Builder:
             raise TypeMismatch(f"the data of a weight must be an array, got {data!r} (try dtype={data!r})")
         if data is None and shape is None:
             raise GraphError("a weight must have a shape or data, got neither")
-        seed = self._seed + len(self.weights) + 1
-        made = (
-            Weight(TensorType(dtype, _extents(shape or ())), seed=seed) if data is None else Weight.of(data)
-        )
+        seed, extents = self._seed + len(self.weights) + 1, _extents(shape or ())
+        made = Weight.of(data) if data is not None else Weight(TensorType(dtype, extents), seed=seed)
         self.weights[name] = made
         return self._add(Node("weight", (), (name,), made.type))
 

@@ -478,9 +478,8 @@ def _check_rounding(extent: int, out: int, coords: str, rounding: str) -> None:
         "round_prefer_floor": np.ceil(at - half),
         "round_prefer_ceil": np.floor(at + half),
     }[rounding]
-    if not np.array_equal(
-        np.clip(whole, 0, extent - 1), nearest(extent, out, {"coords": coords, "rounding": rounding})
-    ):
+    exact = nearest(extent, out, {"coords": coords, "rounding": rounding})
+    if not np.array_equal(np.clip(whole, 0, extent - 1), exact):
         raise NotModelled(f"resizing from {extent} to {out}: rounding decides which place is the nearest")
 
 

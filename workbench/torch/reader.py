@@ -238,9 +238,8 @@ class _Reader:
             try:
                 value = TABLE[node.target](call)
                 made = [builder.type(v) for v in ((value,) if isinstance(value, int) else value)]
-                new = range(
-                    before, len(builder.nodes) if sizes.hints else 0
-                )  # proved at every size otherwise
+                # Without symbols, a node that fits is proved.
+                new = range(before, len(builder.nodes) if sizes.hints else 0)
                 if why := unproved(builder, sizes.generic, new):
                     raise NotModelled(why)
                 if made == list(kinds):

@@ -74,8 +74,7 @@ def _fused(
         top, left, bottom, right = named["pads"]
         if (top, left) != (bottom, right) or (named["act"] == "none" and len(inputs) == 2):
             return
-        pads, rest = (top, left), (named["strides"], named["dilations"], named["groups"])
-        strides, dilations, groups = rest
+        pads, strides, dilations, groups = (top, left), named["strides"], named["dilations"], named["groups"]
         zeros = torch.zeros(out.shape[1], dtype=out.torch_dtype(torch), device=device.name)
         if device.cuda and named["act"] == "relu":
             # cuDNN adds the bias and applies the relu while it writes the result.

@@ -184,11 +184,10 @@ class SizedValues(Values):
             dims = self.dims(node.input[0])
             if dims is None:
                 return
-            if node.op_type == "Shape":
-                dims = dims[attrs.get("start", 0) : attrs.get("end")]
-                self._store(node.output[0], np.array([Ratio(d) for d in dims], dtype=object))
-            else:
-                self._store(node.output[0], np.array(Ratio(math.prod(dims, start=num(1))), dtype=object))
+            part = dims[attrs.get("start", 0) : attrs.get("end")]
+            whole = Ratio(math.prod(dims, start=num(1)))
+            made = [Ratio(d) for d in part] if node.op_type == "Shape" else whole
+            self._store(node.output[0], np.array(made, dtype=object))
             return
         names = [i for i in node.input if i]
         if not any(i in self._made for i in names):

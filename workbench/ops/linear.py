@@ -125,7 +125,7 @@ def _import_einsum(n: OnnxNode) -> int:
         sums.kept(x, indices, {*out, *(i for other in inputs if other is not indices for i in other)})
         for x, indices in zip(operands, inputs, strict=True)
     ]
-    return sums.arranged(*found[0], out) if len(found) == 1 else sums.product(*found, out)
+    return sums.arranged(*found[0], out) if len(found) == 1 else sums.product(found[0], found[1], out)
 
 
 def equation(text: str, ranks: Sequence[int]) -> tuple[list[Indices], Indices]:

@@ -13,18 +13,7 @@ from typing import Any, Final
 from workbench.egraph.at_sizes import Extent, SizedType, plain
 from workbench.laws.run_proofs.sizes import is_open, packed, whole
 from workbench.ops import AttrValue, TensorType, TypeMismatch
-from workbench.rules.interpret import (
-    NUMBER,
-    Numbers,
-    arguments,
-    compared,
-    is_number,
-    number_key,
-    number_of,
-    read_attributes,
-    related,
-    value,
-)
+from workbench.rules import interpret
 from workbench.rules.pattern import App, Compare, Rule, Term, parts
 from workbench.symbolic.facts import Facts
 from workbench.symbolic.symint import ARITHMETIC, RELATIONS
@@ -40,7 +29,7 @@ class NoInstance(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Instance(Numbers):
+class Instance(interpret.Numbers):
     """The algebra of ground terms under a substitution; its conclusions about symbols follow from ``facts``.
 
     ``add`` adds a term and returns its number; it raises TypeMismatch for a term without a type. ``types`` are those of
@@ -73,7 +62,7 @@ class Instance(Numbers):
     def arith(self, sign: str, left: float, right: float) -> float:
         """Return the result of an arithmetic operation, over symbols if a number of it is."""
         if not is_open((left, right)):
-            return Numbers.arith(self, sign, left, right)
+            return interpret.Numbers.arith(self, sign, left, right)
         a, b = whole(left), whole(right)
         if sign in ("//", "%") and not self.facts.at_least(b, 1):
             raise TypeMismatch(f"{left} {sign} {right}, which may be 0")
@@ -82,12 +71,12 @@ class Instance(Numbers):
 
     def holds(self, condition: Compare) -> bool:
         """Return whether a condition holds at every size."""
-        return all(self.related(condition.relation, a, b) for a, b in compared(condition, self))
+        return all(self.related(condition.relation, a, b) for a, b in interpret.compared(condition, self))
 
     def related(self, relation: str, left: Extent | float | str, right: Extent | float | str) -> bool:
         """Return whether a relation holds at every size; raise TypeMismatch if one of two sizes is not whole."""
         if not is_open((left, right)):
-            return related(relation, left, right)  # type: ignore[arg-type]
+            return interpret.related(relation, left, right)  # type: ignore[arg-type]
         a, b = whole(left), whole(right)
         if relation == "!=":
             return self.facts.differ(a, b)
@@ -103,11 +92,14 @@ class Instance(Numbers):
         """Return a side of the law, or a part of it, as a term."""
         if not isinstance(term, App):
             return self.variable(term.name)
-        if left and is_number(term):
-            found = {"value": number_of(term, self.bindings), "dtype": self.bindings[number_key(term)]}
-            return self.apply(App(NUMBER, ()), [], found)
-        operands = arguments(term, self, lambda arg: self.side(arg, left=left))
-        return self.apply(term, operands, read_attributes(term, self))
+        if left and interpret.is_number(term):
+            found = {
+                "value": interpret.number_of(term, self.bindings),
+                "dtype": self.bindings[interpret.number_key(term)],
+            }
+            return self.apply(App(interpret.NUMBER, ()), [], found)
+        operands = interpret.arguments(term, self, lambda arg: self.side(arg, left=left))
+        return self.apply(term, operands, interpret.read_attributes(term, self))
 
     def apply(self, term: App, operands: list[int], attrs: dict[str, Any]) -> int:
         return self.add(term.op, packed(term.op, attrs), tuple(operands))
@@ -140,7 +132,7 @@ class Instance(Numbers):
             raise TypeMismatch("a merge must have two members")
         (source,), (target,) = rule.sources, rule.targets
         assert isinstance(target, App)
-        axis = value(dict(target.attrs)["axis"], self)
+        axis = interpret.value(dict(target.attrs)["axis"], self)
         whole_term = self.side(target.args[0], left=False)
         of_each = (replace(self, bindings={**self.bindings, **m}, members=[m]) for m in self.members)
         owned = [one.side(source, left=True) for one in of_each]

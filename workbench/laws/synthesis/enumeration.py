@@ -15,20 +15,8 @@ from typing import Final
 
 import numpy as np
 
+from workbench.laws.synthesis import shards
 from workbench.laws.synthesis.grammar import Grammar
-from workbench.laws.synthesis.shards import (
-    AHEAD,
-    Evaluated,
-    Here,
-    Mapper,
-    Shard,
-    arithmetic_of,
-    cut,
-    drawn,
-    evaluated,
-    fingerprints,
-    rows_of_a_shard,
-)
 from workbench.ops import TensorType, Trait, TypeMismatch, spec_of, with_trait
 from workbench.ops.exact import Arithmetic
 from workbench.ops.serialization import packed
@@ -88,7 +76,7 @@ class _Found:
         return len(self.hashes)
 
 
-def _usable(form: int, args: np.ndarray, kind: int, result: Evaluated) -> _Found:
+def _usable(form: int, args: np.ndarray, kind: int, result: shards.Evaluated) -> _Found:
     """Return those terms of a shard that have values."""
     at = result.usable
     return _Found(form, kind, args[at], result.hashes[at], [v[at] for v in result.values])
@@ -103,12 +91,12 @@ class Enumeration:
         mapper: The way to evaluate shards of terms; by default one after another in this process.
     """
 
-    def __init__(self, grammar: Grammar, *, seed: int = 0, mapper: Mapper | None = None) -> None:
+    def __init__(self, grammar: Grammar, *, seed: int = 0, mapper: shards.Mapper | None = None) -> None:
         self.grammar = grammar
-        self.mapper: Mapper = mapper or Here()
+        self.mapper: shards.Mapper = mapper or shards.Here()
         #: The largest number of terms of one size.
         self.most_terms = 4_000_000
-        self.arithmetic = arithmetic_of(grammar.forms, dict(grammar.sizes[0]))
+        self.arithmetic = shards.arithmetic_of(grammar.forms, dict(grammar.sizes[0]))
         self._worlds = [dict(s) for s in grammar.sizes for _ in range(_DRAWS[self.arithmetic])]
         self.arity = max(f.arity for f in grammar.forms)
         self.levels: list[Level] = []
@@ -148,9 +136,9 @@ class Enumeration:
         rng = np.random.default_rng(seed)
         found = []
         for number, types in enumerate(self._operand_types):
-            values = [drawn(t, self.arithmetic, rng)[None] for t in types]
+            values = [shards.drawn(t, self.arithmetic, rng)[None] for t in types]
             kind = self._kind(types)
-            result = fingerprints(values, self.arithmetic, kind)
+            result = shards.fingerprints(values, self.arithmetic, kind)
             found.append(_usable(-1, np.full((1, self.arity), number, dtype=np.int32), kind, result))
         self._settle(0, found, True, keep=True)
 
@@ -164,8 +152,8 @@ class Enumeration:
         size = len(self.levels)
         found: list[_Found] = []
         complete = True
-        queue: list[tuple[int, np.ndarray, Shard]] = []
-        at_once = AHEAD * self.mapper.workers if self.mapper.workers > 1 else 1
+        queue: list[tuple[int, np.ndarray, shards.Shard]] = []
+        at_once = shards.AHEAD * self.mapper.workers if self.mapper.workers > 1 else 1
         for part in self._shards(size - 1, keep=not last):
             room = self.most_terms - sum(map(len, found)) - sum(len(args) for _, args, _ in queue)
             if queue and (room <= len(part[1]) or len(queue) >= at_once):
@@ -174,7 +162,7 @@ class Enumeration:
             if time.perf_counter() > deadline or room <= 0:
                 complete = False
                 break
-            queue.append(cut(part, room))
+            queue.append(shards.cut(part, room))
             complete &= len(part[1]) <= room
         self._evaluate(queue, found)
         equations = self._settle(size, found, complete, keep=not last)
@@ -185,7 +173,7 @@ class Enumeration:
             if sum(sizes) == total:
                 yield from itertools.product(*(self._blocks[s] for s in sizes))
 
-    def _shards(self, total: int, *, keep: bool) -> Iterator[tuple[int, np.ndarray, Shard]]:
+    def _shards(self, total: int, *, keep: bool) -> Iterator[tuple[int, np.ndarray, shards.Shard]]:
         """Yield all applications of forms to operands of a total size: form, classes, and their shard."""
         own = {form.op for form in self.grammar.forms} & with_trait(Trait.OWN)
         operators = packed(own) if self.mapper.workers > 1 else b""
@@ -203,7 +191,9 @@ class Enumeration:
                     places, ids = places[ordered], ids[ordered]
                 largest = max(t.elements + 1 for t in self._types[kind])
                 inputs = tuple(zip(*(self._types[b.kind] for b in blocks), strict=True))
-                rows = max(1, min(_ELEMENTS // largest, rows_of_a_shard(len(ids), self.mapper.workers)))
+                rows = max(
+                    1, min(_ELEMENTS // largest, shards.rows_of_a_shard(len(ids), self.mapper.workers))
+                )
                 for start in range(0, len(ids), rows):
                     part = slice(start, start + rows)
                     padded = np.zeros((len(ids[part]), self.arity), dtype=np.int32)
@@ -212,12 +202,14 @@ class Enumeration:
                         tuple(b.values[world][places[part, k]] for k, b in enumerate(blocks))
                         for world in range(len(self._worlds))
                     )
-                    shard = Shard(form, attrs, inputs, tuple(values), self.arithmetic, kind, keep, operators)
+                    shard = shards.Shard(
+                        form, attrs, inputs, tuple(values), self.arithmetic, kind, keep, operators
+                    )
                     yield number, padded, shard
 
-    def _evaluate(self, queue: list[tuple[int, np.ndarray, Shard]], found: list[_Found]) -> None:
+    def _evaluate(self, queue: list[tuple[int, np.ndarray, shards.Shard]], found: list[_Found]) -> None:
         """Evaluate the shards in a queue, add their terms in its order, and empty it."""
-        done = self.mapper(evaluated, [shard for _, _, shard in queue]) if queue else []
+        done = self.mapper(shards.evaluated, [shard for _, _, shard in queue]) if queue else []
         for (number, args, shard), result in zip(queue, done, strict=True):
             found.append(_usable(number, args, shard.kind, result))
         queue.clear()

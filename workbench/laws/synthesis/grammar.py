@@ -11,18 +11,9 @@ from typing import Any, Final
 
 from workbench.ops import TensorType, spec_of
 from workbench.ops.types import NUMBER_DTYPES
+from workbench.rules import pattern
 from workbench.rules.interpret import evaluate
 from workbench.rules.language import RuleSyntaxError, parse_term
-from workbench.rules.pattern import (
-    App,
-    AttrExpr,
-    Literal,
-    Rule,
-    Term,
-    format_term,
-    names_in,
-    operators_of,
-)
 from workbench.support.messages import unknown, yaml_reason
 
 #: Operand kinds by name: the symbolic extents and the names of the operands.
@@ -60,7 +51,7 @@ class Form:
 
     op: str
     arity: int
-    attrs: tuple[tuple[str, AttrExpr], ...] = ()
+    attrs: tuple[tuple[str, pattern.AttrExpr], ...] = ()
 
     def values(self, sizes: Mapping[str, int]) -> tuple[Any, ...]:
         """Return the attributes in declared order under an assignment of sizes."""
@@ -76,13 +67,15 @@ class Form:
         """Return the attributes by name under an assignment of sizes."""
         return spec_of(self.op).unpack(self.values(sizes))
 
-    def term(self, args: Sequence[Term], sizes: Mapping[str, int]) -> App:
+    def term(self, args: Sequence[pattern.Term], sizes: Mapping[str, int]) -> pattern.App:
         """Return the application to arguments, with the attribute values under an assignment of sizes."""
         values = self.attributes(sizes)
-        return App(self.op, tuple(args), tuple((name, Literal(values[name])) for name, _ in self.attrs))
+        return pattern.App(
+            self.op, tuple(args), tuple((name, pattern.Literal(values[name])) for name, _ in self.attrs)
+        )
 
     def __str__(self) -> str:
-        return format_term(App(self.op, (), self.attrs)).removesuffix("()")
+        return pattern.format_term(pattern.App(self.op, (), self.attrs)).removesuffix("()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +116,7 @@ class Grammar:
         if missing := {d for o in self.operands for d in o.shape if not d.isdigit()} - known:
             raise GrammarError(f"sizes must name every extent, got none for {', '.join(sorted(missing))}")
         for form in self.forms:
-            for kind, name in (n for _, expr in form.attrs for n in names_in(expr)):
+            for kind, name in (n for _, expr in form.attrs for n in pattern.names_in(expr)):
                 if kind != "attr" or name not in known:
                     raise GrammarError(unknown(f"extent in {form}", name, sorted(known)))
 
@@ -204,7 +197,7 @@ def _form(text: str) -> Form:
         term = parse_term(f"{spec.name}{found['attrs'] or ''}({', '.join('x' * arity)})")
     except RuleSyntaxError as error:
         raise GrammarError(f"operator {text!r}: {error}") from None
-    assert isinstance(term, App)
+    assert isinstance(term, pattern.App)
     if term.row is not None:
         raise GrammarError(f"operator {text!r}: attributes must have values, got the name {term.row}")
     return Form(term.op, arity, term.attrs)
@@ -289,7 +282,9 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
         raise GrammarError(f"{file}: {error}") from None
 
 
-def known_to(grammar: Grammar, rules: Iterable[Rule], without: Collection[str] = ()) -> list[Rule]:
+def known_to(
+    grammar: Grammar, rules: Iterable[pattern.Rule], without: Collection[str] = ()
+) -> list[pattern.Rule]:
     r"""Return the rules whose operators are all in a grammar, in any phase, but those of the files ``without``.
 
     Files are named without their suffix.
@@ -303,5 +298,5 @@ def known_to(grammar: Grammar, rules: Iterable[Rule], without: Collection[str] =
     return [
         replace(r, phase="any")
         for r in rules
-        if operators_of(r) <= operators and Path(r.file).stem not in without
+        if pattern.operators_of(r) <= operators and Path(r.file).stem not in without
     ]

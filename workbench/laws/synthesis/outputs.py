@@ -8,15 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from workbench.laws.synthesis.anti_unification import (
-    MOST,
-    PAIRINGS,
-    SPAN,
-    Sizes,
-    Variants,
-    choices,
-    law_and_guards,
-)
+from workbench.laws.synthesis import anti_unification
 from workbench.laws.synthesis.enumeration import Enumeration, operators_in
 from workbench.laws.synthesis.rewriting import Rewriting
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
@@ -24,26 +16,16 @@ from workbench.laws.verification.instances.spaces import open_space
 from workbench.laws.verification.instances.typings import AXES, RandomChoices
 from workbench.laws.verification.refuting.refute import FULL
 from workbench.ops import TypeMismatch
+from workbench.rules import pattern
 from workbench.rules.interpret import read_term
-from workbench.rules.pattern import (
-    App,
-    Arith,
-    DimOf,
-    IntExpr,
-    Literal,
-    Rule,
-    applications,
-    canonical,
-    tensor_variables,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Terms, and the part of one term that each of them is equal to."""
 
-    sources: tuple[App, ...]
-    targets: tuple[App, ...]
+    sources: tuple[pattern.App, ...]
+    targets: tuple[pattern.App, ...]
 
 
 def parts_of(enumeration: Enumeration) -> list[Parts]:
@@ -60,16 +42,16 @@ def parts_of(enumeration: Enumeration) -> list[Parts]:
     for whole, known in by_whole.items():
         for chosen in _covering(enumeration, whole, known):
             terms = (enumeration.term(part) for _, part in chosen)
-            sources = tuple(t for t in terms if isinstance(t, App))
-            inner = {*applications(enumeration.term(whole))}
+            sources = tuple(t for t in terms if isinstance(t, pattern.App))
+            inner = {*pattern.applications(enumeration.term(whole))}
             if len(sources) == len(chosen) and not inner & {*sources}:
                 targets = tuple(enumeration.made(form, [whole]) for form, _ in chosen)
-                found.setdefault(canonical([*sources, *targets]), Parts(sources, targets))
+                found.setdefault(pattern.canonical([*sources, *targets]), Parts(sources, targets))
 
     def generality(one: Parts) -> tuple[int, int, int, str]:
         terms = (*one.sources, one.targets[0])
-        operators = {t.op for t in applications(*terms)}
-        return operators_in(*terms), -len(tensor_variables(*terms)), len(operators), repr(one)
+        operators = {t.op for t in pattern.applications(*terms)}
+        return operators_in(*terms), -len(pattern.tensor_variables(*terms)), len(operators), repr(one)
 
     general: list[Parts] = []
     rewriting = Rewriting(enumeration)
@@ -111,38 +93,40 @@ def _instance(one: Parts, law: Parts, rewriting: Rewriting) -> bool:
 # -- laws ------------------------------------------------------------------------------------------
 def variants_of_parts(
     parts: Parts, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
-) -> Variants:
+) -> anti_unification.Variants:
     """Return the laws that may make several terms parts of one, the most general first.
 
     Positions along an axis become sums of extents of variables, one for each part. Under the assignment ``sizes`` of
     numbers to extents the equations have their attributes.
     """
-    found: dict[Rule, None] = {}
+    found: dict[pattern.Rule, None] = {}
     spans = list(_summed(parts, shapes, sizes))
-    for choice in (c for c in choices([*parts.sources, *parts.targets]) if not c.spans):
+    for choice in (c for c in anti_unification.choices([*parts.sources, *parts.targets]) if not c.spans):
         for expressions in [*spans, {}]:
-            law = law_and_guards(parts.sources, parts.targets, choice, expressions)[0]
+            law = anti_unification.law_and_guards(parts.sources, parts.targets, choice, expressions)[0]
             if law is not None:
                 found.setdefault(law)
-        if len(found) >= MOST:
+        if len(found) >= anti_unification.MOST:
             break
-    return Variants(tuple(found)[:MOST], dict(shapes))
+    return anti_unification.Variants(tuple(found)[: anti_unification.MOST], dict(shapes))
 
 
-def _summed(parts: Parts, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]) -> Iterator[Sizes]:
+def _summed(
+    parts: Parts, shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
+) -> Iterator[anti_unification.Sizes]:
     """Yield expressions for the positions of parts: sums of the extents of the first terms."""
     targets = parts.targets
     given: list[dict[str, Any]] = [
-        {n: e.value for n, e in t.attrs if isinstance(e, Literal)} for t in targets
+        {n: e.value for n, e in t.attrs if isinstance(e, pattern.Literal)} for t in targets
     ]
-    start, stop = SPAN[:2]
+    start, stop = anti_unification.SPAN[:2]
     if not all(isinstance(g.get(n), int) for g in given for n in (start, stop, "axis")):
         return
     order = sorted(range(len(targets)), key=lambda n: given[n][start])
     options = [_extents_of(parts.sources, n, int(given[n]["axis"]), shapes) for n in order]
-    for chosen in itertools.islice(itertools.product(*options), PAIRINGS):
+    for chosen in itertools.islice(itertools.product(*options), anti_unification.PAIRINGS):
         numbers = [sizes.get(shapes[d.var][d.axis], 0) for d in chosen if isinstance(d.axis, int)]
-        sums: Iterator[IntExpr] = itertools.accumulate(chosen, lambda a, b: Arith("+", a, b))
+        sums: Iterator[pattern.IntExpr] = itertools.accumulate(chosen, lambda a, b: pattern.Arith("+", a, b))
         ends = dict(zip(itertools.accumulate(numbers), sums, strict=True))
         places = [(targets[n], name, given[n][name]) for n in order for name in (start, stop)]
         if all(value in ends for _, _, value in places if value):
@@ -150,11 +134,13 @@ def _summed(parts: Parts, shapes: Mapping[str, Sequence[str]], sizes: Mapping[st
 
 
 def _extents_of(
-    terms: Sequence[App], place: int, axis: int, shapes: Mapping[str, Sequence[str]]
-) -> list[DimOf]:
+    terms: Sequence[pattern.App], place: int, axis: int, shapes: Mapping[str, Sequence[str]]
+) -> list[pattern.DimOf]:
     """Return extents of variables that are that of a term, or if it broadcasts, those along the same axis."""
     known = [d for d in equal_to_extent(terms, place, axis) if -int(d.axis) <= len(shapes[d.var])]
-    return known or [DimOf(n, axis) for n in tensor_variables(terms[place]) if -axis <= len(shapes[n])]
+    return known or [
+        pattern.DimOf(n, axis) for n in pattern.tensor_variables(terms[place]) if -axis <= len(shapes[n])
+    ]
 
 
 #: Families of instances in which an extent must be the same expression.
@@ -163,7 +149,7 @@ DRAWN: Final = 24
 TRIES: Final = 40 * DRAWN
 
 
-def equal_to_extent(terms: Sequence[App], place: int, axis: int) -> list[DimOf]:
+def equal_to_extent(terms: Sequence[pattern.App], place: int, axis: int) -> list[pattern.DimOf]:
     """Return the extents of variables that equal one of a term's result whenever all terms are well-typed.
 
     ``place`` is the number of the term, ``axis`` is counted from the last.
@@ -173,8 +159,8 @@ def equal_to_extent(terms: Sequence[App], place: int, axis: int) -> list[DimOf]:
     >>> [f"dim({d.var}, {d.axis})" for d in equal_to_extent(terms, 1, -1)]
     ['dim(z, -1)']
     """
-    rng, both = random.Random(0), Rule("terms", tuple(terms), tuple(terms))
-    left = [DimOf(n, a) for n in tensor_variables(*terms) for a in range(-AXES, 0)]
+    rng, both = random.Random(0), pattern.Rule("terms", tuple(terms), tuple(terms))
+    left = [pattern.DimOf(n, a) for n in pattern.tensor_variables(*terms) for a in range(-AXES, 0)]
     drawn = 0
     for _ in range(TRIES):
         try:

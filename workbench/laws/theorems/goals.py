@@ -32,18 +32,8 @@ from workbench.laws.theorems.symbolic_typing import (
     whole,
 )
 from workbench.ops import Attr, AttrValue, Trait, TypeMismatch, spec_of
+from workbench.rules import pattern
 from workbench.rules.interpret import RELATIONS, RowAttr, attributes, bound_term, compared, read_term, spread
-from workbench.rules.pattern import (
-    App,
-    AttrVar,
-    Compare,
-    Literal,
-    RankOf,
-    Rule,
-    applications,
-    measured,
-    names_in,
-)
 from workbench.symbolic.integers import (
     NONNEGATIVE,
     RANGES,
@@ -223,7 +213,7 @@ class Reader:
     def starred(self, name: str) -> list[Tensor]:
         raise NotCovered("any number of members")
 
-    def typed(self, term: App, operands: Sequence[Kind], attrs: dict[str, Any]) -> Kind:
+    def typed(self, term: pattern.App, operands: Sequence[Kind], attrs: dict[str, Any]) -> Kind:
         """Return the type of an operator's result."""
         spec = spec_of(term.op)
         if term.op not in DEFINITIONS or spec.infer is None:
@@ -236,7 +226,7 @@ class Reader:
             self.types.note(at_least(kind.dim(key), num(1)))
         return kind
 
-    def apply(self, term: App, operands: list[Tensor], attrs: dict[str, Any]) -> Tensor:
+    def apply(self, term: pattern.App, operands: list[Tensor], attrs: dict[str, Any]) -> Tensor:
         """Return the result of an operator."""
         kind = self.typed(term, [x.kind for x in operands], attrs)
         call = Call(operands, attrs, kind, self.types)
@@ -244,7 +234,7 @@ class Reader:
 
 
 # -- statements ----------------------------------------------------------------------------------------
-def statements(rule: Rule) -> list[Statement]:
+def statements(rule: pattern.Rule) -> list[Statement]:
     """Return the claims of a rule, case by case; cases in which it never applies are left out.
 
     A rule on any number of members is read as one on a member that is a slice of the whole. Raise NotCovered
@@ -259,30 +249,32 @@ def statements(rule: Rule) -> list[Statement]:
     return found
 
 
-def _bounds_stay_bounds(rule: Rule) -> None:
+def _bounds_stay_bounds(rule: pattern.Rule) -> None:
     """Raise NotCovered if a bound that may be infinite is used as a number elsewhere than beside max and min."""
 
     def unbounded(attr: Attr) -> bool:
         return isinstance(attr.default, float) and isinf(attr.default)
 
-    sides = [*applications(*rule.sources, *rule.targets)]
+    sides = [*pattern.applications(*rule.sources, *rule.targets)]
     pairs = [(term, attr, expr) for term in sides for attr, expr in attributes(term)]
-    bounds = {e.name for _, attr, e in pairs if unbounded(attr) and isinstance(e, AttrVar)}
+    bounds = {e.name for _, attr, e in pairs if unbounded(attr) and isinstance(e, pattern.AttrVar)}
     beside = {id(x) for term in sides if term.op in ("max", "min") for x in term.args}
-    used = [*names_in(*rule.conditions)]
+    used = [*pattern.names_in(*rule.conditions)]
     for term, attr, expr in pairs:
         if (
             not isinstance(expr, RowAttr | None)
             and not unbounded(attr)
             and not (term.op == "scalar" and id(term) in beside)
         ):
-            used += names_in(expr)
+            used += pattern.names_in(expr)
     found = sorted(name for kind, name in used if kind == "attr" and name in bounds)
     if found:
         raise NotCovered(f"{found[0]} as a number, which may be infinite")
 
 
-def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]) -> list[Statement]:
+def _statements(
+    rule: pattern.Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int]
+) -> list[Statement]:
     """Return the statements of a case; it is divided further if divisibility depends on extents."""
     name, solved = case[0], dict(solved)
     for _ in range(ROUNDS):
@@ -322,7 +314,7 @@ def _statements(rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[
 
 
 def _stated(
-    rule: Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int], facts: Sequence[Cond]
+    rule: pattern.Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int], facts: Sequence[Cond]
 ) -> Statement | None:
     """Return a case as it reads if one knows which quotients and symbols are at least 0.
 
@@ -362,7 +354,7 @@ def _choices(facts: Sequence[Cond], reason: str) -> Sequence[Cond]:
     return ()
 
 
-def reader_of(rule: Rule, case: Case, solved: Mapping[str, Int]) -> Reader:
+def reader_of(rule: pattern.Rule, case: Case, solved: Mapping[str, Int]) -> Reader:
     """Return the algebra in which a case of a rule is read, with the values of the symbols that are ``solved``.
 
     An axis that the rule binds, and that has no number, is beyond those that have one.
@@ -376,7 +368,7 @@ def reader_of(rule: Rule, case: Case, solved: Mapping[str, Int]) -> Reader:
     return Reader(types, places, solved, fixed_images(rule), identities(rule))
 
 
-def bound_left(rule: Rule, reader: Reader) -> list[Tensor]:
+def bound_left(rule: pattern.Rule, reader: Reader) -> list[Tensor]:
     """Return the left-hand sides, after their types and the conditions are noted as facts."""
     left = [bound_term(s, reader) for s in rule.sources]
     for condition in rule.conditions:
@@ -384,7 +376,7 @@ def bound_left(rule: Rule, reader: Reader) -> list[Tensor]:
     return left
 
 
-def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
+def _read(rule: pattern.Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
     left = bound_left(rule, reader)
     reader.assuming = False
     right = [read_term(t, reader) for t in rule.targets]
@@ -393,16 +385,16 @@ def _read(rule: Rule, reader: Reader) -> list[tuple[Tensor, Tensor]]:
     return list(zip(left, right, strict=True))
 
 
-def hold_ranks(rule: Rule, reader: Reader) -> None:
+def hold_ranks(rule: pattern.Rule, reader: Reader) -> None:
     """Note the conditions that give a rank, before the terms that ask for it are read."""
     for c in rule.conditions:
-        if c.relation == "=" and isinstance(c.left, RankOf) and isinstance(c.right, Literal):
+        if c.relation == "=" and isinstance(c.left, pattern.RankOf) and isinstance(c.right, pattern.Literal):
             reader.types.require(N(reader.variable(c.left.var).kind.rank) == c.right.value, "a condition")
 
 
-def hold(condition: Compare, reader: Reader) -> None:
+def hold(condition: pattern.Compare, reader: Reader) -> None:
     """Note that a condition holds."""
-    if any(name not in reader.tensors for name in measured(condition)):
+    if any(name not in reader.tensors for name in pattern.measured(condition)):
         raise NotCovered("a condition on a tensor that the left-hand side does not have")
     relation = RELATIONS[condition.relation]
     for a, b in compared(condition, reader):
@@ -443,7 +435,7 @@ def _values(
 
 
 # -- types of right-hand sides ---------------------------------------------------------------------------
-def why_guarded(rule: Rule, known: Facts | None = None) -> str:
+def why_guarded(rule: pattern.Rule, known: Facts | None = None) -> str:
     """Return why a rule's right-hand side may have no type, or another one; empty if it is typed.
 
     A theorem assumes that both sides have a type and the same one; the engine checks that where a rule fires, which
@@ -456,7 +448,7 @@ def why_guarded(rule: Rule, known: Facts | None = None) -> str:
     return next((why for case in cases(rule) if (why := _why_guarded(rule, case, shared))), "")
 
 
-def _why_guarded(rule: Rule, case: Case, known: Facts) -> str:
+def _why_guarded(rule: pattern.Rule, case: Case, known: Facts) -> str:
     solved: dict[str, Int] = {}
     for _ in range(ROUNDS):
         reader = reader_of(rule, case, solved)

@@ -14,17 +14,8 @@ from dataclasses import dataclass, field
 from itertools import islice, permutations
 from typing import Any, Final
 
+from workbench.laws.theorems import check
 from workbench.laws.theorems.axes import NotCovered, on_rest
-from workbench.laws.theorems.check import (
-    COMMUTATIVE,
-    Node,
-    by_parts,
-    check_bijection,
-    check_equal,
-    check_factor,
-    counted,
-    one_point,
-)
 from workbench.laws.theorems.entailment import Facts, Unavailable
 from workbench.laws.theorems.goals import Statement, linear, statements
 from workbench.laws.theorems.steps import Rejected, write_condition, write_int
@@ -96,7 +87,7 @@ class Search:
         if time.perf_counter() - self.started > self.seconds:
             raise OutOfTime(self.stuck)
 
-    def whole(self, left: Value, right: Value, facts: Facts) -> Node:
+    def whole(self, left: Value, right: Value, facts: Facts) -> check.Node:
         """Return a proof that two values are equal, of which equal terms are collected first if they are many."""
         fewer = collected(left), collected(right)
         if MANY * sum(map(len, fewer)) > len(left) + len(right):
@@ -105,7 +96,7 @@ class Search:
 
     def _equal(
         self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
-    ) -> Node:
+    ) -> check.Node:
         """Return a proof that two values are equal with at most so many splits; a ``quick`` one has no cases."""
         self.tick()
         found, rest = self._sums(left, right, facts, thorough=False)
@@ -117,7 +108,7 @@ class Search:
         if quick:
             raise NotFound("terms are left")
         for k, condition in self._places(left, right):
-            parts = by_parts(left, right, k, condition)
+            parts = check.by_parts(left, right, k, condition)
             return ["parts", k, write_condition(condition), self._equal(*parts, facts, splits)]
         self.stuck = "; ".join(t.text for t in rest)[:400]
         # Where a term is left that is not 0, and where a pairing of terms fails.
@@ -176,7 +167,9 @@ class Search:
                     if a.head == "ite":
                         yield a.args[0]
 
-    def _sums(self, left: Value, right: Value, facts: Facts, *, thorough: bool) -> tuple[Node, list[Term]]:
+    def _sums(
+        self, left: Value, right: Value, facts: Facts, *, thorough: bool
+    ) -> tuple[check.Node, list[Term]]:
         """Return the step that pairs terms, and the terms that are left; a ``thorough`` one asks which vanish."""
         terms = dict(enumerate((*left, *right)))
         empty = [k for k, t in terms.items() if self._vanishes(t, facts, thorough)]
@@ -227,14 +220,14 @@ class Search:
         steps: list[list[Any]] = []
         with suppress(Rejected):
             while (found := next(self._point(t), None)) is not None:
-                t = one_point(t, *found, facts)
+                t = check.one_point(t, *found, facts)
                 steps.append([found[0], write_int(found[1])])
         for name in t.variables:
             if any(name in free_symbols(f) for f in t.factors):
                 continue
             for extent in self._extents(t, name):
                 with suppress(Rejected):
-                    t = counted(t, name, extent, facts)
+                    t = check.counted(t, name, extent, facts)
                     steps.append([name, "count", write_int(extent)])
                     break
         return t, steps
@@ -282,7 +275,7 @@ class Search:
             there, here = ({n: write_int(x) for n, x in by.items()} for by in (forth, back))
             try:
                 scopes = (t.variables, t.guards), (head.variables, head.guards)
-                inside = check_bijection(*scopes, there, here, facts)
+                inside = check.check_bijection(*scopes, there, here, facts)
             except Rejected:
                 continue
             partners = []
@@ -329,7 +322,7 @@ class Search:
             if how is None:
                 return False
         try:
-            check_factor(f, g, forth, how, facts, 0)
+            check.check_factor(f, g, forth, how, facts, 0)
         except Rejected:
             return False
         return how
@@ -339,7 +332,7 @@ class Search:
         if f.args[0] != g.args[0] or len(f.args) != len(g.args):
             return None
         count = len(f.args) - 1
-        orders = permutations(range(count)) if f.args[0] in COMMUTATIVE else [tuple(range(count))]
+        orders = permutations(range(count)) if f.args[0] in check.COMMUTATIVE else [tuple(range(count))]
         for order in orders:
             with suppress(NotFound):
                 return [
@@ -359,7 +352,7 @@ class Search:
             here = {m: o for o, m in there.items()}
             by = {o: sym(m) for o, m in there.items()}
             with suppress(Rejected, NotFound):
-                inside = check_bijection((own, guards), (others, other_guards), there, here, facts)
+                inside = check.check_bijection((own, guards), (others, other_guards), there, here, facts)
                 return [there, here, self._equal(value, in_value(other_value, by), inside, quick=True)]
         return None
 
@@ -452,12 +445,12 @@ def attempt(rule: Rule, seconds: float = 20.0) -> Attempt:
     return Attempt(rule.name, proof, why, detail, time.perf_counter() - search.started)
 
 
-def prove_case(statement: Statement, search: Search) -> list[Node]:
+def prove_case(statement: Statement, search: Search) -> list[check.Node]:
     """Return the proof of one case: a node for every root."""
     facts = Facts(statement.facts)
     found = []
     for left, right in statement.pairs:
         node = search.whole(left, right, facts)
-        check_equal(left, right, node, facts)
+        check.check_equal(left, right, node, facts)
         found.append(node)
     return found

@@ -12,26 +12,7 @@ from functools import reduce
 from typing import Any, Final
 
 from workbench.laws.theorems.terms import Value, atoms_of
-from workbench.symbolic.integers import (
-    Atom,
-    Cond,
-    Int,
-    at_least,
-    atoms,
-    both,
-    broadcast,
-    call,
-    choose,
-    div,
-    either,
-    equal,
-    largest,
-    mul,
-    negated,
-    num,
-    sym,
-)
-from workbench.symbolic.integers import add as plus_int
+from workbench.symbolic import integers
 
 #: The names of steps and of operations on integers and conditions.
 _STEPS: Final = ("absurd", "split", "parts", "collect", "sum")
@@ -52,7 +33,7 @@ class Rejected(ValueError):
 
 
 # -- integers and conditions as data --------------------------------------------------------------------
-def read_int(data: object) -> Int:
+def read_int(data: object) -> integers.Int:
     """Return an integer from its data: a number, a symbol's name or an operation.
 
     >>> read_int(["+", "+n", -1])
@@ -61,39 +42,44 @@ def read_int(data: object) -> Int:
     if isinstance(data, bool):
         raise Rejected("a truth value is not an integer")
     if isinstance(data, int):
-        return num(data)
+        return integers.num(data)
     if isinstance(data, str):
-        return sym(data)
+        return integers.sym(data)
     if not isinstance(data, list) or not data or not isinstance(data[0], str):
         raise Rejected(f"no integer: {data!r}")
     head = data[0]
     if head == "ite":
-        return choose(read_condition(data[1]), read_int(data[2]), read_int(data[3]))
+        return integers.choose(read_condition(data[1]), read_int(data[2]), read_int(data[3]))
     args = [read_int(d) for d in data[1:]]
     if head == "*":
-        return reduce(mul, args, num(1))
-    known: dict[str, Callable[..., Int]] = {"+": plus_int, "div": div, "bc": broadcast, "max": largest}
-    return known[head](*args) if head in known else call(head, *args)
+        return reduce(integers.mul, args, integers.num(1))
+    known: dict[str, Callable[..., integers.Int]] = {
+        "+": integers.add,
+        "div": integers.div,
+        "bc": integers.broadcast,
+        "max": integers.largest,
+    }
+    return known[head](*args) if head in known else integers.call(head, *args)
 
 
-def read_condition(data: object) -> Cond:
+def read_condition(data: object) -> integers.Cond:
     """Return a condition from its data."""
     if not isinstance(data, list) or not data:
         raise Rejected(f"no condition: {data!r}")
     head, *args = data
     if head == "ge":
-        return at_least(read_int(args[0]), num(0))
+        return integers.at_least(read_int(args[0]), integers.num(0))
     if head == "eq":
-        return equal(read_int(args[0]), num(0))
+        return integers.equal(read_int(args[0]), integers.num(0))
     parts = [read_condition(a) for a in args]
     if head == "not":
-        return negated(parts[0])
+        return integers.negated(parts[0])
     if head not in ("and", "or"):
         raise Rejected(f"no condition: {head!r}")
-    return both(*parts) if head == "and" else either(*parts)
+    return integers.both(*parts) if head == "and" else integers.either(*parts)
 
 
-def write_int(x: Int) -> Data:
+def write_int(x: integers.Int) -> Data:
     """Return an integer as data, which :func:`read_int` reads back."""
     items = [_joined("*", [*([] if m and c == 1 else [c]), *map(_atom, m)]) for m, c in x.terms]
     return _joined("+", items) if items else 0
@@ -103,7 +89,7 @@ def _joined(head: str, parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else [head, *parts]
 
 
-def _atom(a: Atom) -> Any:
+def _atom(a: integers.Atom) -> Any:
     if a.head == "sym":
         return a.args[0]
     if a.head == "ite":
@@ -111,7 +97,7 @@ def _atom(a: Atom) -> Any:
     return [a.head, *map(write_int, a.args)]
 
 
-def write_condition(c: Cond) -> Data:
+def write_condition(c: integers.Cond) -> Data:
     """Return a condition as data."""
     if c.head in ("ge", "eq"):
         return [c.head, write_int(c.args[0])]
@@ -119,9 +105,11 @@ def write_condition(c: Cond) -> Data:
 
 
 # -- words -----------------------------------------------------------------------------------------------
-def check_words(nodes: object, facts: Iterable[Cond], pairs: Iterable[tuple[Value, Value]]) -> None:
+def check_words(nodes: object, facts: Iterable[integers.Cond], pairs: Iterable[tuple[Value, Value]]) -> None:
     """Raise Rejected if steps name a symbol or a function of which the facts and values of their statement do not."""
-    spoken = [a for f in facts for a in atoms(f)] + [a for p in pairs for v in p for a in atoms_of(v)]
+    spoken = [a for f in facts for a in integers.atoms(f)] + [
+        a for p in pairs for v in p for a in atoms_of(v)
+    ]
     names = {a.args[0] for a in spoken if a.head == "sym"}
     functions = {a.head for a in spoken if a.head != "sym"}
     for word, is_head in _words(nodes):

@@ -16,18 +16,10 @@ from typing import Any, Final, TypeVar
 from workbench.laws.theorems.check import check
 from workbench.laws.theorems.prove import attempt
 from workbench.laws.theorems.steps import Rejected
+from workbench.laws.verification import proving
 from workbench.laws.verification.instances.boundary_values import OPEN, Corner, decisions_of
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
 from workbench.laws.verification.instances.spaces import Instance, broadcasting_mismatch
-from workbench.laws.verification.proving import (
-    Cases,
-    Proof,
-    axioms,
-    find_chain,
-    generic_cases,
-    replay,
-    spreads,
-)
 from workbench.laws.verification.refuting.cases import replays
 from workbench.laws.verification.refuting.exact_arithmetic import NEAR
 from workbench.laws.verification.refuting.models import corners_of
@@ -87,7 +79,7 @@ class Settings:
     @property
     def axioms(self) -> Sequence[Rule]:
         """Return the axioms."""
-        return tuple(axioms()) if self.axiom_set is None else self.axiom_set
+        return tuple(proving.axioms()) if self.axiom_set is None else self.axiom_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +92,7 @@ class Question:
 
     rule: Rule
     findings: Findings
-    proof: Proof | None
+    proof: proving.Proof | None
     case: Instance | None
     unproved: str
     open_cases: tuple[Instance, ...] = ()
@@ -144,10 +136,10 @@ def _cases_proved(rule: Rule, seconds: float) -> int:
         return 0
 
 
-def cases_of(settings: Settings, rule: Rule) -> Cases:
+def cases_of(settings: Settings, rule: Rule) -> proving.Cases:
     """Return the generic instances that a proof must cover, none after an error."""
-    made = partial(generic_cases, rule, broadcast=not settings.apart)
-    return _kept(settings, made, lambda fault: Cases((), False, fault))
+    made = partial(proving.generic_cases, rule, broadcast=not settings.apart)
+    return _kept(settings, made, lambda fault: proving.Cases((), False, fault))
 
 
 def _searched(settings: Settings, rule: Rule, draws: int, **options: Any) -> Findings:
@@ -221,7 +213,7 @@ def _agreed(settings: Settings, rule: Rule, found: Findings) -> dict[str, Any]:
         evidence["floating"] = {"instances": found.arithmetics["float64"], "tolerance": NEAR}
     if found.bound is not None:
         evidence["error_bound"] = found.bound
-    if settings.apart and spreads(rule):
+    if settings.apart and proving.spreads(rule):
         evidence["broadcasting"] = _broadcasting(settings, rule, proved=found.theorem > 0)
     return evidence
 
@@ -287,10 +279,10 @@ def _explained(settings: Settings, question: Question) -> dict[str, Any]:
     if not settings.effort.chain or case is None:
         return {}
     with contextlib.suppress(deadline.OutOfTime):
-        chains = find_chain(case, settings.axioms, settings.effort.chain)
+        chains = proving.find_chain(case, settings.axioms, settings.effort.chain)
         if chains is None:
             return unexplained
-        if not replay(case, chains, settings.axioms):
+        if not proving.replay(case, chains, settings.axioms):
             return unexplained | {"replays": False}
         used = dict.fromkeys(name for chain in chains for name in chain.axioms)
         shown = [str(chain).split("\n  ") for chain in chains]

@@ -21,21 +21,8 @@ from typing import Final
 from workbench.graph import Builder
 from workbench.laws import proof_graph
 from workbench.laws.proof_graph import NotAStep, ProofGraph, Step, Terms
-from workbench.laws.verification.instances.boundary_values import (
-    attribute_coordinates,
-    beside_literals,
-    of_more_axes,
-    spread_axes,
-)
+from workbench.laws.verification.instances import boundary_values, spaces
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.spaces import (
-    GROUPED,
-    Ground,
-    Instance,
-    Space,
-    instance_of,
-    open_space,
-)
 from workbench.laws.verification.instances.typings import Choices, Enumeration, Menu, RandomChoices
 from workbench.laws.verification.refuting.cases import text_of
 from workbench.ops import Trait, TypeMismatch, with_trait
@@ -86,7 +73,7 @@ AXES_SPREAD: Final = 8
 #: Number of nodes from which on no further cases enter a pass: they wait for the next one.
 LOAD: Final = 3_000
 #: Attributes of which proofs take few values.
-_ALTERNATIVES: Final = frozenset({"strides", "dilations", *GROUPED, "step", "eps"})
+_ALTERNATIVES: Final = frozenset({"strides", "dilations", *spaces.GROUPED, "step", "eps"})
 _BROADCASTS: Final = with_trait(Trait.BROADCASTS)
 #: Assignments of generic numbers tried for a family of instances before it counts as empty.
 ATTEMPTS: Final = 64
@@ -107,7 +94,7 @@ class Cases:
     drawn at random, such as those whose operands broadcast.
     """
 
-    instances: tuple[Instance, ...]
+    instances: tuple[spaces.Instance, ...]
     complete: bool
     reason: str = ""
     sampled: int = 0
@@ -119,7 +106,7 @@ def generic_cases(rule: Rule, *, broadcast: bool) -> Cases:
     Instances next to the literals of the rule are added, one with other strides, groups and so on, and if
     ``broadcast``, some with broadcasting operands.
     """
-    found: list[Instance] = []
+    found: list[spaces.Instance] = []
     walk = Enumeration()
     complete, reason = False, ""
     sampled = 0
@@ -146,20 +133,23 @@ def generic_cases(rule: Rule, *, broadcast: bool) -> Cases:
     if broadcast and spreads(rule):
         menu = replace(GENERIC, broadcast=True)
         found += _drawn(rule, menu, BROADCASTING, broadcasting=True)
-        for corner in spread_axes(rule)[:AXES_SPREAD]:
+        for corner in boundary_values.spread_axes(rule)[:AXES_SPREAD]:
             found += _drawn(rule, corner.within(menu), 1)
     return Cases(tuple(found), complete, reason, sampled + len(found) - own)
 
 
-def _unusual(rule: Rule, broadcast: bool) -> list[Instance]:
+def _unusual(rule: Rule, broadcast: bool) -> list[spaces.Instance]:
     """Return generic instances with other strides, groups and so on, and next to the literals of a rule."""
-    found: list[Instance] = []
-    if any(attr.name in _ALTERNATIVES for attr in attribute_coordinates(rule).values()) or rule.each:
+    found: list[spaces.Instance] = []
+    if (
+        any(attr.name in _ALTERNATIVES for attr in boundary_values.attribute_coordinates(rule).values())
+        or rule.each
+    ):
         found += _drawn(rule, OTHERS, 1)
-    for corner in beside_literals(rule)[:LITERALS]:
+    for corner in boundary_values.beside_literals(rule)[:LITERALS]:
         if broadcast or not corner.broadcasts:
             found += _drawn(rule, corner.within(GENERIC), 1)
-    for corner in of_more_axes(rule):
+    for corner in boundary_values.of_more_axes(rule):
         found += [i for i in _drawn(rule, corner.within(GENERIC), 1) if i not in found]
     return found
 
@@ -169,10 +159,10 @@ def spreads(rule: Rule) -> bool:
     return any(t.op in _BROADCASTS for t in applications(*rule.sources))
 
 
-def _drawn(rule: Rule, menu: Menu, count: int, *, broadcasting: bool = False) -> list[Instance]:
+def _drawn(rule: Rule, menu: Menu, count: int, *, broadcasting: bool = False) -> list[spaces.Instance]:
     """Return generic instances of random alternatives, or only broadcasting ones."""
     rng = random.Random(count)
-    drawn: list[Instance] = []
+    drawn: list[spaces.Instance] = []
     for _ in range(15 * count):
         deadline.check()
         if len(drawn) >= count:
@@ -186,14 +176,14 @@ def _drawn(rule: Rule, menu: Menu, count: int, *, broadcasting: bool = False) ->
     return drawn
 
 
-def _generic(rule: Rule, choices: Choices, menu: Menu) -> Instance | None:
-    space = open_space(rule, choices, menu)
+def _generic(rule: Rule, choices: Choices, menu: Menu) -> spaces.Instance | None:
+    space = spaces.open_space(rule, choices, menu)
     for attempt in range(ATTEMPTS):
         values = space.system.complete(_numbers(space, attempt))
         if values is None:
             continue
-        instance = instance_of(space, values)
-        Ground().add(instance)
+        instance = spaces.instance_of(space, values)
+        spaces.Ground().add(instance)
         return instance
     return None
 
@@ -222,7 +212,7 @@ def _ordered(attempt: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _numbers(space: Space, attempt: int) -> dict[int, int]:
+def _numbers(space: spaces.Space, attempt: int) -> dict[int, int]:
     rng = random.Random(attempt)
     primes = iter(_ordered(attempt))
     small = rng.sample(range(1, 8), 7)
@@ -331,7 +321,7 @@ class Prover:
         if self.engine is not None:
             self.engine.until = deadline.until()
         ready = time.perf_counter()
-        ground = Ground(canonical=True)
+        ground = spaces.Ground(canonical=True)
         self._goals = {}
         self._waiting = []
         for place, (number, case) in enumerate(goals):
@@ -427,9 +417,9 @@ class Chain:
         return "\n  ".join(lines)
 
 
-def find_chain(instance: Instance, axioms: Sequence[Rule], effort: int = 3000) -> list[Chain] | None:
+def find_chain(instance: spaces.Instance, axioms: Sequence[Rule], effort: int = 3000) -> list[Chain] | None:
     """Return a chain for every output of an instance, or None if ``effort`` further terms are not enough for one."""
-    ground = Ground()
+    ground = spaces.Ground()
     pairs = ground.add(instance)
     graph = ProofGraph(constant=lambda term: True, most=effort + len(ground.builder.nodes))
     place = graph.enter(ground.builder.nodes)
@@ -459,9 +449,9 @@ def _shortest(graph: ProofGraph, start: int, steps: list[Step], axioms: dict[str
     return Chain(terms, tuple(steps[n] for n in kept), (start, *(passed[n + 1] for n in kept)))
 
 
-def replay(instance: Instance, chains: Sequence[Chain], axioms: Sequence[Rule]) -> bool:
+def replay(instance: spaces.Instance, chains: Sequence[Chain], axioms: Sequence[Rule]) -> bool:
     """Return whether chains lead from left to right, each step an application of its axiom, made again here."""
-    ground = Ground()
+    ground = spaces.Ground()
     pairs = ground.add(instance)
     by_name = {axiom.name: axiom for axiom in axioms}
     try:

@@ -30,34 +30,7 @@ from workbench.laws.verification.instances.typings import (
     known,
 )
 from workbench.ops import Attr, AttrValue, TensorType, Trait, TypeMismatch, spec_of
-from workbench.rules.interpret import (
-    ARITHMETIC,
-    RELATIONS,
-    Bound,
-    Numbers,
-    RowAttr,
-    bound_term,
-    compared,
-    holds,
-    inverted,
-    read_attributes,
-    read_term,
-    spread,
-)
-from workbench.rules.pattern import (
-    App,
-    Arith,
-    Compare,
-    DimOf,
-    Literal,
-    RankOf,
-    Rule,
-    Var,
-    names_in,
-    operators_of,
-    parts,
-    subterms,
-)
+from workbench.rules import interpret, pattern
 from workbench.symbolic.integers import sym
 
 #: Attributes that are decided as numbers, because they divide extents.
@@ -77,13 +50,13 @@ _UNKNOWN: Final = {
 
 
 @dataclass(slots=True)
-class Space(Bound):
+class Space(interpret.Bound):
     """One family of instances: the algebra in which terms are types, with open extents and requirements on them.
 
     Of the ``members`` of an ``each`` rule, number ``i`` has its own starred variables ``w_i``.
     """
 
-    rule: Rule
+    rule: pattern.Rule
     typing: SpaceTyping
     variables: dict[str, SpaceType] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
@@ -109,7 +82,7 @@ class Space(Bound):
     def starred(self, name: str) -> list[SpaceType]:
         return [self.variable(f"{name}_{i}") for i in range(self.members)]
 
-    def apply(self, term: App, operands: list[SpaceType], attrs: dict[str, Any]) -> SpaceType:
+    def apply(self, term: pattern.App, operands: list[SpaceType], attrs: dict[str, Any]) -> SpaceType:
         spec = spec_of(term.op)
         assert spec.infer is not None
         for name, value in attrs.items():
@@ -121,15 +94,15 @@ class Space(Bound):
 
     # -- attributes -----------------------------------------------------------------------------------
     def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
-        return value if attr is None else spread(value, attr)
+        return value if attr is None else interpret.spread(value, attr)
 
     def given(self, value: object, attr: Attr) -> object:
         """Return an expression's value as the type rules expect it: groups are numbers, not unknowns."""
-        found = spread(value, attr)
+        found = interpret.spread(value, attr)
         open_ = attr.name in ("groups", "count") and isinstance(known(found), Linear)
         return self.number(found) if open_ else found
 
-    def fresh(self, attr: Attr, variable: str | RowAttr, place: int) -> object:
+    def fresh(self, attr: Attr, variable: str | interpret.RowAttr, place: int) -> object:
         """Return an attribute that is not fixed yet, as unknowns or as the result of a decision."""
         menu, pick, some = self.typing.menu, self.typing.choices.pick, self.typing.choices.some
         name = variable if isinstance(variable, str) else f"{variable.row}.{variable.name}"
@@ -189,7 +162,7 @@ class Space(Bound):
             return pick(tuple(sorted({number for option in options for number in option})))
         first = (kind, place) not in self.steps
         self.steps.add((kind, place))
-        if first or ("attr", name) not in names_in(*self.rule.conditions):
+        if first or ("attr", name) not in pattern.names_in(*self.rule.conditions):
             return pick(options[0][place:][:1])
         return pick(options[0][place:] + options[0][:place])
 
@@ -218,7 +191,7 @@ class Space(Bound):
         return tuple(left[i] for i in right)
 
     def inverse(self, perm: Sequence[int]) -> tuple[int, ...]:
-        return inverted(perm)
+        return interpret.inverted(perm)
 
     def axis(self, perm: Sequence[int], axis: int) -> int:
         if not -len(perm) <= axis < 0:
@@ -242,7 +215,7 @@ class Space(Bound):
             # one of the two is a multiple of the other for all extents.
             ratio = _ratio(left, right)
             return self.number(left, right) if ratio is None else ratio
-        result = ARITHMETIC[sign](left, right)
+        result = interpret.ARITHMETIC[sign](left, right)
         reduced = result.reduced() if isinstance(result, Linear) else result
         return int(reduced) if not isinstance(reduced, Linear) and reduced == int(reduced) else result
 
@@ -253,27 +226,27 @@ class Space(Bound):
         self.typing.require(value == unit * number, "a multiple")
         return number
 
-    def condition(self, condition: Compare) -> None:
+    def condition(self, condition: pattern.Compare) -> None:
         """Require a condition of the rule."""
-        for a, b in compared(condition, self):
-            self.typing.require(RELATIONS[condition.relation](a, b), f"condition {condition}")
+        for a, b in interpret.compared(condition, self):
+            self.typing.require(interpret.RELATIONS[condition.relation](a, b), f"condition {condition}")
 
 
-def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
+def open_space(rule: pattern.Rule, choices: Choices, menu: Menu) -> Space:
     """Run a rule's typing under a sequence of decisions; return the resulting family of instances.
 
     Raise :class:`Inconsistent` or TypeMismatch if the family is empty, and :class:`NotLinear` if the typing
     of an operator is not linear.
     """
-    if any(Trait.CONVERTS & spec_of(op).traits for op in operators_of(rule)):
+    if any(Trait.CONVERTS & spec_of(op).traits for op in pattern.operators_of(rule)):
         raise NotLinear("a conversion between element types")
     menu = replace(menu, axes=max(menu.axes, axes_of(rule)))
     space = Space(rule, SpaceTyping(System(remainders=menu.remainders), choices, menu))
     if rule.each:
         number = menu.given(MEMBERS)
         space.members = choices.some(menu.members if number is None else (number,))
-    for term in subterms(*rule.sources):
-        if isinstance(term, Var):
+    for term in pattern.subterms(*rule.sources):
+        if isinstance(term, pattern.Var):
             (space.starred if term.starred else space.variable)(term.name)
     _fix(space)
     # Conditions on ranks and extents come first: they rule out whole branches before typing starts.
@@ -282,24 +255,24 @@ def open_space(rule: Rule, choices: Choices, menu: Menu) -> Space:
             space.condition(condition)
     _fix_ranks(space)
     members: Iterable[int | None] = range(space.members) if rule.each else (None,)
-    lefts = [bound_term(term, space, member=i) for i in members for term in rule.sources]
+    lefts = [interpret.bound_term(term, space, member=i) for i in members for term in rule.sources]
     for condition in rule.conditions:
         space.condition(condition)
     typing = space.typing
     if rule.each:
         merged = rule.targets[0]
-        assert isinstance(merged, App)
-        axis = read_attributes(merged, space)["axis"]
+        assert isinstance(merged, pattern.App)
+        axis = interpret.read_attributes(merged, space)["axis"]
         if axis is None:
             raise TypeMismatch("axis has no default and must be given")
-        whole = read_term(merged.args[0], space)
+        whole = interpret.read_term(merged.args[0], space)
         for left in lefts:
             typing.require_same(left, typing.with_dim(whole, axis, left.dims[axis]), "parts fit")
         typing.require(sum(left.dims[axis] for left in lefts) == whole.dims[axis], "the parts make the whole")
     else:
         for before, after, left in zip(rule.sources, rule.targets, lefts, strict=True):
             if before != after:
-                typing.require_same(left, read_term(after, space), "both sides have one type")
+                typing.require_same(left, interpret.read_term(after, space), "both sides have one type")
     _decide(space)
     return space
 
@@ -331,9 +304,11 @@ def _ratio(left: Extent, right: Linear) -> int | None:
 
 
 def _plain(expr: Any) -> bool:
-    if isinstance(expr, Arith):
+    if isinstance(expr, pattern.Arith):
         return expr.operator in "+-*" and _plain(expr.left) and _plain(expr.right)
-    return isinstance(expr, Literal | RankOf) or (isinstance(expr, DimOf) and isinstance(expr.axis, int))
+    return isinstance(expr, pattern.Literal | pattern.RankOf) or (
+        isinstance(expr, pattern.DimOf) and isinstance(expr.axis, int)
+    )
 
 
 def _fix_ranks(space: Space) -> None:
@@ -394,19 +369,19 @@ RANDOM: Final = 500
 
 
 @lru_cache(maxsize=256)
-def allowed(name: str, rank: int, conditions: tuple[Compare, ...]) -> tuple[tuple[int, ...], ...]:
+def allowed(name: str, rank: int, conditions: tuple[pattern.Compare, ...]) -> tuple[tuple[int, ...], ...]:
     """Return permutations of a rank, all of few axes, that meet those conditions that name one attribute alone."""
-    alone = [c for c in conditions if {*names_in(c)} == {("attr", name)}]
+    alone = [c for c in conditions if {*pattern.names_in(c)} == {("attr", name)}]
     first, rng = max(0, rank - MOVED), random.Random(rank)
     moved = ((*range(first), *last) for last in itertools.permutations(range(first, rank)))
     drawn = (tuple(rng.sample(range(rank), rank)) for _ in range(RANDOM if first else 0))
     return tuple(p for p in itertools.chain(moved, drawn) if all(_holds(c, p) for c in alone))
 
 
-def _holds(condition: Compare, perm: tuple[int, ...]) -> bool:
+def _holds(condition: pattern.Compare, perm: tuple[int, ...]) -> bool:
     no_tensors: dict[str, TensorType] = {}
     try:
-        return holds(condition, lambda name: perm, no_tensors.__getitem__)
+        return interpret.holds(condition, lambda name: perm, no_tensors.__getitem__)
     except (TypeMismatch, IndexError):
         return False
 
@@ -416,7 +391,7 @@ def _holds(condition: Compare, perm: tuple[int, ...]) -> bool:
 class Instance:
     """One instance of a rule: types by tensor variable, attributes by variable, and attributes by row."""
 
-    rule: Rule
+    rule: pattern.Rule
     types: Mapping[str, TensorType]
     attrs: Mapping[str, Any]
     rows: Mapping[str, Mapping[str, Any]]
@@ -471,7 +446,7 @@ def sample(space: Space, rng: random.Random, menu: Menu, tries: int = 40) -> dic
     return None
 
 
-def draw_family(rule: Rule, rng: random.Random, menu: Menu) -> Family | None:
+def draw_family(rule: pattern.Rule, rng: random.Random, menu: Menu) -> Family | None:
     """Return a random family of instances of a rule with random values, or None if no values fit."""
     space = open_space(rule, RandomChoices(rng), menu)
     values = sample(space, rng, menu)
@@ -502,7 +477,7 @@ class Ground:
         return _Grounding(self, instance).pairs()
 
 
-class _Grounding(Bound, Numbers):
+class _Grounding(interpret.Bound, interpret.Numbers):
     """The algebra of one instance's nodes."""
 
     def __init__(self, ground: Ground, instance: Instance) -> None:
@@ -523,7 +498,7 @@ class _Grounding(Bound, Numbers):
     def starred(self, name: str) -> list[int]:
         return [self.variable(f"{name}_{i}") for i in range(self.instance.members)]
 
-    def apply(self, term: App, operands: list[int], attrs: dict[str, Any]) -> int:
+    def apply(self, term: pattern.App, operands: list[int], attrs: dict[str, Any]) -> int:
         return self.ground.builder.op(term.op, *operands, **attrs)
 
     def pairs(self) -> list[tuple[int, int]]:
@@ -532,24 +507,28 @@ class _Grounding(Bound, Numbers):
             raise TypeMismatch("a condition of the rule does not hold")
         if rule.each:
             merged = rule.targets[0]
-            assert isinstance(merged, App)
-            lefts = [read_term(rule.sources[0], self, member=i) for i in range(self.instance.members)]
-            axis = read_attributes(merged, self)["axis"]
-            whole = read_term(merged.args[0], self)
-            rights = [builder.op("slice", whole, **given) for given in parts(map(builder.type, lefts), axis)]
+            assert isinstance(merged, pattern.App)
+            lefts = [
+                interpret.read_term(rule.sources[0], self, member=i) for i in range(self.instance.members)
+            ]
+            axis = interpret.read_attributes(merged, self)["axis"]
+            whole = interpret.read_term(merged.args[0], self)
+            rights = [
+                builder.op("slice", whole, **given) for given in pattern.parts(map(builder.type, lefts), axis)
+            ]
         else:
             # A root that is the same on both sides only gives context, but it must be well-typed.
-            sources = [read_term(s, self) for s in rule.sources]
+            sources = [interpret.read_term(s, self) for s in rule.sources]
             changed = [s != t for s, t in zip(rule.sources, rule.targets, strict=True)]
             lefts = [left for left, c in zip(sources, changed, strict=True) if c]
-            rights = [read_term(t, self) for t, c in zip(rule.targets, changed, strict=True) if c]
+            rights = [interpret.read_term(t, self) for t, c in zip(rule.targets, changed, strict=True) if c]
         for left, right in zip(lefts, rights, strict=True):
             if builder.type(left) != builder.type(right):
                 raise TypeMismatch(f"{builder.type(left)} on the left, {builder.type(right)} on the right")
         return list(zip(lefts, rights, strict=True))
 
 
-def broadcasting_mismatch(rule: Rule, seed: int = 0) -> str:
+def broadcasting_mismatch(rule: pattern.Rule, seed: int = 0) -> str:
     """Return an instance whose left-hand side broadcasts and whose right-hand side has another type.
 
     Such an instance is not a counterexample, but a system that applies the rule without checking types

@@ -14,31 +14,10 @@ import numpy as np
 from workbench.graph import Node
 from workbench.laws.explain.egraph_index import written
 from workbench.laws.proof_graph import Entry
+from workbench.laws.verification.instances import spaces
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.spaces import (
-    Family,
-    Ground,
-    Instance,
-    draw_family,
-    instance_of,
-    options,
-)
 from workbench.laws.verification.instances.typings import Menu
-from workbench.laws.verification.refuting.exact_arithmetic import (
-    ARITHMETICS,
-    MACHINE,
-    ROUNDED_BY,
-    Live,
-    NoValue,
-    arithmetic_for,
-    differs,
-    draw_values,
-    filled,
-    live_nodes,
-    rounded,
-    run,
-    whole_numbers,
-)
+from workbench.laws.verification.refuting import exact_arithmetic
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.exact import Inexact
 from workbench.rules.pattern import Rule, starred
@@ -102,42 +81,42 @@ class Counterexample:
 class Case:
     """One instance with its nodes."""
 
-    instance: Instance
+    instance: spaces.Instance
     nodes: Sequence[Node]
     leaves: dict[str, int]
     pairs: list[tuple[int, int]]
     kind: str
 
     @property
-    def live(self) -> Live:
+    def live(self) -> exact_arithmetic.Live:
         """Return the nodes that the two sides depend on."""
-        return live_nodes(self.nodes, [i for pair in self.pairs for i in pair])
+        return exact_arithmetic.live_nodes(self.nodes, [i for pair in self.pairs for i in pair])
 
     @property
     def large(self) -> bool:
         """Return whether the nodes have too many elements to be evaluated in a moment."""
-        most = ELEMENTS if self.kind in ("modular", "ordered", MACHINE) else SLOW_ELEMENTS
+        most = ELEMENTS if self.kind in ("modular", "ordered", exact_arithmetic.MACHINE) else SLOW_ELEMENTS
         return sum(node.tensor.elements for node in self.live.values()) > most
 
     @property
-    def left(self) -> Live:
+    def left(self) -> exact_arithmetic.Live:
         """Return the nodes of the left-hand side."""
-        return live_nodes(self.nodes, [left for left, _ in self.pairs])
+        return exact_arithmetic.live_nodes(self.nodes, [left for left, _ in self.pairs])
 
     def draw(self, rng: random.Random, kind: str = "", reach: int = 4) -> dict[int, np.ndarray]:
         """Return random values of the leaves, for the left-hand side to have a value."""
-        return draw_values(kind or self.kind, self.live, rng, reach, self.left)
+        return exact_arithmetic.draw_values(kind or self.kind, self.live, rng, reach, self.left)
 
     def results(self, kind: str, values: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
         """Return the values of all nodes, no number for right-hand sides that have no value if the left ones do."""
         try:
-            return run(kind, self.live, values)
-        except NoValue:
-            found = run(kind, self.left, values)
+            return exact_arithmetic.run(kind, self.live, values)
+        except exact_arithmetic.NoValue:
+            found = exact_arithmetic.run(kind, self.left, values)
         for _, right in self.pairs:
             try:
-                found |= run(kind, live_nodes(self.nodes, [right]), values)
-            except NoValue:
+                found |= exact_arithmetic.run(kind, exact_arithmetic.live_nodes(self.nodes, [right]), values)
+            except exact_arithmetic.NoValue:
                 found[right] = np.full(self.nodes[right].tensor.shape, np.nan)
         return found
 
@@ -152,16 +131,16 @@ class Case:
 
     def place(self, kind: str, left: np.ndarray, right: np.ndarray) -> tuple[int, ...] | None:
         """Return the index at which two results differ, or None."""
-        allowed = ROUNDED_BY if rounded(self.live) else Fraction(0)
-        return differs(kind, left, right, allowed=allowed)
+        allowed = exact_arithmetic.ROUNDED_BY if exact_arithmetic.rounded(self.live) else Fraction(0)
+        return exact_arithmetic.differs(kind, left, right, allowed=allowed)
 
 
-def case_of(instance: Instance) -> Case:
+def case_of(instance: spaces.Instance) -> Case:
     """Return an instance with both sides as nodes; raise TypeMismatch if the types do not fit."""
-    ground = Ground()
+    ground = spaces.Ground()
     pairs = ground.add(instance)
     case = Case(instance, ground.builder.nodes, ground.leaves, pairs, "")
-    case.kind = arithmetic_for(case.live.values())
+    case.kind = exact_arithmetic.arithmetic_for(case.live.values())
     return case
 
 
@@ -201,10 +180,12 @@ def replays(rule: Rule, record: Mapping[str, Any]) -> bool:
     kinds = {n: TensorType(given["dtype"], tuple(given["shape"])) for n, given in inputs.items()}
     members = sum(name.rpartition("_")[0] == starred(rule)[0] for name in inputs) if rule.each else 0
     attrs = {name: value for name, value in settings.items() if "." not in name}
-    case = case_of(Instance(rule, kinds, attrs, rows, members))
-    kind = next(name for name, text in ARITHMETICS.items() if text == record["arithmetic"])
+    case = case_of(spaces.Instance(rule, kinds, attrs, rows, members))
+    kind = next(name for name, text in exact_arithmetic.ARITHMETICS.items() if text == record["arithmetic"])
     values = {
-        case.leaves[name]: filled(kind, [Fraction(v) for v in _flat(given["data"])], kinds[name].shape)
+        case.leaves[name]: exact_arithmetic.filled(
+            kind, [Fraction(v) for v in _flat(given["data"])], kinds[name].shape
+        )
         for name, given in inputs.items()
     }
     results = case.results(kind, values)
@@ -223,7 +204,7 @@ def _flat(data: Any) -> list[Any]:
 
 # -- small counterexamples -------------------------------------------------------------------------
 # They have a lower rank, smaller extents, and elements that are 0 or 1.
-def small(case: Case, family: Family | None, rng: random.Random, menu: Menu) -> Counterexample | None:
+def small(case: Case, family: spaces.Family | None, rng: random.Random, menu: Menu) -> Counterexample | None:
     """Return a small counterexample from a case that is one, None if whole numbers do not show it.
 
     Args:
@@ -237,7 +218,7 @@ def small(case: Case, family: Family | None, rng: random.Random, menu: Menu) -> 
 
 def _whole(case: Case) -> str:
     """Return an arithmetic in which small whole numbers are exact."""
-    return whole_numbers(case.live.values()) if case.kind == "modular" else case.kind
+    return exact_arithmetic.whole_numbers(case.live.values()) if case.kind == "modular" else case.kind
 
 
 def _witness(case: Case, rng: random.Random, tries: int) -> dict[int, np.ndarray] | None:
@@ -257,10 +238,10 @@ def _of_lower_rank(case: Case, rng: random.Random, menu: Menu) -> Counterexample
         for _ in range(12):
             deadline.check()
             try:
-                family = draw_family(case.instance.rule, rng, lower)
+                family = spaces.draw_family(case.instance.rule, rng, lower)
                 if family is None:
                     continue
-                found = case_of(instance_of(*family))
+                found = case_of(spaces.instance_of(*family))
                 if found.large or found.differs(found.kind, found.draw(rng)) is None:
                     continue
             except (Inexact, Inconsistent, NotLinear, TypeMismatch):
@@ -273,7 +254,9 @@ def _of_lower_rank(case: Case, rng: random.Random, menu: Menu) -> Counterexample
     return None
 
 
-def _shrunk(case: Case, family: Family | None, rng: random.Random, menu: Menu) -> Counterexample | None:
+def _shrunk(
+    case: Case, family: spaces.Family | None, rng: random.Random, menu: Menu
+) -> Counterexample | None:
     """Return a counterexample whose extents and elements no single step makes smaller."""
     best, witness = case, _witness(case, rng, 20)
     if family is not None:
@@ -284,14 +267,14 @@ def _shrunk(case: Case, family: Family | None, rng: random.Random, menu: Menu) -
             changed = False
             for unknown in current:
                 deadline.check()
-                for smaller in sorted({1, *options(space, unknown, menu)}):
+                for smaller in sorted({1, *spaces.options(space, unknown, menu)}):
                     if smaller >= current[unknown]:
                         break
                     complete = space.system.complete(current | {unknown: smaller})
                     if complete is None:
                         continue
                     with suppress(TypeMismatch):
-                        smaller_case = case_of(instance_of(space, complete))
+                        smaller_case = case_of(spaces.instance_of(space, complete))
                         found = _witness(smaller_case, rng, 6)
                         if found is not None:
                             best, witness, changed = smaller_case, found, True
@@ -313,7 +296,7 @@ def _simple(case: Case, values: dict[int, np.ndarray]) -> tuple[dict[int, np.nda
                 if budget <= 0 or old == simple:
                     break
                 budget -= 1
-                values[i][index] = filled(kind, [simple], ()).item()
+                values[i][index] = exact_arithmetic.filled(kind, [simple], ()).item()
                 trial = None
                 with suppress(Inexact):
                     trial = case.differs(kind, values)
@@ -331,7 +314,7 @@ def _shown(case: Case, values: dict[int, np.ndarray], output: int, index: tuple[
     names = {i: name for name, i in case.leaves.items()}
     kinds = {name: case.nodes[i].tensor for name, i in case.leaves.items()}
     # A variable that only gives context does not enter the values, but without it the rule does not match.
-    ones = {name: filled(kind, [1] * k.elements, k.shape) for name, k in kinds.items()}
+    ones = {name: exact_arithmetic.filled(kind, [1] * k.elements, k.shape) for name, k in kinds.items()}
     return Counterexample(
         kinds,
         case.instance.settings(),
@@ -340,7 +323,7 @@ def _shown(case: Case, values: dict[int, np.ndarray], output: int, index: tuple[
         index,
         plain_list(results[left]),
         plain_list(results[right]),
-        ARITHMETICS[kind],
+        exact_arithmetic.ARITHMETICS[kind],
         text_of(case.nodes, left, names),
         text_of(case.nodes, right, names),
     )

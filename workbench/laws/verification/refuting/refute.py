@@ -11,21 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Final
 
-from workbench.laws.verification.instances.boundary_values import (
-    Corner,
-    beside_literals,
-    of_more_axes,
-    spread_axes,
-    wild,
-)
+from workbench.laws.verification.instances import boundary_values, spaces
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
-from workbench.laws.verification.instances.spaces import (
-    Family,
-    Instance,
-    draw_family,
-    instance_of,
-    open_space,
-)
 from workbench.laws.verification.instances.typings import Enumeration, Menu, converts
 from workbench.laws.verification.refuting.cases import Case, Counterexample, case_of, small
 from workbench.laws.verification.refuting.exact_arithmetic import PRIME, degree
@@ -97,8 +84,8 @@ class Findings:
     be made, ``failure`` the error that ended the search. ``theorem`` is the number of cases of a proof for all types.
     """
 
-    passed: list[Instance] = field(default_factory=list)
-    failed: list[Instance] = field(default_factory=list)
+    passed: list[spaces.Instance] = field(default_factory=list)
+    failed: list[spaces.Instance] = field(default_factory=list)
     arithmetics: Counter[str] = field(default_factory=Counter)
     counterexample: Counterexample | None = None
     degree: int = 0
@@ -151,7 +138,7 @@ def search(
     broadcast: bool = True,
     go_on: int = 0,
     seconds: float = 20.0,
-    corners: Sequence[Corner] | None = None,
+    corners: Sequence[boundary_values.Corner] | None = None,
 ) -> Findings:
     """Evaluate both sides of a rule on random instances, small ones first, then on unusual ones.
 
@@ -171,13 +158,13 @@ def search(
     """
     one = _Search(rule, random.Random(seed_of(rule, seed)), broadcast, min(seconds, deadline.left()))
     if corners is None:
-        unusual = wild(rule)
+        unusual = boundary_values.wild(rule)
         one.rng.shuffle(unusual)
-        spread = spread_axes(rule) if broadcast else []
-        beside = beside_literals(rule)[:LITERALS]
+        spread = boundary_values.spread_axes(rule) if broadcast else []
+        beside = boundary_values.beside_literals(rule)[:LITERALS]
         most = BESIDE_ALL // max(1, len(beside))  # fewer instances at each if they are many
         beside = [replace(corner, instances=min(corner.instances, most)) for corner in beside]
-        corners = beside + spread + unusual[: draws // 4] + of_more_axes(rule)
+        corners = beside + spread + unusual[: draws // 4] + boundary_values.of_more_axes(rule)
     one.random(draws, go_on)
     if not one.found.empty:
         one.at_corners(corners, go_on)
@@ -229,7 +216,7 @@ class _Search:
                 found.empty = True
                 return
 
-    def at_corners(self, corners: Sequence[Corner], go_on: int) -> None:
+    def at_corners(self, corners: Sequence[boundary_values.Corner], go_on: int) -> None:
         """Evaluate instances at corners, until a counterexample is found."""
         for corner in corners:
             if self.found.counterexample is not None:
@@ -249,11 +236,11 @@ class _Search:
         """Evaluate one instance, if one can be made."""
         rule, rng, found = self.rule, self.rng, self.found
         found.tries += 1
-        family: Family | None = None
+        family: spaces.Family | None = None
         try:
             if self.curved < 12 or (found.draws and self.curved < found.tries // 2):
-                family = draw_family(rule, rng, menu)
-                drawn = None if family is None else instance_of(*family)
+                family = spaces.draw_family(rule, rng, menu)
+                drawn = None if family is None else spaces.instance_of(*family)
             else:
                 drawn = draw_instance(self.plain, rng, fixed=dict(menu.fixed))
             if drawn is None:
@@ -293,7 +280,7 @@ class _Search:
         found.failed.append(case.instance)
 
 
-def _fitting(menu: Menu, corner: Corner) -> Menu:
+def _fitting(menu: Menu, corner: boundary_values.Corner) -> Menu:
     """Return a menu in which instances at a corner exist: a large step needs an extent that is as large."""
     given = [v for _, value in corner.fixed for v in (value if isinstance(value, tuple) else (value,))]
     whole = max((v for v in given if isinstance(v, int)), default=0)
@@ -334,7 +321,7 @@ def typed(rule: Rule, menu: Menu) -> bool | None:
     for _ in range(DECIDED):
         deadline.check()
         try:
-            open_space(rule, walk, menu)
+            spaces.open_space(rule, walk, menu)
         except (Inconsistent, TypeMismatch) as error:
             limited |= walk.limited or (isinstance(error, Inconsistent) and error.limited)
         except NotLinear:
@@ -355,7 +342,7 @@ DTYPES: Final = (
 _ALIKE: Final = 0.7
 
 
-def retyped(instance: Instance, rng: random.Random) -> Instance:
+def retyped(instance: spaces.Instance, rng: random.Random) -> spaces.Instance:
     """Return an instance with random element types of its variables and attributes."""
     one = rng.choice(DTYPES)
     alike = rng.random() < _ALIKE
@@ -429,13 +416,13 @@ def find_region(
     return None
 
 
-def _under(guard: Sequence[Compare], instances: Sequence[Instance]) -> int:
+def _under(guard: Sequence[Compare], instances: Sequence[spaces.Instance]) -> int:
     """Return how many instances meet a guard."""
     values = [(i.attrs.__getitem__, i.types.__getitem__) for i in instances]
     return sum(all(holds(c, *value) for c in guard) for value in values)
 
 
-def _guards(rule: Rule, instances: Sequence[Instance]) -> Iterator[tuple[tuple[Compare, ...], int]]:
+def _guards(rule: Rule, instances: Sequence[spaces.Instance]) -> Iterator[tuple[tuple[Compare, ...], int]]:
     """Yield conditions that may separate failing from passing instances, and a rank (0: most natural)."""
     if rule.each or not instances:
         return

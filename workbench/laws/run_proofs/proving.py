@@ -19,21 +19,11 @@ from workbench.graph.dataflow import numbers_in
 from workbench.graph.weights import Weight
 from workbench.laws.matching import Bindings
 from workbench.laws.proof_graph import CONGRUENT, Applied, ProofGraph, Reason, TooManyTerms
+from workbench.laws.run_proofs import proof
 from workbench.laws.run_proofs.congruence import Congruence
 from workbench.laws.run_proofs.constants import Constants
 from workbench.laws.run_proofs.derivation import Derivations, Match
 from workbench.laws.run_proofs.instance import Instance, NoInstance
-from workbench.laws.run_proofs.proof import (
-    FOLD,
-    LAW,
-    NUMBER,
-    GroundTerm,
-    ProofStep,
-    RunProof,
-    by_content,
-    contents,
-    law_digest,
-)
 from workbench.laws.run_proofs.sizes import Sized
 from workbench.laws.theorems.store import rules_of
 from workbench.ops import TensorType, TypeMismatch
@@ -68,7 +58,7 @@ class Prover(ProofGraph):
         super().__init__(most=MOST_TERMS)
         self.given = given
         self.generic = Generic({}) if given is None else given.generic
-        self.steps: list[ProofStep] = []
+        self.steps: list[proof.ProofStep] = []
         self.laws: dict[str, Rule] = {}
         self.stored: dict[str, Weight] = {}
         self._noted: list[tuple[Rule, Bindings, Sequence[Mapping[str, int]]]] = []
@@ -126,7 +116,7 @@ class Prover(ProofGraph):
         except NoInstance:
             return ()
         self.laws[rule.name] = rule
-        self.state(ProofStep(LAW, pairs, rule.name, substitution, tuple(members)))
+        self.state(proof.ProofStep(proof.LAW, pairs, rule.name, substitution, tuple(members)))
         return pairs
 
     def _read_numbers(self, pattern: App, term: int, reads: Mapping[str, int]) -> None:
@@ -141,9 +131,9 @@ class Prover(ProofGraph):
                 inputs = (*entry.inputs[:k], tensor, *entry.inputs[k + 1 :])
                 other = self.build(entry.op, entry.attrs, inputs)
                 if self.types[other] == entry.type:
-                    self.state(ProofStep(NUMBER, ((other, term),)))
+                    self.state(proof.ProofStep(proof.NUMBER, ((other, term),)))
 
-    def state(self, step: ProofStep) -> None:
+    def state(self, step: proof.ProofStep) -> None:
         """Make the terms of a step equal, unless they are."""
         if not self.equal(step.pairs):
             because = Reason(str(len(self.steps)))
@@ -153,8 +143,8 @@ class Prover(ProofGraph):
 
     def enter_graph(self, graph: Graph) -> list[int]:
         """Add the nodes of a graph; return their terms."""
-        names = contents(Sized(graph, self.generic))
-        found = self.enter([replace(n, attrs=by_content(names, n.op, n.attrs)) for n in graph.nodes])
+        names = proof.contents(Sized(graph, self.generic))
+        found = self.enter([replace(n, attrs=proof.by_content(names, n.op, n.attrs)) for n in graph.nodes])
         self.numbers |= {found[i]: number for i, number in numbers_in(graph).items()}
         self.stored |= {names["weight", name]: w for name, w in graph.weights.items()}
         return found
@@ -164,11 +154,12 @@ class Prover(ProofGraph):
         """Return the terms so far, to compute those of weights alone."""
         return Constants([(e.op, e.attrs, e.inputs) for e in self.entries], self.types, self.stored)
 
-    def rounded(self, steps: Sequence[ProofStep]) -> list[ProofStep]:
+    def rounded(self, steps: Sequence[proof.ProofStep]) -> list[proof.ProofStep]:
         """Return steps with the roundings with which tensors are read as numbers."""
         read = self.constants.read_as_number
         return [
-            replace(s, rounding=max(read(a, b) for a, b in s.pairs)) if s.kind == NUMBER else s for s in steps
+            replace(s, rounding=max(read(a, b) for a, b in s.pairs)) if s.kind == proof.NUMBER else s
+            for s in steps
         ]
 
     def fold(self, *sides: Side) -> None:
@@ -193,7 +184,7 @@ class Prover(ProofGraph):
                     if abs(size - sketch) <= 1e-4 * abs(sketch):
                         with contextlib.suppress(TypeMismatch):
                             error = constants.rounding(other, term)
-                            self.state(ProofStep(FOLD, ((other, term),), rounding=error))
+                            self.state(proof.ProofStep(proof.FOLD, ((other, term),), rounding=error))
                             break
                 else:
                     known.append((term, sketch))
@@ -224,7 +215,7 @@ class EClasses(Derivations):
         self._place: dict[int, int] = {}
         self._stated: set[str] = set()
         self._traced: set[int] = set()
-        self._names = contents(Sized(searched, prover.generic))
+        self._names = proof.contents(Sized(searched, prover.generic))
 
     def _oldest(self) -> list[int]:
         """Return for every e-class the e-node that is there first, with all that it reads."""
@@ -258,7 +249,7 @@ class EClasses(Derivations):
     def node(self, e_node: int) -> int:
         """Return an e-node as a term over those of its operands."""
         op = self.egraph.ops[e_node]
-        attrs = by_content(self._names, op, self.egraph.attrs[e_node])
+        attrs = proof.by_content(self._names, op, self.egraph.attrs[e_node])
         operands = tuple([self.term_of(c) for c in self.operands[e_node]])
         return self.prover.add(op, attrs, operands, self.egraph.types[self.eclass[e_node]])
 
@@ -304,7 +295,7 @@ class EClasses(Derivations):
         return len(self._stated) > before
 
 
-def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[ProofStep]:
+def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[proof.ProofStep]:
     """Return the steps from which the equality of pairs of terms follows by congruence, those of inner terms first.
 
     A part that two terms share is explained once, so that a proof is not longer than the graphs are deep.
@@ -326,7 +317,9 @@ def minimal(prover: Prover, goals: Sequence[tuple[int, int]]) -> list[ProofStep]
     return [prover.steps[k] for k in reversed(found)]
 
 
-def needed(prover: Prover, steps: Sequence[ProofStep], goals: Sequence[tuple[int, int]]) -> list[ProofStep]:
+def needed(
+    prover: Prover, steps: Sequence[proof.ProofStep], goals: Sequence[tuple[int, int]]
+) -> list[proof.ProofStep]:
     """Return steps without those that the others make superfluous, one after another.
 
     Proofs with too many steps and terms for this stay as they are.
@@ -348,14 +341,14 @@ def needed(prover: Prover, steps: Sequence[ProofStep], goals: Sequence[tuple[int
     return kept
 
 
-def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) -> RunProof:
+def written(prover: Prover, steps: Sequence[proof.ProofStep], given: Sequence[int]) -> proof.RunProof:
     """Return steps as a proof over symbols, whose terms are numbered after those that are given."""
     sized = prover.given
     assert sized is not None
     number: dict[int, int] = {}
     for position, term in enumerate(given):
         number.setdefault(term, position)
-    terms: list[GroundTerm] = []
+    terms: list[proof.GroundTerm] = []
     entries = prover.entries
     used: dict[int, None] = {}
     for step in steps:
@@ -366,16 +359,18 @@ def written(prover: Prover, steps: Sequence[ProofStep], given: Sequence[int]) ->
         if i not in number:
             number[i] = len(given) + len(terms)
             op, attrs = entries[i].op, entries[i].attrs
-            terms.append(GroundTerm(op, sized.attrs(op, attrs), tuple(number[j] for j in entries[i].inputs)))
+            terms.append(
+                proof.GroundTerm(op, sized.attrs(op, attrs), tuple(number[j] for j in entries[i].inputs))
+            )
     renamed = [s.moved(number.__getitem__, sized.extent) for s in steps]
-    laws = {n: prover.laws[n] for n in dict.fromkeys(s.law for s in steps if s.kind == LAW)}
-    texts = {n: (r.file, law_of(r), law_digest(r)) for n, r in laws.items()}
-    return RunProof(texts, tuple(terms), tuple(renamed))
+    laws = {n: prover.laws[n] for n in dict.fromkeys(s.law for s in steps if s.kind == proof.LAW)}
+    texts = {n: (r.file, law_of(r), proof.law_digest(r)) for n, r in laws.items()}
+    return proof.RunProof(texts, tuple(terms), tuple(renamed))
 
 
 def prove_graphs(
     given: Sized, saved: Sized, original: Graph, result: Graph, egraph: EGraph, rules: Iterable[Rule]
-) -> RunProof:
+) -> proof.RunProof:
     """Return the proof that two graphs are equal, one of which was optimised to the other.
 
     All have the generic extents of the first.
@@ -484,7 +479,7 @@ def _connect(prover: Prover, rules: Sequence[Rule], one: int, other: int, a: Sid
         return up[term]
 
     for step in minimal(small, [goal]):
-        if step.kind == LAW:
+        if step.kind == proof.LAW:
             found = replace(step, pairs=()).moved(raised)
             prover.state_law(small.laws[step.law], found.bindings or {}, found.members)
         else:

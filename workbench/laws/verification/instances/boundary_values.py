@@ -18,20 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.laws.verification.instances.typings import AXES, TRUTH, WHOLE, Coordinate, Menu
 from workbench.ops import Attr, Trait, with_trait
+from workbench.rules import pattern
 from workbench.rules.interpret import RowAttr, attributes
-from workbench.rules.pattern import (
-    Arith,
-    AttrVar,
-    Compare,
-    DimOf,
-    Literal,
-    RankOf,
-    Rule,
-    Var,
-    Vector,
-    applications,
-    subterms,
-)
 
 if TYPE_CHECKING:
     from workbench.laws.verification.instances.spaces import Instance
@@ -110,19 +98,19 @@ def coordinate_of(variable: str | RowAttr) -> Coordinate:
     return ("attr", variable, "") if isinstance(variable, str) else ("row", variable.row, variable.name)
 
 
-def attribute_coordinates(rule: Rule) -> dict[Coordinate, Attr]:
+def attribute_coordinates(rule: pattern.Rule) -> dict[Coordinate, Attr]:
     """Return the attributes that the left-hand side of a rule binds, each with its declaration."""
     found: dict[Coordinate, Attr] = {}
-    for term in applications(*rule.sources):
+    for term in pattern.applications(*rule.sources):
         for attr, expr in attributes(term):
             if isinstance(expr, RowAttr):
                 found.setdefault(coordinate_of(expr), attr)
-            elif isinstance(expr, AttrVar):
+            elif isinstance(expr, pattern.AttrVar):
                 found.setdefault(coordinate_of(expr.name), attr)
-            elif isinstance(expr, Vector):
+            elif isinstance(expr, pattern.Vector):
                 one = Attr(attr.name, "extent" if attr.kind == "shape" else "int")
                 for item in expr.items:
-                    if isinstance(item, AttrVar):
+                    if isinstance(item, pattern.AttrVar):
                         found.setdefault(coordinate_of(item.name), one)
     return found
 
@@ -132,28 +120,28 @@ def unbounded(attr: Attr) -> tuple[float, ...]:
     return (attr.default,) if isinstance(attr.default, float) and math.isinf(attr.default) else ()
 
 
-def tensors(rule: Rule) -> list[str]:
+def tensors(rule: pattern.Rule) -> list[str]:
     """Return the names of a rule's tensor variables; of a starred one, that of its first member."""
-    found = (t for t in subterms(*rule.sources) if isinstance(t, Var))
+    found = (t for t in pattern.subterms(*rule.sources) if isinstance(t, pattern.Var))
     return list(dict.fromkeys(f"{t.name}_0" if t.starred else t.name for t in found))
 
 
 @lru_cache(maxsize=1024)
-def axes_of(rule: Rule) -> int:
+def axes_of(rule: pattern.Rule) -> int:
     """Return the number of axes that instances of a rule need: the usual ones, or those that it lists."""
     found = [AXES]
-    for term in applications(*rule.sources, *rule.targets):
+    for term in pattern.applications(*rule.sources, *rule.targets):
         for attr, expr in attributes(term):
             match expr:
-                case Literal(tuple(items)) | Vector(items) if attr.kind in ("perm", "shape"):
+                case pattern.Literal(tuple(items)) | pattern.Vector(items) if attr.kind in ("perm", "shape"):
                     found.append(len(items))
-                case Literal(int(axis)) if attr.name == "axis":
+                case pattern.Literal(int(axis)) if attr.name == "axis":
                     found.append(-axis)
     return max(found)
 
 
 # -- large and unusual values -----------------------------------------------------------------------
-def wild(rule: Rule) -> list[Corner]:
+def wild(rule: pattern.Rule) -> list[Corner]:
     """Return unusual values of every coordinate of a rule, one coordinate at a time."""
     found: list[Corner] = []
     for coordinate, attr in attribute_coordinates(rule).items():
@@ -169,7 +157,7 @@ def wild(rule: Rule) -> list[Corner]:
     return found
 
 
-def of_more_axes(rule: Rule) -> list[Corner]:
+def of_more_axes(rule: pattern.Rule) -> list[Corner]:
     """Return larger ranks than those of the menus for every tensor, with the axes that only they have."""
     axes = [(c, a) for c, a in attribute_coordinates(rule).items() if a.name in ("axis", "axes")]
     found: list[Corner] = []
@@ -197,10 +185,10 @@ def _of_attribute(attr: Attr) -> tuple[Any, ...]:
     return {"extent": (7, 12), "axes": ((-4,), (-3, -1), (-4, -3))}.get(attr.kind, ())
 
 
-def spread_axes(rule: Rule) -> list[Corner]:
+def spread_axes(rule: pattern.Rule) -> list[Corner]:
     """Return extents of 1 for every axis of every operand of an operator that broadcasts, on either side."""
-    terms = (t for t in applications(*rule.sources, *rule.targets) if t.op in _BROADCASTS)
-    operands = (arg for t in terms for arg in t.args if isinstance(arg, Var) and not arg.starred)
+    terms = (t for t in pattern.applications(*rule.sources, *rule.targets) if t.op in _BROADCASTS)
+    operands = (arg for t in terms for arg in t.args if isinstance(arg, pattern.Var) and not arg.starred)
     names = dict.fromkeys(arg.name for arg in operands)
     axes = (-1, -2, -3, -4)
     return [Corner(((("dim", n, axis), 1),), SPREAD, spread=True) for axis in axes for n in names]
@@ -226,7 +214,7 @@ def decisions_of(instance: Instance) -> tuple[tuple[Coordinate, Any], ...]:
 
 
 # -- values next to literals -------------------------------------------------------------------------
-def beside_literals(rule: Rule) -> list[Corner]:
+def beside_literals(rule: pattern.Rule) -> list[Corner]:
     """Return for every coordinate that the rule compares with a literal the values below, at and above it.
 
     A comparison is a condition, a division, a remainder, a maximum or a minimum; a sum with a literal counts
@@ -235,7 +223,7 @@ def beside_literals(rule: Rule) -> list[Corner]:
     kinds = attribute_coordinates(rule)
     found: dict[Corner, None] = {}
     for expr in _expressions(rule):
-        values = (p.value for p in _parts(expr) if isinstance(p, Literal))
+        values = (p.value for p in _parts(expr) if isinstance(p, pattern.Literal))
         literals = sorted({v for v in values if isinstance(v, int | float)})
         for coordinate in dict.fromkeys(c for c in map(_named, _parts(expr)) if c is not None):
             for literal in literals:
@@ -244,35 +232,37 @@ def beside_literals(rule: Rule) -> list[Corner]:
     return list(found)
 
 
-def _expressions(rule: Rule) -> Iterator[Any]:
+def _expressions(rule: pattern.Rule) -> Iterator[Any]:
     """Yield the conditions of a rule, and the arithmetic in the attributes of its right-hand side."""
     for condition in rule.conditions:
-        plain = isinstance(condition.left, DimOf | RankOf) and isinstance(condition.right, Literal)
+        plain = isinstance(condition.left, pattern.DimOf | pattern.RankOf) and isinstance(
+            condition.right, pattern.Literal
+        )
         if not (condition.relation == "=" and plain):  # an equation leaves no other value
             yield condition
-    for term in applications(*rule.targets):
+    for term in pattern.applications(*rule.targets):
         for _, expr in term.attrs:
-            items = expr.items if isinstance(expr, Vector) else (expr,)
-            yield from (e for e in items if isinstance(e, Arith))
+            items = expr.items if isinstance(expr, pattern.Vector) else (expr,)
+            yield from (e for e in items if isinstance(e, pattern.Arith))
 
 
 def _parts(expr: Any) -> Iterator[Any]:
     yield expr
-    if isinstance(expr, Arith | Compare):
+    if isinstance(expr, pattern.Arith | pattern.Compare):
         yield from _parts(expr.left)
         yield from _parts(expr.right)
-    elif isinstance(expr, Vector):
+    elif isinstance(expr, pattern.Vector):
         for item in expr.items:
             yield from _parts(item)
 
 
 def _named(part: Any) -> Coordinate | None:
     match part:
-        case AttrVar(name):
+        case pattern.AttrVar(name):
             return coordinate_of(name)
-        case DimOf(var, int(axis)):
+        case pattern.DimOf(var, int(axis)):
             return "dim", var, axis
-        case RankOf(var):
+        case pattern.RankOf(var):
             return "rank", var, ""
     return None
 

@@ -20,23 +20,8 @@ from workbench.laws.verification.refuting.sampling import draw_instance
 from workbench.ops import TensorType, TypeMismatch
 from workbench.ops.exact import Inexact
 from workbench.ops.types import DTYPE_CODES
+from workbench.rules import pattern
 from workbench.rules.interpret import holds
-from workbench.rules.pattern import (
-    Arith,
-    AttrVar,
-    Compare,
-    DimOf,
-    Literal,
-    RankOf,
-    Rule,
-    Var,
-    applications,
-    canonical,
-    format_condition,
-    measured,
-    operators_of,
-    tensor_variables,
-)
 from workbench.support import deadline
 
 #: The menu of the first draws, so that a counterexample found among them is already small.
@@ -131,7 +116,7 @@ class Findings:
 
 
 def search(
-    rule: Rule,
+    rule: pattern.Rule,
     draws: int = 60,
     *,
     seed: int = 0,
@@ -172,9 +157,9 @@ def search(
     return one.found
 
 
-def seed_of(rule: Rule, seed: int) -> int:
+def seed_of(rule: pattern.Rule, seed: int) -> int:
     """Return the seed for a law: that of all rules that differ only in names."""
-    terms, conditions = canonical([*rule.sources, *rule.targets], rule.conditions)
+    terms, conditions = pattern.canonical([*rule.sources, *rule.targets], rule.conditions)
     text = f"{terms} {sorted(map(repr, conditions))} {len(rule.sources)} {rule.each}"
     return seed * 1_000_003 + zlib.crc32(text.encode())
 
@@ -183,7 +168,7 @@ def seed_of(rule: Rule, seed: int) -> int:
 class _Search:
     """The state of one search; ``left`` is the number of instances that are still wanted."""
 
-    rule: Rule
+    rule: pattern.Rule
     rng: random.Random
     broadcast: bool
     seconds: float
@@ -192,12 +177,12 @@ class _Search:
     curved: int = 0
     began: float = field(default_factory=time.perf_counter)
     converts: bool = field(init=False)
-    plain: Rule = field(init=False)
+    plain: pattern.Rule = field(init=False)
 
     def __post_init__(self) -> None:
-        self.converts = converts(operators_of(self.rule))
+        self.converts = converts(pattern.operators_of(self.rule))
         # An instance is drawn with one element type first, so conditions on others come later.
-        conditions = tuple(c for c in self.rule.conditions if measured(c) and not c.of_dtypes)
+        conditions = tuple(c for c in self.rule.conditions if pattern.measured(c) and not c.of_dtypes)
         self.plain = replace(self.rule, conditions=conditions) if self.converts else self.rule
 
     def out_of_time(self) -> bool:
@@ -311,7 +296,7 @@ def _evaluated(case: Case, rng: random.Random) -> tuple[int, tuple[int, ...]] | 
     raise reason
 
 
-def typed(rule: Rule, menu: Menu) -> bool | None:
+def typed(rule: pattern.Rule, menu: Menu) -> bool | None:
     """Return whether the two sides of a rule have a type in common.
 
     None means that no sequence of decisions leads to one, but that some decisions were among few of the
@@ -371,16 +356,16 @@ ENOUGH: Final = 12
 class Region:
     """A condition under which a rule was not refuted, and the rule with that condition as its guard."""
 
-    conditions: tuple[Compare, ...]
-    rule: Rule
+    conditions: tuple[pattern.Compare, ...]
+    rule: pattern.Rule
     draws: int
 
     def __str__(self) -> str:
-        return ", ".join(map(format_condition, self.conditions))
+        return ", ".join(map(pattern.format_condition, self.conditions))
 
 
 def find_region(
-    rule: Rule, findings: Findings, *, broadcast: bool, draws: int = 60, seed: int = 0
+    rule: pattern.Rule, findings: Findings, *, broadcast: bool, draws: int = 60, seed: int = 0
 ) -> Region | None:
     """Return the widest of the tried conditions that excludes all failures, or None.
 
@@ -416,33 +401,42 @@ def find_region(
     return None
 
 
-def _under(guard: Sequence[Compare], instances: Sequence[spaces.Instance]) -> int:
+def _under(guard: Sequence[pattern.Compare], instances: Sequence[spaces.Instance]) -> int:
     """Return how many instances meet a guard."""
     values = [(i.attrs.__getitem__, i.types.__getitem__) for i in instances]
     return sum(all(holds(c, *value) for c in guard) for value in values)
 
 
-def _guards(rule: Rule, instances: Sequence[spaces.Instance]) -> Iterator[tuple[tuple[Compare, ...], int]]:
+def _guards(
+    rule: pattern.Rule, instances: Sequence[spaces.Instance]
+) -> Iterator[tuple[tuple[pattern.Compare, ...], int]]:
     """Yield conditions that may separate failing from passing instances, and a rank (0: most natural)."""
     if rule.each or not instances:
         return
     for name, value in instances[0].attrs.items():
         if isinstance(value, int | tuple) and not isinstance(value, bool):
-            yield (Compare("=", AttrVar(name), Literal(1)),), 0
-            yield (Compare("=", AttrVar(name), Literal(0)),), 2
+            yield (pattern.Compare("=", pattern.AttrVar(name), pattern.Literal(1)),), 0
+            yield (pattern.Compare("=", pattern.AttrVar(name), pattern.Literal(0)),), 2
     convs: list[tuple[str, str]] = []
-    for term in applications(*rule.sources):
+    for term in pattern.applications(*rule.sources):
         groups = dict(term.attrs).get("groups")
-        if term.op == "conv2d" and isinstance(term.args[1], Var) and isinstance(groups, AttrVar):
+        if (
+            term.op == "conv2d"
+            and isinstance(term.args[1], pattern.Var)
+            and isinstance(groups, pattern.AttrVar)
+        ):
             convs.append((term.args[1].name, groups.name))
     for (w, g), (v, h) in combinations(convs, 2):  # equal output channels per group: O / G = P / H
-        left = Arith("*", DimOf(w, -4), AttrVar(h))
-        yield (Compare("=", left, Arith("*", DimOf(v, -4), AttrVar(g))),), 1
-    variables = tensor_variables(*rule.sources)
+        left = pattern.Arith("*", pattern.DimOf(w, -4), pattern.AttrVar(h))
+        yield (pattern.Compare("=", left, pattern.Arith("*", pattern.DimOf(v, -4), pattern.AttrVar(g))),), 1
+    variables = pattern.tensor_variables(*rule.sources)
     for one, two in combinations(variables, 2):
-        extents = [Compare("=", DimOf(one, axis), DimOf(two, axis)) for axis in range(-1, -5, -1)]
-        yield (Compare("=", RankOf(one), RankOf(two)), *extents), 2
+        extents = [
+            pattern.Compare("=", pattern.DimOf(one, axis), pattern.DimOf(two, axis))
+            for axis in range(-1, -5, -1)
+        ]
+        yield (pattern.Compare("=", pattern.RankOf(one), pattern.RankOf(two)), *extents), 2
         yield from (((extent,), 3) for extent in extents)
     for variable in variables:
         for axis in range(-1, -5, -1):
-            yield (Compare("=", DimOf(variable, axis), Literal(1)),), 4
+            yield (pattern.Compare("=", pattern.DimOf(variable, axis), pattern.Literal(1)),), 4

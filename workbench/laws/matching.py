@@ -20,12 +20,10 @@ class Applied(Protocol):
     @property
     def op(self) -> str:
         """Return the operator."""
-        ...
 
     @property
     def attrs(self) -> tuple[Any, ...]:
         """Return the attributes."""
-        ...
 
 
 #: The operands of every node.

@@ -320,12 +320,8 @@ Rules: TypeAlias = "str | os.PathLike[str] | RuleSet | Rule | Sequence[Rules]"
 def rules_of(rules: Rules, *, keep_refuted: bool = False) -> RuleSet:
     """Return rules as a set: by name, from a file, given, or the union of several.
 
-    The rules of a ``.rules`` file are judged before they are used. Of another system's file the sound rules
-    are used.
-
-    Args:
-        rules: The rules.
-        keep_refuted: Whether refuted rules of a ``.rules`` file are used nevertheless, with a warning.
+    The rules of a ``.rules`` file are judged before they are used; with ``keep_refuted`` refuted ones are used
+    nevertheless, with a warning. Of another system's file the sound rules are used.
 
     Raises:
         UnknownName: (a LookupError) if there is no set of a name.

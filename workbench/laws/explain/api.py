@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -72,39 +72,27 @@ def ask_explain(saturation: Saturation, left: Target, right: Target) -> Explanat
     if classes[0] < 0 or classes[0] != classes[1]:
         both = f"{names[0]} and {names[1]}"
         raise TargetError(f"terms must be in one e-class to be explained, got {both} (try why_not)")
-    return _explained(
-        examined, tuple(saturation.rules), graphs[0], graphs[1], (names[0], names[1]), classes[0]
-    )
-
-
-def _explained(
-    examined: Examined, rules: Sequence[Rule], left: Graph, right: Graph, names: tuple[str, str], eclass: int
-) -> Explanation:
-    """Return the chain of rules between the first outputs of two graphs, named in the answer by ``names``.
-
-    Both terms grow by the rules, in both directions, but only to terms that the e-graph represents. They
-    meet if the e-graph holds their equality by rules that the limits let apply again.
-    """
-    graph = ProofGraph(
-        constant=lambda t: examined.constant[examined.held(graph, t)],
-        running=lambda t: examined.running[examined.held(graph, t)],
+    # Both terms grow by the rules, in both directions, but only to terms that the e-graph represents. They
+    # meet if the e-graph holds their equality by rules that the limits let apply again.
+    grown = ProofGraph(
+        constant=lambda t: examined.constant[examined.held(grown, t)],
+        running=lambda t: examined.running[examined.held(grown, t)],
         most=MOST_TERMS,
     )
-    a, b = (_entered(graph, given) for given in (left, right))
+    a, b = (_entered(grown, given) for given in graphs)
 
     @cache
     def of(term: int) -> int:
-        entry = graph.entries[term]
+        entry = grown.entries[term]
         return examined.known.get((entry.op, entry.attrs, tuple(map(of, entry.inputs))), -1)
 
     def holds(one: Applied) -> bool:
         return one.holds and all(of(x) == of(y) >= 0 for x, y in one.pairs)
 
-    if not graph.run(rules, [(a, b)], holds=holds):
-        return Explanation(*names, eclass, (), complete=False)
-    text = partial(examined.text, graph)
-    moves = tuple(Move.of(step, text) for step in graph.chain(a, b) if step.law)
-    return Explanation(*names, eclass, moves)
+    met = grown.run(tuple(saturation.rules), [(a, b)], holds=holds)
+    text = partial(examined.text, grown)
+    moves = tuple(Move.of(step, text) for step in grown.chain(a, b) if step.law) if met else ()
+    return Explanation(names[0], names[1], classes[0], moves, complete=met)
 
 
 def _entered(graph: ProofGraph, given: Graph) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
 from workbench.egraph.egraph import EGraph
 from workbench.egraph.rebuild import by_term
+from workbench.graph import Node
 from workbench.graph.text import format_attr
-from workbench.laws.proof_graph import GIVEN, ProofGraph
+from workbench.laws.proof_graph import GIVEN, Entry, ProofGraph
 from workbench.ops import AttrValue, spec_of
 from workbench.ops.inputs_and_opaque import NAMED, RUNTIME
 from workbench.support.orders import postorder
@@ -115,3 +116,13 @@ def written(op: str, attrs: Sequence[AttrValue], operands: Sequence[str]) -> str
     ]
     inside = f"[{', '.join(given)}]" if given else ""
     return f"{op}{inside}({', '.join(operands)})"
+
+
+def text_of(nodes: Sequence[Node | Entry], root: int, names: Mapping[int, str], depth: int = -1) -> str:
+    """Return a ground term as text in the rule language; subterms deeper than a depth that is given are left out."""
+    node = nodes[root]
+    if root in names:
+        return names[root]
+    if depth == 0 and node.inputs:
+        return "…"
+    return written(node.op, node.attrs, [text_of(nodes, i, names, depth - 1) for i in node.inputs])

@@ -12,7 +12,7 @@ from typing import Final
 from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
-from workbench.laws.explain.egraph_index import Examined, written
+from workbench.laws.explain.egraph_index import DEPTH, Examined, text_of
 from workbench.laws.explain.report import Cause, Gap, Move, Outcome, Represented, Tried, WhyNot
 from workbench.laws.matching import compiled, depth
 from workbench.laws.proof_graph import GIVEN, Applied, Index, ProofGraph, Step, TooManyTerms
@@ -471,12 +471,5 @@ def _parts(target: Graph, classes: Sequence[int], output: int) -> tuple[Represen
             stack += target.nodes[i].inputs
         elif sizes[i]:
             # Represented by the target's own term, which need not be the oldest of the e-class.
-            found[i] = Represented(_text(target, i), len(sizes[i]), classes[i])
+            found[i] = Represented(text_of(target.nodes, i, {}, DEPTH), len(sizes[i]), classes[i])
     return tuple(sorted(found.values(), key=lambda part: -part.operators))
-
-
-def _text(graph: Graph, i: int, depth: int = 3) -> str:
-    node = graph.nodes[i]
-    if depth == 0 and node.inputs:
-        return "…"
-    return written(node.op, node.attrs, [_text(graph, j, depth - 1) for j in node.inputs])

@@ -7,8 +7,8 @@ the pairs of outputs that replace each other. TASO's source defines the meaning 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from workbench.laws.foreign.extents import Inexpressible
-from workbench.laws.foreign.translation import law, read_laws
+from workbench.laws.foreign.translation import Laws, law
 from workbench.laws.foreign.vocabulary import Foreign, Param, Variable, make
 from workbench.rules.language import RuleSyntaxError
 from workbench.rules.pattern import Rule
@@ -99,15 +99,13 @@ def read_taso(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejected]]
     if not data:
         raise RuleSyntaxError(f"{file.name}: the file is empty")
 
-    def read(number: int, message: Any) -> Rule:
-        return law(f"taso-{number}", *_sides(message), (f"taso#{number}",))
-
-    def laws() -> Iterator[tuple[int, str, str, Callable[[], Rule]]]:
-        for number, (start, payload) in enumerate(_frames(data, file.name)):
-            where = f"{file.name}, rule {number} (byte {start})"
-            yield number, f"taso-{number}", where, partial(read, number, _decoded(payload, where))
-
-    return read_laws(file.name, laws())
+    found = Laws(file.name)
+    for number, (start, payload) in enumerate(_frames(data, file.name)):
+        name, where = f"taso-{number}", f"{file.name}, rule {number} (byte {start})"
+        message = _decoded(payload, where)
+        with found.reading(number, name, where):
+            found.add(law(name, *_sides(message), (f"taso#{number}",)))
+    return found.rules, found.rejected
 
 
 # -- the wire format ------------------------------------------------------------------------------

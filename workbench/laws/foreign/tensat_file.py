@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from workbench.laws.foreign.extents import Inexpressible
-from workbench.laws.foreign.translation import law, read_laws
+from workbench.laws.foreign.translation import Laws, law
 from workbench.laws.foreign.vocabulary import Foreign, Param, Variable, handwritten, make
 from workbench.rules.language import RuleSyntaxError
 from workbench.rules.pattern import Rule
@@ -190,20 +190,16 @@ def read_tensat(path: str | os.PathLike[str], multi: bool | None = None) -> tupl
         )
     step, origin = (2, "tensat-multi") if multi else (1, "tensat")
 
-    def read(number: int, own: Sequence[tuple[int, str]]) -> Rule:
-        sources, targets = zip(
-            *(_rule_line(text, f"{file.name}, line {at}") for at, text in own), strict=True
-        )
-        rule = law(f"{origin}-{number}", sources, targets, (f"{origin}:{number}",))
-        return replace(rule, line=own[0][0])
-
-    def laws() -> Iterator[tuple[int, str, str, Callable[[], Rule]]]:
-        for index in range(len(lines) // step):
-            own = lines[index * step :][:step]
-            number = index + 1 if multi else own[0][0]
-            yield index, f"{origin}-{number}", f"{file.name}, line {own[0][0]}", partial(read, number, own)
-
-    return read_laws(file.name, laws())
+    found = Laws(file.name)
+    for index in range(len(lines) // step):
+        own = lines[index * step :][:step]
+        number = index + 1 if multi else own[0][0]
+        with found.reading(index, f"{origin}-{number}", f"{file.name}, line {own[0][0]}"):
+            sides = (_rule_line(text, f"{file.name}, line {at}") for at, text in own)
+            sources, targets = zip(*sides, strict=True)
+            rule = law(f"{origin}-{number}", sources, targets, (f"{origin}:{number}",))
+            found.add(replace(rule, line=own[0][0]))
+    return found.rules, found.rejected
 
 
 def _text(file: Path) -> str:
@@ -278,23 +274,19 @@ def read_equations(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejec
     file = Path(path)
     reader = _Reader(_EQUATIONS, partial(_misplaced, file.name))
 
-    def read(number: int, left: _Node, right: _Node) -> Rule:
-        sides = [reader.term(left)], [reader.term(right)]
-        made = partial(law, f"equation-{number}", *sides, (f"equation#{number}",))
-        try:
-            return made(either=True, planar=True)
-        except Inexpressible:
-            return made(either=True, planar=True, declared=_RANKS)
-
-    def laws() -> Iterator[tuple[int, str, str, Callable[[], Rule]]]:
-        for number, (at, left, right) in enumerate(_equations(_text(file), file.name)):
-            where = f"{file.name}, character {at}"
-            yield number, f"equation-{number}", where, partial(read, number, left, right)
-
-    rules, rejected = read_laws(file.name, laws())
-    if not rules and not rejected:
+    found = Laws(file.name)
+    for number, (at, left, right) in enumerate(_equations(_text(file), file.name)):
+        name = f"equation-{number}"
+        with found.reading(number, name, f"{file.name}, character {at}"):
+            sides = [reader.term(left)], [reader.term(right)]
+            made = partial(law, name, *sides, (f"equation#{number}",), either=True, planar=True)
+            try:
+                found.add(made())
+            except Inexpressible:
+                found.add(made(declared=_RANKS))
+    if not found.rules and not found.rejected:
         raise RuleSyntaxError(f"{file.name}: the file is empty")
-    return rules, rejected
+    return found.rules, found.rejected
 
 
 def _misplaced(name: str, at: int, message: str) -> RuleSyntaxError:

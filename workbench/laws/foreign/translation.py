@@ -7,7 +7,8 @@ rule names these numbers by attribute variables with conditions on the left, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
@@ -435,25 +436,28 @@ def law(
     raise Inexpressible("; reversed: ".join(reasons))
 
 
-def read_laws(
-    file: str, laws: Iterable[tuple[int, str, str, Callable[[], Rule]]]
-) -> tuple[list[Rule], list[Rejected]]:
-    """Return the rules of a file, and the laws that are ill-formed or have no form in the rule language.
+@dataclass(slots=True)
+class Laws:
+    """The rules of a file, and the laws that are ill-formed or have no form in the rule language."""
 
-    Of each law there are given: its place from 0, its name, the file and place for messages, and how to read it.
-    """
-    rules: list[Rule] = []
-    rejected: list[Rejected] = []
-    for index, name, where, read in laws:
+    file: str
+    rules: list[Rule] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)
+
+    @contextmanager
+    def reading(self, index: int, name: str, where: str) -> Iterator[None]:
+        """Reject a law of the file, by its place from 0 and its name, if the block cannot read it at a place."""
         try:
-            rules.append(replace(read(), file=file))
+            yield
         except Inexpressible as error:
-            rejected.append(Rejected(index, name, str(error)))
+            self.rejected.append(Rejected(index, name, str(error)))
         except RuleSyntaxError as error:
-            placed = str(error).startswith(file)
-            reason = str(error) if placed else f"{where}: {error}"
-            rejected.append(Rejected(index, name, reason, broken=True))
-    return rules, rejected
+            reason = str(error) if str(error).startswith(self.file) else f"{where}: {error}"
+            self.rejected.append(Rejected(index, name, reason, broken=True))
+
+    def add(self, rule: Rule) -> None:
+        """Add a rule of the file."""
+        self.rules.append(replace(rule, file=self.file))
 
 
 def _joined(targets: Sequence[Foreign]) -> dict[tuple[str, int], str]:

@@ -85,10 +85,7 @@ def _usable(form: int, args: np.ndarray, kind: int, result: shards.Evaluated) ->
 class Enumeration:
     """The terms of a grammar by size, each the application of an operator to the first terms of classes.
 
-    Args:
-        grammar: The grammar.
-        seed: Seed of the values of the variables.
-        mapper: The way to evaluate shards of terms; by default one after another in this process.
+    The values of the variables depend on ``seed``. By default this process evaluates all shards of terms.
     """
 
     def __init__(self, grammar: Grammar, *, seed: int = 0, mapper: shards.Mapper | None = None) -> None:

@@ -80,16 +80,9 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """The terms among which laws are looked for.
+    """The terms among which laws are looked for; :meth:`of` explains the parts.
 
-    Args:
-        forms: The operators, each with fixed attributes.
-        operands: The variables.
-        operators: The largest number of operators in a term.
-        sizes: Assignments of numbers to the symbolic extents; every term is typed and evaluated under each.
-        name: The name, used in the provenance of the laws.
-        repeats: Whether laws are kept of which both sides repeat a variable, as in
-            ``mul(relu(x), relu(x)) = mul(x, relu(x))``.
+    Every term is typed and evaluated under each assignment of ``sizes``. The laws' provenance has the ``name``.
 
     >>> g = Grammar.of("matmul add transpose[perm=(1, 0)]", "matrix: 3", operators=3)
     >>> [str(f) for f in g.forms]
@@ -141,7 +134,8 @@ class Grammar:
             operators: The largest number of operators in a term.
             sizes: Assignments of numbers to the extents; by default two of distinct small numbers.
             name: The name of the grammar.
-            repeats: Whether laws are kept of which both sides repeat a variable.
+            repeats: Whether laws are kept of which both sides repeat a variable, as in
+                ``mul(relu(x), relu(x)) = mul(x, relu(x))``.
 
         Raises:
             GrammarError: if a part cannot be read.
@@ -242,11 +236,8 @@ def read_grammar(path: str | os.PathLike[str]) -> Grammar:
     """Return the grammar in a YAML file.
 
     The file has ``operators`` (a list), ``operands`` (kinds with numbers, or names with shapes), and may
-    have ``size`` (operators in a term), ``sizes`` (assignments of extents), ``repeats`` and ``name``.
-
-    Raises:
-        OSError: if the file cannot be read.
-        GrammarError: if it is not a grammar.
+    have ``size`` (operators in a term), ``sizes`` (assignments of extents), ``repeats`` and ``name``. Raise
+    OSError if the file cannot be read, and GrammarError if it is not a grammar.
     """
     import yaml
 

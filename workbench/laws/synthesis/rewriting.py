@@ -54,12 +54,7 @@ class _Work:
 
 @dataclass(slots=True)
 class Rewriting:
-    """The laws as rewrites of an enumeration's terms.
-
-    Args:
-        enumeration: The terms.
-        halt: Whether to stop before the next pair.
-    """
+    """The laws as rewrites of an enumeration's terms; ``halt`` says whether to stop before the next pair."""
 
     enumeration: Enumeration
     halt: Callable[[], bool] = lambda: False

@@ -242,11 +242,9 @@ class Mapper(Protocol):
     @property
     def workers(self) -> int:
         """Return how many shards are evaluated at a time."""
-        ...
 
     def __call__(self, function: Callable[[Shard], Evaluated], shards: Sequence[Shard]) -> list[Evaluated]:
         """Return the results in the order of the shards."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,12 +261,7 @@ class Here:
 
 @contextlib.contextmanager
 def processes(jobs: int) -> Iterator[Mapper]:
-    """Yield a mapper with a number of processes, which end with the context; one job needs none.
-
-    Raises:
-        ValueError: if the number is not positive.
-
-    """
+    """Yield a mapper with a number of processes, which end with the context; raise ValueError if it is below 1."""
     if jobs < 1:
         raise ValueError(f"the number of processes must be positive, got {jobs} (try 2)")
     if jobs == 1:

@@ -33,7 +33,16 @@ from workbench.laws.theorems.symbolic_typing import (
 )
 from workbench.ops import Attr, AttrValue, Trait, TypeMismatch, spec_of
 from workbench.rules import pattern
-from workbench.rules.interpret import RELATIONS, RowAttr, attributes, bound_term, compared, read_term, spread
+from workbench.rules.interpret import (
+    RELATIONS,
+    Bound,
+    RowAttr,
+    attributes,
+    bound_term,
+    compared,
+    read_term,
+    spread,
+)
 from workbench.symbolic.integers import (
     NONNEGATIVE,
     RANGES,
@@ -91,7 +100,7 @@ class Statement:
 
 
 @dataclass(slots=True)
-class Reader:
+class Reader(Bound):
     """The algebra in which a rule is read: symbolic types and comprehensions."""
 
     types: Reading
@@ -131,12 +140,6 @@ class Reader:
         if attr.kind == "shape":
             return self.leaf(f"${text}", "")
         raise NotCovered(f"{attr.name} as a variable")
-
-    def attribute(self, name: str) -> object:
-        return self.attrs[name]
-
-    def of_row(self, row: str, name: str) -> object:
-        return self.rows.get(row, {}).get(name)
 
     def literal(self, value: AttrValue, attr: Attr | None) -> AttrValue:
         if attr is not None and attr.kind in ("shape", "axes", "perm") and isinstance(value, int):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,7 +21,7 @@ from workbench.rules.language import parse_rule
 from workbench.rules.pattern import Rule, format_rule, operators_of
 from workbench.rules.ruleset import RuleSet, read_rules
 from workbench.rules.verdicts import TRUSTED, library
-from workbench.run.trace import Step, StopReason
+from workbench.run.trace import StopReason
 from workbench.support.disk_cache import remembered
 
 #: Seconds that judging a file of rules takes at most; rules that are not decided by then stay unknown.
@@ -119,41 +119,29 @@ class Sound:
         )
 
 
-def sound_rules(
-    source: str | os.PathLike[str] | Sequence[Rule],
-    *,
-    seed: int = 0,
-    jobs: int = 1,
-    progress: Callable[[Step], None] | None = None,
-) -> Sound:
+def sound_rules(source: str | os.PathLike[str] | Sequence[Rule], *, seed: int = 0) -> Sound:
     """Return the sound rules of a file or a set, judged as they are used: operands broadcast.
 
     A refuted rule that holds in a region is kept with the region as its guard, if the guarded rule
     holds.
-
-    Args:
-        source: A file of rules, or the rules.
-        seed: Seed of the random instances.
-        jobs: Number of processes, as in :class:`~workbench.laws.verification.verify.Verification`.
-        progress: Callback after every step.
     """
     effort = Effort(chain=0)
     if isinstance(source, str | os.PathLike):
         contents = read_rules(source)
-        verification = Verification.of(replace(contents, form="rules"), effort=effort, seed=seed, jobs=jobs)
+        verification = Verification.of(replace(contents, form="rules"), effort=effort, seed=seed)
     else:
         name = getattr(source, "name", "rules")
-        verification = Verification(list(source), effort=effort, seed=seed, jobs=jobs, name=name)
-    verification.run(progress)
+        verification = Verification(list(source), effort=effort, seed=seed, name=name)
+    verification.run()
     verdicts = verification.verdicts
     narrowed = [
         _guarded(v.rule, v.evidence["region"]["condition"])
         for v in verdicts
         if v.rule is not None and v.verdict == "refuted" and "region" in v.evidence
     ]
-    again = Verification(narrowed, effort=effort, seed=seed, jobs=jobs)
+    again = Verification(narrowed, effort=effort, seed=seed)
     if narrowed:
-        again.run(progress)
+        again.run()
     sound = {v.name: v for v in (*verdicts, *again.verdicts) if v.verdict in TRUSTED}
     kept = [sound[v.name] for v in verdicts if v.name in sound]
     rules = tuple(v.rule for v in kept if v.rule is not None)

@@ -20,11 +20,11 @@ from typing import Final
 
 from workbench.graph import Builder
 from workbench.laws import proof_graph
+from workbench.laws.explain.egraph_index import text_of
 from workbench.laws.proof_graph import NotAStep, ProofGraph, Step, Terms
 from workbench.laws.verification.instances import boundary_values, spaces
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
 from workbench.laws.verification.instances.typings import Choices, Enumeration, Menu, RandomChoices
-from workbench.laws.verification.refuting.cases import text_of
 from workbench.ops import Trait, TypeMismatch, with_trait
 from workbench.rules.pattern import Rule, applications
 from workbench.rules.ruleset import RuleSet, load_rules

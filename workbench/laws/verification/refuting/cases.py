@@ -12,8 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.graph import Node
-from workbench.laws.explain.egraph_index import written
-from workbench.laws.proof_graph import Entry
+from workbench.laws.explain.egraph_index import text_of
 from workbench.laws.verification.instances import spaces
 from workbench.laws.verification.instances.linear import Inconsistent, NotLinear
 from workbench.laws.verification.instances.typings import Menu
@@ -157,14 +156,6 @@ def plain_list(array: np.ndarray) -> list[Any] | int | str:
         return [nested(v) for v in value] if isinstance(value, list) else number(value)
 
     return nested(array.tolist())
-
-
-def text_of(nodes: Sequence[Node | Entry], root: int, names: dict[int, str]) -> str:
-    """Return a ground term as text in the rule language."""
-    if root in names:
-        return names[root]
-    node = nodes[root]
-    return written(node.op, node.attrs, [text_of(nodes, i, names) for i in node.inputs])
 
 
 # -- records ----------------------------------------------------------------------------------------

@@ -31,34 +31,8 @@ from typing import Final, TypeVar, cast
 
 from workbench.ops import Attr, OpSpec, Trait, spec_of
 from workbench.ops.types import DTYPE_CODES
+from workbench.rules import pattern
 from workbench.rules.interpret import RELATIONS, number, typed
-from workbench.rules.pattern import (
-    PHASES,
-    App,
-    Arith,
-    AttrExpr,
-    AttrVar,
-    Compare,
-    DimOf,
-    DtypeOf,
-    IntExpr,
-    Inverse,
-    Literal,
-    RankOf,
-    Rule,
-    Term,
-    Var,
-    Vector,
-    applications,
-    attribute_variables,
-    measured,
-    names_in,
-    starred,
-    subterms,
-    tensor_variables,
-    unbinding,
-    ungiven,
-)
 from workbench.support.messages import nearest
 
 #: Largest number of laws in a file: each costs the engine time, whether it matches or not.
@@ -130,12 +104,12 @@ def choices(optional: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
             yield suffix, frozenset(name for name, there in zip(optional, here, strict=True) if not there)
 
 
-def without(term: Term, absent: frozenset[str]) -> Term | None:
+def without(term: pattern.Term, absent: frozenset[str]) -> pattern.Term | None:
     """Return a term without some operands, or None if nothing of it is left.
 
     Raise ValueError if that does not follow from the operands being zero.
     """
-    if isinstance(term, Var):
+    if isinstance(term, pattern.Var):
         return None if term.name in absent else term
     args = [without(arg, absent) for arg in term.args]
     left = tuple(arg for arg in args if arg is not None)
@@ -147,15 +121,15 @@ def without(term: Term, absent: frozenset[str]) -> Term | None:
     if not spec.variadic and None not in args[: spec.min_inputs]:
         return replace(term, args=left)
     others = left if spec.variadic else args[spec.min_inputs :]
-    act = dict(term.attrs).get("act", Literal("none") if term.row is None else None)
-    activated = "act" in spec.attr_names and act != Literal("none")
+    act = dict(term.attrs).get("act", pattern.Literal("none") if term.row is None else None)
+    activated = "act" in spec.attr_names and act != pattern.Literal("none")
     if Trait.LINEAR not in spec.traits or activated or any(arg is not None for arg in others):
         names = ", ".join(sorted(absent))
         raise ValueError(f"{term.op} without {names} cannot be derived (try writing both laws)")
     return None
 
 
-def objection(optional: Sequence[str], named: Sequence[str], sources: Sequence[Term]) -> str:
+def objection(optional: Sequence[str], named: Sequence[str], sources: Sequence[pattern.Term]) -> str:
     """Return an objection to the use of optional operands, or ``""``.
 
     ``optional`` are the operands marked on the left-hand side, ``named`` those marked anywhere, ``sources``
@@ -165,9 +139,9 @@ def objection(optional: Sequence[str], named: Sequence[str], sources: Sequence[T
         return f"{late[0]}? is marked on the right-hand side only (try marking it on the left-hand side)"
     if len(optional) > MOST:
         return f"at most {MOST} operands of a law may be absent, got {', '.join(optional)}"
-    for term in applications(*sources):
+    for term in pattern.applications(*sources):
         needed = spec_of(term.op).min_inputs
-        if any(isinstance(arg, Var) and arg.name in optional for arg in term.args[:needed]):
+        if any(isinstance(arg, pattern.Var) and arg.name in optional for arg in term.args[:needed]):
             return (
                 f"{term.op} must have its first {f'{needed} operands' if needed > 1 else 'operand'}: "
                 "these cannot be optional"
@@ -268,7 +242,7 @@ class _Parser:
         return items
 
     # -- terms ------------------------------------------------------------------------------------
-    def term(self) -> Term:
+    def term(self) -> pattern.Term:
         """Parse a variable, a number or an application."""
         if self.token.kind == "number" or self.token.text == "-":
             sign = -1 if self.accept("-") else 1
@@ -277,12 +251,12 @@ class _Parser:
             return number(sign * float(self.next()))
         name = self.name("an operator or a variable")
         if self.token.text not in ("[", "("):
-            variable = Var(name, self.accept("*"))
+            variable = pattern.Var(name, self.accept("*"))
             if self.accept("?") and name not in self.optional:
                 self.optional.append(name)
             return variable
         spec = self.lookup(name)
-        attrs: list[tuple[str, AttrExpr]] = []
+        attrs: list[tuple[str, pattern.AttrExpr]] = []
         row: str | None = None
         if self.accept("["):
             for key, value in self.list_of(lambda: self.attribute(spec), "]"):
@@ -296,10 +270,10 @@ class _Parser:
                     attrs.append((key, value))
         self.expect("(")
         args = tuple(self.list_of(self.term, ")"))
-        starred = any(isinstance(a, Var) and a.starred for a in args)
-        if not starred and not spec.min_inputs <= len(args) <= spec.max_inputs:
+        of_members = any(isinstance(a, pattern.Var) and a.starred for a in args)
+        if not of_members and not spec.min_inputs <= len(args) <= spec.max_inputs:
             raise self.error(f"{name} takes {spec.arity}, got {len(args)}")
-        return App(name, args, tuple(attrs), row)
+        return pattern.App(name, args, tuple(attrs), row)
 
     def lookup(self, name: str) -> OpSpec:
         try:
@@ -311,7 +285,7 @@ class _Parser:
             raise self.error(f"{name} cannot occur in a rule")
         return spec
 
-    def attribute(self, spec: OpSpec) -> tuple[str, AttrExpr | None]:
+    def attribute(self, spec: OpSpec) -> tuple[str, pattern.AttrExpr | None]:
         name = self.name("an attribute")
         if not self.accept("="):
             if name in spec.attr_names:
@@ -323,84 +297,84 @@ class _Parser:
         attr = spec.attrs[spec.attr_names.index(name)]
         return name, self.value(attr)
 
-    def value(self, attr: Attr) -> AttrExpr:
+    def value(self, attr: Attr) -> pattern.AttrExpr:
         if attr.names or attr.kind == "dtype":
             word = self.name(f"a value of {attr.name}")
             if attr.kind == "dtype" and word == "dtype" and self.accept("("):
-                return DtypeOf(self.variable_in_parentheses())
+                return pattern.DtypeOf(self.variable_in_parentheses())
             known = attr.names or tuple(DTYPE_CODES)
-            return Literal(word) if word in known else AttrVar(word)
+            return pattern.Literal(word) if word in known else pattern.AttrVar(word)
         if self.token.text == "(" and attr.kind in ("ints", "axes", "perm", "shape"):
             self.accept("(")
             items = tuple(self.list_of(self.integer, ")"))
             if attr.kind == "ints" and len(items) != attr.length:
                 raise self.error(f"{attr.name} must be {attr.length} integers, got {len(items)}")
-            if all(isinstance(i, Literal) for i in items):
-                return Literal(tuple(i.value for i in items))  # type: ignore[union-attr, misc]
-            return Vector(items)
+            if all(isinstance(i, pattern.Literal) for i in items):
+                return pattern.Literal(tuple(i.value for i in items))  # type: ignore[union-attr, misc]
+            return pattern.Vector(items)
         return self.integer()
 
     # -- integers ---------------------------------------------------------------------------------
-    def integer(self) -> IntExpr:
+    def integer(self) -> pattern.IntExpr:
         """Parse a sum."""
         left = self.product()
         while self.token.text in ("+", "-"):
-            left = Arith(self.next(), left, self.product())
+            left = pattern.Arith(self.next(), left, self.product())
         return left
 
-    def product(self) -> IntExpr:
+    def product(self) -> pattern.IntExpr:
         left = self.atom()
         while self.token.text in ("*", "//", "%"):
-            left = Arith(self.next(), left, self.atom())
+            left = pattern.Arith(self.next(), left, self.atom())
         return left
 
-    def atom(self) -> IntExpr:
+    def atom(self) -> pattern.IntExpr:
         if self.accept("("):
             inner = self.integer()
             self.expect(")")
             return inner
         if self.accept("-"):
             value = self.atom()
-            if isinstance(value, Literal) and not isinstance(value.value, str | tuple):
-                return Literal(-value.value)
-            return Arith("-", Literal(0), value)
+            if isinstance(value, pattern.Literal) and not isinstance(value.value, str | tuple):
+                return pattern.Literal(-value.value)
+            return pattern.Arith("-", pattern.Literal(0), value)
         if self.token.kind == "number":
             text = self.next()
-            return Literal(int(text) if text.isdigit() else float(text))
+            return pattern.Literal(int(text) if text.isdigit() else float(text))
         name = self.name("a number or a variable")
         if not self.accept("("):
-            return self.axis_of(AttrVar(name))
+            return self.axis_of(pattern.AttrVar(name))
         if name == "dim":
             var = self.name("a tensor variable")
             self.expect(",")
             axis = self.atom()
             self.expect(")")
-            if isinstance(axis, AttrVar):
-                return DimOf(var, axis.name)
-            if not isinstance(axis, Literal) or not isinstance(axis.value, int) or axis.value >= 0:
+            if isinstance(axis, pattern.AttrVar):
+                return pattern.DimOf(var, axis.name)
+            if not isinstance(axis, pattern.Literal) or not isinstance(axis.value, int) or axis.value >= 0:
                 raise self.error("dim must count axes from the last (try dim(x, -1))")
-            return DimOf(var, axis.value)
+            return pattern.DimOf(var, axis.value)
         if name == "rank":
-            return RankOf(self.variable_in_parentheses())
+            return pattern.RankOf(self.variable_in_parentheses())
         if name == "inverse":
             perm = self.integer()
             self.expect(")")
-            return self.axis_of(Inverse(perm))
+            return self.axis_of(pattern.Inverse(perm))
         if name in ("max", "min", "compose"):
             left = self.integer()
             self.expect(",")
-            found = Arith(name, left, self.integer())
+            found = pattern.Arith(name, left, self.integer())
             self.expect(")")
             return found
         raise self.error(f"unknown function {name!r} (try dim, rank, max, min, compose or inverse)")
 
-    def axis_of(self, perm: IntExpr) -> IntExpr:
+    def axis_of(self, perm: pattern.IntExpr) -> pattern.IntExpr:
         """Parse the axis at which a permutation is read, if one follows."""
         if not self.accept("["):
             return perm
         axis = self.integer()
         self.expect("]")
-        return Arith("axis", perm, axis)
+        return pattern.Arith("axis", perm, axis)
 
     def variable_in_parentheses(self) -> str:
         var = self.name("a tensor variable")
@@ -408,7 +382,7 @@ class _Parser:
         return var
 
     # -- conditions -------------------------------------------------------------------------------
-    def restriction(self, conditions: list[Compare], uses: list[tuple[str, ...]]) -> None:
+    def restriction(self, conditions: list[pattern.Compare], uses: list[tuple[str, ...]]) -> None:
         """Parse a condition, or a restriction to useful cases."""
         word = self.token.text
         if word in ("constant", "running", "distinct") and self.tokens[self.at + 1].text == "(":
@@ -425,13 +399,13 @@ class _Parser:
         else:
             conditions.append(self.condition())
 
-    def used(self, rule: Rule, uses: Sequence[tuple[str, ...]]) -> Rule:
+    def used(self, rule: pattern.Rule, uses: Sequence[tuple[str, ...]]) -> pattern.Rule:
         """Return a rule with its restrictions to useful cases."""
-        bound = tensor_variables(*rule.sources)
+        bound = pattern.tensor_variables(*rule.sources)
         for name in (n for names in uses for n in names[1:]):
             if name not in bound:
                 raise self.error(f"{name} is not bound on the left-hand side")
-            if name in starred(rule):
+            if name in pattern.starred(rule):
                 raise self.error(f"{name} differs from member to member, so no condition may name it")
         return replace(
             rule,
@@ -441,22 +415,22 @@ class _Parser:
             final=("final",) in uses,
         )
 
-    def measure(self) -> IntExpr:
+    def measure(self) -> pattern.IntExpr:
         dtype = self.token.text in ("dtype", *DTYPE_CODES)
-        return cast("IntExpr", self.value(Attr("", "dtype"))) if dtype else self.integer()
+        return cast("pattern.IntExpr", self.value(Attr("", "dtype"))) if dtype else self.integer()
 
-    def condition(self) -> Compare:
+    def condition(self) -> pattern.Compare:
         left = self.measure()
         relation = self.token.text
         if relation not in RELATIONS:
             raise self.error(f"expected one of {' '.join(RELATIONS)}, found {relation!r}")
         self.at += 1
-        if (found := Compare(relation, left, self.measure())).fault:
+        if (found := pattern.Compare(relation, left, self.measure())).fault:
             raise self.error(found.fault)
         return found
 
     # -- rules ------------------------------------------------------------------------------------
-    def rule(self, name: str) -> list[Rule]:
+    def rule(self, name: str) -> list[pattern.Rule]:
         """Parse the law itself; return two rules if it is read in both directions."""
         each = self.token.text == "each" and self.tokens[self.at + 1].kind == "name"
         if each:
@@ -467,7 +441,7 @@ class _Parser:
         if not both:
             self.expect("=>")
         targets = self.side()
-        conditions: list[Compare] = []
+        conditions: list[pattern.Compare] = []
         uses: list[tuple[str, ...]] = []
         if self.accept("where"):
             self.restriction(conditions, uses)
@@ -479,10 +453,10 @@ class _Parser:
             raise self.error(f"there must be {len(sources)} targets, one per source, got {len(targets)}")
         if wrong := objection(optional, self.optional, sources):
             raise self.error(wrong)
-        found: list[Rule] = []
+        found: list[pattern.Rule] = []
         for suffix, absent in choices(optional):
             left, right = self.side_without(sources, absent), self.side_without(targets, absent)
-            kept = tuple(c for c in conditions if not absent & set(measured(c)))
+            kept = tuple(c for c in conditions if not absent & set(pattern.measured(c)))
             said = [names for names in uses if not absent & set(names[1:])]
             laws = [(name + suffix, left, right)]
             if both:
@@ -490,7 +464,7 @@ class _Parser:
             found += [self.used(self.checked(*law, kept, each), said) for law in laws]
         return found
 
-    def side_without(self, terms: Sequence[Term], absent: frozenset[str]) -> tuple[Term, ...]:
+    def side_without(self, terms: Sequence[pattern.Term], absent: frozenset[str]) -> tuple[pattern.Term, ...]:
         """Return the terms of a side without the absent operands."""
         try:
             found = tuple(without(term, absent) for term in terms)
@@ -498,9 +472,9 @@ class _Parser:
             raise self.error(str(error)) from None
         if None in found:
             raise self.error(f"without {', '.join(sorted(absent))} a side of the law would be empty")
-        return cast("tuple[Term, ...]", found)
+        return cast("tuple[pattern.Term, ...]", found)
 
-    def side(self) -> tuple[Term, ...]:
+    def side(self) -> tuple[pattern.Term, ...]:
         terms = [self.term()]
         while self.accept(";"):
             terms.append(self.term())
@@ -509,45 +483,49 @@ class _Parser:
     def checked(
         self,
         name: str,
-        sources: tuple[Term, ...],
-        targets: tuple[Term, ...],
-        conditions: tuple[Compare, ...],
+        sources: tuple[pattern.Term, ...],
+        targets: tuple[pattern.Term, ...],
+        conditions: tuple[pattern.Compare, ...],
         each: bool,
-    ) -> Rule:
-        patterns = [s for s in sources if isinstance(s, App)]
+    ) -> pattern.Rule:
+        patterns = [s for s in sources if isinstance(s, pattern.App)]
         if len(patterns) != len(sources):
             raise self.error("a left-hand side must be an operator's application, got a bare variable")
-        whole = targets[0].args if each and isinstance(targets[0], App) else targets
-        wrong = next((f for s in sources if (f := unbinding(s))), "") or ungiven((*sources, *whole))
+        whole = targets[0].args if each and isinstance(targets[0], pattern.App) else targets
+        wrong = next((f for s in sources if (f := pattern.unbinding(s))), "") or pattern.ungiven(
+            (*sources, *whole)
+        )
         if wrong:
             raise self.error(wrong)
-        named = tensor_variables(*sources)
+        named = pattern.tensor_variables(*sources)
         bound = set(named)
         if named:
             targets = tuple(
                 t if t == s else typed(t, named[0]) for s, t in zip(sources, targets, strict=True)
             )
-        if free := [v for v in tensor_variables(*targets) if v not in bound]:
+        if free := [v for v in pattern.tensor_variables(*targets) if v not in bound]:
             raise self.error(f"{free[0]} occurs only on the right-hand side")
-        attrs = {*attribute_variables(*sources)}
-        for kind, variable in (*attribute_variables(*targets), *names_in(*conditions)):
+        attrs = {*pattern.attribute_variables(*sources)}
+        for kind, variable in (*pattern.attribute_variables(*targets), *pattern.names_in(*conditions)):
             known = bound if kind == "tensor" else {n for k, n in attrs if k == kind}
             if variable not in known:
                 raise self.error(f"{variable} is not bound on the left-hand side")
-        if each != any(isinstance(t, Var) and t.starred for t in subterms(*sources)):
+        if each != any(isinstance(t, pattern.Var) and t.starred for t in pattern.subterms(*sources)):
             raise self.error("starred variables and 'each' must be used together")
-        if each and not (len(targets) == 1 and isinstance(targets[0], App) and targets[0].op == "slice"):
+        if each and not (
+            len(targets) == 1 and isinstance(targets[0], pattern.App) and targets[0].op == "slice"
+        ):
             raise self.error("the target of an 'each' rule must be slice[axis=...](merged)")
-        return Rule(name, tuple(patterns), targets, conditions, each=each)
+        return pattern.Rule(name, tuple(patterns), targets, conditions, each=each)
 
 
-def parse_rules(text: str, file: str = "") -> list[Rule]:
+def parse_rules(text: str, file: str = "") -> list[pattern.Rule]:
     """Parse all rules of a text; raise :class:`RuleSyntaxError` with file, line and column.
 
     >>> [r.name for r in parse_rules("twice: neg(neg(x)) => x")]
     ['twice']
     """
-    rules: list[Rule] = []
+    rules: list[pattern.Rule] = []
     for _, found in laws(text, file):
         if isinstance(found, RuleSyntaxError):
             raise found
@@ -555,18 +533,18 @@ def parse_rules(text: str, file: str = "") -> list[Rule]:
     return rules
 
 
-def laws(text: str, file: str = "") -> Iterator[tuple[str, list[Rule] | RuleSyntaxError]]:
+def laws(text: str, file: str = "") -> Iterator[tuple[str, list[pattern.Rule] | RuleSyntaxError]]:
     """Yield the label of every law of a text with its rules, or with the error that says why it is none."""
     names: set[str] = set()
-    phase = PHASES[0]
+    phase = pattern.PHASES[0]
     for count, (at, line) in enumerate(_law_lines(text)):
         if count >= MOST_LAWS:
             raise RuleSyntaxError(f"line {at}: a file must have at most {MOST_LAWS} laws (try two files)")
         label, place = line.partition(":")[0].strip(), _place(file, at)
         try:
             if named := _PHASE.match(line):
-                if named["name"] not in PHASES:
-                    expected = " or ".join(PHASES)
+                if named["name"] not in pattern.PHASES:
+                    expected = " or ".join(pattern.PHASES)
                     raise RuleSyntaxError(f"{place}: a phase must be {expected}, got {named['name']!r}")
                 phase = named["name"]
                 continue
@@ -584,7 +562,7 @@ def _place(file: str, line: int) -> str:
     return f"{file or 'rule'}, line {line}" if line else (file or "rule")
 
 
-def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[Rule]:
+def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[pattern.Rule]:
     """Parse one line; return its rules, more than one if it is read in both directions or has options."""
     where = _place(file, line)
     if members := family_members(text):
@@ -600,7 +578,7 @@ def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[Rule]:
     return [replace(rule, provenance=provenance, file=file, line=line) for rule in parser.rule(name.strip())]
 
 
-def parse_term(text: str) -> Term:
+def parse_term(text: str) -> pattern.Term:
     """Parse one term, a pattern without a law; raise :class:`RuleSyntaxError` with the column."""
     parser = _Parser(text, 0, "term")
     term = parser.term()

@@ -46,13 +46,7 @@ MOST: Final = 24
 #: The most ways in which occurrences of variables on the two sides are paired.
 PAIRINGS: Final = 6
 #: Letters for attribute variables by kind; the first free one is taken.
-_LETTERS: Final[Mapping[str, str]] = {
-    "int": "abdefg",
-    "perm": "pq",
-    "act": "kl",
-    "float": "st",
-    "word": "uv",
-}
+_LETTERS: Final[Mapping[str, str]] = {"int": "abdefg", "perm": "pq", "act": "kl", "float": "st", "word": "uv"}
 #: Letters for extents in shapes.
 _EXTENTS: Final = "nmhvijk"
 #: Letters for rows.

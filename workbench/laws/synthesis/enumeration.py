@@ -337,11 +337,7 @@ class Enumeration:
                 parts.append([v[here - start] for v in one.values])
             start = stop
         return [
-            _Block(
-                kind,
-                np.concatenate(ids),
-                [np.concatenate(world) for world in zip(*parts, strict=True)],
-            )
+            _Block(kind, np.concatenate(ids), [np.concatenate(world) for world in zip(*parts, strict=True)])
             for kind, (ids, parts) in made.items()
         ]
 

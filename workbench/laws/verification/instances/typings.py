@@ -98,12 +98,7 @@ class Element:
         """Return the element type of a name; one type of each kind represents the others of its kind."""
         if isinstance(dtype, Element):
             return dtype
-        kinds = (
-            (FLOAT, FLOAT_DTYPES),
-            (WHOLE, INTEGER_DTYPES),
-            (TRUTH, {TRUTH}),
-            (INDEX, INDEX_DTYPES),
-        )
+        kinds = ((FLOAT, FLOAT_DTYPES), (WHOLE, INTEGER_DTYPES), (TRUTH, {TRUTH}), (INDEX, INDEX_DTYPES))
         return cls(frozenset({name for name, kind in kinds if dtype in kind}) or _OPEN)
 
     @property

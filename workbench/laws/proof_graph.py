@@ -590,7 +590,7 @@ class Index(Search):
         self.graph = graph
         self.left = left
         self.classes = graph.classes()
-        self.numbers = {graph.find(term): value for term, value in graph.numbers.items()}
+        self.numbers = {graph.find(term): number for term, number in graph.numbers.items()}
         self.by_op: dict[str, list[int]] = {}
         for number, terms in self.classes.items():
             for op in terms:

@@ -184,7 +184,15 @@ def read_rules(path: str | os.PathLike[str]) -> Contents:
 
 def _contents(file: Path) -> Contents:
     data = file.read_bytes()
-    form = _form(file, data)
+    if file.suffix == ".rules":
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise RuleSyntaxError(
+                f"{file.name}, line {line}: rules must be UTF-8 text, got byte 0x{data[error.start]:02x}"
+            ) from None
+    form = recognise(data)
     if form != "rules":
         known, rejected = offered(f"{form}_rules")(file)
         gone = {r.index for r in rejected}
@@ -221,19 +229,6 @@ def load_rules(path: str | os.PathLike[str], *, strict: bool = True) -> RuleSet:
             f"language; {left_out[0].name}: {left_out[0].reason} (try strict=False to leave them out)"
         )
     return RuleSet(file.stem, found.rules)
-
-
-def _form(file: Path, data: bytes) -> str:
-    """Return the form of a file; raise RuleSyntaxError if it has the extension of text but is not UTF-8."""
-    if file.suffix == ".rules":
-        try:
-            data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            raise RuleSyntaxError(
-                f"{file.name}, line {line}: rules must be UTF-8 text, got byte 0x{data[error.start]:02x}"
-            ) from None
-    return recognise(data)
 
 
 def recognise(data: bytes) -> str:

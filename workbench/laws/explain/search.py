@@ -21,6 +21,7 @@ from workbench.rules.interpret import is_number
 from workbench.rules.pattern import App, Rule, applications, format_term, subterms
 from workbench.run.trace import StopReason
 from workbench.saturation.compile import sinks
+from workbench.support.orders import postorder
 
 #: Rounds of growth by rules as they are read, by rules read backward too, and by other rules too.
 ROUNDS: Final = (2, 3, 2)
@@ -456,20 +457,16 @@ def _size(term: App) -> int:
 
 def _parts(target: Graph, classes: Sequence[int], output: int) -> tuple[Represented, ...]:
     """Return the largest represented parts below an output, each with at least one operator."""
-    found: dict[int, Represented] = {}
-    sizes: dict[int, set[int]] = {}
-    for i, node in enumerate(target.nodes):
-        own = set() if node.op in NAMED else {i}
-        sizes[i] = own.union(*(sizes[j] for j in node.inputs))
-    stack, seen = [output], set()
+    found: list[Represented] = []
+    nodes, stack, seen = target.nodes, [output], set()
     while stack:
         i = stack.pop()
         if i in seen:
             continue
         seen.add(i)
         if classes[i] < 0:
-            stack += target.nodes[i].inputs
-        elif sizes[i]:
+            stack += nodes[i].inputs
+        elif operators := sum(nodes[j].op not in NAMED for j in postorder((i,), lambda j: nodes[j].inputs)):
             # Represented by the target's own term, which need not be the oldest of the e-class.
-            found[i] = Represented(text_of(target.nodes, i, {}, DEPTH), len(sizes[i]), classes[i])
-    return tuple(sorted(found.values(), key=lambda part: -part.operators))
+            found.append(Represented(text_of(nodes, i, {}, DEPTH), operators, classes[i]))
+    return tuple(sorted(found, key=lambda part: -part.operators))

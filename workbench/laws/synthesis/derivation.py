@@ -308,10 +308,10 @@ def _sources(
     if isinstance(term, Var):
         yield term, values
         return
-    pattern, names = compiled(term), spec_of(term.op).attr_names
+    matched, names = compiled(term), spec_of(term.op).attr_names
     for form, given in forms:
         own = dict(values)
-        if form.op != term.op or form.arity != len(term.args) or not pattern.agrees(given, own):
+        if form.op != term.op or form.arity != len(term.args) or not matched.agrees(given, own):
             continue
         rows: list[tuple[tuple[Term, ...], Bindings]] = [((), own)]
         for arg in term.args:

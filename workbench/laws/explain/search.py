@@ -6,6 +6,7 @@ The terms around the target grow until it meets the e-graph.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -213,7 +214,10 @@ class Asking:
                 if met():
                     break
         except TooManyTerms:
-            guarded = guarded or self._guarded_in_peace(pairs)
+            if guarded is None:
+                self.graph.most *= 2
+                with suppress(TooManyTerms):
+                    guarded = self._guarded(pairs)
         if guarded is not None:
             self.graph.record(guarded)
         if met():
@@ -222,13 +226,6 @@ class Asking:
             return self._told(self.graph.chain(*guarded.pairs[0]), known)
         gap, tried = self._gap(*closest), self._tried(closest[0])
         return replace(known, missing=gap, tried=tried, stop_reason=self.run.stop_reason)
-
-    def _guarded_in_peace(self, pairs: Sequence[tuple[int, int]]) -> Applied | None:
-        self.graph.most *= 2
-        try:
-            return self._guarded(pairs)
-        except TooManyTerms:
-            return None
 
     def _hot(self, fresh: set[int], pairs: Sequence[tuple[int, int]]) -> set[int]:
         return {self.graph.find(t) for t in (*fresh, *(t for pair in pairs for t in pair))}

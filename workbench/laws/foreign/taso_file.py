@@ -35,15 +35,23 @@ _PARAMETERS: Final = (
     *("op_type", "num_inputs", "num_outputs", "group", "kernel_h", "kernel_w", "stride_h", "stride_w"),
     *("pad", "act", "rank", "axis", "perm", "shuffle", "count", "axes", "keep_dims", "epsilon"),
 )
+#: Operators by number: their names in TASO, and those here, empty if there is no counterpart in the rule language.
 _OPERATORS: Final = {
+    0: ("INPUT", ""),
+    1: ("WEIGHT", ""),
+    2: ("ANY", ""),
     3: ("CONV2D", "conv2d"),
+    4: ("DROPOUT", ""),
+    5: ("LINEAR", ""),
     6: ("POOL2D_MAX", "maxpool"),
     7: ("POOL2D_AVG", "avgpool"),
     8: ("RELU", "relu"),
     9: ("SIGMOID", "sigmoid"),
     10: ("TANH", "tanh"),
+    11: ("BATCHNORM", ""),
     12: ("CONCAT", "concat"),
     13: ("SPLIT", "part"),
+    14: ("RESHAPE", ""),
     15: ("TRANSPOSE", "transpose"),
     16: ("EW_ADD", "add"),
     17: ("EW_MUL", "mul"),
@@ -57,16 +65,6 @@ _OPERATORS: Final = {
     25: ("CONSTANT_POOL", "mean_kernel"),
 }
 _MOST_PARTS: Final = 32
-#: Operators of TASO that have no counterpart in the rule language.
-_OTHERS: Final = {
-    0: "INPUT",
-    1: "WEIGHT",
-    2: "ANY",
-    4: "DROPOUT",
-    5: "LINEAR",
-    11: "BATCHNORM",
-    14: "RESHAPE",
-}
 
 
 @cache
@@ -172,11 +170,11 @@ class _Side:
         # An operator without counterpart affects only its rule; an unknown operator makes the file invalid.
         foreign = ""
         for index, operator in enumerate(operators):
-            if operator.type in _OTHERS:
-                foreign = foreign or _OTHERS[operator.type]
+            title, op = _OPERATORS.get(operator.type, ("", ""))
+            if title and not op:
+                foreign = foreign or title
                 self.results.append([Variable(f"{name}{index}")])
                 continue
-            title, op = _OPERATORS.get(operator.type, ("", ""))
             try:
                 if not op:
                     raise RuleSyntaxError(f"unknown operator number {operator.type}")

@@ -127,9 +127,6 @@ class Enumeration:
         self.nodes: dict[Node, int] = {}
         #: Applications of a form to one class that have other variables than it, with their classes.
         self.parts: list[tuple[Node, int]] = []
-        self._variables(seed)
-
-    def _variables(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
         found = []
         for number, types in enumerate(self._operand_types):

@@ -11,7 +11,7 @@ from workbench.laws.pool import kill, mapped, process_pool
 
 
 def test_results_come_in_the_order_of_the_items_from_other_processes():
-    assert list(mapped(math.sqrt, [4.0, 9.0, 16.0], 2, chunks=2)) == [2.0, 3.0, 4.0]
+    assert list(mapped(math.sqrt, [4.0, 9.0, 16.0], 2)) == [2.0, 3.0, 4.0]
     assert os.getpid() not in set(mapped(_process, range(4), 2))
 
 

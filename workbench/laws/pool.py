@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar
 A = TypeVar("A")
 B = TypeVar("B")
 
+#: The number of groups of items that each process gets.
+CHUNKS: Final = 4
 #: Milliseconds to wait until the exit code of a killed process is noted.
 NOTICE_MS: Final = 1000
 
@@ -53,21 +55,16 @@ def processes(jobs: int | None = None) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def mapped(function: Callable[[A], B], items: Sequence[A], jobs: int = 1, chunks: int = 0) -> Iterator[B]:
-    """Yield the results of a function in the order of the items.
+def mapped(function: Callable[[A], B], items: Sequence[A], jobs: int = 1) -> Iterator[B]:
+    """Yield the results of a function, which a pickle can hold, in the order of the items.
 
-    Args:
-        function: The function, which a pickle can hold.
-        items: Its arguments.
-        jobs: The number of processes; with 1 this process computes the results.
-        chunks: About how many groups of neighbouring items each process gets; 0 for single items.
+    Each of ``jobs`` processes gets groups of neighbouring items; with 1 this process computes the results.
     """
     if jobs == 1:
         yield from map(function, items)
         return
-    size = max(1, len(items) // (chunks * jobs)) if chunks else 1
     with processes(jobs) as pool:
-        yield from pool.map(function, items, chunksize=size)
+        yield from pool.map(function, items, chunksize=max(1, len(items) // (CHUNKS * jobs)))
 
 
 def kill(pool: ProcessPoolExecutor) -> None:

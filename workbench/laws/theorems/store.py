@@ -91,10 +91,6 @@ def write_proofs(stem: str, records: Iterable[dict[str, Any]]) -> Path:
     return path
 
 
-#: The number of parts that each process checks of all proofs.
-CHUNKS: Final = 4
-
-
 @dataclass(frozen=True, slots=True)
 class Recheck:
     """The result of checking a stored proof again: the checked steps, or the reason for its rejection."""
@@ -117,7 +113,7 @@ def check_library(
     found = []
     # Rules that are alike ask the same questions, and are neighbours: each process answers them once.
     check_one = partial(_recheck, {})
-    for result in mapped(check_one, proved, jobs, CHUNKS):
+    for result in mapped(check_one, proved, jobs):
         found.append(result)
         if progress is not None:
             progress(result)

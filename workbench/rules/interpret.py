@@ -339,7 +339,26 @@ def inverted(perm: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
-class Numbers(Values, ABC):
+class Permutations:
+    """The part of an algebra that computes with permutations of numbers."""
+
+    __slots__ = ()
+
+    def compose(self, left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
+        if len(left) != len(right):
+            raise TypeMismatch("permutations of different ranks do not compose")
+        return tuple(left[i] for i in right)
+
+    def inverse(self, perm: Sequence[int]) -> tuple[int, ...]:
+        return inverted(perm)
+
+    def axis(self, perm: Sequence[int], axis: int) -> int:
+        if not -len(perm) <= axis < 0:
+            raise TypeMismatch(f"axis {axis} of a permutation of {len(perm)} axes")
+        return int(perm[axis]) - len(perm)
+
+
+class Numbers(Permutations, Values, ABC):
     """The algebra of concrete attributes; a subclass gives the types of tensors and the bound attributes.
 
     It raises TypeMismatch if permutations do not compose, and on a division by 0: such a rule does not apply.
@@ -375,19 +394,6 @@ class Numbers(Values, ABC):
         if sign in ("//", "%") and right == 0:
             raise TypeMismatch(f"{left} {sign} 0")
         return ARITHMETIC[sign](left, right)
-
-    def compose(self, left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
-        if len(left) != len(right):
-            raise TypeMismatch("permutations of different ranks do not compose")
-        return tuple(left[i] for i in right)
-
-    def inverse(self, perm: Sequence[int]) -> tuple[int, ...]:
-        return inverted(perm)
-
-    def axis(self, perm: Sequence[int], axis: int) -> int:
-        if not -len(perm) <= axis < 0:
-            raise TypeMismatch(f"axis {axis} of a permutation of {len(perm)} axes")
-        return int(perm[axis]) - len(perm)
 
 
 @dataclass(frozen=True, slots=True)

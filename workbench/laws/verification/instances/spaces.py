@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -50,7 +50,7 @@ _UNKNOWN: Final = {
 
 
 @dataclass(slots=True)
-class Space(interpret.Bound):
+class Space(interpret.Bound, interpret.Permutations):
     """One family of instances: the algebra in which terms are types, with open extents and requirements on them.
 
     Of the ``members`` of an ``each`` rule, number ``i`` has its own starred variables ``w_i``.
@@ -184,19 +184,6 @@ class Space(interpret.Bound):
 
     def dtype(self, var: str) -> Element:
         return self.variable(var).element
-
-    def compose(self, left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
-        if len(left) != len(right):
-            raise Inconsistent("permutations of two ranks")
-        return tuple(left[i] for i in right)
-
-    def inverse(self, perm: Sequence[int]) -> tuple[int, ...]:
-        return interpret.inverted(perm)
-
-    def axis(self, perm: Sequence[int], axis: int) -> int:
-        if not -len(perm) <= axis < 0:
-            raise Inconsistent("an axis that is not permuted")
-        return int(perm[axis]) - len(perm)
 
     def arith(self, sign: str, left: Extent, right: Extent) -> Extent:
         # The larger of two extents is that of operands that broadcast; a number is compared either way.

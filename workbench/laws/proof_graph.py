@@ -190,12 +190,8 @@ class ProofGraph(Terms):
     Equal terms share a number, :meth:`find`. Equality is closed under congruence: operators of equal operands are
     equal. Rules make terms equal by :meth:`run`, or one by one by :meth:`apply` and :meth:`record`.
 
-    Args:
-        constant: Whether a term depends on weights alone.
-        running: Whether a term depends on an input.
-        weights: Whether terms of weights alone are rewritten.
-        most: Limit on the terms.
-        made: Called with every new term that a rule makes.
+    ``constant`` says whether a term depends on weights alone, ``running`` whether it depends on an input, ``weights``
+    whether terms of weights alone are rewritten. ``most`` limits the terms. ``made`` is called with each that a rule makes.
     """
 
     def __init__(

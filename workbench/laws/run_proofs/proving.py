@@ -199,13 +199,9 @@ class Side:
 
 
 class EClasses(Derivations):
-    """The e-classes of an e-graph as terms: each is one of its terms, the oldest.
+    """The e-classes of an ``egraph`` as terms of a ``prover``: each is one of its terms, the oldest.
 
-    Args:
-        prover: The terms and steps.
-        searched: The graph from which the e-graph grew.
-        egraph: The e-graph.
-        rules: The rules of the run.
+    The e-graph grew from the graph ``searched`` by ``rules``.
     """
 
     def __init__(self, prover: Prover, searched: Graph, egraph: EGraph, rules: Iterable[Rule]) -> None:

@@ -155,14 +155,8 @@ class Coverage(Face):
     A rule is *derived* if a chain of laws, read in both directions, leads from one side to the other in every case of
     the rule's typing. If its typing has no generic case, there must be one at drawn instances, of which ``sampled``
     has the number by the name of the rule. A rule with a counterexample is *refuted*. The others are *not derived*
-    within the limits: :data:`MOST_TERMS` and :data:`SECONDS`.
-
-    Args:
-        rules: The rules.
-        laws: The laws.
-        seed: Seed of the search for counterexamples.
-        progress: Called with the name of each rule before it is looked at.
-
+    within the limits: :data:`MOST_TERMS` and :data:`SECONDS`. ``seed`` is that of the search for counterexamples,
+    ``progress`` is called with the name of each rule before it is looked at.
     """
 
     rules: Sequence[Rule]

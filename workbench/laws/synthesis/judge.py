@@ -201,14 +201,8 @@ class Journal:
     A journal of another grammar, effort, seed or version is begun anew. One whose last entry was cut off is
     read up to there. Enumeration is repeated in a new run: it is the same, and takes little time.
 
-    Args:
-        path: The file. Nothing in it is run.
-        grammar: The grammar.
-        effort: The limits of each verification.
-        seed: The seed of the verification.
-
-    Raises:
-        ValueError: The file is not a journal.
+    Nothing in the file ``path`` is run; raise ValueError if it is no journal. ``effort`` and ``seed`` are those of the
+    verifications of a ``grammar``.
     """
 
     def __init__(self, path: Path, grammar: Grammar, effort: Effort, seed: int) -> None:

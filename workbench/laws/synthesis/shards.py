@@ -68,13 +68,8 @@ class Evaluator:
     """An evaluator of one form on operands of given types, for many rows of operands at once.
 
     A row is one application. If the operator computes many rows in one call, with a further leading axis, it
-    does; a few rows are compared with results computed one by one, and if they differ all rows are.
-
-    Args:
-        form: The operator with its attributes.
-        values: The values of the attributes in declared order.
-        inputs: The operands' types.
-        arithmetic: The arithmetic of the values.
+    does; a few rows are compared with results computed one by one, and if they differ all rows are. The ``form`` has
+    attributes with ``values`` in declared order, and operands of the types ``inputs`` in an ``arithmetic``.
     """
 
     def __init__(

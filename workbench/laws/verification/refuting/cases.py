@@ -175,7 +175,7 @@ def replays(rule: Rule, record: Mapping[str, Any]) -> bool:
     kind = next(name for name, text in exact_arithmetic.ARITHMETICS.items() if text == record["arithmetic"])
     values = {
         case.leaves[name]: exact_arithmetic.filled(
-            kind, [Fraction(v) for v in _flat(given["data"])], kinds[name].shape
+            kind, [Fraction(v) for v in np.array(given["data"], object).flat], kinds[name].shape
         )
         for name, given in inputs.items()
     }
@@ -187,10 +187,6 @@ def replays(rule: Rule, record: Mapping[str, Any]) -> bool:
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def _flat(data: Any) -> list[Any]:
-    return [x for part in data for x in _flat(part)] if isinstance(data, list) else [data]
 
 
 # -- small counterexamples -------------------------------------------------------------------------

@@ -191,7 +191,7 @@ class ProofGraph(Terms):
     equal. Rules make terms equal by :meth:`run`, or one by one by :meth:`apply` and :meth:`record`.
 
     ``constant`` says whether a term depends on weights alone, ``running`` whether it depends on an input, ``weights``
-    whether terms of weights alone are rewritten. ``most`` limits the terms. ``made`` is called with each that a rule makes.
+    whether terms of weights alone are rewritten. ``most`` limits the terms. ``made`` is called with the new ones.
     """
 
     def __init__(

@@ -292,7 +292,7 @@ class ProofGraph(Terms):
 
     # -- chains ---------------------------------------------------------------------------------------
     def chain(self, a: int, b: int, *, everywhere: bool = False, most: int = LONGEST) -> list[Step]:
-        """Return the steps from a term to an equal one, at most ``most`` of them.
+        """Return the steps from a term to an equal one, at most ``most`` of them; raise ValueError for other terms.
 
         Args:
             a: The term.
@@ -300,9 +300,6 @@ class ProofGraph(Terms):
             everywhere: Whether a part that a term has at several places is rewritten at each, which a replay needs;
                 otherwise it is rewritten once for all.
             most: The limit on the steps.
-
-        Raises:
-            ValueError: If the terms are not equal.
         """
         if self.find(a) != self.find(b):
             raise ValueError("terms must be equal to have a chain of reasons")
@@ -646,16 +643,14 @@ def replay(terms: Terms, start: int, steps: Sequence[Step], laws: Mapping[str, R
 
     Each step is done again without the proof graph: the law is matched against the part before it, or after it if
     the law is read backwards, its other side is built there, and its conditions are evaluated. Restrictions of
-    a law to useful cases are not part of the equation that it claims. A law of several roots is not a step.
+    a law to useful cases are not part of the equation that it claims. A law of several roots is not a step. Raise
+    NotAStep if a step is not one application of its law.
 
     Args:
         terms: The terms of which the steps speak.
         start: The first term.
         steps: The steps.
         laws: The laws by name.
-
-    Raises:
-        NotAStep: if a step is not one application of its law.
     """
     found = [start]
     for step in steps:

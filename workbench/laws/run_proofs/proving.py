@@ -369,7 +369,7 @@ def prove_graphs(
 ) -> proof.RunProof:
     """Return the proof that two graphs are equal, one of which was optimised to the other.
 
-    All have the generic extents of the first.
+    All have the generic extents of the first. Raise NotProved, which names the part that is not connected.
 
     Args:
         given: What was optimised, as the checker reads it.
@@ -378,9 +378,6 @@ def prove_graphs(
         result: A term of the e-graph as a graph.
         egraph: The e-graph.
         rules: The rules of the run.
-
-    Raises:
-        NotProved: No proof was found; the message names the part that is not connected.
     """
     prover, rules = Prover(given), list(rules)
     graphs = given.graph, saved.graph, original, result

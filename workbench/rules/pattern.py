@@ -105,7 +105,7 @@ class Compare:
         if not any(_names_dtype(side) for side in sides):
             return ""
         whole = all(isinstance(side, DtypeOf | AttrVar | Literal) for side in sides)
-        if not whole or any(_is_number(side) for side in sides):
+        if not whole or any(isinstance(x, Literal) and not isinstance(x.value, str) for x in sides):
             return "an element type dtype(x) compares with another, with an attribute or with a name"
         return "" if self.relation in ("=", "!=", "<=", ">=") else "element types compare by = != <= >="
 
@@ -114,10 +114,6 @@ def _names_dtype(expr: IntExpr) -> bool:
     if isinstance(expr, Arith):
         return _names_dtype(expr.left) or _names_dtype(expr.right)
     return isinstance(expr, DtypeOf) or (isinstance(expr, Literal) and isinstance(expr.value, str))
-
-
-def _is_number(expr: IntExpr) -> bool:
-    return isinstance(expr, Literal) and not isinstance(expr.value, str)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from workbench.laws.theorems.steps import read_int, write_int
 from workbench.ops import AttrValue
 from workbench.rules.pattern import Rule
 from workbench.rules.verdicts import law_of
-from workbench.symbolic.integers import Int
 
 #: The first line of a proof, which says how to read it.
 FORMAT: Final = "workbench proof of a run, version 2"
@@ -89,7 +88,9 @@ class RunProof:
         """Return the proof as a JSON text, a line for every law, term and step."""
 
         def block(rows: list[Any]) -> str:
-            lines = (json.dumps(row, separators=(",", ":"), default=_size) for row in rows)
+            lines = (
+                json.dumps(r, separators=(",", ":"), default=lambda x: {"size": write_int(x)}) for r in rows
+            )
             return "[\n" + ",\n".join(lines) + "\n]"
 
         parts: dict[str, list[Any]] = {
@@ -147,10 +148,6 @@ def _frozen(given: Any) -> Any:
     if isinstance(given, dict):
         return plain(read_int(given["size"]))
     return tuple(map(_frozen, given)) if isinstance(given, list) else given
-
-
-def _size(x: Int) -> dict[str, Any]:
-    return {"size": write_int(x)}
 
 
 # -- digests ----------------------------------------------------------------------------------------------

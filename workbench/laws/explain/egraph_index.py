@@ -118,11 +118,9 @@ def written(op: str, attrs: Sequence[AttrValue], operands: Sequence[str]) -> str
     return f"{op}{inside}({', '.join(operands)})"
 
 
-def text_of(nodes: Sequence[Node | Entry], root: int, names: Mapping[int, str], depth: int = -1) -> str:
-    """Return a ground term as text in the rule language; subterms deeper than a depth that is given are left out."""
-    node = nodes[root]
+def text_of(nodes: Sequence[Node | Entry], root: int, names: Mapping[int, str]) -> str:
+    """Return a ground term as text in the rule language; ``names`` are those of nodes that are not written out."""
     if root in names:
         return names[root]
-    if depth == 0 and node.inputs:
-        return "…"
-    return written(node.op, node.attrs, [text_of(nodes, i, names, depth - 1) for i in node.inputs])
+    node = nodes[root]
+    return written(node.op, node.attrs, [text_of(nodes, i, names) for i in node.inputs])

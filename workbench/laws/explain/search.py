@@ -13,7 +13,7 @@ from typing import Final
 from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Graph
 from workbench.graph.dataflow import numbers_in
-from workbench.laws.explain.egraph_index import DEPTH, Examined, text_of
+from workbench.laws.explain.egraph_index import DEPTH, Examined, written
 from workbench.laws.explain.report import Cause, Gap, Move, Outcome, Represented, Tried, WhyNot
 from workbench.laws.matching import compiled, depth
 from workbench.laws.proof_graph import GIVEN, Applied, Index, ProofGraph, Step, TooManyTerms
@@ -465,5 +465,12 @@ def _parts(target: Graph, classes: Sequence[int], output: int) -> tuple[Represen
             stack += nodes[i].inputs
         elif operators := sum(nodes[j].op not in NAMED for j in postorder((i,), lambda j: nodes[j].inputs)):
             # Represented by the target's own term, which need not be the oldest of the e-class.
-            found.append(Represented(text_of(nodes, i, {}, DEPTH), operators, classes[i]))
+            found.append(Represented(_text(target, i), operators, classes[i]))
     return tuple(sorted(found, key=lambda part: -part.operators))
+
+
+def _text(graph: Graph, i: int, depth: int = DEPTH) -> str:
+    node = graph.nodes[i]
+    if depth == 0 and node.inputs:
+        return "…"
+    return written(node.op, node.attrs, [_text(graph, j, depth - 1) for j in node.inputs])

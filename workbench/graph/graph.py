@@ -239,6 +239,11 @@ class Graph(Face):
             found.add_edges_from((j, i, {"position": k}) for k, j in enumerate(node.inputs))
         return found
 
+    @staticmethod
+    def from_onnx(model: object, **options: object) -> Graph:
+        """Return an ONNX model as a graph; see :func:`workbench.load_onnx`."""
+        return offered("load_onnx")(model, **options)
+
     def to_onnx(self) -> ModelProto:
         """Return the graph as an ONNX model; see :func:`workbench.to_onnx`."""
         return offered("to_onnx")(self)

@@ -138,10 +138,7 @@ def solve(
 
 
 def _without_fixed_costs(parts: Sequence[Problem]) -> tuple[float, list[Problem]]:
-    """Return the cost that every selection pays for roots, and the parts without it.
-
-    A solver's tolerances are relative to its costs, so it gets only the costs that depend on the choice.
-    """
+    """Return the cost that all selections pay, and the parts without it: a solver's tolerance is relative to cost."""
     paid: list[float] = []
     rest: list[Problem] = []
     for part in parts:

@@ -79,10 +79,7 @@ def command(app: typer.Typer, name: str | None = None, **more: Any) -> Callable[
 
 
 def _reporting_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a command so that its exceptions become a message and an exit code.
-
-    With ``WORKBENCH_DEBUG=1`` in the environment the traceback is shown instead.
-    """
+    """Wrap a command: exceptions become a message and an exit code, or a traceback with ``WORKBENCH_DEBUG=1``."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:

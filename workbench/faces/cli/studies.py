@@ -174,10 +174,7 @@ def _study(given: Path) -> Path:
 
 
 def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:
-    """Render the reports of runs and of their study.
-
-    A report that fails is reported on stderr with its reason; the others are still rendered.
-    """
+    """Render the reports of runs and of their study; one that fails is reported on stderr, the others are rendered."""
     from workbench.faces.plots.reports import ReportError, render
 
     failures: dict[str, list[str]] = {}

@@ -58,10 +58,7 @@ def widened(x: np.ndarray, declared: str, accumulator: str) -> np.ndarray:
 
 
 def _evaluate(xs: Sequence[np.ndarray], attrs: Attrs) -> np.ndarray:
-    """Add the products of the blocks of the inner dimension in order.
-
-    Zeros that fill the last block, and the blocks of the columns, change no element.
-    """
+    """Add the products of the inner dimension's blocks in order; zeros that fill a block change no element."""
     declared = str(xs[0].dtype) == attrs["streamed"]
     a = widened(xs[0], attrs["streamed"], attrs["accumulator"])
     b = widened(xs[1], attrs["stationary"], attrs["accumulator"])

@@ -325,10 +325,7 @@ def _candidates(egraph: EGraph, known: Readers) -> Iterator[Cluster]:
 def _grown(
     root: Member, options: Mapping[int, Sequence[Member]], known: Readers, shared: np.ndarray | None
 ) -> list[Cluster]:
-    """Return the largest clusters found from a result upwards, one for each choice among the options of e-classes.
-
-    Values that are ``shared``, which are read more than once, stay outside.
-    """
+    """Return the largest clusters found from a result upwards, one for each choice; ``shared`` values stay outside."""
     found: list[Cluster] = []
     first = cluster_of([root], known.types, known.numbers)
     waiting = [] if first is None else [(first, frozenset([root.place]))]

@@ -319,10 +319,7 @@ def _statements(
 def _stated(
     rule: pattern.Rule, case: Case, assumed: tuple[Cond, ...], solved: dict[str, Int], facts: Sequence[Cond]
 ) -> Statement | None:
-    """Return a case as it reads if one knows which quotients and symbols are at least 0.
-
-    Return None if the case is then seen to contradict itself.
-    """
+    """Return a case as it reads if these quotients and symbols are at least 0, or None if it contradicts itself."""
     known = [c for c in facts if c.head == "ge" and single(c.args[0]) is not None]
     try:
         _nonnegative(a.text for c in known if (a := single(c.args[0])) is not None)

@@ -137,7 +137,9 @@ def test_the_model_at_hand_comes_first_and_cheap_instances_before_expensive_ones
     assert [i.type.shape[0] for i in taken[3:]] == [1, 64, 512]
 
 
-def test_the_budget_is_one_for_a_model_and_is_new_for_the_next(tmp_path, monkeypatch):
+@pytest.fixture
+def a_second_each(monkeypatch):
+    """Let measurements take one second each of a clock that otherwise does not move."""
     now = [0.0]
 
     def timed(self, run):
@@ -146,6 +148,9 @@ def test_the_budget_is_one_for_a_model_and_is_new_for_the_next(tmp_path, monkeyp
 
     monkeypatch.setattr(MeasuredCost, "_timed", timed)
     monkeypatch.setattr(module.time, "perf_counter", lambda: now[0])
+
+
+def test_the_budget_is_one_for_a_model_and_is_new_for_the_next(tmp_path, a_second_each):
     relus = [instance("relu", [(n,)], (n,)) for n in range(1, 30)]
     model = MeasuredCost(tmp_path, budget=4.5)
     model.price(relus)
@@ -327,16 +332,8 @@ def test_a_weight_too_large_for_a_second_copy_is_handed_over_as_it_is(tmp_path, 
 
 
 @pytest.fixture
-def scripted(monkeypatch, tmp_path):
-    """Return a model whose measurements take one second each of a clock that otherwise does not move."""
-    now = [0.0]
-
-    def timed(self, run):
-        now[0] += 1.0
-        return module.Measurement(5.0, 0.0, 3)
-
-    monkeypatch.setattr(MeasuredCost, "_timed", timed)
-    monkeypatch.setattr(module.time, "perf_counter", lambda: now[0])
+def scripted(a_second_each, tmp_path):
+    """Return a model whose measurements take one second each."""
     return MeasuredCost(tmp_path, budget=20.0)
 
 

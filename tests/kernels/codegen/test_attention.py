@@ -190,7 +190,7 @@ def test_a_query_without_keys_gets_what_the_operators_give():
     assert not np.isnan(got[0, 4:12]).any()
     got = run(cluster_in(guarded), order)
     assert not got[0, [3, *range(12, 40)]].any()
-    # Numbers that are only very small exclude no keys, if there are no others.
+    # A very low finite mask excludes a key only if another key is not masked.
     feeds["mask"] = np.nan_to_num(feeds["mask"], neginf=-3e38)
     order = [feeds["mask"] if x.shape == feeds["mask"].shape else x for x in order]
     np.testing.assert_allclose(run(cluster, order), expected(plain, feeds), rtol=1e-4, atol=2e-6)

@@ -18,24 +18,6 @@ static inline Lanes NAME(some)(const float *p, int64_t count, float others) {
   return v;
 }
 
-/* exp of numbers that are at most 0, 1 ulp; 0 from -88 on. No number stays no number. */
-static inline Lanes NAME(exp)(Lanes x) {
-  const Lanes y = NAME(clamped)(x, -88.0f, INFINITY), z = y * 1.44269504f + 12582912.0f, n = z - 12582912.0f;
-  const Lanes r = y - n * 0.693359375f + n * 2.12194440e-4f;
-  Lanes p = (Lanes){0} + 1.9875691500e-4f, power;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
-  NAME(Bits) bits;
-  memcpy(&bits, &z, sizeof bits);
-  bits = (bits - 0x4B400000 + 127) << 23;
-  memcpy(&power, &bits, sizeof bits);
-  return p * power;
-}
-
 /* The largest of some numbers. */
 static inline float NAME(largest)(Lanes v) {
   float most = v[0];
@@ -178,12 +160,11 @@ static void NAME(score)(const float *q, const float *m, const float *u, float *s
 /* Scores of a query become weights; returns the number by which their sums are multiplied. */
 static float NAME(weigh)(float *s, const char *nothing, float most) {
   Lanes total = (Lanes){0};
-  const Lanes top = (Lanes){0} + most;
   for (int64_t p = 0; p < PANELS; p++)
     for (int64_t half = 0; half < (NARROW && p == PANELS - 1 ? LANES : COLUMNS) && !nothing[p]; half += LANES) {
-      const Lanes e = NAME(exp)(NAME(load)(s + p * PANEL + half) - top);
-      NAME(store)(s + p * PANEL + half, e);
-      total += e;
+      float *at = s + p * PANEL + half;
+      for (int64_t i = 0; i < LANES; i++) at[i] = exp_f32(at[i] - most);
+      total += NAME(load)(at);
     }
   float sum = 0;
   for (int i = 0; i < LANES; i++) sum += total[i];

@@ -151,7 +151,7 @@ def _attention(last: Member, known: Readers) -> tuple[list[Member], Heads] | Non
 
 
 def _weights(place: int, known: Readers) -> Iterator[tuple[Member, list[Member]]]:
-    """Yield each softmax of the last axis that makes a value, with what makes 0 of results that are no number."""
+    """Yield each softmax of the last axis that makes a value, and the operators that turn its NaNs into 0."""
     for m in known.makers.get(place, ()):
         if m.op == "softmax" and m.named["axis"] % m.type.rank == m.type.rank - 1:
             yield m, []
@@ -235,7 +235,7 @@ def _view(
         at = before[1]
         seen.add(at)
     value, kept, factor = at, list[Member](), 1.0
-    # One byte an element, of which none is ever touched.
+    # One byte per element; numpy's views tell the places, and no element is ever touched.
     array = stored = np.empty(known.types[at].shape, np.int8)
     for m in reversed(chain):
         moved = _move(m, array)
@@ -267,7 +267,7 @@ def _move(m: Member, array: np.ndarray) -> np.ndarray:
 
 
 def _steps(array: np.ndarray, axes: Sequence[int]) -> tuple[int, ...]:
-    """Return the distances of neighbours on two leading axes and on those of the matrix, of one byte an element."""
+    """Return the distances of neighbours on two leading axes and on those of the matrix, at one byte per element."""
     steps = [array.strides[a] for a in (*axes, array.ndim - 2, array.ndim - 1)]
     return (*[0] * (4 - len(steps)), *steps)
 
@@ -346,7 +346,7 @@ def _axis_of(step: int, shape: Sequence[int]) -> tuple[int, int] | None:
 
 
 def _places(view: View, extents: Sequence[int], shape: Sequence[int], names: Sequence[str]) -> str | None:
-    """Return the indices of a stored value at which an element of a view lies, or None if they are no such sums."""
+    """Return the indices of a stored value at which an element of a view lies, or None if it is not a sum of steps."""
     starts = [int(n) for n in np.unravel_index(view.first, tuple(shape))] if shape else []
     terms, largest = [[str(n)] if n else [] for n in starts], [*starts]
     for step, n, name in zip(view.steps, extents, names, strict=True):

@@ -97,7 +97,7 @@ class Search:
     def _equal(
         self, left: Value, right: Value, facts: Facts, splits: int = SPLITS, quick: bool = False
     ) -> check.Node:
-        """Return a proof that two values are equal with at most so many splits; a ``quick`` one has no cases."""
+        """Return a proof that two values are equal, in at most ``splits`` splits; a ``quick`` one has no cases."""
         self.tick()
         found, rest = self._sums(left, right, facts, thorough=False)
         if rest:

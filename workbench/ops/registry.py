@@ -7,11 +7,21 @@ from typing import Final
 
 from workbench.ops.spec import OpSpec
 from workbench.ops.traits import Trait
-from workbench.support.messages import UnknownName
-from workbench.support.plugins import Named
+from workbench.support.plugins import Named, Table
 from workbench.support.wings import FAMILIES, OPERATORS, register_operator
 
-_TABLE: dict[str, OpSpec] = {}
+
+class _Operators(Table[OpSpec]):
+    """Operators by name; one of a wing or a package is registered when it is first looked up."""
+
+    def __missing__(self, name: str) -> OpSpec:
+        found = known(name)
+        if found is None and PLUGINS.find(name) is not None:  # loading it registers it
+            found = self.get(name)
+        return found or super().__missing__(name)
+
+
+_TABLE: Final = _Operators("operator", {}, listed=False)
 #: Operators of families: known by name, and in no list.
 _FAMILY: dict[str, OpSpec] = {}
 _WITH: dict[Trait, set[str]] = {trait: set() for trait in Trait}
@@ -83,12 +93,7 @@ def replacements() -> int:
 
 def spec_of(name: str) -> OpSpec:
     """Return the operator called ``name``; the UnknownName for any other name suggests the nearest one."""
-    spec = known(name)
-    if spec is None and PLUGINS.find(name) is not None:  # loading it registers it
-        spec = _TABLE.get(name)
-    if spec is None:
-        raise UnknownName("operator", name, _TABLE, listed=False)
-    return spec
+    return _TABLE[name]
 
 
 def known(name: str) -> OpSpec | None:

@@ -51,12 +51,12 @@ class Table(dict[str, T]):
     workbench.support.messages.UnknownName: no colour is called 'rod'; did you mean red? There are: red
     """
 
-    def __init__(self, noun: str, things: Mapping[str, T]) -> None:
+    def __init__(self, noun: str, things: Mapping[str, T], *, listed: bool = True) -> None:
         super().__init__(things)
-        self.noun = noun
+        self.noun, self.listed = noun, listed
 
     def __missing__(self, name: str) -> T:
-        raise UnknownName(self.noun, name, self)
+        raise UnknownName(self.noun, name, self, listed=self.listed)
 
 
 class Named(Generic[T]):

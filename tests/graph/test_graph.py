@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workbench.graph import Graph, GraphBuilder, GraphError, Node, Weight
-from workbench.graph.graph import result_type
+from workbench.graph.graph import cleaned_places, numbers_in, result_type, without_neutral
 from workbench.ops import TensorType, TypeMismatch, spec_of
 from workbench.ops.spec import OpSpec
 
@@ -206,3 +206,77 @@ def test_a_replaced_operator_is_inferred_anew(monkeypatch):
         registry, "_replaced", -1
     )  # a number that no replacement has, since types are remembered by it
     assert result_type("relu", [X], ()) == TensorType("float32", (7,))
+
+
+def test_weights_and_numbers_are_found():
+    b = GraphBuilder()
+    x = b.input("x", (2,))
+    w, v = b.weight(data=np.ones(2, np.float32)), b.weight((2,))
+    half = b.op("scalar", value=0.5)
+    y = b.op("add", b.op("mul", b.op("mul", x, w), v), half)
+    graph = b.graph({"y": y})
+    named = {graph.nodes[i].op: n for i, n in numbers_in(graph).items()}
+    assert named == {"weight": 1.0, "scalar": 0.5}
+
+
+def test_what_is_computed_from_numbers_alone_is_one():
+    b = GraphBuilder()
+    ratio = b.op("sqrt", b.op("div", b.op("scalar", value=2.0), b.op("pi")))
+    graph = b.graph({"y": b.op("mul", b.input("x", ()), ratio)})
+    named = {graph.nodes[i].op: n for i, n in numbers_in(graph).items()}
+    assert named == {"scalar": 2.0, "pi": 3.1415927, "div": 0.63661975, "sqrt": 0.7978845}
+
+
+NOTHING = {
+    "times one": lambda b, x: b.op("mul", x, filled(b, (3,), 1)),
+    "one times": lambda b, x: b.op("mul", filled(b, (2, 1), 1), x),
+    "over one": lambda b, x: b.op("div", x, filled(b, (), 1)),
+    "plus zero": lambda b, x: b.op("add", x, filled(b, (2, 3), 0)),
+    "minus zero": lambda b, x: b.op("sub", x, filled(b, (1,), 0)),
+    "a slice of everything": lambda b, x: b.op("slice", x, axis=-1, start=0, stop=3),
+    "a pad of nothing": lambda b, x: b.op("pad", x),
+    "its own shape": lambda b, x: b.op("expand", b.op("reshape", x, shape=(2, 3)), shape=(2, 3)),
+    "its own order": lambda b, x: b.op("transpose", x, perm=(0, 1)),
+    "its own type": lambda b, x: b.op("cast", b.op("identity", x), to="float32"),
+}
+SOMETHING = {
+    "one more axis": lambda b, x: b.op("mul", x, filled(b, (1, 1, 1), 1)),
+    "more rows": lambda b, x: b.op("add", b.op("slice", x, axis=-2, start=0, stop=1), filled(b, (2, 3), 0)),
+    "zero minus": lambda b, x: b.op("sub", filled(b, (), 0), x),
+    "one over": lambda b, x: b.op("div", filled(b, (), 1), x),
+    "times zero": lambda b, x: b.op("mul", x, filled(b, (), 0)),
+    "another type": lambda b, x: b.op("cast", x, to="float16"),
+    "another order": lambda b, x: b.op("transpose", b.op("matmul", x, b.weight((3, 2))), perm=(1, 0)),
+}
+
+
+def filled(b, shape, number):
+    return b.weight(data=np.full(shape, number, np.float32))
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_an_operator_that_leaves_a_value_as_it_is_goes(case):
+    b = GraphBuilder()
+    x = b.op("relu", b.input("x", (2, 3)))
+    found = without_neutral(b.graph({"y": NOTHING[case](b, x), "z": x}))
+    assert found.operators() == {"relu": 1}
+    assert found.outputs[0][1] == found.outputs[1][1]
+
+
+@pytest.mark.parametrize("case", SOMETHING)
+def test_an_operator_that_changes_shape_type_or_number_stays(case):
+    b = GraphBuilder()
+    graph = b.graph({"y": SOMETHING[case](b, b.input("x", (2, 3)))})
+    assert without_neutral(graph) is graph
+
+
+def test_the_places_of_a_cleaned_graph_have_the_values_of_the_given_one():
+    b = GraphBuilder()
+    x = b.input("x", (4, 8))
+    y = b.op("mul", x, b.weight(data=np.float32(1)))
+    z = b.op("relu", b.op("reshape", y, shape=(4, 8)))
+    graph = b.graph({"z": b.op("exp", z), "y": y})
+    cleaned = without_neutral(graph)
+    places = cleaned_places(graph, cleaned)
+    shown = [None if i < 0 else cleaned.nodes[i].op for i in places]
+    assert shown == ["input", None, "input", "input", "relu", "exp"]

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from workbench.graph import Builder, Graph
-from workbench.graph.evaluate import OpaqueRunner, values
+from workbench.graph.evaluate import OpaqueRunner, node_values
 from workbench.graph.graph import Opaque, constant_nodes
 from workbench.graph.weights import Weight
 from workbench.ops import TensorType
@@ -362,7 +362,7 @@ def matched(
     sides = []
     for graph in (original, optimised):
         found = [-1] * len(graph)
-        for i, value in values(graph, inputs, precise=True, opaque=opaque):
+        for i, value in node_values(graph, inputs, precise=True, opaque=opaque):
             sums = _fingerprint(value)
             if sums is not None:
                 found[i] = numbers.setdefault((graph.nodes[i].type, sums), len(numbers))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from workbench.frontends.model import Dims, Model, ModelError, ModelLike, check_names
 from workbench.graph import Graph
-from workbench.graph.dataflow import without_neutral
+from workbench.graph.graph import without_neutral
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:

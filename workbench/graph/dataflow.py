@@ -1,17 +1,12 @@
-"""Values of a graph: read whole, one number everywhere, those of an operand, matrices that products read transposed."""
+"""How values of a graph are read: whole or in part, and matrices that products read transposed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-import numpy as np
-
-from workbench.graph.graph import Builder, Graph, Node
-from workbench.graph.weights import Weight
-from workbench.ops import TensorType, Trait, spec_of
+from workbench.graph.graph import Graph
+from workbench.ops import TensorType, spec_of
 from workbench.ops.locality import Axes, Operand
-from workbench.support.orders import postorder
 
 _WHOLE: Axes = frozenset()
 
@@ -53,82 +48,6 @@ def _of_operand(graph: Graph, i: int, k: int, axes: Axes) -> Axes:
     if spec.parts is not None:
         return spec.parts(axes, Operand(k, kinds, node.type, spec.unpack(node.attrs)))
     return frozenset(range(-kinds[k].rank, 0)) if axes else _WHOLE
-
-
-def numbers_in(graph: Graph) -> dict[int, float]:
-    """Return the nodes whose elements are all one number, each with the number.
-
-    They are weights, the numbers of rules, and results of operators without axes on these.
-    """
-    found: dict[int, float] = {}
-    for i, node in enumerate(graph.nodes):
-        number = None
-        scalar = isinstance(node.type, TensorType) and node.type.rank == 0
-        known = bool(node.inputs) and not node.attrs and all(j in found for j in node.inputs)
-        if node.op == "weight":
-            number = graph.weights[str(node.attrs[0])].number()
-        elif Trait.NUMBER in spec_of(node.op).traits or (scalar and known):
-            number = _computed(node, found)
-        if number is not None:
-            found[i] = number
-    return found
-
-
-def _computed(node: Node, found: Mapping[int, float]) -> float | None:
-    evaluate, dtype = spec_of(node.op).evaluate, node.tensor.numpy_dtype()
-    if evaluate is None:
-        return None
-    operands = [np.asarray(found[j], dtype) for j in node.inputs]
-    with np.errstate(all="ignore"):
-        return Weight.of(np.asarray(evaluate(operands, node.named_attrs()), dtype)).number()
-
-
-def without_neutral(graph: Graph) -> Graph:
-    """Return the graph without operators that leave a value as it is: ``x * 1``, ``x + 0``, pads of nothing.
-
-    A sum with zero turns minus zero into zero, which is the same number.
-    """
-    numbers = numbers_in(graph)
-    found = [_unchanged(graph, node, numbers) for node in graph.nodes]
-    if all(k is None for k in found):
-        return graph
-
-    def read(i: int) -> tuple[int, ...]:
-        inputs = graph.nodes[i].inputs
-        return inputs if (k := found[i]) is None else (inputs[k],)
-
-    def made(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
-        return None if (k := found[i]) is None else inputs[k]
-
-    return graph.copied(made, keep=set(postorder(graph.output_ids, read)))
-
-
-def cleaned_places(graph: Graph, cleaned: Graph) -> list[int]:
-    """Return for every node of a graph the node of :func:`without_neutral`'s result that has its value, or -1."""
-    numbers = numbers_in(graph)
-    known = {(node.op, node.attrs, node.inputs): i for i, node in enumerate(cleaned.nodes)}
-    found: list[int] = []
-    for node in graph.nodes:
-        k = _unchanged(graph, node, numbers)
-        read = tuple(found[j] for j in node.inputs)
-        found.append(known.get((node.op, node.attrs, read), -1) if k is None else read[k])
-    return found
-
-
-def _unchanged(graph: Graph, node: Node, numbers: Mapping[int, float]) -> int | None:
-    """Return the position of the operand that a node's value is, with its type, or None."""
-    spec, kinds = spec_of(node.op), [graph.nodes[j].type for j in node.inputs]
-    if len(kinds) == 1 and spec.traits & (Trait.MOVES | Trait.CONVERTS):
-        # Of the operators that only move elements, a permutation alone may keep the type and move some.
-        turned = any(
-            a.kind == "perm" and v != tuple(range(node.tensor.rank))
-            for a, v in zip(spec.attrs, node.attrs, strict=True)
-        )
-        return 0 if kinds[0] == node.type and not turned else None
-    for number, k in zip(spec.neutral, (1, 0), strict=False):
-        if number is not None and numbers.get(node.inputs[1 - k]) == number and kinds[k] == node.type:
-            return k
-    return None
 
 
 #: Element types of the products that can read a matrix either way.

@@ -76,11 +76,13 @@ def evaluate(
         GraphError: If an input is missing or has the wrong shape, or an opaque operator has no runner.
     """
     wanted = set(graph.output_ids)
-    found = {i: v for i, v in values(graph, inputs, precise=precise, opaque=opaque, memo=memo) if i in wanted}
+    found = {
+        i: v for i, v in node_values(graph, inputs, precise=precise, opaque=opaque, memo=memo) if i in wanted
+    }
     return {name: found[i] for name, i in graph.outputs}
 
 
-def values(
+def node_values(
     graph: Graph,
     inputs: Mapping[str, np.ndarray],
     *,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.graph.weights import Weight
-from workbench.ops import AttrValue, TensorType, TupleType, TypeMismatch, ValueType, spec_of
+from workbench.ops import AttrValue, TensorType, Trait, TupleType, TypeMismatch, ValueType, spec_of
 from workbench.ops.inputs_and_opaque import REFERENCES, RUNTIME
 from workbench.ops.registry import replacements
 from workbench.run.display import Face
@@ -419,6 +419,10 @@ class Builder:
         self.inputs.sort(key=lambda i: rank.get(i, -1))
         return place
 
+    def _places(self, values: Sequence[int], what: str) -> tuple[int, ...]:
+        """Return the positions of values; ``what`` names them in an error."""
+        return tuple(values)
+
     def type(self, value: int) -> TensorType:
         """Return the type of a tensor."""
         return self.nodes[value].tensor
@@ -533,7 +537,9 @@ class Builder:
 
     def graph(self, outputs: Mapping[str, int] | Sequence[tuple[str, int]]) -> Graph:
         """Return the graph with these outputs, without nodes that no output depends on; inputs are kept."""
-        pairs = tuple(outputs.items() if isinstance(outputs, Mapping) else outputs)
+        given = list(outputs.items() if isinstance(outputs, Mapping) else outputs)
+        places = self._places([i for _, i in given], "outputs")
+        pairs = [(name, i) for (name, _), i in zip(given, places, strict=True)]
         for _, i in pairs:
             if not 0 <= i < len(self.nodes):
                 raise GraphError(f"outputs must be from 0 to {len(self.nodes) - 1}, got {i}")
@@ -552,3 +558,76 @@ class Builder:
             self.info,
             {position[i]: label for i, label in self.labels.items() if alive[i]},
         )
+
+
+# -- operators that leave a value as it is ---------------------------------------------------------------
+def numbers_in(graph: Graph) -> dict[int, float]:
+    """Return the nodes whose elements are all one number, each with the number.
+
+    They are weights, the numbers of rules, and results of operators without axes on these.
+    """
+    found: dict[int, float] = {}
+    for i, node in enumerate(graph.nodes):
+        number = None
+        scalar = isinstance(node.type, TensorType) and node.type.rank == 0
+        known = bool(node.inputs) and not node.attrs and all(j in found for j in node.inputs)
+        if node.op == "weight":
+            number = graph.weights[str(node.attrs[0])].number()
+        elif Trait.NUMBER in spec_of(node.op).traits or (scalar and known):
+            number = _computed(node, found)
+        if number is not None:
+            found[i] = number
+    return found
+
+
+def _computed(node: Node, found: Mapping[int, float]) -> float | None:
+    spec, dtype = spec_of(node.op), node.tensor.numpy_dtype()
+    if spec.evaluate is None:
+        return None
+    operands = [np.asarray(found[j], dtype) for j in node.inputs]
+    with np.errstate(all="ignore"):
+        return Weight.of(np.asarray(spec.evaluate(operands, spec.unpack(node.attrs)), dtype)).number()
+
+
+def without_neutral(graph: Graph) -> Graph:
+    """Return the graph without operators that leave a value as it is: ``x * 1``, ``x + 0``, pads of nothing.
+
+    A sum with zero turns minus zero into zero, which is the same number.
+    """
+    numbers = numbers_in(graph)
+    found = [_unchanged(graph, node, numbers) for node in graph.nodes]
+    if all(k is None for k in found):
+        return graph
+
+    def made(builder: Builder, i: int, node: Node, inputs: list[int]) -> int | None:
+        return None if (k := found[i]) is None else inputs[k]
+
+    return graph.copied(made)
+
+
+def cleaned_places(graph: Graph, cleaned: Graph) -> list[int]:
+    """Return for every node of a graph the node of :func:`without_neutral`'s result that has its value, or -1."""
+    numbers = numbers_in(graph)
+    known = {(node.op, node.attrs, node.inputs): i for i, node in enumerate(cleaned.nodes)}
+    found: list[int] = []
+    for node in graph.nodes:
+        k = _unchanged(graph, node, numbers)
+        read = tuple(found[j] for j in node.inputs)
+        found.append(known.get((node.op, node.attrs, read), -1) if k is None else read[k])
+    return found
+
+
+def _unchanged(graph: Graph, node: Node, numbers: Mapping[int, float]) -> int | None:
+    """Return the position of the operand that a node's value is, with its type, or None."""
+    spec, kinds = spec_of(node.op), [graph.nodes[j].type for j in node.inputs]
+    if len(kinds) == 1 and spec.traits & (Trait.MOVES | Trait.CONVERTS):
+        # Of the operators that only move elements, a permutation alone may keep the type and move some.
+        turned = any(
+            a.kind == "perm" and v != tuple(range(node.tensor.rank))
+            for a, v in zip(spec.attrs, node.attrs, strict=True)
+        )
+        return 0 if kinds[0] == node.type and not turned else None
+    for number, k in zip(spec.neutral, (1, 0), strict=False):
+        if number is not None and numbers.get(node.inputs[1 - k]) == number and kinds[k] == node.type:
+            return k
+    return None

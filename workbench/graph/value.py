@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any, Final
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from workbench.graph.graph import Builder, Graph, GraphError
+from workbench.graph.graph import Builder, GraphError
 from workbench.ops import TensorType, TypeMismatch
 
 #: One entry of ``x[…]``.
@@ -177,12 +177,6 @@ class GraphBuilder(Builder):
         """Cut an axis into parts of the given sizes."""
         (place,) = self._places([x], "split: operands")
         return [Value.of(self, part) for part in super().split(place, axis, sizes)]
-
-    def graph(self, outputs: Mapping[str, int] | Sequence[tuple[str, int]]) -> Graph:
-        """Return the graph with these outputs, without nodes that no output depends on; inputs are kept."""
-        pairs = list(outputs.items() if isinstance(outputs, Mapping) else outputs)
-        places = self._places([i for _, i in pairs], "outputs")
-        return super().graph([(name, i) for (name, _), i in zip(pairs, places, strict=True)])
 
     def _places(self, values: Sequence[int], what: str) -> tuple[int, ...]:
         """Return the positions of values; raise GraphError for one that is not this builder's."""

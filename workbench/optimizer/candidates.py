@@ -23,7 +23,7 @@ from workbench.extraction.exact.types import met
 from workbench.extraction.problem import dag_cost
 from workbench.frontends.model import Model
 from workbench.graph import Graph
-from workbench.graph.dataflow import cleaned_places
+from workbench.graph.graph import cleaned_places
 from workbench.optimizer.dynamic import Checked, checks_at_sizes, fate_of
 from workbench.optimizer.job import Job, Trial
 from workbench.optimizer.search_loop import LEAST, QUICK, Run, extraction_seconds, seconds_left

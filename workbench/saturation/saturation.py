@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from workbench.egraph.egraph import EGraph
 from workbench.graph import Graph
-from workbench.graph.dataflow import numbers_in
+from workbench.graph.graph import numbers_in
 from workbench.ops import Trait, with_trait
 from workbench.ops.serialization import packed
 from workbench.rules.pattern import App, Rule, format_rule, operators_of

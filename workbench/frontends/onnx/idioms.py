@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from workbench.graph import Builder, Graph, Node
-from workbench.graph.dataflow import numbers_in
+from workbench.graph.graph import numbers_in
 from workbench.support.orders import postorder
 
 #: The number of products that are taken apart at most in search of a factor.

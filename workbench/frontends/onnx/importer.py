@@ -33,7 +33,7 @@ from workbench.frontends.onnx.prepare import Prepared, label, prepare
 from workbench.frontends.onnx.shape_inference import NodeView, Values, show_type, static_type
 from workbench.frontends.onnx.symbolic_values import Impossible, Required, SizedValues
 from workbench.graph import Builder, Graph, GraphError, Label, ModelInfo
-from workbench.graph.dataflow import without_neutral
+from workbench.graph.graph import without_neutral
 from workbench.ops import TypeMismatch
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.ops.onnx_form import NotModelled, importer_of

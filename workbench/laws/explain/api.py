@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Builder, Graph
-from workbench.graph.dataflow import numbers_in
+from workbench.graph.graph import numbers_in
 from workbench.laws.explain.egraph_index import Examined
 from workbench.laws.explain.report import Explanation, Move, WhyNot
 from workbench.laws.explain.search import Run, why_not_graph, why_not_rule

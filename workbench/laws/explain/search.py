@@ -12,7 +12,7 @@ from typing import Final
 
 from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Graph
-from workbench.graph.dataflow import numbers_in
+from workbench.graph.graph import numbers_in
 from workbench.laws.explain.egraph_index import DEPTH, Examined, written
 from workbench.laws.explain.report import Cause, Gap, Move, Outcome, Represented, Tried, WhyNot
 from workbench.laws.matching import compiled, depth

@@ -15,7 +15,7 @@ from typing import Any, Final
 from workbench.egraph import EGraph
 from workbench.egraph.rebuild import by_term
 from workbench.graph import Graph
-from workbench.graph.dataflow import numbers_in
+from workbench.graph.graph import numbers_in
 from workbench.laws.matching import Application, Bindings, Search, compiled
 from workbench.laws.run_proofs.instance import Instance
 from workbench.ops import TypeMismatch, spec_of

@@ -15,7 +15,7 @@ import numpy as np
 from workbench.egraph import EGraph
 from workbench.egraph.rebuild import eclasses_of
 from workbench.graph import Graph
-from workbench.graph.dataflow import numbers_in
+from workbench.graph.graph import numbers_in
 from workbench.graph.weights import Weight
 from workbench.laws.matching import Bindings
 from workbench.laws.proof_graph import CONGRUENT, Applied, ProofGraph, Reason, TooManyTerms

@@ -15,7 +15,7 @@ from workbench.costs.analytic import AnalyticCost
 from workbench.costs.pricing import node_instances
 from workbench.frontends import load_model, opaque_runner
 from workbench.graph import Graph
-from workbench.graph.evaluate import OpaqueRunner, values
+from workbench.graph.evaluate import OpaqueRunner, node_values
 from workbench.studies.analysis.comparison import Comparison, Side
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _related(graphs: list[Graph], inputs: Mapping[str, Any], opaque: OpaqueRunne
     sides = []
     for graph in graphs:
         found = [-1] * len(graph)
-        for i, value in values(graph, inputs, precise=True, opaque=opaque):
+        for i, value in node_values(graph, inputs, precise=True, opaque=opaque):
             figures, kind = _figures(value), graph.nodes[i].type
             if figures is None:
                 continue

@@ -21,7 +21,7 @@ import numpy as np
 
 from workbench.egraph import EGraph
 from workbench.graph import Builder, Graph
-from workbench.graph.dataflow import numbers_in
+from workbench.graph.graph import numbers_in
 from workbench.ops import AttrValue, TensorType, ValueType
 from workbench.ops.inputs_and_opaque import NAMED
 from workbench.support.orders import postorder

@@ -4,13 +4,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from tests.frontends.models import FLOAT, model, node, normal, value
-from workbench.frontends import RuntimeFailure, load_onnx, opaque_runner, run_graph, run_model, runtime
-from workbench.frontends.onnx.file import Apart
+from workbench.frontends import RuntimeFailure, load_onnx, opaque_runner, run_graph, run_model
 from workbench.frontends.onnx.shape_inference import static_type
-from workbench.frontends.runtime import apart_of, inferred_types, may_not_end, run_session, session
+from workbench.frontends.runtime import inferred_types, may_not_end, run_session, session
 from workbench.graph import GraphError, evaluate
 from workbench.ops import TensorType
 
@@ -140,27 +139,3 @@ def test_a_loop_at_any_depth_may_not_end():
     assert not may_not_end(
         helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [], []))
     )
-
-
-@pytest.mark.parametrize(("alone", "perm"), [(True, [1, 0]), (False, [1, 0]), (True, None)])
-def test_a_large_matrix_is_read_transposed_in_place_of_a_copy(monkeypatch, alone, perm):
-    monkeypatch.setattr(runtime, "TIED", 1 << 10)
-    table = normal("w", 96, 32)
-    nodes = [
-        node("Transpose", "w", "t", **({} if perm is None else {"perm": perm})),
-        node("MatMul", "x t", "y"),
-    ]
-    outputs = [value("y", [2, 96])]
-    if not alone:
-        nodes.append(node("Add", "t t", "z"))
-        outputs.append(value("z", [32, 96]))
-    given = model(nodes, [value("x", [2, 32])], outputs, [table])
-    apart = Apart(given, {"w": numpy_helper.to_array(table)})
-    rewritten = apart_of(apart)
-    runtime.read_in_place(rewritten.model)
-    kinds = [n.op_type for n in rewritten.model.graph.node]
-    assert kinds == (["FusedMatMul"] if alone else ["Transpose", "FusedMatMul", "Add"])
-    x = {"x": numpy_helper.to_array(normal("x", 2, 32))}
-    found = run_session(session(apart, optimise=False), x)
-    for name, array in run_model(given, x).items():
-        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5)

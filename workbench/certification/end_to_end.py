@@ -375,10 +375,17 @@ def accepted(
     except (runtime.RuntimeFailure, ModelError):
         return None
     priced, *others = model.bindings()
-    for sizes in (priced, *(model.enlarged(small) for small in others), *others):
+    for sizes in (priced, *(_enlarged(small, model) for small in others), *others):
         run = first_run(loaded, model.graph if sizes is priced else model.drawn_at(sizes), seed)
         if run.outputs:
             return sizes, run.inputs
         if time.monotonic() > ends:
             return None
     return None
+
+
+def _enlarged(sizes: Mapping[str, int], model: Model) -> dict[str, int]:
+    """Return sizes times the largest number that leaves none above that of the prices; 1 stays 1 there."""
+    grow = [name for name, most in model.sizes.items() if most > 1]
+    factor = max(1, min((model.sizes[name] // sizes[name] for name in grow), default=1))
+    return model.generic.completed({n: k * factor if n in grow else 1 for n, k in sizes.items()})

@@ -18,7 +18,8 @@ from typing import IO, Any, Final, NoReturn
 import numpy as np
 from onnx import ModelProto
 
-from workbench.frontends.runtime import FOLDER, RuntimeFailure, read_in_place, run_session, session_options
+from workbench.frontends.onnx.prepare import read_in_place
+from workbench.frontends.runtime import FOLDER, RuntimeFailure, run_session, session_options
 from workbench.support.deadline import OutOfTime
 from workbench.support.messages import one_line
 from workbench.support.processes import Child, limit_memory, out_of_memory, receive, send, served

@@ -254,12 +254,6 @@ class Model:
         object.__setattr__(found, "nodes", tuple(nodes))
         return found
 
-    def enlarged(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return sizes times the largest number that leaves none above that of the prices; 1 stays 1 there."""
-        grow = [name for name, most in self.sizes.items() if most > 1]
-        factor = max(1, min((self.sizes[name] // sizes[name] for name in grow), default=1))
-        return self.generic.completed({n: k * factor if n in grow else 1 for n, k in sizes.items()})
-
     def bindings(self) -> tuple[dict[str, int], ...]:
         """Return the bindings to check: that of the prices, usual sizes, ones, and sizes around thresholds.
 

@@ -14,6 +14,7 @@ from workbench.graph.graph import without_neutral
 from workbench.support.wings import offered
 
 if TYPE_CHECKING:
+    from workbench.frontends.onnx.file import Source
     from workbench.frontends.onnx.importer import Imported
 
 
@@ -39,23 +40,26 @@ def open_model(
     """
     if isinstance(model, Model):
         return model.priced_at(sizes or {})
-    if isinstance(model, Graph):  # nothing that reads files is imported for it
-        check_names(dims or {}, (), "dims")
-        check_names(sizes or {}, ())
-        cleaned = without_neutral(model)  # as an import does
-        return Model(cleaned, cleaned, cleaned_from=None if cleaned is model else model)
+    if not isinstance(model, Graph):
+        return _open_file(model, dims or {}, sizes or {}, keep_inputs)
+    check_names(dims or {}, (), "dims")
+    check_names(sizes or {}, ())
+    cleaned = without_neutral(model)  # as an import does
+    return Model(cleaned, cleaned, cleaned_from=None if cleaned is model else model)
+
+
+def _open_file(model: Source, dims: Mapping[str, int], sizes: Mapping[str, int], keep_inputs: bool) -> Model:
     if is_taso_model(model):
-        check_names(sizes or {}, ())
+        check_names(sizes, ())
         return _import_taso(model, dims).model(dims=dims)
     from workbench.frontends.onnx.file import as_given, names_as_text, read_tensors
     from workbench.frontends.onnx.importer import import_symbolic
     from workbench.frontends.onnx.prepare import prepare
 
-    dims = dims or {}
     with names_as_text():
         file, given = read_tensors(model), as_given(model)
         opened = import_symbolic(prepare(file, dims, keep_inputs=keep_inputs, open_dimensions=True))
-    return replace(opened.priced_at(sizes or {}), source=given, dims=dims, keep_inputs=keep_inputs)
+    return replace(opened.priced_at(sizes), source=given, dims=dims, keep_inputs=keep_inputs)
 
 
 def fixed_model(model: ModelLike, dims: Mapping[str, int] | None = None) -> Model:

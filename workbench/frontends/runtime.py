@@ -13,11 +13,9 @@ and tensors are those of the file.
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,16 +23,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, TypeProto, numpy_helper
+from onnx import ModelProto, NodeProto, TypeProto
 
-from workbench.frontends.model import ModelError
 from workbench.frontends.onnx import file
-from workbench.frontends.onnx.file import MAPPED_TENSOR, Apart, Source, placeholder, read_model, taken_apart
-from workbench.frontends.onnx.prepare import walk
-from workbench.graph.dataflow import TIED
+from workbench.frontends.onnx.file import Apart, Source, apart_of, read_with_data
+from workbench.frontends.onnx.prepare import read_in_place, walk
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType
 from workbench.support.files import check_library
-from workbench.support.mmap import ChangedFile, file_of, release_all
+from workbench.support.mmap import ChangedFile, release_all
 
 if TYPE_CHECKING:
     from onnx import ValueInfoProto
@@ -99,29 +95,6 @@ def clean(source: Source, *, dims: Mapping[str, Any] | None = None, keep_inputs:
     return Cleaned(apart, removed)
 
 
-def read_with_data(source: Source) -> Apart:
-    """Read a model with its external data: large weights are apart, all other tensors are inside.
-
-    Raise :class:`~workbench.frontends.model.ModelError` if the source is not a model or lacks its data.
-    """
-    given = read_model(source)
-    model, arrays = given.model, dict(given.arrays)
-    file.internalise_attributes(given)
-    for tensor in model.graph.initializer:
-        if tensor.name not in arrays and tensor.data_location == TensorProto.EXTERNAL:
-            array = file.tensor_array(tensor, given.folder)
-            if array.nbytes < MAPPED_TENSOR:
-                # Shapes and tables, which a runtime reads when it rewrites a model.
-                tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-            else:
-                arrays[tensor.name] = array
-        if tensor.name in arrays:
-            said = tensor.doc_string
-            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(arrays[tensor.name])))
-            tensor.doc_string = said
-    return Apart(model, arrays)
-
-
 def _fix(value: ValueInfoProto, dims: Mapping[str, Any]) -> None:
     """Set the dimensions of a value from ``dims``; an entry under the value's name is its whole shape."""
     if not value.type.HasField("tensor_type"):
@@ -145,9 +118,6 @@ _PLAIN = frozenset("biufcO")
 #: The option with the folder of external data of a model that is loaded from bytes.
 FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
-#: The domain of ONNX Runtime's own operators.
-_OWN_DOMAIN: Final = "com.microsoft"
-
 #: The time limit in seconds of one run of a model with a loop, if no caller needs its result.
 LOOP_SECONDS = 15.0
 
@@ -158,20 +128,6 @@ class RuntimeFailure(RuntimeError):
     def __init__(self, message: str, *, late: bool = False) -> None:
         super().__init__(message)
         self.late = late
-
-
-def apart_of(source: Apart | ModelProto | str | os.PathLike[str]) -> Apart | None:
-    """Return a copy of a model with its large weights apart, or ``None`` for a file to be loaded unchanged."""
-    if isinstance(source, Apart):
-        return Apart(file.copied(source.model), source.arrays)
-    if isinstance(source, ModelProto):
-        return taken_apart(source)
-    try:
-        apart = read_with_data(source)
-    except ModelError:
-        return None  # the runtime reports the fault, or accepts the file nevertheless
-    mapped = any(file_of(array) is not None for array in apart.arrays.values())
-    return apart if mapped else None  # all weights are small
 
 
 def session_options(
@@ -254,9 +210,9 @@ def session(
             if apart is None:
                 content = str(source)  # a path; the text of a model with weights takes a minute
             else:
+                folder, held, elsewhere = file.place_weights(apart, Path(scratch), read=optimise)
                 if not optimise:
                     read_in_place(apart.model)
-                folder, held, elsewhere = file.place_weights(apart, Path(scratch), read=optimise)
                 values = {name: ort_value(array) for name, array in held.items()}
                 kept = [*held.values(), values]
                 # The optimiser reads data from the place in the model, kernels from the place in the options.
@@ -275,34 +231,6 @@ def session(
         raise RuntimeFailure(f"ONNX Runtime does not load {name}: {error}") from None
     loaded._workbench_keeps = kept  # keeps the session's data alive as long as the session
     return loaded
-
-
-def read_in_place(model: ModelProto) -> None:
-    """Let products read large stored matrices transposed, which unoptimised models copy in every run."""
-    graph = model.graph
-    matrices = (t for t in graph.initializer if t.data_type == TensorProto.FLOAT and len(t.dims) == 2)
-    large = {t.name for t in matrices if 4 * math.prod(t.dims) >= TIED}
-    transposed = {
-        node.output[0]: node
-        for node in graph.node
-        if (node.op_type, node.domain) == ("Transpose", "") and node.input[0] in large
-        if [list(a.ints) for a in node.attribute] in ([], [[1, 0]])
-    }
-    if not transposed:
-        return
-    read = Counter(name for node in walk(graph.node) for name in node.input)
-    read.update(value.name for value in graph.output)
-    for node in graph.node:
-        source = transposed.get(node.input[1]) if node.op_type == "MatMul" and not node.domain else None
-        if source is not None:
-            node.input[1], node.op_type, node.domain = source.input[0], "FusedMatMul", _OWN_DOMAIN
-            node.attribute.append(onnx.helper.make_attribute("transB", 1))
-            read[source.output[0]] -= 1
-    for name, source in transposed.items():
-        if not read[name]:
-            graph.node.remove(source)
-    if all(entry.domain != _OWN_DOMAIN for entry in model.opset_import):
-        model.opset_import.append(onnx.helper.make_opsetid(_OWN_DOMAIN, 1))
 
 
 def packed(array: np.ndarray) -> bool:

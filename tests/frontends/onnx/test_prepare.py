@@ -6,12 +6,15 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.frontends.models import FLOAT, INT64, check, model, node, normal, value, weight
 from workbench.frontends import ModelError, import_onnx, load_onnx, to_onnx
+from workbench.frontends.onnx import prepare
+from workbench.frontends.onnx.file import Apart, apart_of
 from workbench.frontends.onnx.opaque import Fresh, inner_names, rename
-from workbench.frontends.onnx.prepare import captured, read_by, walk
+from workbench.frontends.onnx.prepare import captured, read_by, read_in_place, walk
+from workbench.frontends.runtime import run_model, run_session, session
 
 
 def relu(shape, **more):
@@ -384,3 +387,27 @@ def test_fresh_names_are_never_repeated():
     fresh = Fresh({"v1", "x"})
     made = [fresh("v"), fresh("v"), fresh.exactly("x"), fresh.exactly("x"), fresh.exactly("n"), fresh("v")]
     assert made == ["v0", "v2", "x_1", "x_2", "n", "v3"]
+
+
+@pytest.mark.parametrize(("alone", "perm"), [(True, [1, 0]), (False, [1, 0]), (True, None)])
+def test_a_large_matrix_is_read_transposed_in_place_of_a_copy(monkeypatch, alone, perm):
+    monkeypatch.setattr(prepare, "TIED", 1 << 10)
+    table = normal("w", 96, 32)
+    nodes = [
+        node("Transpose", "w", "t", **({} if perm is None else {"perm": perm})),
+        node("MatMul", "x t", "y"),
+    ]
+    outputs = [value("y", [2, 96])]
+    if not alone:
+        nodes.append(node("Add", "t t", "z"))
+        outputs.append(value("z", [32, 96]))
+    given = model(nodes, [value("x", [2, 32])], outputs, [table])
+    apart = Apart(given, {"w": numpy_helper.to_array(table)})
+    rewritten = apart_of(apart)
+    read_in_place(rewritten.model)
+    kinds = [n.op_type for n in rewritten.model.graph.node]
+    assert kinds == (["FusedMatMul"] if alone else ["Transpose", "FusedMatMul", "Add"])
+    x = {"x": numpy_helper.to_array(normal("x", 2, 32))}
+    found = run_session(session(apart, optimise=False), x)
+    for name, array in run_model(given, x).items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-5, atol=1e-5)

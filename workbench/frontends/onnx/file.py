@@ -33,7 +33,7 @@ from onnx import AttributeProto, ModelProto, SparseTensorProto, TensorProto, Typ
 from workbench.frontends.model import ModelError, check_elements
 from workbench.ops.types import DTYPE_CODES, DTYPE_NAMES, TensorType, TypeMismatch
 from workbench.support.files import atomic_file, check_writable, is_device
-from workbench.support.mmap import FileMap, checked, place_of, release
+from workbench.support.mmap import FileMap, checked, file_of, place_of, release
 
 #: Files smaller than this are read as a whole.
 MAP_BEYOND: Final = 1 << 26
@@ -475,6 +475,43 @@ def taken_apart(model: ModelProto) -> Apart:
     return Apart(bare, arrays)
 
 
+def read_with_data(source: Source) -> Apart:
+    """Read a model with its external data: large weights are apart, all other tensors are inside.
+
+    Raise :class:`ModelError` if the source is not a model or lacks its data.
+    """
+    given = read_model(source)
+    model, arrays = given.model, dict(given.arrays)
+    internalise_attributes(given)
+    for tensor in model.graph.initializer:
+        if tensor.name not in arrays and tensor.data_location == TensorProto.EXTERNAL:
+            array = tensor_array(tensor, given.folder)
+            if array.nbytes < MAPPED_TENSOR:
+                # Shapes and tables, which a runtime reads when it rewrites a model.
+                tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+            else:
+                arrays[tensor.name] = array
+        if tensor.name in arrays:
+            said = tensor.doc_string
+            tensor.CopyFrom(placeholder(tensor.name, TensorType.of(arrays[tensor.name])))
+            tensor.doc_string = said
+    return Apart(model, arrays)
+
+
+def apart_of(source: Apart | ModelProto | str | os.PathLike[str]) -> Apart | None:
+    """Return a copy of a model with its large weights apart, or ``None`` for a file to be loaded unchanged."""
+    if isinstance(source, Apart):
+        return Apart(copied(source.model), source.arrays)
+    if isinstance(source, ModelProto):
+        return taken_apart(source)
+    try:
+        apart = read_with_data(source)
+    except ModelError:
+        return None  # the runtime reports the fault, or accepts the file nevertheless
+    mapped = any(file_of(array) is not None for array in apart.arrays.values())
+    return apart if mapped else None  # all weights are small
+
+
 #: Tensors of at least this many bytes are stored apart from their model.
 APART_BYTES: Final = 1 << 16
 
@@ -545,7 +582,9 @@ def place_weights(
         if name in mapped or (not read and (home is None or array.nbytes <= len(home))):
             file, offset = mapped.get(name, (home, 0))
             location = _NOTHING if file is None else file.path.name
-            tensor.CopyFrom(placeholder(name, TensorType.of(array), (location, offset)))
+            at = {"location": location, "offset": str(offset)}
+            for entry in tensor.external_data:
+                entry.value = at.get(entry.key, entry.value)
         else:
             elsewhere.append(name)
     return folder, held, elsewhere

@@ -1,4 +1,4 @@
-"""ONNX models before their import: what nodes read and make, checks, tensors apart, dimensions, order, inlining."""
+"""ONNX models before their import or run: what nodes read and make, checks, tensors apart, dimensions, order."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, 
 
 from workbench.frontends.model import DimensionError, Dims, ModelError, Symbol, unknown_dimension
 from workbench.frontends.onnx.file import SMALL, ModelFile, ir_version_for, type_proto
+from workbench.graph.dataflow import TIED
 from workbench.ops.onnx_form import OpsetTooOld
 from workbench.ops.registry import own_form
 from workbench.ops.traits import Trait
@@ -39,6 +40,9 @@ _MARKERS: Final = 999_983
 
 #: The limit on nodes after inlining: local functions may call each other, so a small file can expand to many.
 MOST_NODES = 200_000
+
+#: The domain of ONNX Runtime's own operators.
+_OWN_DOMAIN: Final = "com.microsoft"
 
 #: The domain of operators that are in no operator set, while the other operators are checked.
 UNKNOWN_DOMAIN: Final = "workbench.unknown"
@@ -341,6 +345,34 @@ def read_by(node: NodeProto) -> list[str]:
 
 
 # -- order and validity ------------------------------------------------------------------------------------
+def read_in_place(model: ModelProto) -> None:
+    """Let products read large stored matrices transposed, which unoptimised models copy in every run."""
+    graph = model.graph
+    matrices = (t for t in graph.initializer if t.data_type == TensorProto.FLOAT and len(t.dims) == 2)
+    large = {t.name for t in matrices if 4 * math.prod(t.dims) >= TIED}
+    transposed = {
+        node.output[0]: node
+        for node in graph.node
+        if (node.op_type, node.domain) == ("Transpose", "") and node.input[0] in large
+        if [list(a.ints) for a in node.attribute] in ([], [[1, 0]])
+    }
+    if not transposed:
+        return
+    read = Counter(name for node in walk(graph.node) for name in node.input)
+    read.update(value.name for value in graph.output)
+    for node in graph.node:
+        source = transposed.get(node.input[1]) if node.op_type == "MatMul" and not node.domain else None
+        if source is not None:
+            node.input[1], node.op_type, node.domain = source.input[0], "FusedMatMul", _OWN_DOMAIN
+            node.attribute.append(onnx.helper.make_attribute("transB", 1))
+            read[source.output[0]] -= 1
+    for name, source in transposed.items():
+        if not read[name]:
+            graph.node.remove(source)
+    if all(entry.domain != _OWN_DOMAIN for entry in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid(_OWN_DOMAIN, 1))
+
+
 def sort_nodes(model: ModelProto) -> None:
     """Sort the nodes so that operands come first; reject cycles and undefined values."""
     graph = model.graph

@@ -7,7 +7,9 @@ import pytest
 
 from tests.extraction.egraphs import brute_force, egraph_of, random_egraph, selection_cost
 from workbench.extraction import Status, extract
+from workbench.extraction import alternatives as module
 from workbench.extraction.alternatives import alternatives, k_best
+from workbench.extraction.exact.solve import solve_whole
 from workbench.extraction.problem import is_acyclic
 
 
@@ -140,3 +142,22 @@ def test_the_best_extraction_need_not_be_found_again():
     egraph, costs = random_egraph(3)
     first = extract(egraph, costs)
     assert k_best(egraph, costs, 1, first=first) == [first]
+
+
+def test_the_bound_of_an_unproved_extraction_is_the_best_that_is_known_and_at_most_its_cost(monkeypatch):
+    """Four leaves at 1, 3, 5 and 7. The solver proves nothing but bounds: 2, then 0, then 7.5.
+
+    An extraction costs at least as much as all earlier ones, so an earlier bound holds for it, too. A bound above
+    the cost is rounding.
+    """
+    egraph, costs = egraph_of([(0, [])] * 4), np.array([1.0, 3.0, 5.0, 7.0])
+    bounds = (2.0, 0.0, 7.5)
+
+    def unproved(job):
+        return replace(solve_whole(job), proved=False, bound=bounds[len(job.forbidden) - 1])
+
+    monkeypatch.setattr(module, "solve_whole", unproved)
+    found = k_best(egraph, costs, 4)
+    assert [s.cost for s in found] == [1.0, 3.0, 5.0, 7.0]
+    assert [s.bound for s in found] == [1.0, 2.0, 2.0, 7.0]
+    assert [s.status for s in found] == [Status.OPTIMAL] + [Status.FEASIBLE] * 3

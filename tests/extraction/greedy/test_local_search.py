@@ -185,6 +185,21 @@ def test_the_books_of_a_selection_are_kept(monkeypatch, seed, spacing, effort):
         _audit(s)
 
 
+def test_new_labels_are_for_all_eclasses_so_that_a_cycle_is_seen(monkeypatch):
+    """Every switch gives new labels. The first candidate is that of a root, which nothing reads.
+
+    E-class 2 is a leaf, or reads the root 0 that reads it. Without a new label for this root, the leaf, which gets a
+    higher one, would seem to be above it.
+    """
+    monkeypatch.setattr(selection, "_SPACING", math.inf)
+    rows = [(0, [2]), (1, [3]), (1, [4]), (2, []), (2, [0]), (3, []), (4, [])]
+    problem = problem_of(egraph_of(rows, roots=(0, 1)), np.ones(len(rows)))
+    s = selection.Selection(problem, {0: 0, 1: 1, 2: 3, 3: 5}, settle(problem, problem.cost))
+    assert s.take(1, 2)
+    _audit(s)
+    assert not s.take(2, 4)
+
+
 def _audit(s):
     """Count anew what the selection keeps account of."""
     problem = s.problem

@@ -1,9 +1,12 @@
 """Time limits and proofs on e-graphs of degenerate shapes."""
 
+import contextlib
 import itertools
 import json
+import math
 import os
 import random
+import sys
 import time
 from pathlib import Path
 
@@ -74,6 +77,21 @@ def test_a_stage_without_a_clock_is_ended_from_outside(monkeypatch):
     assert not run.unfinished
     assert solution.status is not Status.OPTIMAL
     assert run.trace.steps[-1].cost == solution.cost
+
+
+def test_a_stage_may_end_by_itself_at_the_limit_before_it_is_ended_from_outside(monkeypatch):
+    """A solver that ends by itself reports what it has proved; an end from outside loses what it has not reported."""
+    ends = []
+    monkeypatch.setattr(
+        sys.modules[Extraction.__module__],
+        "deadline",
+        lambda end: ends.append(end) or contextlib.nullcontext(),
+    )
+    began = time.perf_counter()
+    extract(*wide(50), seconds=1e5)
+    assert ends[0] == math.inf  # nothing ends a stage before there is a selection
+    assert ends[1:]
+    assert min(ends[1:]) > began + 1e5
 
 
 def test_no_deadline_is_left_behind(monkeypatch):

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
-from workbench.certification.inputs import Range, gentle_inputs, index_limits, random_inputs
+from tests.certification.models import model
+from workbench.certification.inputs import Range, gentle_inputs, index_limits, index_limits_of, random_inputs
+from workbench.certification.model import Model
 from workbench.graph import GraphBuilder
 
 
@@ -44,3 +47,35 @@ def test_a_range_bounds_the_first_draw():
     drawn = random_inputs(lookup(), 0, 0, {"x": seen})["x"]
     assert ((drawn >= 1) & (drawn <= 3)).all()
     assert Range.of(np.array([np.nan])) is None
+
+
+@pytest.mark.parametrize(
+    ("operator", "settings", "limit"),
+    [
+        ("Gather", {}, 7),  # the first axis unless the node names another
+        ("Gather", {"axis": 1}, 5),
+        ("Gather", {"axis": -1}, 5),
+        ("GatherElements", {"axis": 1}, 5),
+        ("GatherND", {}, 5),  # one index has a number for each axis: all stay below the least extent
+    ],
+)
+def test_an_index_of_a_file_reaches_all_places_of_its_axis(operator, settings, limit):
+    """A smaller limit would leave places of the table unread, a larger one would make the original fail."""
+    inputs = [("t", TensorProto.FLOAT, [7, 5]), ("i", TensorProto.INT64, [2, 2])]
+    node = helper.make_node(operator, ["t", "i"], ["y"], **settings)
+    file = Model.of(model([node], inputs, [("y", TensorProto.FLOAT, None)]), None, "")
+    assert index_limits_of(file, {"t": (7, 5), "i": (2, 2)}) == {"i": limit}
+
+
+def test_an_index_of_two_tables_stays_below_the_smaller_one():
+    inputs = [("t", 1, [7, 5]), ("u", 1, [4]), ("i", TensorProto.INT64, [2])]
+    nodes = [helper.make_node("Gather", [table, "i"], [y]) for table, y in (("t", "y"), ("u", "z"))]
+    file = Model.of(model(nodes, inputs, [("y", 1, None), ("z", 1, None)]), None, "")
+    assert index_limits_of(file, {"t": (7, 5), "u": (4,), "i": (2,)}) == {"i": 4}
+
+
+def test_an_axis_of_unknown_extent_limits_no_index():
+    inputs = [("x", 1, [7]), ("i", TensorProto.INT64, [2])]
+    nodes = [helper.make_node("NonZero", ["x"], ["t"]), helper.make_node("Gather", ["t", "i"], ["y"], axis=1)]
+    file = Model.of(model(nodes, inputs, [("y", TensorProto.INT64, None)]), None, "")
+    assert index_limits_of(file, {"x": (7,), "i": (2,)}) == {}

@@ -1,6 +1,7 @@
 """16-bit floats: whether a rewritten region stays in their range and keeps its digits."""
 
 import numpy as np
+import pytest
 
 from workbench.certification.half_precision import range_fault, rounded, short_dtype
 from workbench.graph import GraphBuilder
@@ -59,3 +60,42 @@ def test_other_types_are_not_asked():
     assert short_dtype(attention(True, "float32")) is None
     assert short_dtype(attention(True)) == "float16"
     assert range_fault(attention(True, "float32"), attention(False, "float32"), boundary(150.0)) is None
+
+
+def times(*numbers):
+    """Return x times some numbers, one after the other: 16-bit numbers, or functions that make one in a builder."""
+    b = GraphBuilder("products")
+    y = b.input("x", (3,), "float16")
+    for number in numbers:
+        y = b.op("mul", y, number(b) if callable(number) else weight(b, number))
+    return b.graph({"y": y})
+
+
+def weight(b, number, dtype=np.float16):
+    return b.weight(data=np.full((1,), number, dtype))
+
+
+def near_one(b):
+    """Return 2^-12: rounded to float16, 1 + 2^-12 would be 1, and the difference from 1 would vanish."""
+    difference = b.op("sub", weight(b, 1 + 2.0**-12, np.float32), weight(b, 1, np.float32))
+    return b.op("cast", difference, to="float16")
+
+
+def large(b):
+    """Return 300 * 300 / 1024: in float16, the product would be infinite."""
+    return b.op("mul", b.op("mul", weight(b, 300), weight(b, 300)), weight(b, 2.0**-10))
+
+
+@pytest.mark.parametrize(("number", "made"), [(2.0**-12, near_one), (87.890625, large)])
+def test_values_of_weights_alone_are_computed_exactly_and_rounded_once(number, made):
+    drawn = [{"x": np.array([0.0, 1.0, 256.0])}]
+    assert range_fault(times(number), times(made), drawn) is None
+    twice = range_fault(times(number), times(made, 2), drawn)
+    assert (twice.kind, twice.error) == ("loses", pytest.approx(1.0, rel=1e-3))
+
+
+@pytest.mark.parametrize(("largest", "kind"), [(65504.0, "overflows"), (65520.0, None)])
+def test_an_input_beyond_the_type_is_no_fault_of_the_rewritten_side(largest, kind):
+    """65504 is finite in float16 until it is doubled; 65520 is infinite, in both graphs."""
+    fault = range_fault(times(0.25, 2), times(2, 0.25), [{"x": np.array([0.0, 1.0, largest])}])
+    assert (fault and fault.kind) == kind

@@ -2,9 +2,22 @@
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
+from tests.certification.models import chain
+from tests.certification.models import model as onnx_model
 from workbench import certify
-from workbench.certification.tolerance import MOST_EXPLAINED, beyond, is_noise, movement, shares_of
+from workbench.certification.model import Model
+from workbench.certification.tolerance import (
+    MOST_EXPLAINED,
+    beyond,
+    is_coarse,
+    is_noise,
+    mismatch,
+    moved_model,
+    movement,
+    shares_of,
+)
 from workbench.graph import GraphBuilder, evaluate
 
 
@@ -118,6 +131,66 @@ def test_noise_is_measured_by_runs_of_the_same_shape():
     assert not is_noise(x, x, [other])
     assert not is_noise(x, other, [x])
     assert not is_noise(x, other, [x[:2]])  # as many entries as rounding lets through
+
+
+ONE, TWO = np.float32(1), np.float32(2)
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "index", "what"),
+    [
+        (None, None, None, ""),
+        ([ONE, TWO], [ONE, TWO], None, ""),
+        ([ONE, TWO], [ONE, ONE], (1,), ""),
+        ([ONE, TWO], [ONE], (), "of another length in B"),
+        ([ONE], {0: ONE}, (), "of another length in B"),
+        ([ONE], None, (), "absent in one model"),
+        (None, [ONE], (), "absent in one model"),
+        ({"a": ONE, "b": TWO}, {"b": TWO, "a": ONE}, None, ""),
+        ({"a": ONE, "b": TWO}, {"a": ONE, "b": ONE}, (1,), ""),
+        ({"a": ONE}, {"b": ONE}, (), "other keys in B"),
+        ([{"a": ONE}, {"a": np.array([1, 2])}], [{"a": ONE}, {"a": np.array([1, 3])}], (1, 0, 1), ""),
+        ([ONE], [np.float64(1)], (0,), "float32[] in A, float64[] in B"),
+    ],
+)
+def test_lists_mappings_and_absent_values_are_compared_by_their_parts(expected, found, index, what):
+    at = mismatch(expected, found, ())
+    assert (None if at is None else (at.index, at.what)) == (None if index is None else (index, what))
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_bias_is_moved_wherever_the_file_keeps_it(made):
+    """Weights are entries of the graph or attributes of Constant nodes; other numbers of nodes are not moved."""
+    bias = numpy_helper.from_array(np.full(3, 1e3, np.float32), "k")
+    nodes = [helper.make_node("Constant", [], ["k"], value=bias)] if made else []
+    nodes += [helper.make_node("Exp", ["x"], ["e"]), helper.make_node("Sub", ["e", "k"], ["y"])]
+    whole = onnx_model(nodes, [("x", 1, [3])], [("y", 1, [3])])
+    whole.graph.initializer.extend([] if made else [bias])
+    moved = moved_model(Model.of(whole, None, ""), dict.fromkeys("xey", "float32"), ["y"], 0)
+    difference = next(node for node in moved.graph.node if node.op_type == "Sub")
+    assert list(difference.input) == ["e__moved", "k__moved"]
+
+
+@pytest.mark.parametrize(
+    ("operators", "coarse"),
+    [
+        (["Sigmoid"], True),
+        (["Sigmoid", "Transpose", "Identity"], True),
+        (["Sigmoid", "Relu"], False),
+        (["Identity"], False),  # passes on an input, which is right to its own last digit
+    ],
+)
+def test_only_a_sigmoid_and_what_passes_it_on_is_right_to_the_last_digit_of_one_alone(operators, coarse):
+    assert is_coarse(Model.of(chain(operators), None, ""), "y") == coarse
+
+
+def test_units_of_one_are_rounding_of_coarse_values_alone():
+    """The largest entry is two units of 1 in float32; the other model differs by two units, within the four allowed."""
+    unit = np.float32(2.0**-23)
+    x, other, far = (np.full(2, n * unit, np.float32) for n in (2, 4, 7))
+    assert is_noise(x, other, [other])
+    assert not is_noise(x, other, [other], coarse=True)
+    assert is_noise(x, far, [other], coarse=True)
 
 
 def test_the_share_of_a_column_is_a_bound_if_it_moves_on_enough_draws():

@@ -9,7 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from tests.extraction.egraphs import hard, problem_of, random_problem
+from tests.extraction.egraphs import egraph_of, hard, problem_of, random_problem
+from workbench.extraction.exact import solver_process
 from workbench.extraction.exact.highs import solve_highs
 from workbench.extraction.exact.solver_process import SolverProcess
 from workbench.extraction.exact.types import Job
@@ -96,6 +97,67 @@ def test_leaving_the_iteration_ends_the_processes():
     assert not process.child.running
 
 
+FOUND, BETTER = ("found", {0: 0}, 1.0, 7), ("found", {0: 1}, 2.0, 4)
+
+
+@pytest.mark.parametrize(
+    ("reports", "code", "proved", "cost", "bound", "endings"),
+    [
+        ([FOUND, ("done", {0: 1}, 3.0, True)], 0, True, 3.0, 3.0, []),
+        (
+            [FOUND, ("done", {0: 0}, 2.0, True)],
+            0,
+            True,
+            5.0,
+            2.0,
+            [],
+        ),  # proved in another way than by the bound
+        ([FOUND, ("done", {0: 1}, 2.0, False)], 0, False, 3.0, 2.0, [Ending(Limit.TIME)]),
+        ([FOUND, BETTER, ("memory",)], 0, False, 3.0, 2.0, [Ending(Limit.MEMORY, "highs")]),
+        ([BETTER, FOUND, ("error", "no")], 0, False, 3.0, 2.0, [Ending(Limit.FAILED, "highs", "no")]),
+        ([FOUND], -9, False, 5.0, 1.0, [Ending(Limit.KILLED, "highs")]),
+        ([FOUND], 0, False, 5.0, 1.0, [Ending(Limit.FAILED, "highs", "its process ended with code 0")]),
+        ([FOUND, ("found", {0: 1}, 9.0, 7)], 0, True, 3.0, 3.0, []),  # a bound above the cost is rounding
+    ],
+)
+def test_only_the_last_report_or_the_bound_is_a_proof(
+    monkeypatch, reports, code, proved, cost, bound, endings
+):
+    """The root takes a leaf at 5 or one at 3. The process ends with a code after its reports."""
+
+    class Told:
+        """A process that has sent all its reports."""
+
+        def __init__(self, *arguments):
+            self.left, self.ended = list(reports), False
+
+        def send(self, given):
+            pass
+
+        def answered(self, seconds):
+            return True
+
+        def receive(self):
+            assert not self.ended
+            if not self.left:
+                self.ended = True
+                raise EOFError
+            return self.left.pop(0)
+
+        def wait(self):
+            return code
+
+        def kill(self):
+            pass
+
+    monkeypatch.setattr(solver_process, "Child", Told)
+    process = SolverProcess(job(problem_of(egraph_of([(0, []), (0, [])]), np.array([5.0, 3.0])), 1e5))
+    list(process.run())
+    assert (process.proved, process.best.cost, process.best.bound) == (proved, cost, bound)
+    assert process.endings == endings
+    assert process.best.formulas == max(r[3] for r in reports if r[0] == "found")
+
+
 def test_a_selection_that_is_no_better_or_cyclic_is_not_believed():
     problem = problem_of(*ring())
     process = SolverProcess(job(problem, start={0: 0, 1: 2, 2: 4}))
@@ -105,6 +167,4 @@ def test_a_selection_that_is_no_better_or_cyclic_is_not_believed():
 
 
 def ring():
-    from tests.extraction.egraphs import egraph_of
-
     return egraph_of([(0, [1]), (1, [2]), (1, []), (2, [1]), (2, [])]), np.array([1.0, 0.5, 3, 0.5, 2])

@@ -15,7 +15,7 @@ from workbench.egraph import load_json
 from workbench.extraction import Extraction, Limit, NoExtraction, Status, extract, methods
 from workbench.extraction.exact.solve import solve
 from workbench.extraction.exact.solver_process import SolverProcess
-from workbench.extraction.exact.types import Effort
+from workbench.extraction.exact.types import Effort, Solved
 from workbench.extraction.greedy.dag import greedy
 from workbench.extraction.methods import (
     IDLE_SECONDS,
@@ -229,6 +229,20 @@ def test_presolve_is_a_step_with_its_effects():
     assert {r.rule for r in step.rules} >= {"drop_dominated", "pull_up", "drop_expensive"}
     assert sum(r.matches for r in step.rules) > 0
     run.run()
+
+
+def test_the_loop_formulas_of_all_steps_together_are_those_of_the_solver(monkeypatch):
+    """The solver reports in turn how many it works with: 3, again 3, and 5."""
+
+    def reports(problem, start, *arguments, **options):
+        for cuts in (3, 3, 5):
+            yield Solved(dict(start), 0.0, cuts=cuts)
+
+    monkeypatch.setattr(methods, "solve", reports)
+    run = Extraction(*shared())
+    run.run()
+    added = [r.matches for step in run.trace for r in step.rules if r.rule == "loop formulas"]
+    assert added == [3, 2]
 
 
 def test_the_start_graph_bounds_the_result():

@@ -57,6 +57,23 @@ def test_the_model_that_was_given_is_what_counts():
     assert not certify(graph, graph, given=other).passed
 
 
+def test_values_are_compared_before_the_operators_that_both_files_end_with():
+    """The places of entries that are not zero are the same in both; the products before them differ."""
+
+    def graph(factor):
+        nodes = [
+            helper.make_node("Mul", ["x", "k"], ["h"]),
+            helper.make_node("NonZero", ["h"], ["y"]),
+        ]
+        weights = [("k", np.float32(factor))]
+        return load_onnx(model(nodes, [("x", 1, [2, 3])], [("y", TensorProto.INT64, None)], weights))
+
+    assert graph(2).info.tail
+    same, other = (run_whole(graph(2), graph(factor)) for factor in (2, 3))
+    assert (same.why, same.errors) == ("", {"h": 0.0})
+    assert other.output == "h"
+
+
 @pytest.mark.parametrize(("op", "dtype"), [("Div", TensorProto.INT64), ("Mod", TensorProto.INT32)])
 def test_a_model_that_fails_on_the_first_draw_gets_gentler_inputs(op, dtype):
     proto = model(

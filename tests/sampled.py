@@ -1,4 +1,4 @@
-"""Samples of long lists of cases: each commit runs other ones, and the nightly run those that remain."""
+"""Samples of long lists of cases: each commit runs other ones; those that remain run nightly, or with --all."""
 
 import os
 import subprocess
@@ -22,25 +22,31 @@ def turn():
     return int(commit.stdout, 16)
 
 
-def marks_of(number, every):
-    """Return the marks of a case: none if its turn has come, as at one commit in ``every``."""
-    return [] if (number + turn()) % every == 0 else [pytest.mark.nightly]
+def marks_of(number, every, quick=1):
+    """Return the marks of a case: none if its turn has come, as at one commit in ``every``.
+
+    Of the cases whose turn has come, bin/test runs one in ``quick``, and bin/test --all runs them all.
+    """
+    place = number + turn()
+    if place % every:
+        return [pytest.mark.nightly]
+    return [pytest.mark.slow] if place // every % quick else []
 
 
-def in_turn(cases, every, marks=()):
-    """Return cases as parameters; one in ``every`` has its turn, the others carry the marker nightly."""
+def in_turn(cases, every, marks=(), quick=1):
+    """Return cases as parameters; one in ``every`` has its turn, and bin/test runs one in ``quick`` of these."""
     return [
         pytest.param(
-            *(case if isinstance(case, tuple) else (case,)), marks=[*marks, *marks_of(number, every)]
+            *(case if isinstance(case, tuple) else (case,)), marks=[*marks, *marks_of(number, every, quick)]
         )
         for number, case in enumerate(cases)
     ]
 
 
-def sampled(cases, every):
+def sampled(cases, every, quick=1):
     """Yield cases with names as parameters, in turn; which ones go together depends on their names alone."""
     for case in cases:
-        yield pytest.param(case, marks=marks_of(crc32(case.name.encode()), every), id=case.name)
+        yield pytest.param(case, marks=marks_of(crc32(case.name.encode()), every, quick), id=case.name)
 
 
 def rotating(total, count):

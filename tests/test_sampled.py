@@ -44,3 +44,13 @@ def test_without_a_commit_the_turn_is_0(monkeypatch, tmp_path):
     monkeypatch.delenv("WORKBENCH_TURN", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert sampled.turn.__wrapped__() == 0
+
+
+def test_of_those_whose_turn_has_come_bin_test_runs_a_part_and_all_have_their_turn_there_too(at):
+    quick = []
+    for number in range(6):
+        at(number)
+        cases = {p.values[0]: [mark.name for mark in p.marks] for p in sampled.in_turn(range(12), 2, quick=3)}
+        assert sorted(map(tuple, cases.values())) == [()] * 2 + [("nightly",)] * 6 + [("slow",)] * 4
+        quick += [case for case, marks in cases.items() if not marks]
+    assert sorted(quick) == list(range(12))

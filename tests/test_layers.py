@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -58,6 +59,7 @@ def module_of(path):
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
 def arrows():
     """Return the imports between modules of the package as (from, to, type only), named without it."""
     paths = {module_of(path): path for path in PACKAGE.rglob("*.py")}

@@ -21,7 +21,8 @@ def model(tmp_path):
     return path
 
 
-def test_every_choice_is_measured_and_the_lines_run(model):
+def test_every_choice_is_measured_and_the_lines_run(model, monkeypatch):
+    monkeypatch.setattr(module, "PROGRAMS", {})  # other runtimes have tests of their own below
     found = runtime_options(model, seconds=0.5)
     names = [c.name for c in found.tried]
     assert {*CHOICES, "1 thread"} <= set(names)
@@ -74,6 +75,7 @@ def test_a_limit_that_is_not_positive_is_refused():
         runtime_options("model.onnx", seconds=0)
 
 
+@pytest.mark.slow
 def test_another_runtime_is_measured_beside_and_its_lines_run(tmp_path, monkeypatch):
     openvino = pytest.importorskip("openvino", reason="OpenVINO is not installed")
     path = tmp_path / "small.onnx"

@@ -1,6 +1,7 @@
 """Equal blocks of a deep model, saturated once."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -166,12 +167,18 @@ def test_symbols_stay():
     assert by_blocks.cost_after < by_blocks.cost_before
 
 
-@pytest.mark.parametrize("part", [0.99, 0.75, 0.5, 0.33])
+@cache
+def without_a_limit():
+    return workbench.optimize(network(4), certify=False)
+
+
+@pytest.mark.parametrize(
+    "part", [0.99, *(pytest.param(p, marks=pytest.mark.slow) for p in (0.75, 0.5, 0.33))]
+)
 def test_a_union_keeps_the_limit_or_is_not_used(part):
-    graph = network(4)
-    full = workbench.optimize(graph, certify=False)
+    full = without_a_limit()
     limit = int(full.e_nodes * part)
-    result = workbench.optimize(graph, certify=False, e_nodes=limit)
+    result = workbench.optimize(network(4), certify=False, e_nodes=limit)
     assert full.blocks
     assert result.e_nodes <= limit
 

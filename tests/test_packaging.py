@@ -103,6 +103,7 @@ def third_party_imports() -> set[str]:
     return names - set(sys.stdlib_module_names) - of_checkers - own
 
 
+@pytest.mark.slow
 def test_what_is_imported_is_declared_and_the_reverse():
     declared = {Requirement(d).name.replace("-", "_") for d in PROJECT["project"]["dependencies"]}
     extras = {

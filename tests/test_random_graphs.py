@@ -3,12 +3,14 @@
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from tests.random_graphs import random_graph
 from workbench.certification.inputs import random_inputs
 from workbench.graph import evaluate
 
 
+@pytest.mark.slow
 def test_three_hundred_graphs_cover_what_they_promise():
     seen = Counter()
     for seed in range(300):

@@ -32,6 +32,7 @@ def test_the_first_commands_are_scripts_that_can_run():
         assert os.access(ROOT / name, os.X_OK)
 
 
+@pytest.mark.slow
 def test_the_examples_are_short_and_run_as_shown(tmp_path):
     examples = blocks("python")
     assert max(len(example.splitlines()) for example in examples) <= 15

@@ -208,6 +208,7 @@ def test_a_value_of_weights_alone_that_is_wrong_differs():
     assert run.why.startswith("output 'tangent' at [1]")
 
 
+@pytest.mark.slow
 def test_an_input_that_is_a_shape_is_not_drawn_against_the_declared_shapes():
     model = onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["" : 17]> g (int64[2] s) => (float[2,3] y) { y = ConstantOfShape(s) }'

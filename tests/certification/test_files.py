@@ -83,6 +83,7 @@ def test_a_filter_over_sound_runs_at_more_samples_than_usual(factor):
     assert all("samples=256" in drawn or "samples=1024" in drawn for drawn in found.drawn)
 
 
+@pytest.mark.slow
 def test_another_order_of_a_sum_is_rounding_and_a_changed_entry_is_not():
     rng = np.random.default_rng(1)
     w, v = rng.standard_normal((2, 64, 64)).astype("f4")
@@ -110,6 +111,7 @@ def test_small_columns_next_to_a_large_one_are_compared_by_themselves():
     assert found.difference.index[1] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1, 4])
 def test_the_columns_of_a_small_batch_are_compared_over_all_draws(batch):
     shapes = (f"float[{batch},64] x", f"float[{batch},100] y")
@@ -188,6 +190,7 @@ def _custom(factor=2.0, scale=1.0):
     return model(nodes, *shapes, weights, extra=[("nobody.knows", 1)])
 
 
+@pytest.mark.slow
 def test_operators_that_nothing_runs_are_compared_by_what_they_read():
     found = certify_files(_custom(), _custom())
     assert found.equal
@@ -249,6 +252,7 @@ def test_a_loop_without_an_end_ends_in_a_message():
     assert "did not finish" in found.reason
 
 
+@pytest.mark.slow
 def test_what_needs_more_memory_than_allowed_ends_in_a_message():
     node = helper.make_node("Expand", ["x", "n"], ["y"])
     large = model([node], [("x", 1, [1])], [("y", 1, None)], [("n", np.array([2**30]))])
@@ -256,6 +260,7 @@ def test_what_needs_more_memory_than_allowed_ends_in_a_message():
         certify_files(large, large, memory=3 << 30)
 
 
+@pytest.mark.slow
 def test_nothing_that_is_not_finite_is_lost():
     found = certify_files(chain(["Log", "Neg"]), chain(["Log", "Neg"]))
     assert found.equal
@@ -275,6 +280,7 @@ def test_nothing_that_is_not_finite_is_lost():
     assert np.isnan(found.difference.expected)
 
 
+@pytest.mark.slow
 def test_external_data_and_graphs_are_models_too(tmp_path):
     onnx.save_model(
         network(), tmp_path / "e.onnx", save_as_external_data=True, location="e.data", size_threshold=10
@@ -354,6 +360,7 @@ TABLE = np.random.default_rng(0).standard_normal((30000, 4)).astype(F)
 OF_SIZE = "d = Shape(x) n = Gather(d, z) c = Equal(n, k) o = Where(c, a, b) y = Mul(x, o)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -380,6 +387,7 @@ def test_differences_at_the_edges_are_found(a, b):
     assert certify_files(a, a).equal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("a", "b", "said"),
     [
@@ -440,6 +448,7 @@ def test_right_rewrites_lose_nothing_at_extreme_values(a, b):
     assert not found.extreme
 
 
+@pytest.mark.slow
 def test_noise_is_neither_equal_nor_different():
     a, b = (written(f"h = Mul(x, k) y = {f}(h)", k=F(1e7)) for f in ("Sin", "Cos"))
     found = certify_files(a, b)

@@ -279,6 +279,7 @@ def test_what_is_measured_is_written_before_another_process_may_measure(tmp_path
     assert written == [True]
 
 
+@pytest.mark.slow
 def test_two_processes_measure_once_between_them(tmp_path):
     workers = [
         subprocess.Popen([sys.executable, "-c", PROCESS, tmp_path], stdout=subprocess.PIPE, text=True)

@@ -354,6 +354,7 @@ def test_with_a_limit_on_nodes_cutting_planes_prove_what_they_can():
     assert found.choice.tolist() == again.choice.tolist(), "the result does not depend on time"
 
 
+@pytest.mark.slow
 def test_large_problems_against_brute_force(monkeypatch):
     """Whether a problem counts as large, and falls apart into blocks, does not change its optimum."""
     seen = []

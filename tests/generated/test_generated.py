@@ -17,6 +17,7 @@ from tests.sampled import rotating
 DOZEN = (1, 2, 3, 6, 11, 20, 22, 24, 32, 36, 37, 40)
 
 
+@pytest.mark.slow
 def test_every_family_makes_a_model_that_runs_at_several_sizes():
     for seed, family in (*enumerate(FAMILIES), *enumerate(ARCHITECTURES, LARGER)):
         name, draft, model, valid = draw(seed)

@@ -50,6 +50,7 @@ def model(nodes, inputs, output, constants=()):
     )
 
 
+@pytest.mark.slow
 def test_rows_that_are_masked_entirely_are_zero_as_torch_writes_it():
     nodes = [
         helper.make_node("Softmax", ["x"], ["p"], axis=-1),

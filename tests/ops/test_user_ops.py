@@ -104,6 +104,7 @@ def test_any_number_of_operands_broadcast():
         assert found["y"].tolist() == [[4.0] * 3] * 2
 
 
+@pytest.mark.slow
 def test_a_type_rule_of_its_own_reaches_the_guards_of_rules():
     def halves(t, xs, attrs):
         t.require(t.dim(xs[0], -1) % 2 == 0, "the width is odd")
@@ -189,6 +190,7 @@ def test_a_polynomial_is_judged_exactly():
         assert example["left"] != example["right"]
 
 
+@pytest.mark.slow
 def test_a_polynomial_of_any_degree_stays_exact():
     def tenth(x):
         return x**10
@@ -198,6 +200,7 @@ def test_a_polynomial_of_any_degree_stays_exact():
         assert judged("relu: tenth(relu(x)) => relu(tenth(x))").verdict == "refuted"
 
 
+@pytest.mark.slow
 def test_attributes_are_tried_with_more_than_the_default():
     def raised(x, *, to=1):
         return x**to
@@ -212,6 +215,7 @@ def test_attributes_are_tried_with_more_than_the_default():
         assert wrong.verdict == "refuted"
 
 
+@pytest.mark.slow
 def test_a_transcendental_operator_is_tested_in_float64_and_the_verdict_says_so():
     with registered(silu):
         found = judged(SILUED)
@@ -227,6 +231,7 @@ def test_a_transcendental_operator_is_tested_in_float64_and_the_verdict_says_so(
         assert wrong.evidence["counterexample"]["arithmetic"].startswith("float64")
 
 
+@pytest.mark.slow
 def test_an_exact_form_replaces_floats():
     def exactly(numbers, x):
         return x / (1 + numbers.exp(-x))
@@ -236,6 +241,7 @@ def test_an_exact_form_replaces_floats():
         assert of_one_kind(found.evidence["arithmetic"], "digits")
 
 
+@pytest.mark.slow
 def test_the_other_processes_of_a_verification_get_the_operators():
     with registered(cube, exact=3):
         laws = "\n".join(f"law-{i}: mul(x, x) => cube[shift={i}](x)" for i in range(5))
@@ -349,6 +355,7 @@ def scaling(k):
     return scaled
 
 
+@pytest.mark.slow
 def test_a_new_definition_replaces_the_old_one_everywhere():
     b = workbench.GraphBuilder()
     x = b.input("x", (2, 3))
@@ -431,6 +438,7 @@ def test_the_source_of_a_measured_price_says_numpy(tmp_path):
         assert "2 instances measured (1 of them in numpy, for want of a kernel)" in model.source
 
 
+@pytest.mark.slow
 def test_attributes_can_be_declared():
     def summed(x, *, axis):
         return np.sum(x, axis=axis, keepdims=True)

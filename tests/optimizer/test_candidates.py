@@ -182,6 +182,7 @@ def test_a_model_is_timed_at_others_than_the_sizes_asked_for_if_it_does_not_run_
     assert result.measured.target.endswith(", at batch=1, sequence=99")
 
 
+@pytest.mark.slow
 def test_what_was_not_timed_is_not_written_unless_the_user_asks(fake):
     fake.fails = ("original", "result")
     never = unruly(rows=1)  # no sequence has a place in this table

@@ -19,6 +19,7 @@ from workbench.optimizer import candidates
 SMALL = Widths(layers=2, model=256, heads=8, keys=2, head=32, inner=512, words=32000)
 
 
+@pytest.mark.slow
 def test_a_decoder_s_weights_stay_mapped_and_its_head_is_stored_once(tmp_path, monkeypatch):
     monkeypatch.setattr(dataflow, "TIED", 1 << 20)
     monkeypatch.setattr(graphs, "MOST_WEIGHTS", 1 << 20)

@@ -89,6 +89,7 @@ def test_sizes_that_the_original_does_not_take_are_no_failure_of_the_result():
     assert {note for n, note in notes.items() if n >= 3} <= {"files", "graphs and files"}
 
 
+@pytest.mark.slow
 def test_a_rewrite_is_found_and_priced_at_the_sizes_asked_for():
     small = workbench.optimize(parallel(), sizes={"sequence": 16}, **FAST)
     large = workbench.optimize(parallel(), sizes={"sequence": 1024, "batch": 16}, **FAST)
@@ -209,6 +210,7 @@ def test_a_failed_check_fails_the_certificate(monkeypatch):
     assert result.dynamic.graph is not None
 
 
+@pytest.mark.slow
 def test_a_rule_that_holds_at_some_sizes_only_is_left_out(monkeypatch):
     from workbench.optimizer import candidates
 

@@ -102,6 +102,7 @@ def test_a_graph_of_short_floats_is_rewritten_by_the_rules_that_keep_them():
     assert all(keeps_range(rule, "float16") for rule in kept)
 
 
+@pytest.mark.slow
 def test_half_precision_attention_stays_finite_and_the_summary_says_what_was_left_out():
     result = workbench.optimize(attention(True), e_nodes=2000, seconds=300)
     assert "matmul-of-scaled" in result.settings["left_out"]

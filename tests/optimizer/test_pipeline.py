@@ -72,6 +72,7 @@ def test_one_call_does_the_whole_way(tmp_path):
     assert again.output_types == result.original.output_types
 
 
+@pytest.mark.slow
 def test_the_memory_limit_of_solvers_is_passed_on():
     enough = workbench.optimize(shared_products(), extractor="tensat", extraction_seconds=30)
     assert enough.solution.method == "tensat"
@@ -267,6 +268,7 @@ def test_reading_that_does_not_end_is_given_up(monkeypatch):
         workbench.optimize("model.onnx", seconds=0.2)
 
 
+@pytest.mark.slow
 def test_the_limit_ends_a_certificate(monkeypatch):
     def endless(*given, **options):
         while True:

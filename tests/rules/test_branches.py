@@ -17,6 +17,7 @@ from workbench.rules.verdicts import library, statuses
 RULES = load_rules(library() / "branches.rules")
 
 
+@pytest.mark.slow
 def test_without_its_condition_on_sizes_a_sum_of_convolutions_is_wrong():
     # One of the two has a single output, which broadcasts over those of the other.
     law = format_rule(RULES["conv-sums-crossed"]).partition("  @")[0].partition(": ")[2]

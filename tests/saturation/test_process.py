@@ -71,6 +71,7 @@ def test_a_kept_engine_gives_what_a_fresh_one_gives(limits, tmp_path):
     assert len(numbers) == 1
 
 
+@pytest.mark.slow
 def test_other_rules_of_the_same_names_are_loaded_anew():
     graph = benchmark("bert", layers=1)
     rules = rule_set("default")

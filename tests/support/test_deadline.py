@@ -113,6 +113,7 @@ print(ended)
 """
 
 
+@pytest.mark.slow
 def test_a_block_ends_while_blocks_inside_it_begin_and_end():
     # A thread for each block would take the exception, never begin, and be waited for.
     done = subprocess.run([sys.executable, "-c", NESTED], capture_output=True, text=True, timeout=120)

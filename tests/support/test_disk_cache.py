@@ -126,6 +126,7 @@ def test_what_cannot_be_made_is_not_kept(folder):
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_a_rule_set_and_its_compiled_rules_are_read_as_they_were_made():
     made = rule_set("default")
     compiled = compile_rules(made, Encoding(4), True)

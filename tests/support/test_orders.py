@@ -15,6 +15,7 @@ def test_children_come_first_and_in_order():
     assert topological([4], below.__getitem__) == [3, 1, 2, 0, 4]
 
 
+@pytest.mark.slow
 def test_a_long_chain_needs_no_recursion():
     assert postorder([0], lambda n: [n + 1] if n < 50_000 else []) == list(range(50_000, -1, -1))
 

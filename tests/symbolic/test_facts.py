@@ -36,6 +36,7 @@ def test_what_is_at_least_zero_for_all_sizes_is_proved(x, proved):
     assert Facts().nonnegative(x) == proved
 
 
+@pytest.mark.slow
 def test_nothing_is_proved_that_is_wrong_for_some_size():
     rng = np.random.default_rng(0)
 

@@ -77,6 +77,7 @@ INTEGERS = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(INTEGERS, VALUES)
 def test_every_operation_is_that_on_numbers(parts, values):
@@ -88,6 +89,7 @@ def test_every_operation_is_that_on_numbers(parts, values):
     assert symbols(x) <= values.keys()
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(INTEGERS, INTEGERS, VALUES)
 def test_conditions_are_those_on_numbers(left, right, values):

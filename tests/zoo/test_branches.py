@@ -313,6 +313,7 @@ def test_thirty_blocks_with_adapters():
     assert ours.get("Mul", 0) <= by_hand["Mul"]
 
 
+@pytest.mark.slow
 def test_a_biased_1x1_before_padding_leaves_a_constant_next_to_one_convolution():
     # Zero padding does not see the bias: its sum is another number at the border.
     builder, rng = GraphBuilder(), np.random.default_rng(3)

@@ -48,7 +48,7 @@ def test_small_problems_are_solved(seed):
     assert found.bound == pytest.approx(least)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", in_turn(range(6), 1, quick=3))
 def test_larger_problems_are_solved_and_every_report_holds(seed):
     problem = shared(seed)
     must = must_sets(problem)
@@ -108,6 +108,7 @@ def test_without_time_the_start_and_a_valid_bound_remain():
     assert 0.0 <= found.bound <= problem.cost_of(found.picked)
 
 
+@pytest.mark.slow
 def test_without_a_start_branch_and_bound_solves_alone():
     problem = shared(3)
     assert solve_by_cuts(Job(problem, None, None, 1e4)).proved

@@ -16,6 +16,7 @@ from workbench.extraction.reduce.dual_ascent import climb
 from workbench.extraction.reduce.presolve import presolve
 
 
+@pytest.mark.slow
 def test_optima_of_the_parts_are_an_optimum_of_the_whole(monkeypatch):
     monkeypatch.setattr(module, "MIN_TIGHTENED_SIZE", 0)
     shrunk = split = 0

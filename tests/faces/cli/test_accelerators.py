@@ -52,6 +52,7 @@ def test_an_unknown_unit_and_a_wrong_file_say_so(tmp_path):
         assert message in found.output
 
 
+@pytest.mark.slow
 def test_a_model_is_put_on_a_unit_with_its_figures_in_all_files(model, tmp_path):
     out, report, figures = (tmp_path / name for name in ("out.onnx", "report.html", "figures.json"))
     found = call(

@@ -84,6 +84,7 @@ def test_bad_input_is_a_message_and_an_exit_code(run, tmp_path, monkeypatch, arg
     assert not (tmp_path / "s.json").exists()
 
 
+@pytest.mark.slow
 def test_optimising_measures_and_says_so(run, tmp_path, model):
     figures, report, output = (tmp_path / n for n in ("f.json", "r.html", "o.onnx"))
     code, out, _ = run(

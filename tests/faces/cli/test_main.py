@@ -62,6 +62,7 @@ def test_a_missing_file_and_a_folder_are_named(run, tmp_path, command):
     assert "is a folder" in err
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_not_an_error():
     pipe = f"{sys.executable} -m workbench.faces.cli rules --set all | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True, check=False)

@@ -250,6 +250,7 @@ def test_limits_are_obeyed(run, model, tmp_path):
     assert json.loads(figures.read_text())["rules"] == []
 
 
+@pytest.mark.slow
 def test_a_failed_certificate_is_1_and_writes_the_original(run, model, tmp_path):
     wrong = tmp_path / "wrong.rules"
     wrong.write_text("wrong: add(x, y) => sub(x, y)  @ hand\nfree: sub(x, y) => x  @ hand\n")
@@ -337,6 +338,7 @@ def test_an_unexpected_error_is_1_and_says_where_to_look(run, model, monkeypatch
     assert "WORKBENCH_DEBUG" in err
 
 
+@pytest.mark.slow
 def test_optimize_takes_the_sound_part_of_another_systems_rules(run, tmp_path, model):
     rules = tmp_path / "tensat.txt"
     rules.write_text("(ewadd ?x ?y)=>(ewadd ?y ?x)\n(relu ?x)=>?x\n")
@@ -385,6 +387,7 @@ def text(tmp_path):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["out.model", "out.onnx"])
 def test_a_text_of_tasos_is_optimised_and_written_by_the_extension(run, text, tmp_path, name):
     output, figures, page = tmp_path / name, tmp_path / "f.json", tmp_path / "r.html"
@@ -425,6 +428,7 @@ def test_a_text_of_tasos_has_no_dimension_to_bind(run, text):
     assert "has no symbolic dimensions" in err
 
 
+@pytest.mark.slow
 def test_options_of_the_runtime_are_measured_for_the_file(run, tmp_path):
     path, output, figures = tmp_path / "m.onnx", tmp_path / "out.onnx", tmp_path / "figures.json"
     onnx.save(two_matmuls(batch="height"), path)

@@ -41,6 +41,7 @@ def optimized(run, model, *more):
     return output, json.loads(figures.read_text())["kernels"], " ".join(out.split())
 
 
+@pytest.mark.slow
 @compiler
 def test_a_program_and_its_library_are_written(run, model, monkeypatch):
     monkeypatch.setattr(Bench, "__call__", lambda self, cluster: free(cluster))
@@ -52,6 +53,7 @@ def test_a_program_and_its_library_are_written(run, model, monkeypatch):
     assert "kernel for" in said
 
 
+@pytest.mark.slow
 @compiler
 def test_the_result_is_written_without_kernels_if_none_pays(run, model, monkeypatch):
     monkeypatch.setattr(Bench, "__call__", lambda self, cluster: expensive(cluster))

@@ -87,6 +87,7 @@ def test_a_missing_file_is_said_plainly(mine):
         chosen_rules(["default,my3.rules"])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default::UserWarning")
 def test_the_command_uses_them_all_and_refuses_a_wrong_one_unless_asked_for(run, model, tmp_path):
     wrong = tmp_path / "wrong.rules"
@@ -103,6 +104,7 @@ def test_the_command_uses_them_all_and_refuses_a_wrong_one_unless_asked_for(run,
     assert "UserWarning" not in err
 
 
+@pytest.mark.slow
 def test_composites_of_a_file_take_part_in_a_search(run, tmp_path):
     from workbench import GraphBuilder
     from workbench.frontends import save_onnx

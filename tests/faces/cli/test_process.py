@@ -26,6 +26,7 @@ def test_an_output_that_takes_no_more_is_3_and_one_line(arguments):
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_closed_output_is_not_an_error():
     assert ended(">&-", "accelerators") == (0, "", "")
     code, out, _ = ended("2>&-", "accelerators")

@@ -74,6 +74,7 @@ def test_verify_of_sound_rules_is_0_and_shows_one(run, laws):
     assert "relu(relu(x))\n  = relu(x)   [relu-of-relu]" in out
 
 
+@pytest.mark.slow
 def test_verify_continues_after_what_is_not_a_rule_and_names_the_line(run, laws):
     laws.write_text("free: relu(x) => add(x, y)\nodd: matmul(x) => x\nnone: frob(x) => x\n" + LAWS)
     code, out, _ = run("verify", laws, "--quiet")

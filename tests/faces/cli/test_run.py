@@ -51,6 +51,7 @@ def test_a_dry_run_lists_the_runs_and_does_none(run, tmp_path):
     assert sorted(results.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_1_and_named(run, tmp_path):
     study = write_study(tmp_path, methods="tree")
     (tmp_path / "graphs" / "cycle.json").write_text("{}")

@@ -3,8 +3,10 @@
 import json
 
 import onnx
+import pytest
 
 
+@pytest.mark.slow
 def test_search_writes_what_it_found(run, model, tmp_path):
     places = [tmp_path / name for name in ("out.onnx", "out.json", "out.html")]
     code, out, err = run("search", model, "-o", places[0], "--json", places[1], "--report", places[2])

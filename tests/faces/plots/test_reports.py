@@ -64,6 +64,7 @@ def test_a_template_is_thin_and_without_outputs(path):
     assert all(len(cell["source"]) <= 4 for cell in code)
 
 
+@pytest.mark.slow
 def test_a_report_shows_the_run(plan):
     run = plan.runs[0]
     report = RunReport.load(plan.place(run))

@@ -32,6 +32,7 @@ def finished(lab):
     lab.saturation._thread.join(60)
 
 
+@pytest.mark.slow
 def test_start_goes_the_whole_way(lab, graph):
     assert [len(shown(lab, name)) for name in bench.TABS] == [1, 0, 1, 0, 0, 0, 0]
     lab.controls.start_button.click()

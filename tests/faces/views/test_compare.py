@@ -12,6 +12,7 @@ def result():
     return workbench.optimize(workbench.benchmark("bert", layers=2), cost="analytic", time=False)
 
 
+@pytest.mark.slow
 def test_every_change_is_counted_once(result):
     comparison = result.compare()
     rows = change_rows(comparison)
@@ -28,6 +29,7 @@ def test_every_change_names_its_rules(result):
     assert any("merge-matmuls" in rule for rule in rules)
 
 
+@pytest.mark.slow
 def test_a_result_of_a_search_has_both_graphs():
     searched = search_optimize(workbench.benchmark("bert", layers=1), budget=3)
     assert changes_html(searched).count("<img") == 2

@@ -31,6 +31,7 @@ def assert_offline(page):
         assert not re.search(r'(href|src)="(?!#|data:)', picture)
 
 
+@pytest.mark.slow
 def test_the_page_is_whole_and_needs_no_network(result):
     page = report_html(result)
     assert page.startswith("<!DOCTYPE html>")

@@ -36,6 +36,7 @@ def rules_of(html):
     return re.findall(r"<tr><td>([^<]+)</td>", first)
 
 
+@pytest.mark.slow
 def test_rules_that_fired_come_by_matches(table):
     names = rules_of(rule_table_html(table))
     matches = [table[name].matches for name in names]
@@ -62,6 +63,7 @@ def test_what_is_refuted_has_its_card_first_with_the_counterexample():
     assert "differ at" in html
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["default", "all"])
 def test_the_face_of_a_large_set_is_bounded_and_says_what_is_left_out(name):
     rules = workbench.rule_set(name)
@@ -74,6 +76,7 @@ def test_the_face_of_a_large_set_is_bounded_and_says_what_is_left_out(name):
     assert all(f'<td style="text-align:left">{rule.name}</td>' in html for rule in rules)
 
 
+@pytest.mark.slow
 def test_hundreds_of_rules_stay_bounded():
     many = RuleSet(
         "many",
@@ -139,6 +142,7 @@ def test_labels_have_attributes_rows_and_stars():
     assert labels == ["x", "w*", "concat axis=-1", "matmul …c", "slice axis=-1", "each of k"]
 
 
+@pytest.mark.slow
 def test_every_rule_of_the_library_is_a_drawing_that_parses():
     for each in workbench.rule_set("all"):
         svg = rule_svg(each)

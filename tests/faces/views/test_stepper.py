@@ -71,6 +71,7 @@ def test_limits_of_a_saturation_hold_from_the_next_step_on():
         assert "<img" in controls._repr_mimebundle_()[0]["text/html"]
 
 
+@pytest.mark.slow
 def test_chosen_rules_and_costs_of_a_saturation():
     with Saturation(workbench.benchmark("bert", layers=1)) as saturation:
         controls = saturation.view()

@@ -17,6 +17,7 @@ def result():
     return workbench.optimize(workbench.benchmark("bert", layers=2))
 
 
+@pytest.mark.slow
 def test_graphs_comparisons_and_e_graphs_have_a_viewer(result):
     views = [
         result.original.view(),

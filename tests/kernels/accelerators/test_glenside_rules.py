@@ -30,6 +30,7 @@ def test_what_is_filled_with_zeros_may_be_dropped_and_that_is_proved():
     assert judged(filling(), (*axioms(), *extra)) == {"dropped": "by axioms", "filled": "by axioms"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [1.0, -65504.0], ids=["ones", "the minimum"])
 def test_filling_with_anything_else_is_refuted(value):
     extra = parse_rules(FILLING_AXIOMS)

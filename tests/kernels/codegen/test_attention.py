@@ -7,6 +7,7 @@ import onnxruntime
 import pytest
 
 from tests.kernels.codegen.needs import compiler, run_under_sanitisers, skip_if_not_for_here
+from tests.sampled import in_turn
 from workbench.costs.analytic import AnalyticCost
 from workbench.frontends import to_onnx
 from workbench.frontends.runtime import session
@@ -136,7 +137,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("given", FORMS, ids=str)
+@pytest.mark.parametrize("given", in_turn(FORMS, 1, quick=4), ids=str)
 def test_a_kernel_has_the_values_of_attention(given):
     graph = attention(**given)
     cluster = cluster_in(graph)
@@ -175,6 +176,7 @@ def test_keys_that_a_mask_excludes_are_left_out(low):
     np.testing.assert_allclose(run(cluster, order), expected(graph, feeds), rtol=1e-4, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_a_query_without_keys_gets_what_the_operators_give():
     def mask(random, shape):
         found = np.zeros(shape)
@@ -239,9 +241,12 @@ def check_random(count, march):
         assert np.abs(found - exact).max() < 2e-5 * max(np.abs(exact).max(), 1e-6), name
 
 
-@pytest.mark.parametrize("march", ["native", "x86-64-v3", ""])
-def test_random_attention_is_that_of_float64(march):
-    check_random(12, march)
+@pytest.mark.parametrize(
+    ("count", "march"),
+    [(2, "native"), *(pytest.param(12, m, marks=pytest.mark.slow) for m in ("native", "x86-64-v3", ""))],
+)
+def test_random_attention_is_that_of_float64(count, march):
+    check_random(count, march)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.codegen.needs import compiler, free
+from tests.sampled import in_turn
 from workbench.egraph import EGraph
 from workbench.graph import GraphBuilder, evaluate, fold_constants
 from workbench.kernels.codegen.clusters import Member, as_graph, cluster_of, fusible
@@ -44,7 +45,7 @@ def test_known_numbers_are_in_the_text_and_not_among_the_operands():
 
 
 @compiler
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("name", in_turn(CHAINS, 1, quick=3))
 def test_a_whole_chain_is_one_cluster_and_computes_the_same(name):
     graph = fold_constants(chain(name))
     egraph, numbers = egraph_of(graph), numbers_of(graph)

@@ -13,6 +13,7 @@ import pytest
 import workbench
 from tests.kernels.codegen.needs import compiler, free
 from tests.kernels.codegen.test_partitioned import Expensive, block
+from tests.sampled import in_turn
 from workbench.frontends import run_model, to_onnx
 from workbench.frontends.onnx.opaque import payload_of
 from workbench.frontends.runtime import session
@@ -44,7 +45,7 @@ def used(model, library, feeds, tmp_path):
 
 
 @compiler
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("name", in_turn(CHAINS, 1, quick=3))
 def test_a_kernel_in_a_session_computes_what_its_operators_compute(name):
     graph, threads = chain(name), 2
     plan = plan_of(graph, Expensive(), measure=free, threads=threads)
@@ -76,6 +77,7 @@ def test_without_the_library_the_same_model_runs_its_local_functions():
     np.testing.assert_allclose(found["y"], expected["y"], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @compiler
 def test_parts_cover_the_first_axis_whatever_its_length():
     from workbench.graph import GraphBuilder

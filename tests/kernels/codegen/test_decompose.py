@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.codegen.needs import compiler
+from tests.sampled import in_turn
 from workbench.graph import evaluate
 from workbench.graph.graph import result_type
 from workbench.kernels.codegen.clusters import (
@@ -79,7 +80,7 @@ CASES = [(op, n, attrs) for op, n in OPS for attrs in ATTRS.get(op, [{}])]
 
 
 @compiler
-@pytest.mark.parametrize(("op", "operands", "given"), CASES)
+@pytest.mark.parametrize(("op", "operands", "given"), in_turn(CASES, 1, quick=3))
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_an_operator_in_index_notation_is_the_operator(op, operands, given, dtype):
     spec = spec_of(op)

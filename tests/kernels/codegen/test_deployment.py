@@ -132,6 +132,7 @@ def result():
     return workbench.optimize(chain("residual-rms"), cost="analytic", time=False)
 
 
+@pytest.mark.slow
 @compiler
 def test_a_result_becomes_a_certified_program_that_is_saved(result, tmp_path):
     found = with_kernels(result, cost="analytic", time=False, measure=free)

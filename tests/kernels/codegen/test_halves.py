@@ -6,6 +6,7 @@ import pytest
 
 from tests.kernels.codegen.needs import compiler, free
 from tests.kernels.codegen.test_partitioned import Expensive
+from tests.sampled import in_turn
 from workbench.graph import GraphBuilder, evaluate
 from workbench.kernels.codegen.kernel import emitted, kernel
 from workbench.kernels.codegen.partitioned import Mixed, plan_of
@@ -57,7 +58,7 @@ CASES = {
 
 
 @compiler
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", in_turn(CASES, 1, quick=3))
 @pytest.mark.parametrize("dtype", HALVES)
 def test_composites_of_halves_are_those_of_numpy(name, dtype):
     composite = library()[name]

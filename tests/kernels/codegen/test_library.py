@@ -5,6 +5,7 @@ import pytest
 
 from tests.kernels.codegen.needs import compiler
 from tests.kernels.composites.references import REFERENCES, drawn
+from tests.sampled import in_turn
 from workbench.kernels.codegen.kernel import kernel
 from workbench.kernels.codegen.schedule import program_of, space
 from workbench.kernels.composites.binding import bind
@@ -17,7 +18,7 @@ def narrowed(operands, dtype):
 
 
 @compiler
-@pytest.mark.parametrize("name", sorted(REFERENCES))
+@pytest.mark.parametrize("name", in_turn(sorted(REFERENCES), 1, quick=5))
 def test_fifty_shapes_in_c(name):
     composite, random = library()[name], np.random.default_rng(22)
     for k in range(50):
@@ -31,7 +32,7 @@ def test_fifty_shapes_in_c(name):
 
 
 @compiler
-@pytest.mark.parametrize("name", sorted(REFERENCES))
+@pytest.mark.parametrize("name", in_turn(sorted(REFERENCES), 1, quick=5))
 def test_every_schedule_computes_the_same(name):
     composite, random = library()[name], np.random.default_rng(23)
     operands = narrowed(drawn(composite, random), np.float32)

@@ -149,6 +149,7 @@ def check(cases, build, threads=2):
             assert np.abs(found - exact).max() < 2e-6 * max(np.abs(exact).max(), 1e-6), about
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("march", ["native", "x86-64-v3", ""])
 def test_kernels_compute_blocks_of_all_kinds(march):
     cases = [
@@ -263,7 +264,14 @@ def drawn(random):
     )
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.nightly])])
+@pytest.mark.parametrize(
+    "count",
+    [
+        4,
+        pytest.param(40, marks=pytest.mark.slow),
+        pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.nightly]),
+    ],
+)
 def test_random_blocks_are_those_of_float64(count):
     random, checked = np.random.default_rng(count), 0
     for start in range(0, count, 50):

@@ -93,6 +93,7 @@ def every_layer():
         yield layer(size, outs=outs, pads=pads, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("march", ["native", "x86-64-v3", ""])
 @pytest.mark.parametrize("name", CHOICES)
 def test_kernels_compute_convolutions_of_all_sizes(name, march):
@@ -204,7 +205,14 @@ def draws(count, seed):
     return [drawn(random) for _ in range(count)]
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.nightly])])
+@pytest.mark.parametrize(
+    "count",
+    [
+        6,
+        pytest.param(60, marks=pytest.mark.slow),
+        pytest.param(2000, marks=[pytest.mark.slow, pytest.mark.nightly]),
+    ],
+)
 def test_random_convolutions_are_those_of_float64(count):
     build, random = Build(opt=1), np.random.default_rng(count)
     for start in range(0, count, 100):
@@ -324,6 +332,7 @@ def inner_layouts_pay(cluster):
     return Beside(9.0, 4.0 - turns if convolution_of(cluster) else 99.0)
 
 
+@pytest.mark.slow
 def test_neighbouring_kernels_share_the_inner_layout(tmp_path):
     done = deploy(network(), AnalyticCost(), measure=inner_layouts_pay, time=False)
     read = [[t.rank for t in c.read] for c in done.plan.clusters]
@@ -346,6 +355,7 @@ def test_a_layout_that_does_not_pay_is_in_no_kernel():
     assert all(t.rank == 4 for c in done.plan.clusters for t in (*c.read, c.type))
 
 
+@pytest.mark.slow
 def test_the_bound_on_the_error_chooses_the_algorithm():
     by_error = {}
     for error in (10.0, 2.0, 1e-6):
@@ -369,6 +379,7 @@ def test_the_bound_on_memory_leaves_kernels_out():
     assert [kept(m) for m in (None, 3000, 2999, 1000, 999)] == [3, 3, 2, 1, 0]
 
 
+@pytest.mark.slow
 def test_one_build_serves_every_number_of_images(tmp_path):
     info = onnx.helper.make_tensor_value_info
     random = np.random.default_rng(0)

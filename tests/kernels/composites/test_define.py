@@ -69,6 +69,7 @@ def test_the_symbolic_reading_has_the_conditions_of_the_declaration(declared):
     assert any("x" in g and "g" in g for g in reading.guards)
 
 
+@pytest.mark.slow
 def test_its_law_is_judged_by_the_verifier(declared):
     own = rms(declared)
     check = workbench.laws.Verification(
@@ -79,6 +80,7 @@ def test_its_law_is_judged_by_the_verifier(declared):
     assert check["wrong"].verdict == "refuted"
 
 
+@pytest.mark.slow
 def test_what_follows_from_the_definition_is_proved(declared):
     from workbench.laws.verification.proving import axioms
 

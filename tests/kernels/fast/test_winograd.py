@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 
+from tests.sampled import in_turn
 from workbench.kernels.composites.define import register
 from workbench.kernels.fast.toom_cook import Algorithm
 from workbench.kernels.fast.winograd import ALGORITHMS, AXES, operators
@@ -118,7 +119,9 @@ def test_wrong_numbers_in_the_matrices_are_refuted(axis, times):
 
 
 @pytest.mark.skipif(solver() is None, reason="no z3")
-@pytest.mark.parametrize(("axis", "change"), [(a, c) for a, changes in TILINGS.items() for c in changes])
+@pytest.mark.parametrize(
+    ("axis", "change"), in_turn([(a, c) for a, changes in TILINGS.items() for c in changes], 1, quick=4)
+)
 def test_a_wrong_tiling_is_not_accepted(axis, change):
     rule = RULES[f"winograd-{axis}-4-3"]
     law = format_rule(rule)

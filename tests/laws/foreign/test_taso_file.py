@@ -1,5 +1,6 @@
 import pytest
 
+from tests.sampled import in_turn
 from workbench.laws.foreign.taso_file import messages, read_taso
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules import RuleSyntaxError, format_rule, load_rules, parse_rule
@@ -269,7 +270,9 @@ def test_every_published_rule_loads(published, substitutions):
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", ["taso-0", "taso-64", "taso-77", "taso-79", "taso-92", "taso-116"])
+@pytest.mark.parametrize(
+    "name", in_turn(["taso-0", "taso-64", "taso-77", "taso-79", "taso-92", "taso-116"], 1, quick=3)
+)
 def test_sound_rules_are_sound_as_we_read_them(published, name):
     found = search(published[name], 30, broadcast=False)
     assert found.counterexample is None

@@ -1,5 +1,6 @@
 import pytest
 
+from tests.sampled import in_turn
 from workbench.laws.foreign.tensat_file import (
     read_equations,
     read_tensat,
@@ -310,6 +311,7 @@ def test_the_rules_in_tensats_source(published):
     assert search(rules["tensat-multi-p1"], 60).counterexample is not None
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_the_equations(published):
     rules, rejected = read_equations(published / "taso_rules.txt")
@@ -324,7 +326,7 @@ def equations(published):
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("number", [0, 90, 104, 107, 254, 256, 471, 680, 689, 809, 851])
+@pytest.mark.parametrize("number", in_turn([0, 90, 104, 107, 254, 256, 471, 680, 689, 809, 851], 1, quick=3))
 def test_sound_equations_are_sound_as_we_read_them(equations, number):
     found = search(equations[f"equation-{number}"], 20, broadcast=False)
     assert found.counterexample is None

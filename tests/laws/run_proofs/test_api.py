@@ -75,6 +75,7 @@ def checked_apart(files, *without):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_process_without_the_engine_checks_a_proof(files):
     assert "both compute the same" in checked_apart(files)
 

@@ -24,6 +24,7 @@ def proved(name):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_published_network_is_proved(name):
     assert not proved(name).tested

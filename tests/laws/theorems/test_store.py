@@ -69,6 +69,7 @@ def test_the_reason_is_a_name_with_a_detail_that_is_cut(rules):
     assert why_no_theorem(covered) == f"the kernel does not cover {reason_of(covered)[1]}"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(solver() is None, reason="no z3")
 def test_some_stored_proofs_are_checked_and_their_obligations_are_unsatisfiable():
     import z3

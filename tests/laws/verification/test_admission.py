@@ -38,6 +38,7 @@ def test_right_rules_get_their_verdicts():
     assert [r.name for r in found] == ["right"]
 
 
+@pytest.mark.slow
 def test_refuted_rules_are_refused_with_the_counterexample():
     with pytest.raises(
         RefutedRules, match=r"mine must hold, got 1 refuted rule: wrong \(x\[\]: .* on the left"
@@ -67,6 +68,7 @@ def test_the_library_is_not_judged_again(monkeypatch):
     assert len(judged(rule_set("merge"))) == len(rule_set("merge"))
 
 
+@pytest.mark.slow
 def test_a_verdict_belongs_to_a_definition():
     def twice(x):
         return 2 * x
@@ -97,6 +99,7 @@ dense: concat[axis=-3]({CONV}(x, w), {CONV}(x, v)) => {CONV}(x, concat[axis=-4](
 """
 
 
+@pytest.mark.slow
 def test_what_holds_in_a_region_is_guarded():
     sound = sound_rules(parse_rules(RULES))
     assert [r.name for r in sound.rules] == ["good", "dense"]

@@ -47,6 +47,7 @@ def test_sets_hold_only_theorems_and_rules_tested_at_length(name):
     assert all(known[r.name]["draws"] >= UNPROVED_DRAWS for r in tested)
 
 
+@pytest.mark.slow
 def test_the_table_is_the_record():
     text = (library() / "README.md").read_text(encoding="utf-8")
     assert text == table(statuses(), library())
@@ -139,6 +140,7 @@ def test_only_laws_that_are_new_or_tested_briefly_are_judged_again(monkeypatch):
     assert judging._is_recorded(rule_set("all")["add-commutes"])
 
 
+@pytest.mark.slow
 def test_writing_is_whole(tmp_path):
     (tmp_path / "small.rules").write_text("twice: relu(relu(x)) => relu(x)\n")
     rules = load_rules(tmp_path / "small.rules")
@@ -155,6 +157,7 @@ def test_writing_is_whole(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_rule_that_is_no_theorem_is_tested_at_length(tmp_path, monkeypatch):
     (tmp_path / "small.rules").write_text(
         "twice: reshape[shape=s](reshape[shape=r](x)) => reshape[shape=s](x)\n"

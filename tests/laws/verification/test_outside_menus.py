@@ -41,6 +41,7 @@ def test_none_is_proved_or_tested():
     assert all(v.evidence["replays"] for v in verification.verdicts)
 
 
+@pytest.mark.slow
 def test_what_menus_do_not_hold_is_not_rejected():
     verification = Verification(parse_rules(MANY_GROUPS), effort=Effort(draws=40, chain=0))
     verification.run()

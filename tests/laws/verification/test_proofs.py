@@ -42,6 +42,7 @@ def test_default_rules_have_chains_that_the_checker_accepts(chained, known):
         assert set(result.checked.theorems) <= set(known)
 
 
+@pytest.mark.slow
 def test_a_rule_of_one_s_own_is_a_theorem_by_a_chain_if_the_search_from_definitions_finds_none(
     known, monkeypatch
 ):

@@ -57,6 +57,7 @@ def test_wrong_rules_are_not_proved(text):
     assert prove(text).proof(0) is None
 
 
+@pytest.mark.slow
 def test_without_the_axiom_there_is_no_proof():
     text = "linear: matmul(x, add(w, v)) => add(matmul(x, w), matmul(x, v))"
     assert prove(text).proof(0) is not None

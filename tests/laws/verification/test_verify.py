@@ -38,6 +38,7 @@ def run():
     return verification
 
 
+@pytest.mark.slow
 def test_every_kind_of_verdict(run):
     assert {v.name: v.verdict for v in run.verdicts} == {
         "square": "refuted",
@@ -335,6 +336,7 @@ def test_an_error_in_one_rule_leaves_the_verdicts_of_the_others(monkeypatch):
     assert verification["first"].reason() == "not judged: TypeError: unsupported operands"
 
 
+@pytest.mark.slow
 def test_a_remainder_by_an_extent_and_a_permutation_of_many_axes_have_instances():
     rules = parse_rules(
         "enlarged: resize[size=(h, w), mode=nearest](x) => "

@@ -18,6 +18,7 @@ def squeezed():
     return ablation(workbench.benchmark("squeezenet"), certify=False)
 
 
+@pytest.mark.slow
 def test_every_rule_of_the_result_is_left_out_once(squeezed):
     assert squeezed.stop_reason is StopReason.FINISHED
     assert tuple(row.rule for row in squeezed.rows) == squeezed.best.rules == squeezed.candidates
@@ -118,6 +119,7 @@ def test_where_no_rule_helped_there_is_nothing_to_leave_out():
         made.step()
 
 
+@pytest.mark.slow
 def test_progress_sees_every_run_and_steps_can_be_taken_one_by_one():
     notes = []
     made = ablation(sums(), candidates=["relu-twice"], progress=lambda s: notes.append(s.note), certify=False)

@@ -8,7 +8,7 @@ from workbench.egraph.rebuild import eclasses_of
 from workbench.studies.analysis.comparison import MARKS
 
 
-@pytest.fixture(scope="module", params=["bert", "squeezenet"])
+@pytest.fixture(scope="module", params=[pytest.param("bert", marks=pytest.mark.slow), "squeezenet"])
 def result(request):
     return workbench.optimize(workbench.benchmark(request.param))
 

@@ -33,6 +33,7 @@ def test_a_chain_of_two_rules():
         assert steps == sorted(steps)
 
 
+@pytest.mark.slow
 def test_sources_are_older_than_what_they_made():
     result = workbench.optimize(workbench.benchmark("bert", layers=2))
     derivations = Derivations(result.egraph, result.ruleset)

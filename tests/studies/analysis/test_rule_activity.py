@@ -63,6 +63,7 @@ def test_an_original_that_stays_owes_nothing():
     assert used_by_step(kept) == {}
 
 
+@pytest.mark.slow
 def test_the_sums_of_firings_are_the_traces(table, result):
     frame = result.trace.rule_frame()
     by_rule = frame.groupby("rule")[["matches", "e_nodes"]].sum()
@@ -130,6 +131,7 @@ def test_a_verification_brings_its_counterexamples():
     assert table["right"].counterexample == ""
 
 
+@pytest.mark.slow
 def test_an_ablation_says_the_cost_without():
     ablation = workbench.studies.ablation(sums(), certify=False)
     table = rule_table(ablation.rules, ablation=ablation)

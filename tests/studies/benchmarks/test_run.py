@@ -15,6 +15,7 @@ def vgg():
     return run_benchmark("vgg19")
 
 
+@pytest.mark.slow
 def test_stages_sizes_and_costs_are_there(vgg):
     assert vgg.network == "vgg19"
     assert 0 < vgg.e_classes <= vgg.e_nodes <= 50_000
@@ -38,6 +39,7 @@ def test_the_published_figures_are_shown_too(vgg):
     assert set(record["gains"]) == {"tree", "dag", "exact"}
 
 
+@pytest.mark.slow
 def test_a_network_without_published_figures_has_none():
     found = run_benchmark("resnet50", limits=Limits(iterations=1))
     assert found.published is None
@@ -45,6 +47,7 @@ def test_a_network_without_published_figures_has_none():
     assert found.iterations == 1
 
 
+@pytest.mark.slow
 def test_a_whole_call_gives_seconds_by_stage_and_the_same_cost():
     limits = Limits(e_nodes=400, iterations=2)
     call = run_benchmark("vgg19", limits=limits).whole_call

@@ -108,6 +108,7 @@ def test_what_has_no_known_peak_counts_nothing():
     assert products(OpInstance("relu", (), (half,), half, (False,))) == 0
 
 
+@pytest.mark.slow
 def test_a_timed_result_is_compared_with_its_time(tmp_path, monkeypatch):
     graph = next(graphs())
     file = tmp_path / "m.onnx"
@@ -170,6 +171,7 @@ def test_the_rate_is_two_operations_a_multiplication(monkeypatch):
     assert measuring._multiplied(8, 1) == 2 * 8**3 / 1e-3
 
 
+@pytest.mark.slow
 def test_bandwidths_are_those_of_a_machine(found):
     assert 1e8 < min(found.cache_bandwidth, found.bandwidth) < 1e13
 
@@ -179,6 +181,7 @@ def test_the_second_call_measures_nothing(found, monkeypatch):
     assert peak() == found
 
 
+@pytest.mark.slow
 def test_figures_of_a_busy_machine_are_told_and_not_kept_for_long(monkeypatch):
     monkeypatch.setattr(measuring, "machine", lambda: "a busy machine")
     monkeypatch.setattr(measuring, "SECONDS", 0.01)

@@ -14,6 +14,7 @@ from workbench.studies.devices.instances import saturated_instances
 RULES = tuple(rule_set("default"))
 
 
+@pytest.mark.slow
 def test_all_instances_of_the_saturated_networks_are_listed_once():
     found = saturated_instances({"p": products(), "q": products(), "i": image()}, rules=RULES)
     keys = [instance_key(i) for i in found.instances]

@@ -188,6 +188,7 @@ def test_a_wrong_optimisation_says_why(read, text, message):
         read(text)
 
 
+@pytest.mark.slow
 def test_a_study_beyond_all_measure_is_refused(tmp_path):
     file = tmp_path / "study.yaml"
     file.write_text("kind: " + "[" * 20_000 + "]" * 20_000)

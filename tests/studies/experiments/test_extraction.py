@@ -213,6 +213,7 @@ def test_a_network_may_be_a_model_file(tmp_path):
     assert record["config"]["instance"]["network"]["file"] == "mine.onnx"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jobs_here")
 @pytest.mark.parametrize("method", ["tensat", "tensat-integer", "tensat-filtered"])
 def test_tensats_programs_run_by_themselves(plan_of, method):

@@ -84,6 +84,7 @@ def test_every_run_has_a_record_with_figures_and_provenance(done):
         assert str(plan.folder.parent.parent) not in str(record)
 
 
+@pytest.mark.slow
 def test_the_trace_is_next_to_the_record(done):
     plan, records = done
     for run, record in zip(plan.runs, records, strict=True):
@@ -100,6 +101,7 @@ def test_limits_that_had_a_part_are_named(plan_of):
     assert record["limits_hit"] == ["e-node limit"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jobs_here")
 def test_the_same_settings_give_the_same_figures_and_others_another_run(done, plan_of):
     _, records = done
@@ -145,6 +147,7 @@ def test_runs_whose_files_are_not_here_are_skipped_and_said(plan_of, monkeypatch
     assert plan_of(methods=rules).skipped == ("taso: ${ELSEWHERE}/graph_subst.pb: no such file",)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jobs_here")
 def test_records_of_runs_whose_files_are_not_here_stay_in_the_table(plan_of, monkeypatch, tmp_path):
     library = tmp_path / "elsewhere"

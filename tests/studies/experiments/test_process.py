@@ -90,6 +90,7 @@ def test_a_value_comes_back():
     assert found.seconds > 0
 
 
+@pytest.mark.slow
 def test_what_a_function_prints_does_not_disturb_and_the_seed_is_that_of_hashes():
     same = {outcome(chatter, seed=seed).value for seed in (3, 3, 4)}
     assert len(same) == 2
@@ -122,6 +123,7 @@ def test_a_process_that_does_not_listen_is_killed_all_the_same(monkeypatch):
     assert outcome(hang_deaf, seconds=1.5).status == "killed"
 
 
+@pytest.mark.slow
 def test_several_run_at_a_time_and_end_with_the_iteration(tmp_path):
     file = tmp_path / "pid"
     long = Job("long", hang_with_child, file, 60)
@@ -177,6 +179,7 @@ def seen(names):
     return prices, sorted(with_trait(Trait.OWN))
 
 
+@pytest.mark.slow
 def test_the_process_of_a_job_knows_what_was_registered():
     workbench.cost_model.register("three")(lambda instance: 3.0)
     workbench.cost_model.register("stays", threading.Lock())
@@ -206,6 +209,7 @@ def first(egraph, costs, *, seconds):
 """
 
 
+@pytest.mark.slow
 def test_the_command_line_and_models_know_what_packages_offer(tmp_path, monkeypatch):
     install(
         tmp_path, monkeypatch, "offers", PACKAGE,

@@ -21,6 +21,7 @@ def shared_products():
     return b.graph({f"y{i}": y for i, y in enumerate(ys)})
 
 
+@pytest.mark.slow
 def test_one_call_does_the_whole_way(tmp_path):
     stages = []
     result = workbench.studies.search_optimize(
@@ -89,6 +90,7 @@ def test_an_unsound_rule_is_caught_and_named():
     assert set(unchecked.history) == {"right", "wrong"}
 
 
+@pytest.mark.slow
 def test_tasos_wrong_rules_are_caught(shared_data):
     path = str(shared_data / "taso" / "graph_subst.pb")
     result = search_optimize(scaled_conv(), rules=path, mode="taso-release")
@@ -141,6 +143,7 @@ def test_a_measured_model_measures_what_the_result_uses():
     assert result.cost_after <= result.cost_before
 
 
+@pytest.mark.slow
 def test_ctrl_c_continues_with_the_results_so_far():
     def stop(stage, detail):
         if stage == "search" and detail is not None and detail.index == 2:

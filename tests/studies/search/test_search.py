@@ -145,6 +145,7 @@ def test_graphs_met_before_are_not_taken_again():
     assert sum(r.matches for s in run.trace for r in s.rules) == 8
 
 
+@pytest.mark.slow
 def test_the_queue_keeps_what_the_budget_reaches_and_loses_nothing_by_it():
     graph = sums(5)
     rules = rule_set("ac").select("add-*")
@@ -320,6 +321,7 @@ def test_the_trace_says_what_was_taken_found_and_queued(tmp_path):
     assert Trace.load(tmp_path / "trace.jsonl").steps == run.trace.steps
 
 
+@pytest.mark.slow
 def test_faces_and_plots_take_the_trace():
     from matplotlib.figure import Figure
 

@@ -71,6 +71,7 @@ def test_a_normalisation_moves_into_a_transposed_convolution(bias):
     assert found["relu"] == 3
 
 
+@pytest.mark.slow
 def test_a_transposed_convolution_may_be_four():
     # Whether it is cheaper, this machine decides: a roofline sees the same arithmetic in both forms.
     graph = pose_head(channels=8, widths=(6,), joints=3, size=3)

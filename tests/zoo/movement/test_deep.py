@@ -79,6 +79,7 @@ def test_a_stack_of_layers_read_at_one_row_gains_in_every_layer():
     assert shapes(result, "matmul") == 6 * [(1, WIDTH)]
 
 
+@pytest.mark.slow
 def test_overlapping_parts_sink_through_every_layer():
     b = GraphBuilder()
     x = b.input("x", (20_000, 64))

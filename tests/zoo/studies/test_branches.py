@@ -62,6 +62,7 @@ def test_the_branches_are_merged_and_certified(done):
     assert {"saturation", "extraction", "certificate"} <= set(records[0]["seconds"])
 
 
+@pytest.mark.slow
 def test_every_form_is_timed_against_the_original(done):
     plan, records = done
     frame = latency(plan.folder).set_index("form")

@@ -158,6 +158,7 @@ def requirement(rng):
     return lambda v: relation(sum(factor * atom(v) for factor, atom in parts), constant)
 
 
+@pytest.mark.slow
 def test_completed_assignments_are_exactly_the_solutions():
     rng = random.Random(20)
     box = range(1, 5)

@@ -287,6 +287,7 @@ def test_a_law_that_is_wrong_far_from_zero_or_in_few_digits_is_refuted(law):
     assert verdict(law).verdict == "refuted"
 
 
+@pytest.mark.slow
 def test_a_law_with_a_rounded_constant_is_right():
     third = "mul(x, scalar[value=0.3333333333333333, dtype=d]())"
     assert verdict(f"third: {third} => div(x, scalar[value=3.0, dtype=d]())").verdict == "tested"
@@ -302,6 +303,7 @@ def test_gelu_as_it_is_written_in_models_is_proved_and_no_contradiction():
     assert found.by_axioms
 
 
+@pytest.mark.slow
 def test_a_rule_that_divides_by_a_deviation_of_zero_has_a_verdict():
     law = "none: layernorm[axis=b, eps=e](x, s) => layernorm[axis=b, eps=0.0](x, s)"
     assert verdict(law).verdict == "refuted"

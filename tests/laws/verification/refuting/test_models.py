@@ -36,6 +36,7 @@ at-no-stride: conv2d[strides=(s, z), pads=(t, l, b, r), c](x, w) => \
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RARE, ids=lambda r: r.name)
 def test_models_refute_what_draws_do_not(rule):
     assert search(rule, 24).counterexample is None
@@ -64,6 +65,7 @@ def test_the_verifier_reports_them_and_they_replay():
     assert given["shape"][-1] >= 1147
 
 
+@pytest.mark.slow
 def test_without_models_they_are_missed():
     verification = Verification(list(RARE[:1]), effort=Effort(draws=40, chain=0, models=0))
     verification.run()

@@ -143,6 +143,7 @@ def test_going_on_labels_what_passes_and_fails():
     assert all(i.rows["c"]["groups"] > 1 for i in found.failed)
 
 
+@pytest.mark.slow
 def test_broadcasting_can_be_left_out():
     rule = rule_of(
         "sum: conv2d[c, act=none](add(x, y), w) => add(conv2d[c, act=none](x, w), conv2d[c, act=none](y, w))"
@@ -186,6 +187,7 @@ def region(text, broadcast=True):
     return find_region(rule, found, broadcast=broadcast)
 
 
+@pytest.mark.slow
 def test_groups():
     one, two = CONV.format(g="g", x="x", w="w"), CONV.format(g="g", x="x", w="v")
     both = CONV.format(g="g", x="x", w="concat[axis=-4](w, v)")
@@ -195,12 +197,14 @@ def test_groups():
     assert search(found.rule, 40).counterexample is None
 
 
+@pytest.mark.slow
 def test_channels_in_a_group():
     one, two = CONV.format(g="g", x="x", w="w"), CONV.format(g="h", x="y", w="v")
     both = CONV.format(g="g + h", x="concat[axis=-3](x, y)", w="concat[axis=-4](w, v)")
     assert str(region(f"join: concat[axis=-3]({one}, {two}) => {both}")) == "dim(w, -4) * h = dim(v, -4) * g"
 
 
+@pytest.mark.slow
 def test_shapes():
     sum_ = CONV.format(g="g", x="add(x, y)", w="w")
     parts = ", ".join(CONV.format(g="g", x=v, w="w") for v in "xy")

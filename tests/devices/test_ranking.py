@@ -57,7 +57,6 @@ def saturated():
     return graph, egraph, costs, extract(egraph, costs)
 
 
-@pytest.mark.slow
 def test_candidates_are_distinct_graphs_of_the_same_function_cheapest_first(saturated):
     graph, egraph, costs, solution = saturated
     found = cheapest(Model(graph, graph), egraph, costs, solution, 3)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.extraction.egraphs import egraph_of, random_egraph, selection_cost
+from tests.sampled import in_turn
 from workbench.extraction import Extraction, NoExtraction, Status, extract
 from workbench.extraction.extract import signed
 from workbench.extraction.problem import is_acyclic
@@ -37,7 +38,7 @@ def maxsat(variables, clauses, seed):
     return egraph_of(rows), np.array(costs)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", in_turn(range(40), 1, quick=4))
 def test_negative_costs_against_brute_force(seed):
     egraph, costs = random_egraph(seed)
     rng = random.Random(seed)

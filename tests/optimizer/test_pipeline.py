@@ -11,6 +11,7 @@ import pytest
 
 import workbench
 from tests.random_graphs import random_graph
+from tests.sampled import in_turn
 from workbench.certification.inputs import random_inputs
 from workbench.costs import CostModel, pricing
 from workbench.extraction.result import Status
@@ -31,7 +32,7 @@ GRAPHS = int(os.environ.get("WORKBENCH_RANDOM_GRAPHS", "24"))
 SETTINGS = {"e_nodes": 3000, "iterations": 6, "k_multi": 2, "settle": 1, "seconds": 300.0}
 
 
-@pytest.mark.parametrize("seed", range(GRAPHS))
+@pytest.mark.parametrize("seed", in_turn(range(GRAPHS), 1, quick=3))
 def test_random_graphs_keep_their_function(seed):
     graph = random_graph(seed)
     extractor = ("exact", "dag", "tree")[seed % 3]

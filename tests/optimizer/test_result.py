@@ -178,7 +178,6 @@ def test_a_claim_that_failed_its_certificate_stays_in_the_record(saturated):
     assert to_row(record)["claimed"] == record.cost_claimed
 
 
-@pytest.mark.slow
 def test_the_json_of_both_ways_keeps_its_keys(saturated, searched):
     common = {
         "graph", "cost_before", "cost_after", "speedup", "cost_source", "seconds", "stop_reason",

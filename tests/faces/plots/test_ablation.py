@@ -15,7 +15,6 @@ def made():
     return workbench.studies.ablation(sums(), candidates=chosen, certify=False)
 
 
-@pytest.mark.slow
 def test_the_most_expensive_rules_are_drawn_first(made, monkeypatch):
     costs = sorted((row.cost for row in made.rows), reverse=True)
     for most in (1, 20):

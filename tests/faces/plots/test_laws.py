@@ -53,7 +53,6 @@ def trace():
     return verification.trace
 
 
-@pytest.mark.slow
 def test_rounds_prove_what_was_open(trace):
     rounds = rounds_data(trace)
     assert len(rounds) == 1 + sum(step.kind is StepKind.ROUND for step in trace)

@@ -12,7 +12,6 @@ def result():
     return workbench.optimize(workbench.benchmark("bert", layers=2), cost="analytic", time=False)
 
 
-@pytest.mark.slow
 def test_every_change_is_counted_once(result):
     comparison = result.compare()
     rows = change_rows(comparison)

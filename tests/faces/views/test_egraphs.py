@@ -31,7 +31,6 @@ def known(result):
     return Known(result.egraph, result.costs, result.solution.choice)
 
 
-@pytest.mark.slow
 def test_the_extracted_term_is_bold_and_first(result, known):
     scene = egraph_scene(known, Part(most=60))
     bold = [b for b in scene.boxes if b.bold]

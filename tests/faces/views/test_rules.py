@@ -36,7 +36,6 @@ def rules_of(html):
     return re.findall(r"<tr><td>([^<]+)</td>", first)
 
 
-@pytest.mark.slow
 def test_rules_that_fired_come_by_matches(table):
     names = rules_of(rule_table_html(table))
     matches = [table[name].matches for name in names]

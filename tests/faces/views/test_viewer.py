@@ -17,7 +17,6 @@ def result():
     return workbench.optimize(workbench.benchmark("bert", layers=2))
 
 
-@pytest.mark.slow
 def test_graphs_comparisons_and_e_graphs_have_a_viewer(result):
     views = [
         result.original.view(),

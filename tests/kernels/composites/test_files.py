@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.composites.references import REFERENCES, drawn
+from tests.sampled import in_turn
 from workbench.kernels.composites import NotationError
 from workbench.kernels.composites.evaluate import evaluate
 from workbench.kernels.composites.expressions import FUNCTIONS, PRIMITIVES, Apply, IndexName, walk
@@ -133,7 +134,7 @@ def test_fifty_shapes_in_numpy(name):
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", in_turn(NAMES, 1, quick=3))
 def test_fifty_shapes_in_onnx_runtime_by_one_function(name):
     import onnx
     import onnxruntime

@@ -18,7 +18,6 @@ def squeezed():
     return ablation(workbench.benchmark("squeezenet"), certify=False)
 
 
-@pytest.mark.slow
 def test_every_rule_of_the_result_is_left_out_once(squeezed):
     assert squeezed.stop_reason is StopReason.FINISHED
     assert tuple(row.rule for row in squeezed.rows) == squeezed.best.rules == squeezed.candidates

@@ -63,7 +63,6 @@ def test_an_original_that_stays_owes_nothing():
     assert used_by_step(kept) == {}
 
 
-@pytest.mark.slow
 def test_the_sums_of_firings_are_the_traces(table, result):
     frame = result.trace.rule_frame()
     by_rule = frame.groupby("rule")[["matches", "e_nodes"]].sum()

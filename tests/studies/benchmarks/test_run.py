@@ -24,6 +24,7 @@ def test_stages_sizes_and_costs_are_there(vgg):
     assert "analytic" in vgg.cost_source
 
 
+@pytest.mark.slow
 def test_exact_is_the_best_and_never_below_its_bound(vgg):
     assert vgg.bound <= vgg.exact + 1e-6
     assert vgg.exact <= vgg.dag + 1e-6
@@ -31,6 +32,7 @@ def test_exact_is_the_best_and_never_below_its_bound(vgg):
     assert vgg.gain("exact") == pytest.approx(vgg.original / vgg.exact - 1)
 
 
+@pytest.mark.slow
 def test_the_published_figures_are_shown_too(vgg):
     assert vgg.published.tensat_seconds == 0.4
     assert vgg.faster == pytest.approx(0.4 / vgg.search)

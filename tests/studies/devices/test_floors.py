@@ -171,7 +171,6 @@ def test_the_rate_is_two_operations_a_multiplication(monkeypatch):
     assert measuring._multiplied(8, 1) == 2 * 8**3 / 1e-3
 
 
-@pytest.mark.slow
 def test_bandwidths_are_those_of_a_machine(found):
     assert 1e8 < min(found.cache_bandwidth, found.bandwidth) < 1e13
 

@@ -176,6 +176,7 @@ def test_costs_may_come_from_a_file_that_is_not_here(plan_of):
     assert plan.missing() == []
 
 
+@pytest.mark.slow
 def test_tables_put_published_figures_next_to_ours_and_mark_them(done):
     plan, _ = done
     frame, text = render(plan)
@@ -192,6 +193,7 @@ def test_tables_put_published_figures_next_to_ours_and_mark_them(done):
     assert texts == [(plan.folder / name).read_text() for name in ("table.csv", "table.md")]
 
 
+@pytest.mark.slow
 def test_a_costlier_result_and_a_refused_one_are_reported(done):
     plan, (ours, taso) = done
     worse = ours | {"row": ours["row"] | {"optimized": taso["row"]["optimized"] * 1.5}}
@@ -224,6 +226,7 @@ def test_ours_is_never_costlier_than_the_search_with_the_same_rules():
         assert (costs["workbench"] <= costs[search] * (1 + 1e-7)).all()
 
 
+@pytest.mark.slow
 def test_tables_hold_the_seconds_of_whole_calls(done):
     plan, records = done
     frame, text = render(plan)

@@ -70,6 +70,7 @@ def made(monkeypatch):
         sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_the_page_of_operators_has_every_operator_with_types_form_and_laws(made):
     page = made.operators.operators_page()
     sections = dict(re.findall(r"^### (\w+)\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL))
@@ -164,6 +165,7 @@ def test_the_site_loads_nothing_from_elsewhere():
     assert "https://" not in settings
 
 
+@pytest.mark.slow
 def test_frames_and_links_to_live_views_name_views_that_are_written(made):
     pages = [*PAGES, *DOCS.glob("how-to/*.md")]
     text = "".join(page.read_text() for page in pages) + made.operators.operators_page()

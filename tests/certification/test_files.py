@@ -42,6 +42,7 @@ def test_a_model_is_equal_to_itself():
     assert len(found.drawn) == 8  # six for one batch size, one for each of two others
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["BASIC", "EXTENDED", "ALL"])
 def test_what_the_runtime_makes_of_a_model_is_equal_and_errors_in_it_are_found(tmp_path, level):
     import onnxruntime
@@ -64,6 +65,7 @@ def test_what_the_runtime_makes_of_a_model_is_equal_and_errors_in_it_are_found(t
     assert "Conv" in found.difference.a.operators
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 1.1])
 def test_a_filter_over_sound_runs_at_more_samples_than_usual(factor):
     # The state has a name of its own for the batch, and fits one batch alone.
@@ -99,6 +101,7 @@ def test_another_order_of_a_sum_is_rounding_and_a_changed_entry_is_not():
     assert found.difference.index[1] == 4
 
 
+@pytest.mark.slow
 def test_small_columns_next_to_a_large_one_are_compared_by_themselves():
     b = np.ones((8, 9), "f4")
     b[:, 8] = 1e7
@@ -127,6 +130,7 @@ def test_the_columns_of_a_small_batch_are_compared_over_all_draws(batch):
     assert found.difference.index[1] == 2
 
 
+@pytest.mark.slow
 def test_channels_of_other_magnitudes_are_compared_by_themselves():
     shapes = ("float[1,8,7,7] x", "float[1,8,7,7] y")
     scale = np.array([1e6, 1, 1, 1, 1, 1, 1, 1], "f4").reshape(8, 1, 1)
@@ -138,6 +142,7 @@ def test_channels_of_other_magnitudes_are_compared_by_themselves():
     assert found.difference.index[1] == 3
 
 
+@pytest.mark.slow
 def test_a_cast_of_what_was_folded_in_a_wider_type_is_found():
     nodes = [
         helper.make_node("Mul", ["p", "q"], ["m"]),
@@ -165,6 +170,7 @@ def test_interfaces_that_differ_are_reported_before_anything_runs():
     assert found.drawn == ()
 
 
+@pytest.mark.slow
 def test_a_symbol_fixed_in_b_is_a_note_and_bound_to_that_size():
     found = certify_files(network(), network(batch=5))
     assert found.equal
@@ -214,6 +220,7 @@ def test_random_operators_of_the_runtime_are_not_run(name):
     assert apart.read == (("x", "x"), ("r", "r"), ("t", "t"))
 
 
+@pytest.mark.slow
 def test_random_operators_make_the_same_in_both():
     nodes = [
         helper.make_node("RandomNormalLike", ["x"], ["r"]),
@@ -295,6 +302,7 @@ def test_external_data_and_graphs_are_models_too(tmp_path):
     assert workbench.certify(network(batch=1), graph).equal
 
 
+@pytest.mark.slow
 def test_a_misspelt_dimension_is_an_error_with_the_nearest():
     with pytest.raises(ValueError, match=r"did you mean batch"):
         certify_files(network(batch="batch"), network(batch="batch"), dims={"btach": 2})
@@ -326,6 +334,7 @@ def test_less_memory_than_the_runtime_needs_is_an_error_of_one_line(capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_an_input_too_large_to_draw_is_refused():
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 8]) for n in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
@@ -459,6 +468,7 @@ def test_noise_is_neither_equal_nor_different():
     assert certify_files(a, a).equal
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shift", "other", "equal"), [(-17.0, -17.0, True), (-16.0, -12.0, False)])
 def test_a_saturated_sigmoid_is_right_to_the_last_digit_of_one(shift, other, equal):
     small = np.full((6, 4), 0.01, F)
@@ -475,6 +485,7 @@ def test_a_saturated_sigmoid_is_right_to_the_last_digit_of_one(shift, other, equ
     assert not found.undecided
 
 
+@pytest.mark.slow
 def test_a_threshold_in_an_external_file_is_read(tmp_path):
     model = written("y = Clip(x, , k)", k=F(6))
     path = tmp_path / "clip.onnx"
@@ -482,6 +493,7 @@ def test_a_threshold_in_an_external_file_is_read(tmp_path):
     assert certify_files(path, path).equal
 
 
+@pytest.mark.slow
 def test_a_result_that_fails_is_different_even_beside_noise():
     a = written("h = Mul(x, k) y = Sin(h)", *SIZED, k=F(1e7))
     b = written("s = Reshape(x, r) h = Mul(s, k) y = Cos(h)", *SIZED, k=F(1e7), r=np.array([2, 6]))

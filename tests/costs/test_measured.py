@@ -104,6 +104,7 @@ def test_the_call_is_not_part_of_an_operators_cost(tmp_path, monkeypatch):
     assert sorted(costs) == pytest.approx([module._LEAST, 5.5])
 
 
+@pytest.mark.slow
 def test_every_operator_can_be_measured(tmp_path):
     instances = [i for case in INSTANCES for i in instances_of(graph_of(*case))]
     model = MeasuredCost(tmp_path, milliseconds=0.2)

@@ -17,6 +17,7 @@ class Elements(CostModel):
         return np.array([float(i.type.elements) for i in instances])
 
 
+@pytest.mark.slow
 def test_prices_are_enough():
     graph = benchmark("squeezenet", image=64)
     result = workbench.optimize(graph, cost=Elements(), certify=False)

@@ -109,6 +109,7 @@ for i in range(30):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True])
 def test_several_processes_lose_nothing(tmp_path, broken):
     if broken:

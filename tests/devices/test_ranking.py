@@ -204,6 +204,7 @@ def test_a_quick_ranking_ends_when_it_is_clear(saturated):
     assert (same.summary()["accepted"], faster.summary()["accepted"]) == ([], [0])
 
 
+@pytest.mark.slow
 def test_the_errors_of_the_sequential_test_are_as_stated(saturated):
     """Wald's bounds: 5 % of equal models pass a sitting, so hardly any passes two; 5 % of clear gains are refused."""
     graph, egraph, costs, solution = saturated

@@ -131,6 +131,7 @@ def shuffled(size=1500):
     )
 
 
+@pytest.mark.slow
 def test_a_time_limit_of_a_second_gives_the_greedy_answer_or_better_and_says_so():
     egraph, costs = shuffled()
     greedy = greedy_cost(egraph, costs)
@@ -424,6 +425,7 @@ def test_the_bounds_of_independent_parts_add_up_to_a_bound_before_they_are_solve
     assert exact > 100
 
 
+@pytest.mark.slow
 def test_a_start_stands_for_a_greedy_selection_and_changes_no_optimum(monkeypatch):
     """Not even a bad start, such as the best selection by opposite costs."""
     for seed in range(200):

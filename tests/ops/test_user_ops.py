@@ -453,6 +453,7 @@ def test_attributes_can_be_declared():
         assert same.verdict == "tested"
 
 
+@pytest.mark.slow
 def test_a_function_that_writes_into_its_operands_gets_copies():
     def one_more(x):
         x += 1

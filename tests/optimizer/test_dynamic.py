@@ -198,6 +198,7 @@ def test_a_wrong_result_is_found_at_another_size():
     assert "FAILED" in str(checks[-1])
 
 
+@pytest.mark.slow
 def test_a_failed_check_fails_the_certificate(monkeypatch):
     from workbench.optimizer import candidates
 
@@ -274,6 +275,7 @@ def test_an_outcome_names_its_sizes_and_the_difference():
     assert str(Checked(SIZES, "", "output 'y' differs")) == "batch=3, sequence=7 (FAILED: output 'y' differs)"
 
 
+@pytest.mark.slow
 def test_conditions_clips_and_paddings_of_sizes_pass_and_are_right():
     for name in ("heads of such a slice", "halves of a batch", "padding that depends on the size"):
         body, (inputs, outputs, sizes), weights = CASES[name]

@@ -49,6 +49,7 @@ def test_own_rules_join_the_default_ones(mine):
     assert not rules_of([mine, "default"]).weights
 
 
+@pytest.mark.slow
 def test_a_saturation_takes_the_same_list(mine):
     graph = attention(True)
     saturation = Saturation(graph, ["default", *parse_rules(LAW)])

@@ -82,6 +82,7 @@ def test_the_memory_limit_of_solvers_is_passed_on():
     assert little.solution.endings[0].solver == "tensat"
 
 
+@pytest.mark.slow
 def test_two_runs_are_the_same():
     first, second = (workbench.optimize(benchmark("nasrnn", hidden=16, length=2)) for _ in range(2))
     assert first.graph.structural_hash() == second.graph.structural_hash()
@@ -107,6 +108,7 @@ def test_nothing_to_gain_returns_the_original():
     assert result.speedup == 1
 
 
+@pytest.mark.slow
 def test_every_second_of_a_call_is_in_a_stage(monkeypatch):
     now = [0.0]
 

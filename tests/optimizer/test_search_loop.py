@@ -205,6 +205,7 @@ def test_neutral_operators_of_a_graph_cost_nothing_and_do_not_grow(which):
     assert second.cost_after == pytest.approx(first.cost_after)
 
 
+@pytest.mark.slow
 def test_a_graph_is_certified_against_what_was_given(monkeypatch):
     from workbench.frontends import model_file
 

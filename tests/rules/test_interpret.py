@@ -178,6 +178,7 @@ expressions = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(expressions, st.integers(-3, 7), st.integers(1, 9))
 def test_an_expression_means_what_its_text_says(expr, m, n):
     shape = (2, 3, 5)

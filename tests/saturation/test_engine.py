@@ -89,6 +89,7 @@ def test_limit_is_never_exceeded_and_the_cut_is_reported():
     assert len(EGraph(**engine.columns())) == sizes[-1]
 
 
+@pytest.mark.slow
 def test_an_exploding_multi_pattern_is_held_back():
     # 500 matrices share an operand: 124 750 pairs at once.
     engine = engine_of(shared_matmuls(500), laws.MERGE_PAIR)

@@ -96,6 +96,7 @@ def test_a_process_is_kept_and_no_more_than_one():
     assert len(process._idle) == 1
 
 
+@pytest.mark.slow
 def test_none_is_kept_when_none_are_wanted(monkeypatch):
     monkeypatch.setenv("WORKBENCH_KEPT_ENGINES", "0")
     process.warm()
@@ -115,6 +116,7 @@ def test_a_process_that_has_ended_is_replaced():
         assert run.engine._process.number != first.number
 
 
+@pytest.mark.slow
 def test_a_process_that_was_stopped_is_not_kept():
     limits = Limits(e_nodes=50_000_000, seconds=0.5, iterations=99)
     with Saturation(sum_of(17), AC, limits) as run:
@@ -123,6 +125,7 @@ def test_a_process_that_was_stopped_is_not_kept():
     assert process._idle == []
 
 
+@pytest.mark.slow
 def test_a_process_that_has_grown_ends_when_it_rests(monkeypatch):
     sizes = iter([1 << 30, (1 << 30) + worker.GROWN, (1 << 30) + worker.GROWN + 1])
     monkeypatch.setattr(worker, "_size", lambda: next(sizes))

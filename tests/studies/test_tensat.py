@@ -124,6 +124,7 @@ def recorded(init, made):
     return wrapped
 
 
+@pytest.mark.slow
 def test_an_interrupt_between_steps_ends_the_solver(monkeypatch):
     def bound_alone(self, child, seconds):
         child.receive()

@@ -63,6 +63,7 @@ def test_a_solver_that_is_killed_says_so_and_loses_nothing():
     assert process.best.cost <= problem.cost_of(start)
 
 
+@pytest.mark.slow
 def test_a_solver_without_memory_says_so():
     problem = hard()
     process = SolverProcess(job(problem, 60.0, greedy(problem)), memory=150 << 20)
@@ -81,6 +82,7 @@ def test_the_time_limit_holds():
     assert math.isfinite(process.best.cost)
 
 
+@pytest.mark.slow
 def test_patience_ends_it():
     problem = hard()
     process = SolverProcess(job(problem, 60.0, greedy(problem)))

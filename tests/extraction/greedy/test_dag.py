@@ -80,6 +80,7 @@ def test_nothing_to_decide():
     assert found == {}
 
 
+@pytest.mark.slow
 def test_tree_costs_beyond_all_numbers():
     # Every level reads two classes that read two classes: the tree doubles, the term does not.
     depth = 1500

@@ -25,6 +25,7 @@ def test_models_that_agree_are_0(run, files):
     assert out.startswith("equal on 8 draws")
 
 
+@pytest.mark.slow
 def test_models_that_differ_are_1_and_the_difference_is_written(run, files, tmp_path):
     target, small = tmp_path / "out.json", tmp_path / "small.onnx"
     code, out, err = run("certify", files["a"], files["wrong"], "--json", target, "--repro", small)
@@ -46,6 +47,7 @@ def test_models_that_differ_are_1_and_the_difference_is_written(run, files, tmp_
     assert not np.allclose(a, b)
 
 
+@pytest.mark.slow
 def test_pieces_of_other_operator_sets_are_two_files(run, files, tmp_path):
     other = network(epsilon=1e-2)
     other.opset_import[0].version = 16
@@ -70,6 +72,7 @@ def test_what_cannot_be_read_is_2_in_one_line(run, files, content, said):
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_what_does_not_load_is_2(run, files):
     broken = network()
     broken.graph.node[0].input[0] = "nowhere"

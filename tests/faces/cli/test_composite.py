@@ -52,6 +52,7 @@ def test_leading_axes_and_attributes():
     assert found["operands"] == {"x": [2, 3, 5], "g": [5]}
 
 
+@pytest.mark.slow
 def test_debug_levels_and_a_drawing(mine, tmp_path):
     drawing = tmp_path / "gemm.dot"
     output = call("composite", mine, "--debug", "3", "--graph", drawing).output

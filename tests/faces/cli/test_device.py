@@ -37,6 +37,7 @@ def test_from_networks_to_a_cost_table(run, tmp_path, model):
     assert "estimated" not in out
 
 
+@pytest.mark.slow
 def test_graphs_are_written_timed_and_shown(run, tmp_path, model):
     pytest.importorskip("torch", reason="torch is not installed")
     spec, results = tmp_path / "s.json", tmp_path / "r.json"

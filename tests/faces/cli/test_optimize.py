@@ -178,6 +178,7 @@ def test_a_disk_that_fills_up_is_3(run, model, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [model]
 
 
+@pytest.mark.slow
 def test_a_model_is_optimised_and_every_figure_written(run, model, tmp_path):
     output, figures, page = (tmp_path / n for n in ("out.onnx", "out.json", "out.html"))
     code, out, err = run(

@@ -10,6 +10,7 @@ from workbench.laws.theorems import store
 from workbench.laws.theorems.store import every_rule
 
 
+@pytest.mark.slow
 def test_rules_are_listed_with_law_and_status(run):
     code, out, _ = run("rules")
     assert code == 0
@@ -34,6 +35,7 @@ def test_one_rule_or_a_pattern_can_be_asked_for(run):
     assert "did you mean relu-twice?" in err
 
 
+@pytest.mark.slow
 def test_rule_sets_are_listed(run):
     records = json.loads(run("rules", "--sets", "--json", "-")[1])
     assert {"default", "merge"} <= {r["set"] for r in records}
@@ -67,6 +69,7 @@ def test_verify_decides_every_rule_and_says_that_one_is_refuted(run, laws, tmp_p
     assert all(r["seconds"] >= 0 and r["evidence"] for r in records)
 
 
+@pytest.mark.slow
 def test_verify_of_sound_rules_is_0_and_shows_one(run, laws):
     laws.write_text(LAWS.splitlines()[1])
     code, out, _ = run("verify", laws, "--show", "twice", "--quiet")

@@ -149,6 +149,7 @@ def test_an_interrupt_while_reports_are_made_keeps_the_runs(run, monkeypatch, tm
     assert (results / "tiny" / "table.md").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jobs_here")
 def test_a_study_of_optimisations_is_run_and_its_skipped_runs_are_said(run, tmp_path, monkeypatch):
     monkeypatch.delenv("ELSEWHERE", raising=False)
@@ -199,6 +200,7 @@ def test_a_sweep_that_is_killed_continues_where_it_was(tmp_path):
     assert again.stdout.startswith("nothing to do: 4 runs are done")
 
 
+@pytest.mark.slow
 @pytest.mark.dask
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("jobs_here")

@@ -85,6 +85,7 @@ def test_without_an_e_graph_it_says_what_to_do(lab):
     assert "try start or step" in lab.status.value
 
 
+@pytest.mark.slow
 def test_its_static_face_needs_no_script(lab):
     lab.controls.step_button.click()
     lab.extract()

@@ -108,6 +108,7 @@ def test_faces_are_small_and_say_what_is_cut(result, known):
     assert len(json.dumps(egraph_data(known))) < 400_000
 
 
+@pytest.mark.slow
 def test_e_graphs_of_other_programs_have_a_face(shared_data):
     from workbench.egraph import load_json
 

@@ -42,6 +42,7 @@ def test_the_page_is_whole_and_needs_no_network(result):
     assert_offline(page)
 
 
+@pytest.mark.slow
 def test_both_graphs_are_side_by_side_with_the_rules_behind_each_change(result):
     page = report_html(result)
     part = page.partition("<h2>Before and after</h2>")[2].partition("<h2>")[0]
@@ -54,6 +55,7 @@ def test_both_graphs_are_side_by_side_with_the_rules_behind_each_change(result):
     assert "relu-twice" in part or "conv-takes-relu" in part or result.rules[0] in part
 
 
+@pytest.mark.slow
 def test_the_certificate_is_in_words(result):
     page = report_html(result)
     part = page[page.index("<h2>Certificate</h2>") :]

@@ -306,6 +306,7 @@ def test_other_attention_stays(why):
     assert found is None or why in ("weights", "places")
 
 
+@pytest.mark.slow
 def test_a_network_gets_kernels_that_its_file_runs_with_and_without(tmp_path):
     graph = attention(rows=40)
     random = np.random.default_rng(0)

@@ -18,6 +18,7 @@ from workbench.rules import parse_rules
 from zoo.chains import chain
 
 
+@pytest.mark.slow
 @compiler
 def test_a_mixed_program_is_certified_with_its_arithmetic():
     done = deploy(block(), Expensive(), time=False, measure=free)
@@ -160,6 +161,7 @@ def test_no_program_is_saved_if_none_pays(result, tmp_path):
         found.save(tmp_path / "rms.onnx")
 
 
+@pytest.mark.slow
 @compiler
 def test_a_timed_program_is_faster_or_the_original_stays(result):
     found = with_kernels(result, cost="analytic", measure=free, seconds=0.2)

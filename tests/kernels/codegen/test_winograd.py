@@ -276,6 +276,7 @@ print(loaded.run(None, feeds)[0].shape)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
 def test_without_memory_for_weights_a_call_fails_and_the_next_one_may_not(tmp_path):
     b = GraphBuilder("scarce")
@@ -303,6 +304,7 @@ def network(channels=16):
     return b.graph({"y": y, "x again": b.op("neg", x)})
 
 
+@pytest.mark.slow
 def test_a_network_gets_kernels_that_its_file_runs_with_and_without(tmp_path):
     graph = network()
     done = deploy(

@@ -80,6 +80,7 @@ def test_a_process_without_the_engine_checks_a_proof(files):
     assert "both compute the same" in checked_apart(files)
 
 
+@pytest.mark.slow
 def test_without_z3_laws_whose_proofs_need_it_are_named(files):
     found = checked_apart(files, "z3")
     assert "both compute the same" in found

@@ -61,6 +61,7 @@ LAWS = parse_rules(
 )
 
 
+@pytest.mark.slow
 def test_right_laws_pass_every_instance_and_a_wrong_one_does_not():
     over, wrong, pair = (recheck(law, 60) for law in LAWS)
     assert over == pair == (60, False, True)

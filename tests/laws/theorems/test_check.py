@@ -74,6 +74,7 @@ def test_the_checker_and_what_it_imports_know_nothing_of_the_search_or_the_e_gra
     assert len(Path(checker.__file__).read_text().splitlines()) <= 500
 
 
+@pytest.mark.slow
 def test_stored_proofs_are_accepted(proofs):
     for name, (rule, record) in proofs.items():
         assert is_theorem(rule), name
@@ -260,6 +261,7 @@ print(json.dumps(read))
 """
 
 
+@pytest.mark.slow
 def test_the_page_says_how_large_is_what_must_be_trusted():
     done = subprocess.run([sys.executable, "-c", TRUSTED], capture_output=True, text=True, check=True)
     lines = Counter()

@@ -32,6 +32,7 @@ def rules():
     return list(rule_set("default"))
 
 
+@pytest.mark.slow
 def test_nine_of_ten_default_rules_have_a_stored_proof_and_the_others_a_reason(rules):
     theorems = [r for r in rules if is_theorem(r)]
     assert len(theorems) >= max(LEAST, 0.9 * len(rules))
@@ -107,6 +108,7 @@ def test_rules_share_the_solver_s_answers_and_each_keeps_its_obligations(monkeyp
     assert second.checked.obligations
 
 
+@pytest.mark.slow
 def test_every_rule_has_one_record_and_every_record_its_rule(monkeypatch):
     rules = every_rule()
     assert unmatched(rules) == []

@@ -48,6 +48,7 @@ def test_refuted_rules_are_refused_with_the_counterexample():
         judged(rules(WRONG))
 
 
+@pytest.mark.slow
 def test_refuted_rules_are_kept_on_purpose_with_a_warning():
     with pytest.warns(RefutedRuleKept, match="rule wrong of mine is wrong but is applied nevertheless"):
         found = judged(rules(RIGHT + WRONG), keep_refuted=True)

@@ -49,6 +49,7 @@ def test_rules_of_the_library_are_recorded_for_both_types():
         assert known[rule.name]["ranges"].keys() == UNITS.keys(), rule.name
 
 
+@pytest.mark.slow
 def test_the_record_is_what_judging_gives():
     for name in ("relu-twice", "mul-by-neg", "scale-scale"):
         assert statuses()[name]["ranges"] == range_record(DEFAULT[name])

@@ -19,6 +19,7 @@ def prove(text, axiom_set=None, **options):
     return prover
 
 
+@pytest.mark.slow
 def test_a_rule_is_proved_in_every_case():
     prover = prove("fold: batchnorm[eps=e](conv2d[c, act=none](x, w), s, b, m, v) => "
                    "conv2d[c, act=none](x, mul(w, transpose[perm=(1, 0, 2, 3)](bn_scale[eps=e](s, v))), "
@@ -32,6 +33,7 @@ def test_a_rule_is_proved_in_every_case():
     assert 1 <= proof.round <= 4
 
 
+@pytest.mark.slow
 def test_a_wrong_rule_is_proved_where_it_holds_only():
     text = "merge: concat[axis=-3](conv2d[c](x, w), conv2d[c](x, v)) => conv2d[c](x, concat[axis=-4](w, v))"
     prover = prove(text)

@@ -130,6 +130,7 @@ def test_steps_are_rounds_of_axioms(stepped):
         verification.step()
 
 
+@pytest.mark.slow
 def test_a_contradiction_is_shown():
     wrong = parse_rules("all-relus-vanish: relu(x) => x")
     verification = Verification(parse_rules("nothing: relu(add(x, y)) => add(x, y)"), axiom_set=wrong)
@@ -320,6 +321,7 @@ def test_sampled_proofs_say_so(run):
     assert run["square"].evidence["replays"]
 
 
+@pytest.mark.slow
 def test_an_error_in_one_rule_leaves_the_verdicts_of_the_others(monkeypatch):
     def search(rule, *args, **options):
         if rule.name == "first":

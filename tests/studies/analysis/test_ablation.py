@@ -99,6 +99,7 @@ def test_an_extraction_that_was_interrupted_counts_for_nothing(monkeypatch):
     assert made.best is None
 
 
+@pytest.mark.slow
 def test_a_run_that_met_a_limit_is_marked():
     whole = ablation(sums(), candidates=["relu-twice"], certify=False)
     assert (whole.caution, [row.complete for row in whole.rows]) == ("", [True])

@@ -148,6 +148,7 @@ def test_evidence_is_one_line_for_every_status():
     assert evidence(refuted) == "differs on an instance; holds where groups = 1"
 
 
+@pytest.mark.slow
 def test_a_profile_says_what_each_rule_made_and_what_the_result_uses():
     result = workbench.optimize(workbench.benchmark("nasrnn"), profile=True, certify=False)
     table = profile(result)
@@ -159,6 +160,7 @@ def test_a_profile_says_what_each_rule_made_and_what_the_result_uses():
     assert (table["e_nodes"].diff().dropna() <= 0).all()
 
 
+@pytest.mark.slow
 def test_phases_add_up_to_the_iterations():
     result = workbench.optimize(workbench.benchmark("nasrnn"), certify=False)
     steps = [s for s in result.trace if s.phases]

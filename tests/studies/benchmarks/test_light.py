@@ -49,6 +49,7 @@ def test_variances_are_positive():
     assert all((v > 0).all() for v in variances)
 
 
+@pytest.mark.slow
 def test_networks_with_branches_are_listed_with_the_light_models():
     model = demonstration("repvgg")
     onnx.checker.check_model(model)

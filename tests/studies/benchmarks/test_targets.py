@@ -66,6 +66,7 @@ def weights_cost_what_they_cost(monkeypatch):
     monkeypatch.setattr(EGraph, "constant_classes", lambda self: np.zeros(self.n_classes, dtype=bool))
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.usefixtures("weights_cost_what_they_cost")
 def test_greedy_does_nothing_for_bert_at_tensats_prices(shared_data):

@@ -208,6 +208,7 @@ def test_a_costlier_result_and_a_refused_one_are_reported(done):
     assert " ✗ (+" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["headline", "k-multi"])
 def test_the_projects_table_is_what_its_records_make(monkeypatch, name):
     monkeypatch.delenv("WORKBENCH_SHARED", raising=False)

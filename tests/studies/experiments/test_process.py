@@ -84,6 +84,7 @@ def outcome(function, argument=None, seconds=30.0, seed=0):
     return found
 
 
+@pytest.mark.slow
 def test_a_value_comes_back():
     found = outcome(double, 21)
     assert (found.status, found.value, found.note) == ("done", 42, "")
@@ -135,6 +136,7 @@ def test_several_run_at_a_time_and_end_with_the_iteration(tmp_path):
         os.kill(answers[-1][1].value, 0)
 
 
+@pytest.mark.slow
 def test_a_process_ends_when_its_parent_dies(tmp_path):
     file = tmp_path / "pid"
     code = (
@@ -166,6 +168,7 @@ def test_halting_ends_what_runs():
     assert list(run_jobs([Job("long", hang, None, 60.0)], halt=halt)) == []
 
 
+@pytest.mark.slow
 def test_a_process_has_the_memory_that_its_job_says():
     ((_, found),) = run_jobs([Job("much", allocate, 8 << 30, 60.0, memory=2 << 30)])
     assert (found.status, found.note) == ("failed", "out of memory")

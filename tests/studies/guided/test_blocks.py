@@ -68,6 +68,7 @@ def test_the_distinct_windows_are_few_and_cover_all_pieces():
     assert len(blocks_of(network(36)).graph) == len(found.graph)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", [4, 6])
 def test_the_union_of_windows_is_as_good_as_the_whole(layers):
     by_blocks, whole = both_ways(network(layers))
@@ -81,6 +82,7 @@ def test_the_union_of_windows_is_as_good_as_the_whole(layers):
     assert by_blocks.e_nodes == len(by_blocks.egraph)
 
 
+@pytest.mark.slow
 def test_the_union_is_an_e_graph_whose_terms_are_the_graph():
     graph = network(5)
     result = workbench.optimize(graph, certify=False)
@@ -107,6 +109,7 @@ def test_a_layer_with_other_numbers_is_no_copy(odd):
     assert len(changed.windows) == len(plain.windows) + 2
 
 
+@pytest.mark.slow
 def test_a_layer_with_other_numbers_is_optimised_by_its_own():
     by_blocks, whole = both_ways(network(6, "epsilon"))
     assert by_blocks.blocks
@@ -141,6 +144,7 @@ def test_operators_of_all_layers_on_one_input_bring_the_whole_graph_back():
     assert by_blocks.cost_after == whole.cost_after < whole.cost_before
 
 
+@pytest.mark.slow
 def test_symbols_stay():
     nodes, tensors, last = [], [], "x"
     for k in range(6):

@@ -69,6 +69,7 @@ def test_the_cheapest_instance_is_a_graph_with_the_same_values():
     assert np.allclose(evaluate(graph, feeds)["y"], evaluate(start, feeds)["y"], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_stages_go_from_sketch_to_sketch():
     sketches = [sketch_of("add(add(a, b), add(c, d))"), sketch_of("add(a, add(b, add(c, d)))")]
     stages = list(staged(sum_of(4), AC, sketches, unit, Limits()))
@@ -76,6 +77,7 @@ def test_stages_go_from_sketch_to_sketch():
     assert stages[0].steps >= 1
 
 
+@pytest.mark.slow
 def test_a_sketch_that_is_not_reached_ends_the_stages():
     sketches = [sketch_of("relu(x)"), sketch_of("add(x, y)")]
     (stage,) = staged(sum_of(3), AC, sketches, unit)

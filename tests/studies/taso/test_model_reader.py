@@ -455,6 +455,7 @@ def files(draw):
     return records
 
 
+@pytest.mark.slow
 @given(files())
 def test_what_is_written_is_read(records):
     assert parse_records(format_records(records), "net.model") == records

@@ -73,6 +73,7 @@ def with_epsilon(graph):
     return b.graph([(name, place[i]) for name, i in graph.outputs])
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([1, 2, 4, 8]))
 @example(13721, 1)  # two outputs become one node, because the format drops a dilation without effect

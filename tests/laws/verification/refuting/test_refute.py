@@ -135,6 +135,7 @@ def test_the_same_seed_finds_the_same():
     assert one.tries == two.tries
 
 
+@pytest.mark.slow
 def test_going_on_labels_what_passes_and_fails():
     rule = rule_of(f"merge: {WRONG['merge-grouped-convs']}")
     found = search(rule, 60, go_on=60)

@@ -1,8 +1,8 @@
 """Judge the tests by mutants: a change of one place of the program that no test notices is a survivor.
 
 ``python -m tests.generated.mutants extraction 40`` changes forty places of a package of the core, one at a time, in a
-copy of the repository. It runs the test file of the changed one, then all tests of the package, and lists the
-survivors. A survivor may be the same program in other words: each needs a reader.
+copy of the repository. It runs the test file of the changed one, then all tests of the package, the slow ones last,
+and lists the survivors. A survivor may be the same program in other words: each needs a reader.
 """
 
 import argparse
@@ -113,25 +113,16 @@ def mutant(text, wanted):
 
 def tests_of(file, package):
     """Return the tests that are run for a file, one argument list after the other."""
-    own = sorted((ROOT / "tests" / package).rglob(f"test_{file.stem}.py"))
-    return [*([[str(p.relative_to(ROOT)) for p in own]] if own else []), [f"tests/{package}"]]
+    own = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "tests" / package).rglob(f"test_{file.stem}.py"))]
+    places = [own, [f"tests/{package}"]] if own else [[f"tests/{package}"]]
+    return [["-m", f"{speed} and not nightly", *those] for speed in ("not slow", "slow") for those in places]
 
 
 def survives(copy, file, package):
     """Return whether no test of a copy fails."""
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     for arguments in tests_of(file, package):
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-m",
-            "not nightly and not slow",
-        ]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
         try:
             done = subprocess.run(
                 [*command, *arguments],

@@ -582,7 +582,7 @@ def place_weights(
         if name in mapped or (not read and (home is None or array.nbytes <= len(home))):
             file, offset = mapped.get(name, (home, 0))
             location = _NOTHING if file is None else file.path.name
-            at = {"location": location, "offset": str(offset)}
+            at = {"location": location, "offset": str(offset)}  # a tensor apart has both entries
             for entry in tensor.external_data:
                 entry.value = at.get(entry.key, entry.value)
         else:

@@ -1,4 +1,4 @@
-"""ONNX models before their import or run: what nodes read and make, checks, tensors apart, dimensions, order."""
+"""ONNX models before import or run: what nodes read and make, checks, tensors apart, dimensions, order, inlining."""
 
 from __future__ import annotations
 
@@ -344,7 +344,6 @@ def read_by(node: NodeProto) -> list[str]:
     return list(dict.fromkeys([*(i for i in node.input if i), *captured(node)]))
 
 
-# -- order and validity ------------------------------------------------------------------------------------
 def read_in_place(model: ModelProto) -> None:
     """Let products read large stored matrices transposed, which unoptimised models copy in every run."""
     graph = model.graph
@@ -373,6 +372,7 @@ def read_in_place(model: ModelProto) -> None:
         model.opset_import.append(onnx.helper.make_opsetid(_OWN_DOMAIN, 1))
 
 
+# -- order and validity ------------------------------------------------------------------------------------
 def sort_nodes(model: ModelProto) -> None:
     """Sort the nodes so that operands come first; reject cycles and undefined values."""
     graph = model.graph

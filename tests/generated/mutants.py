@@ -159,6 +159,8 @@ def main():
                 (copy / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(ROOT / name, copy / name)
             copies.put(copy)
+        if not survives(copy, files[0], given.package):
+            sys.exit(f"the tests of {given.package} fail, or take over {LIMIT} s, without a mutant too")
 
         def judge(place):
             file, k = place

@@ -4,7 +4,8 @@
 #define PRODUCTS (TILE * TILE)
 /* The places of a tile that are left in each direction: of POOL x POOL places the largest, with POOL 1 or 2. */
 #define LEFT_OVER (OUTPUTS / POOL)
-#define AHEAD 32
+/* How many rows of weights ahead the nearest cache gets them; the second-level one gets those of the next columns. */
+#define AHEAD 16
 
 /* Rows of a part of an image, of channels in blocks. Outside of the image there are zeros. */
 static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int64_t height, int64_t width) {
@@ -110,15 +111,18 @@ static void NAME(give)(const float *from, const void *const *inputs, float *y, i
   }
 }
 
-/* Sums of products of tiles and weights, for a fixed number of tiles, so that all sums stay in registers. */
-static inline __attribute__((always_inline)) void NAME(block)(const int tiles, const float *v, const float *u, float *m) {
+/* Sums of products of tiles and weights, for a fixed number of tiles, so that all sums stay in registers. Meanwhile a
+   part of the next weights is fetched: step numbers for each channel, so that all groups of tiles fetch as many. */
+static inline __attribute__((always_inline)) void NAME(block)(const int tiles, const float *v, const float *u, float *m,
+                                                              const float *next, int64_t step) {
   Lanes a[TILES], b[TILES];
 #pragma GCC unroll 12
   for (int i = 0; i < tiles; i++) a[i] = b[i] = (Lanes){0};
   for (int64_t c = 0; c < CHANNELS; c++) {
-    /* Weights are read in the order in which they lie, from a farther cache or from memory. */
     __builtin_prefetch(u + (c + AHEAD) * COLUMNS);
     __builtin_prefetch(u + (c + AHEAD) * COLUMNS + LANES);
+    __builtin_prefetch(next + c * step, 0, 2);
+    if (step > LANES) __builtin_prefetch(next + c * step + LANES, 0, 2);
     Lanes first = NAME(load)(u + c * COLUMNS), second = NAME(load)(u + c * COLUMNS + LANES);
 #pragma GCC unroll 12
     for (int i = 0; i < tiles; i++) {
@@ -133,12 +137,13 @@ static inline __attribute__((always_inline)) void NAME(block)(const int tiles, c
   }
 }
 
-/* Tiles in groups of nearly equal size. CASES has the sizes that occur. */
-static void NAME(multiply)(int64_t tiles, const float *v, const float *u, float *m) {
-  for (int64_t groups = (tiles + TILES - 1) / TILES; groups > 0; groups--) {
+/* Tiles in groups of nearly equal size. CASES has the sizes that occur. The next weights lie at next. */
+static void NAME(multiply)(int64_t tiles, const float *v, const float *u, float *m, const float *next) {
+  int64_t all = (tiles + TILES - 1) / TILES, step = (COLUMNS + all - 1) / all;
+  for (int64_t groups = all; groups > 0; groups--, next += step * CHANNELS) {
     int64_t now = (tiles + groups - 1) / groups;
     switch (now) {
-#define CASE(n) case n: NAME(block)(n, v, u, m); break;
+#define CASE(n) case n: NAME(block)(n, v, u, m, next, step); break;
       CASES
 #undef CASE
     }
@@ -229,9 +234,11 @@ __attribute__((visibility("hidden"))) void NAME(run)(const void *const *inputs, 
       NAME(forward)(image, v, tiles, across, height, width);
     }
     for (int p = 0; p < PRODUCTS; p++)
-      for (int64_t k = from; k < next; k += COLUMNS)
+      for (int64_t k = from; k < next; k += COLUMNS) {
+        int64_t then = k + COLUMNS < next ? p * OUT_COLUMNS + k + COLUMNS : (p + 1) % PRODUCTS * OUT_COLUMNS + from;
         NAME(multiply)(tiles, v + (int64_t)p * MOST_TILES * PITCH, weights + (p * OUT_COLUMNS + k) * CHANNELS,
-                       m + (int64_t)p * MOST_TILES * OUT_PITCH + k);
+                       m + (int64_t)p * MOST_TILES * OUT_PITCH + k, weights + then * CHANNELS);
+      }
     int64_t top = i * LEFT_OVER, left = j * LEFT_OVER, rows = down * LEFT_OVER, columns = across * LEFT_OVER;
     NAME(back)(m, result, tiles, across, down, from, end);
     NAME(give)(result, inputs, output, n, top, left, OUT_HEIGHT - top < rows ? OUT_HEIGHT - top : rows,

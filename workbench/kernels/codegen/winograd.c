@@ -4,9 +4,12 @@
 #define PRODUCTS (TILE * TILE)
 /* The places of a tile that are left in each direction: of POOL x POOL places the largest, with POOL 1 or 2. */
 #define LEFT_OVER (OUTPUTS / POOL)
+/* Whether results are written as soon as a tile has them. */
+#define DIRECT (BLOCKED_OUT && (!RESIDUAL || BLOCKED_MORE))
 /* How many rows of weights ahead the nearest cache gets them; the second-level one gets those of the next columns. */
-#define AHEAD 16
+#define AHEAD 24
 
+#if !BLOCKED_IN
 /* Rows of a part of an image, of channels in blocks. Outside of the image there are zeros. */
 static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int64_t height, int64_t width) {
   int64_t from = left < 0 ? -left : 0, until = left + width > WIDTH ? WIDTH - left : width;
@@ -20,10 +23,6 @@ static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int
       }
       memset(line, 0, sizeof(float) * (size_t)(from * BLOCK));
       memset(line + until * BLOCK, 0, sizeof(float) * (size_t)((width - until) * BLOCK));
-#if BLOCKED_IN
-      const float *row = x + ((c * HEIGHT + h * BLOCK) * WIDTH) + (left + from) * BLOCK;
-      memcpy(line + from * BLOCK, row, sizeof(float) * (size_t)((until - from) * BLOCK));
-#else
       const float *row = x + (c * HEIGHT + h) * WIDTH + left;
       for (int64_t k = 0; k < BLOCK; k += LANES)
         for (int64_t w = from; w < until; w += LANES) {
@@ -40,12 +39,20 @@ static void NAME(take)(const float *x, float *to, int64_t top, int64_t left, int
           NAME(turn)(rows);
           for (int64_t i = 0; i < count; i++) NAME(store)(line + (w + i) * BLOCK + k, rows[i]);
         }
-#endif
     }
 }
+#endif
 
-/* Channels from_k to end of a part of the result, with what is done to single elements. Biases and relus may follow a pool:
-   neither changes which of some numbers is the largest. */
+/* What is done to single elements. Biases and relus may follow a pool: neither changes which of some numbers is the
+   largest. */
+static inline Lanes NAME(ended)(Lanes v, Lanes bias, Lanes more) {
+  if (BIAS) v += bias;
+  if (RESIDUAL) v += more;
+  return RELU ? NAME(clamped)(v, 0.0f, INFINITY) : v;
+}
+
+#if !DIRECT
+/* Channels from_k to end of a part of the result, with what is done to single elements. */
 static void NAME(give)(const float *from, const void *const *inputs, float *y, int64_t n, int64_t top, int64_t left,
                        int64_t height, int64_t width, int64_t rows_here, int64_t pitch, int64_t from_k, int64_t end) {
   const float *bias = BIAS ? inputs[2] : NULL, *more = RESIDUAL ? inputs[RESIDUAL] : NULL;
@@ -58,7 +65,6 @@ static void NAME(give)(const float *from, const void *const *inputs, float *y, i
 #if BLOCKED_OUT
       for (int64_t w = 0; w < width; w += LANES) {
         int64_t count = width - w < LANES ? width - w : LANES;
-#if RESIDUAL && !BLOCKED_MORE
         Lanes rows[LANES];
         for (int64_t i = 0; i < LANES; i++) {
           const float *row = more + ((n * OUT_CHANNELS + k + i) * OUT_HEIGHT + top + r) * OUT_WIDTH + left + w;
@@ -67,17 +73,9 @@ static void NAME(give)(const float *from, const void *const *inputs, float *y, i
           else memcpy(&rows[i], row, sizeof(float) * (size_t)count);
         }
         NAME(turn)(rows);
-#endif
         for (int64_t i = 0; i < count; i++) {
-          int64_t place = plane + ((top + r) * OUT_WIDTH + left + w + i) * BLOCK;
-          Lanes v = NAME(load)(part + (r * pitch + w + i) * BLOCK);
-          if (BIAS) v += NAME(load)(bias + k);
-#if BLOCKED_MORE
-          v += NAME(load)(more + place);
-#elif RESIDUAL
-          v += rows[i];
-#endif
-          NAME(store)(y + place, RELU ? NAME(clamped)(v, 0.0f, INFINITY) : v);
+          const Lanes v = NAME(load)(part + (r * pitch + w + i) * BLOCK), b = BIAS ? NAME(load)(bias + k) : v;
+          NAME(store)(y + plane + ((top + r) * OUT_WIDTH + left + w + i) * BLOCK, NAME(ended)(v, b, rows[i]));
         }
       }
 #else
@@ -94,15 +92,12 @@ static void NAME(give)(const float *from, const void *const *inputs, float *y, i
         NAME(turn)(rows);
         for (int64_t i = 0; i < LANES && k + i < OUT_CHANNELS; i++) {
           int64_t place = ((n * OUT_CHANNELS + k + i) * OUT_HEIGHT + top + r) * OUT_WIDTH + left + w;
-          Lanes v = rows[i];
-          if (BIAS) v += bias[k + i];
+          Lanes other = {0};
           if (RESIDUAL && !BLOCKED_MORE) {
-            Lanes other = {0};
             if (count == LANES) other = NAME(load)(more + place);
             else memcpy(&other, more + place, sizeof(float) * (size_t)count);
-            v += other;
           }
-          if (RELU) v = NAME(clamped)(v, 0.0f, INFINITY);
+          const Lanes v = NAME(ended)(rows[i], (Lanes){0} + (BIAS ? bias[k + i] : 0.0f), other);
           if (count == LANES) NAME(store)(y + place, v);
           else memcpy(y + place, &v, sizeof(float) * (size_t)count);
         }
@@ -110,6 +105,7 @@ static void NAME(give)(const float *from, const void *const *inputs, float *y, i
 #endif
   }
 }
+#endif
 
 /* Sums of products of tiles and weights, for a fixed number of tiles, so that all sums stay in registers. Meanwhile a
    part of the next weights is fetched: step numbers for each channel, so that all groups of tiles fetch as many. */
@@ -173,32 +169,46 @@ __attribute__((visibility("hidden"))) void *NAME(prepare)(const void *const *inp
   return made;
 }
 
-/* The transformed tiles of a block, from the rows that it reads. */
-static void NAME(forward)(const float *image, float *v, int64_t tiles, int64_t across, int64_t height, int64_t width) {
-  for (int64_t t = 0; t < tiles; t++)
+/* The transformed tiles of a block, from an image in blocks of channels. Outside of the image there are zeros. */
+static void NAME(forward)(const float *image, float *v, int64_t tiles, int64_t across, int64_t top, int64_t left,
+                          int64_t height, int64_t width) {
+  for (int64_t t = 0; t < tiles; t++) {
+    const int64_t h = top + t / across * OUTPUTS, w = left + t % across * OUTPUTS;
+    const int inside = h >= 0 && w >= 0 && h + TILE <= height && w + TILE <= width;
     for (int64_t c = 0; c < DEEP; c += LANES) {
       const float *part = image + c / BLOCK * BLOCK * height * width + c % BLOCK;
-      const float *corner = part + (t / across * OUTPUTS * width + t % across * OUTPUTS) * BLOCK;
-      Lanes d[PRODUCTS], e[PRODUCTS];
+      Lanes d[PRODUCTS], line[TILE];
       for (int a = 0; a < TILE; a++) {
-        Lanes line[TILE];
-        for (int k = 0; k < TILE; k++) line[k] = NAME(load)(corner + (a * width + k) * BLOCK);
+        const int64_t row = (h + a) * width + w, there = h + a >= 0 && h + a < height;
+        if (inside)
+          for (int k = 0; k < TILE; k++) line[k] = NAME(load)(part + (row + k) * BLOCK);
+        else
+          for (int k = 0; k < TILE; k++)
+            line[k] = there && w + k >= 0 && w + k < width ? NAME(load)(part + (row + k) * BLOCK) : (Lanes){0};
         NAME(input_line)(line, d + a * TILE, 1, 1);
       }
-      for (int k = 0; k < TILE; k++) NAME(input_line)(d + k, e + k, TILE, TILE);
-      for (int p = 0; p < PRODUCTS; p++) NAME(store)(v + (p * MOST_TILES + t) * PITCH + c, e[p]);
+      for (int k = 0; k < TILE; k++) {
+        NAME(input_line)(d + k, line, TILE, 1);
+        for (int a = 0; a < TILE; a++) NAME(store)(v + ((a * TILE + k) * MOST_TILES + t) * PITCH + c, line[a]);
+      }
     }
+  }
 }
 
-/* The results of a block in columns k to end, from the products of its tiles. */
-static void NAME(back)(const float *m, float *result, int64_t tiles, int64_t across, int64_t down, int64_t k, int64_t end) {
-  for (int64_t t = 0; t < tiles; t++)
+/* The results of a block in columns k to end, from the products of its tiles: as the output has them if DIRECT. */
+static void NAME(back)(const float *m, float *result, const void *const *inputs, float *y, int64_t n, int64_t top,
+                       int64_t left, int64_t tiles, int64_t across, int64_t down, int64_t k, int64_t end) {
+  const float *bias = BIAS ? inputs[2] : NULL, *more = RESIDUAL ? inputs[RESIDUAL] : NULL;
+  for (int64_t t = 0; t < tiles; t++) {
+    const int64_t h = t / across * LEFT_OVER, w = t % across * LEFT_OVER;
     for (int64_t c = k; c < end; c += LANES) {
-      float *part = result + c / BLOCK * BLOCK * down * LEFT_OVER * across * LEFT_OVER + c % BLOCK;
-      float *corner = part + (t / across * LEFT_OVER * across * LEFT_OVER + t % across * LEFT_OVER) * BLOCK;
-      Lanes d[PRODUCTS], e[OUTPUTS * TILE];
-      for (int p = 0; p < PRODUCTS; p++) d[p] = NAME(load)(m + (p * MOST_TILES + t) * OUT_PITCH + c);
-      for (int a = 0; a < TILE; a++) NAME(output_line)(d + a, e + a, TILE, TILE);
+      const int64_t plane = n * OUT_CHANNELS + c / BLOCK * BLOCK;
+      Lanes e[OUTPUTS * TILE];
+      for (int k = 0; k < TILE; k++) {
+        Lanes line[TILE];
+        for (int a = 0; a < TILE; a++) line[a] = NAME(load)(m + ((a * TILE + k) * MOST_TILES + t) * OUT_PITCH + c);
+        NAME(output_line)(line, e + k, 1, TILE);
+      }
       for (int a = 0; a < OUTPUTS; a += POOL) {
         Lanes line[OUTPUTS], next[OUTPUTS];
         NAME(output_line)(e + a * TILE, line, 1, 1);
@@ -206,10 +216,19 @@ static void NAME(back)(const float *m, float *result, int64_t tiles, int64_t acr
         for (int q = 0; q < OUTPUTS && POOL == 2; q++) line[q] = NAME(larger)(line[q], next[q]);
         for (int q = 0; q < LEFT_OVER; q++) {
           const Lanes v = POOL == 2 ? NAME(larger)(line[POOL * q], line[POOL * q + POOL - 1]) : line[q];
-          NAME(store)(corner + (a / POOL * across * LEFT_OVER + q) * BLOCK, v);
+          const int64_t row = h + a / POOL, column = w + q;
+#if DIRECT
+          if (top + row >= OUT_HEIGHT || left + column >= OUT_WIDTH) continue;
+          int64_t place = ((plane * OUT_HEIGHT + (top + row) * BLOCK) * OUT_WIDTH + (left + column) * BLOCK) + c % BLOCK;
+          const Lanes b = BIAS ? NAME(load)(bias + c) : v, z = RESIDUAL ? NAME(load)(more + place) : v;
+          NAME(store)(y + place, NAME(ended)(v, b, z));
+#else
+          NAME(store)(result + (c / BLOCK * BLOCK * down * LEFT_OVER + row * BLOCK) * across * LEFT_OVER + column * BLOCK + c % BLOCK, v);
+#endif
         }
       }
     }
+  }
 }
 
 /* Pieces first to first + count: blocks of tiles, and of each the columns of a share. Each is transformed, multiplied
@@ -229,9 +248,15 @@ __attribute__((visibility("hidden"))) void NAME(run)(const void *const *inputs, 
     int64_t end = next < OUT_DEEP ? next : OUT_DEEP;
     if (marks[0] != call || marks[1] != b) {
       marks[0] = call, marks[1] = b;
+      const float *whole = x + n * CHANNELS * HEIGHT * WIDTH;
+      int64_t top = i * OUTPUTS - TOP, left = j * OUTPUTS - LEFT;
+#if BLOCKED_IN
+      NAME(forward)(whole, v, tiles, across, top, left, HEIGHT, WIDTH);
+#else
       int64_t height = down * OUTPUTS + TAPS - 1, width = across * OUTPUTS + TAPS - 1;
-      NAME(take)(x + n * CHANNELS * HEIGHT * WIDTH, image, i * OUTPUTS - TOP, j * OUTPUTS - LEFT, height, width);
-      NAME(forward)(image, v, tiles, across, height, width);
+      NAME(take)(whole, image, top, left, height, width);
+      NAME(forward)(image, v, tiles, across, 0, 0, height, width);
+#endif
     }
     for (int p = 0; p < PRODUCTS; p++)
       for (int64_t k = from; k < next; k += COLUMNS) {
@@ -239,9 +264,12 @@ __attribute__((visibility("hidden"))) void NAME(run)(const void *const *inputs, 
         NAME(multiply)(tiles, v + (int64_t)p * MOST_TILES * PITCH, weights + (p * OUT_COLUMNS + k) * CHANNELS,
                        m + (int64_t)p * MOST_TILES * OUT_PITCH + k, weights + then * CHANNELS);
       }
-    int64_t top = i * LEFT_OVER, left = j * LEFT_OVER, rows = down * LEFT_OVER, columns = across * LEFT_OVER;
-    NAME(back)(m, result, tiles, across, down, from, end);
+    int64_t top = i * LEFT_OVER, left = j * LEFT_OVER;
+    NAME(back)(m, result, inputs, output, n, top, left, tiles, across, down, from, end);
+#if !DIRECT
+    int64_t rows = down * LEFT_OVER, columns = across * LEFT_OVER;
     NAME(give)(result, inputs, output, n, top, left, OUT_HEIGHT - top < rows ? OUT_HEIGHT - top : rows,
                OUT_WIDTH - left < columns ? OUT_WIDTH - left : columns, rows, columns, from, end);
+#endif
   }
 }

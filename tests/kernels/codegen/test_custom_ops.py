@@ -1,6 +1,7 @@
 """Kernels as operators of ONNX Runtime: the runs of a session, and the libraries and runtimes that are refused."""
 
 import ctypes
+import math
 import platform
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from workbench.frontends.runtime import session
 from workbench.graph import GraphBuilder, evaluate
 from workbench.kernels.codegen.compiler import Build, CompilerMissing
 from workbench.kernels.codegen.custom_ops import DOMAIN, library_of, operator, payload, table_text, written_of
+from workbench.kernels.codegen.fusion import Beside, has_algorithm
 from workbench.kernels.codegen.partitioned import Mixed, plan_of
 from zoo.chains import CHAINS, chain
 
@@ -64,6 +66,28 @@ def test_the_session_runs_the_kernel_and_no_operator_of_its_cluster(tmp_path):
     text = Path(profile).read_text()
     assert plan.operators[0].name in text
     assert "LayerNormalization" not in text
+
+
+@compiler
+def test_a_runtime_adds_in_the_convolution_after_a_kernel(tmp_path):
+    """It fuses a sum of images if it knows their sizes, which it does not infer for an operator of a library."""
+    b = GraphBuilder("block", seed=0)
+    x = b.input("x", (1, 32, 12, 12))
+    y = b.op("conv2d", x, b.weight((32, 32, 3, 3)), pads=(1, 1, 1, 1))
+    y = b.op("conv2d", b.op("relu", y), b.weight((32, 32, 1, 1)))
+    graph = b.graph({"y": b.op("add", y, b.op("conv2d", x, b.weight((32, 32, 1, 1))))})
+    plan = plan_of(
+        graph, Expensive(), measure=lambda c: free(c) if has_algorithm(c) else Beside(0.0, math.inf)
+    )
+    (op,), model = plan.operators, to_onnx(plan.graph)
+    assert [v.type.tensor_type.shape.dim[1].dim_value for v in model.graph.value_info] == [32]
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "made.onnx")
+    options.register_custom_ops_library(str(library_of([op], Build())))
+    ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    kinds = [n.op_type for n in onnx.load(tmp_path / "made.onnx").graph.node]
+    assert op.name in kinds
+    assert "Add" not in kinds
 
 
 @compiler

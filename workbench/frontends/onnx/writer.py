@@ -64,6 +64,7 @@ class Writer:
         self.fresh = Fresh({*graph.input_types, *graph.output_types} | inside | after)
         self.node_names = Fresh(node.name for node in tail.graph.node)
         self.kinds: dict[str, TensorType] = {}
+        self.called: dict[str, TensorType] = {}
         self.nodes: list[NodeProto] = []
         self.arrays: dict[str, np.ndarray] = {}
         self.shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
@@ -247,6 +248,8 @@ class Writer:
         self.arrays |= {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in tensors}
         for function in payload.functions:
             self.function(function)
+        if payload.functions and count == 1:
+            self.called[results[0]] = node.tensor
         self.names[i] = results[0] if count == 1 else results
 
     def _model(self) -> Apart:
@@ -264,9 +267,10 @@ class Writer:
             graph.doc_string = own.doc_string
         graph.metadata_props.extend(own.metadata_props)
         made = {o for node in self.nodes for o in node.output} - {v.name for v in outputs}
-        for value in own.value_info:
-            if value.name in made and value.name in self.kinds:
-                graph.value_info.append(described(value, self._type(self.kinds[value.name])))
+        # A runtime that has an operator in place of a function does not infer the type, and fuses less around it.
+        stated = {v.name: v for v in own.value_info}
+        kinds = ({n: self.kinds[n] for n in stated if n in self.kinds} | self.called).items()
+        graph.value_info.extend(described(stated.get(n), self._type(k), n) for n, k in kinds if n in made)
         # Newer operator sets than the file's may need another IR version.
         newer = any(o.version < self.imports.get(o.domain, 0) for o in shell.opset_import)
         same = shell.ir_version and not newer

@@ -101,10 +101,9 @@ class Winograd:
         most = tiles_down * tiles_across
         blocks = -(-down // tiles_down) * -(-across // tiles_across)
         shares = max(1, min(-(-PIECES // blocks), out_columns // 64))
-        blocked_in, blocked_out = cluster.read[0].rank == 5, cluster.type.rank == 5
         image = (tiles_down * m + by.taps - 1) * (tiles_across * m + by.taps - 1) * deep
         parts = {
-            "IMAGE_SIZE": 0 if blocked_in else image,
+            "IMAGE_SIZE": image * (cluster.read[0].rank == 4),
             "V_SIZE": tile * tile * most * pitch,
             "M_SIZE": tile * tile * most * out_pitch,
         }
@@ -112,8 +111,8 @@ class Winograd:
             "TILE": tile, "OUTPUTS": m, "TAPS": by.taps, "CHANNELS": channels, "HEIGHT": height, "WIDTH": width,
             "OUT_CHANNELS": outs, "OUT_HEIGHT": out_height // pool, "OUT_WIDTH": out_width // pool, "POOL": pool,
             "DEEP": deep, "OUT_DEEP": out_deep, "OUT_COLUMNS": out_columns, "PITCH": pitch, "OUT_PITCH": out_pitch,
-            "TOP": top, "LEFT": left, "BLOCKED_IN": int(blocked_in),
-            "BLOCKED_OUT": int(blocked_out), "BLOCK": BLOCK,
+            "TOP": top, "LEFT": left, "BLOCKED_IN": int(cluster.read[0].rank == 5),
+            "BLOCKED_OUT": int(cluster.type.rank == 5), "BLOCK": BLOCK,
             "BLOCKED_MORE": int(residual > 0 and cluster.read[residual].rank == 5),
             "BIAS": int(bias), "RESIDUAL": residual, "RELU": int("relu" in ops or conv.named["act"] == "relu"),
             "INPUTS_HERE": len(cluster.inputs), "ROWS_OF_TILES": down, "COLUMNS_OF_TILES": across,

@@ -204,10 +204,10 @@ static void NAME(back)(const float *m, float *result, const void *const *inputs,
     for (int64_t c = k; c < end; c += LANES) {
       const int64_t plane = n * OUT_CHANNELS + c / BLOCK * BLOCK;
       Lanes e[OUTPUTS * TILE];
-      for (int k = 0; k < TILE; k++) {
+      for (int j = 0; j < TILE; j++) {
         Lanes line[TILE];
-        for (int a = 0; a < TILE; a++) line[a] = NAME(load)(m + ((a * TILE + k) * MOST_TILES + t) * OUT_PITCH + c);
-        NAME(output_line)(line, e + k, 1, TILE);
+        for (int a = 0; a < TILE; a++) line[a] = NAME(load)(m + ((a * TILE + j) * MOST_TILES + t) * OUT_PITCH + c);
+        NAME(output_line)(line, e + j, 1, TILE);
       }
       for (int a = 0; a < OUTPUTS; a += POOL) {
         Lanes line[OUTPUTS], next[OUTPUTS];
@@ -219,11 +219,12 @@ static void NAME(back)(const float *m, float *result, const void *const *inputs,
           const int64_t row = h + a / POOL, column = w + q;
 #if DIRECT
           if (top + row >= OUT_HEIGHT || left + column >= OUT_WIDTH) continue;
-          int64_t place = ((plane * OUT_HEIGHT + (top + row) * BLOCK) * OUT_WIDTH + (left + column) * BLOCK) + c % BLOCK;
+          int64_t place = (plane * OUT_HEIGHT + (top + row) * BLOCK) * OUT_WIDTH + (left + column) * BLOCK + c % BLOCK;
           const Lanes b = BIAS ? NAME(load)(bias + c) : v, z = RESIDUAL ? NAME(load)(more + place) : v;
           NAME(store)(y + place, NAME(ended)(v, b, z));
 #else
-          NAME(store)(result + (c / BLOCK * BLOCK * down * LEFT_OVER + row * BLOCK) * across * LEFT_OVER + column * BLOCK + c % BLOCK, v);
+          int64_t line_here = (c / BLOCK * BLOCK * down * LEFT_OVER + row * BLOCK) * across * LEFT_OVER;
+          NAME(store)(result + line_here + column * BLOCK + c % BLOCK, v);
 #endif
         }
       }

@@ -13,7 +13,7 @@ LINES = {
         "glenside/runs/mobilenetv1-systolic64-glenside-orientation-a82b93d444f1",
         "421 e-nodes, saturated; 0 products left, 1073 tiles, 1728036 cycles",
     ),
-    "branches": ("branches/runs/acnet-cpu-4788aa1bc4eb", "1.87× (1936.3 → 1037.2 µs), saturated, # s"),
+    "branches": ("branches/runs/acnet-cpu-4788aa1bc4eb", "#× (# → # µs), saturated, # s"),
     "deployment": (
         "deployment/runs/bert_base-default-38fa18872949",
         "1.00× (# → # ms), saturated, # s",

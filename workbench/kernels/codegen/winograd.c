@@ -4,8 +4,6 @@
 #define PRODUCTS (TILE * TILE)
 /* The places of a tile that are left in each direction: of POOL x POOL places the largest, with POOL 1 or 2. */
 #define LEFT_OVER (OUTPUTS / POOL)
-/* Whether results are written as soon as a tile has them. */
-#define DIRECT (BLOCKED_OUT && (!RESIDUAL || BLOCKED_MORE))
 /* How many rows of weights ahead the nearest cache gets them; the second-level one gets those of the next columns. */
 #define AHEAD 24
 

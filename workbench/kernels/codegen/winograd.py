@@ -102,6 +102,8 @@ class Winograd:
         blocks = -(-down // tiles_down) * -(-across // tiles_across)
         shares = max(1, min(-(-PIECES // blocks), out_columns // 64))
         image = (tiles_down * m + by.taps - 1) * (tiles_across * m + by.taps - 1) * deep
+        # Results are written as soon as a tile has them, unless a layout changes in between.
+        direct = cluster.type.rank == 5 and (not residual or cluster.read[residual].rank == 5)
         parts = {
             "IMAGE_SIZE": image * (cluster.read[0].rank == 4),
             "V_SIZE": tile * tile * most * pitch,
@@ -112,7 +114,7 @@ class Winograd:
             "OUT_CHANNELS": outs, "OUT_HEIGHT": out_height // pool, "OUT_WIDTH": out_width // pool, "POOL": pool,
             "DEEP": deep, "OUT_DEEP": out_deep, "OUT_COLUMNS": out_columns, "PITCH": pitch, "OUT_PITCH": out_pitch,
             "TOP": top, "LEFT": left, "BLOCKED_IN": int(cluster.read[0].rank == 5),
-            "BLOCKED_OUT": int(cluster.type.rank == 5), "BLOCK": BLOCK,
+            "BLOCKED_OUT": int(cluster.type.rank == 5), "BLOCK": BLOCK, "DIRECT": int(direct),
             "BLOCKED_MORE": int(residual > 0 and cluster.read[residual].rank == 5),
             "BIAS": int(bias), "RESIDUAL": residual, "RELU": int("relu" in ops or conv.named["act"] == "relu"),
             "INPUTS_HERE": len(cluster.inputs), "ROWS_OF_TILES": down, "COLUMNS_OF_TILES": across,
@@ -124,13 +126,10 @@ class Winograd:
             for i in range(0, down, tiles_down)
             for j in range(0, across, tiles_across)
         }
-        body = [
-            vectors(name, {"CASES": (counts, TILES)}),
-            defined(sizes),
-            *transforms(name, by),
-            _TEXT.read_text(),
-        ]
-        return Text("\n".join(body), blocks * shares, 4 * (sum(parts.values()) + most * m * m * out_deep))
+        head = vectors(name, {"CASES": (counts, TILES)}) + "\n" + defined(sizes)
+        body = "\n".join([head, *transforms(name, by), _TEXT.read_text()])
+        scratch = sum(parts.values()) + most * m * m * out_deep * (not direct)
+        return Text(body, blocks * shares, 4 * scratch)
 
 
 def _shapes(cluster: Cluster) -> tuple[tuple[int, ...], tuple[int, ...]]:

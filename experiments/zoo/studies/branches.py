@@ -9,19 +9,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
+
+from pydantic import PositiveFloat, PositiveInt
 
 from workbench.optimizer.settings import Settings
 from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
 from workbench.studies.experiments.config import (
+    Declared,
+    Distinct,
+    Some,
     Study,
     StudyError,
-    check_double,
-    check_given,
+    Unique,
     check_keys,
     check_names,
-    check_numbers,
     check_rules,
     is_file_name,
     resource,
@@ -62,7 +65,7 @@ Parameters: TypeAlias = Mapping[str, int | float | bool | str]
 
 
 @dataclass(frozen=True, slots=True)
-class BranchesMethod:
+class BranchesMethod(Declared):
     """Settings of a method that saturates under its own cost source.
 
     Names and limits are those of :func:`workbench.optimize`; ``seconds`` limits the saturation. If
@@ -93,7 +96,7 @@ class BranchesMethod:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class Latency(Declared):
     """Settings of the timing: targets, rivals, number of threads, and seconds.
 
     All forms of a network on all targets run in alternation for ``seconds`` in total. ``targets`` are those
@@ -101,38 +104,33 @@ class Latency:
     ONNX Runtime only.
     """
 
-    targets: tuple[str, ...] = ("onnxruntime", "torch", "torch+compile")
-    rivals: tuple[str, ...] = ("onnxsim", "onnxslim")
-    threads: int = 1
-    seconds: float = 10.0
+    targets: Distinct = ("onnxruntime", "torch", "torch+compile")
+    rivals: Distinct = ("onnxsim", "onnxslim")
+    threads: PositiveInt = 1
+    seconds: PositiveFloat = 10.0
 
     def __post_init__(self) -> None:
         from workbench.devices.targets import target
 
         check_names("targets", "target", self.targets, target.names())
         check_names("rivals", "rival", self.rivals, RIVALS)
-        check_numbers(threads=self.threads, seconds=self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class Scaling:
+class Scaling(Declared):
     """Runs of some families with each number of ``blocks``, by some of the methods, without timing.
 
     Parameters of a family are those of the study unless they are given here.
     """
 
     families: Mapping[str, Parameters] = field(default_factory=dict)
-    blocks: tuple[int, ...] = ()
-    methods: tuple[str, ...] = ()
+    blocks: Annotated[tuple[PositiveInt, ...], Unique] = ()
+    methods: Distinct = ()
 
     def __post_init__(self) -> None:
-        given = {"families": self.families, "blocks": self.blocks, "methods": self.methods}
-        if any(given.values()):
-            check_given(**given)
-        for count in self.blocks:
-            if count < 1:
-                raise StudyError(f"blocks must be at least 1, got {count}")
-        check_double("blocks", [str(count) for count in self.blocks])
+        named = {"families": self.families, "blocks": self.blocks, "methods": self.methods}
+        if any(named.values()) and (empty := [key for key, value in named.items() if not value]):
+            raise StudyError(f"{empty[0]} must name at least one, got none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,13 +143,12 @@ class BranchesStudy(Study):
 
     KIND: ClassVar[str] = "branches"
 
-    families: Mapping[str, Parameters]
-    methods: Mapping[str, BranchesMethod]
+    families: Annotated[Mapping[str, Parameters], Some]
+    methods: Annotated[Mapping[str, BranchesMethod], Some]
     latency: Latency = field(default_factory=Latency)
     scaling: Scaling = field(default_factory=Scaling)
 
     def __post_init__(self) -> None:
-        check_given(families=self.families, methods=self.methods)
         check_names("families", "family", self.families, ALL_FAMILIES)
         for family, parameters in self.families.items():
             _check_parameters(family, parameters)
@@ -160,7 +157,6 @@ class BranchesStudy(Study):
         for family, more in self.scaling.families.items():
             _check_parameters(family, {**self.families[family], **more}, "scaling.families")
         check_names("scaling.methods", "method of this study", self.scaling.methods, self.methods)
-        self.check_limits()
 
     def limit(self, method: str) -> float:
         """Return the seconds that a method's limits and the timing allow for a run."""

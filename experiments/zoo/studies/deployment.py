@@ -12,15 +12,20 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+
+from pydantic import NonNegativeInt, PositiveFloat
 
 from workbench.studies.experiments.config import (
+    Declared,
+    Distinct,
+    Names,
+    Some,
     Study,
     StudyError,
-    check_given,
+    Unique,
     check_keys,
     check_names,
-    check_numbers,
     resource,
 )
 from workbench.studies.experiments.optimisation import outcome as outcome
@@ -76,24 +81,23 @@ _OWN: Final = ("-o", "--output", "--force", "--json", "--report", "--quiet", "-q
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentMethod:
+class DeploymentMethod(Declared):
     """A method: a call of ``workbench optimize`` with these options, by default none.
 
     ``seconds`` is the limit on the call.
     """
 
     options: tuple[str, ...] = ()
-    seconds: float = 600.0
+    seconds: PositiveFloat = 600.0
 
     def __post_init__(self) -> None:
-        check_numbers(seconds=self.seconds)
         for option in self.options:
             if option.partition("=")[0] in _OWN:
                 raise StudyError(f"options must not have {option!r}: the study sets it itself; leave it out")
 
 
 @dataclass(frozen=True, slots=True)
-class DeploymentTiming:
+class DeploymentTiming(Declared):
     """Settings of the timing: numbers of threads, seconds for each of them, and rivals.
 
     ``0`` threads stands for ONNX Runtime's own default. Files of more than ``up_to`` MiB are optimised but
@@ -102,11 +106,11 @@ class DeploymentTiming:
     ``by_hand``, an architecture that people rewrite by hand is timed in that form too.
     """
 
-    threads: tuple[int, ...] = (1,)
-    seconds: float = 6.0
-    rivals: tuple[str, ...] = ("onnxsim", "onnxslim")
-    up_to: float = 1024.0
-    targets: tuple[str, ...] = ()
+    threads: Annotated[tuple[NonNegativeInt, ...], Unique, Some] = (1,)
+    seconds: PositiveFloat = 6.0
+    rivals: Distinct = ("onnxsim", "onnxslim")
+    up_to: PositiveFloat = 1024.0
+    targets: Distinct = ()
     by_hand: bool = False
 
     def __post_init__(self) -> None:
@@ -115,9 +119,6 @@ class DeploymentTiming:
         check_names("targets", "target", self.targets, [n for n in target.names() if n != "onnxruntime"])
 
         check_names("rivals", "rival", self.rivals, RIVALS)
-        check_numbers(seconds=self.seconds, up_to=self.up_to)
-        if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 0:
-            raise StudyError(f"threads must be distinct numbers, each at least 0, got {list(self.threads)}")
 
     def config(self) -> dict[str, Any]:
         """Return the settings as plain data, without optional ones that the study does not use."""
@@ -138,16 +139,14 @@ class DeploymentStudy(Study):
 
     KIND: ClassVar[str] = "deployment"
 
-    models: tuple[str, ...]
-    methods: Mapping[str, DeploymentMethod]
+    models: Names
+    methods: Annotated[Mapping[str, DeploymentMethod], Some]
     timing: DeploymentTiming = field(default_factory=DeploymentTiming)
-    memory: float = 20.0
+    memory: PositiveFloat = 20.0
 
     def __post_init__(self) -> None:
-        check_given(models=self.models, methods=self.methods)
         check_names("models", "model", [n for n in self.models if not n.endswith(FILE)], known_models())
         check_keys("methods", self.methods)
-        self.check_limits()
 
     def limit(self, method: str) -> float:
         """Return the seconds that a method's call and the timing allow for a run."""

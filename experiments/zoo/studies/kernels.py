@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import Study, StudyError, check_names
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+
+from workbench.studies.experiments.config import Distinct, Some, Study, StudyError, Unique, check_names
 from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, cell, lines, missing, run_table
 from workbench.support.messages import one_line
@@ -39,15 +41,15 @@ class KernelsStudy(Study):
 
     KIND: ClassVar[str] = "kernels"
 
-    chains: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    threads: tuple[int, ...] = (1, 2)
-    rivals: tuple[str, ...] = ()
+    chains: Distinct = ()
+    models: Distinct = ()
+    threads: Annotated[tuple[PositiveInt, ...], Unique, Some] = (1, 2)
+    rivals: Distinct = ()
     rules: str = ""
-    seconds: float = 4.0
-    limit: float = 300.0
-    grace: float = 60.0
-    memory: float = 8.0
+    seconds: PositiveFloat = 4.0
+    limit: PositiveFloat = 300.0
+    grace: NonNegativeFloat = 60.0
+    memory: PositiveFloat = 8.0
 
     def __post_init__(self) -> None:
         if not self.chains and not self.models:
@@ -58,9 +60,6 @@ class KernelsStudy(Study):
         check_names("rivals", "target", self.rivals, [n for n in target.names() if n != "onnxruntime"])
         if self.models:
             check_names("models", "model", self.models, known_models())
-        if not self.threads or len(set(self.threads)) < len(self.threads) or min(self.threads) < 1:
-            raise StudyError(f"threads must be distinct numbers, each at least 1, got {list(self.threads)}")
-        self.check_limits(seconds=self.seconds, limit=self.limit)
 
 
 def make_plan(study: KernelsStudy, home: Path, folder: Path) -> Plan:

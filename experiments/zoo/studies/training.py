@@ -10,9 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from workbench.studies.experiments.config import Study, StudyError, check_names
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from workbench.studies.experiments.config import Names, Study, check_names
 from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, cell, lines, missing, run_table
 
@@ -37,20 +39,16 @@ class TrainingStudy(Study):
 
     KIND: ClassVar[str] = "training"
 
-    networks: tuple[str, ...]
-    thens: tuple[str, ...] = THENS
-    rounds: int = 9
-    size: float = 1.0
-    limit: float = 1800.0
-    grace: float = 60.0
-    memory: float = 12.0
+    networks: Names
+    thens: Names = THENS
+    rounds: PositiveInt = 9
+    size: Annotated[float, Field(gt=0, le=1)] = 1.0
+    limit: PositiveFloat = 1800.0
+    grace: NonNegativeFloat = 60.0
 
     def __post_init__(self) -> None:
         check_names("networks", "network", self.networks, NAMES)
         check_names("thens", "way", self.thens, THENS)
-        if self.size > 1:
-            raise StudyError(f"size must be at most 1, got {self.size:g}")
-        self.check_limits(rounds=self.rounds, size=self.size, limit=self.limit)
 
 
 def make_plan(study: TrainingStudy, home: Path, folder: Path) -> Plan:

@@ -118,8 +118,8 @@ def test_a_candidate_that_is_not_a_rule_fails_its_run_with_the_nearest_name(tmp_
         ("networks: [resnext5]", "did you mean resnext50"),
         ("methods: {small: {rule: default}}", "unknown key 'methods.small.rule'; did you mean rules"),
         ("methods: {small: {by: search}}", "by"),
-        ("candidates: [a, a]", "'a' is duplicated"),
-        ("seconds: 0", "seconds must be a positive number, got 0.0"),
+        ("candidates: [a, a]", "candidates must be distinct, got 'a' twice"),
+        ("seconds: 0", "seconds must be greater than 0, got 0"),
     ],
 )
 def test_mistakes_are_named(tmp_path, line, message):

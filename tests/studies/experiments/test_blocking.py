@@ -13,7 +13,7 @@ from workbench.studies.experiments.blocking import (
     outcome,
     table,
 )
-from workbench.studies.experiments.config import StudyError
+from workbench.studies.experiments.config import StudyError, read_object
 from workbench.studies.experiments.plan import network_of
 from workbench.studies.experiments.registry import read_study
 
@@ -50,7 +50,7 @@ def test_a_network_may_be_a_model_file(tmp_path):
 def test_wrong_settings_are_refused(key, value, message):
     given = {"networks": ("bert",), "units": ("systolic64",)} | {key: value}
     with pytest.raises(StudyError, match=message):
-        BlockingStudy(**given)
+        read_object(BlockingStudy, given)
 
 
 def test_a_run_gives_a_row_and_a_table(tmp_path):

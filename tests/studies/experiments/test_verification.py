@@ -112,7 +112,7 @@ def test_names_of_files_are_short():
             "rules: [default]\nmodes: [batsch]",
             "modes: no mode of verification is called 'batsch'; did you mean batch",
         ),
-        ("rules: [default]\ne_nodes: -1", "e_nodes must be a positive number, got -1"),
+        ("rules: [default]\ne_nodes: -1", "e_nodes must be greater than 0, got -1"),
     ],
 )
 def test_mistakes_are_named(tmp_path, text, message):

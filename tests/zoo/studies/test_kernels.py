@@ -5,7 +5,7 @@ import pytest
 from tests.kernels.codegen.needs import compiler
 from workbench.graph import GraphBuilder
 from workbench.kernels.codegen.deployment import Deployed
-from workbench.studies.experiments.config import StudyError
+from workbench.studies.experiments.config import StudyError, read_object
 from workbench.studies.experiments.registry import read_study
 from zoo.chains import CHAINS
 from zoo.studies.kernels import KernelsStudy, against, figures, make_plan, markdown, outcome, run_one, table
@@ -26,13 +26,13 @@ def test_the_study_of_composites_has_every_chain_with_every_number_of_threads(tm
     [
         ({}, "chains or models must name at least one"),
         ({"chains": ("mush",)}, "did you mean mish"),
-        ({"chains": ("mish",), "threads": (0,)}, "each at least 1"),
+        ({"chains": ("mish",), "threads": (0,)}, r"threads\[0\] must be greater than 0, got 0"),
         ({"models": ("resnet19",)}, "resnet18"),
     ],
 )
 def test_wrong_settings_are_refused(given, message):
     with pytest.raises(StudyError, match=message):
-        KernelsStudy(**given)
+        read_object(KernelsStudy, given)
 
 
 def record_of(kind, status, **row):

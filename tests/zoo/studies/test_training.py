@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from workbench.studies.experiments.config import StudyError
+from workbench.studies.experiments.config import StudyError, read_object
 from workbench.studies.experiments.registry import read_study
 from zoo.studies.training import TrainingStudy, make_plan, markdown, outcome, run_one, table
 
@@ -21,13 +21,13 @@ def test_the_study_of_training_has_every_network_in_both_ways(tmp_path):
     [
         ({"networks": ("segfromer",)}, "did you mean segformer"),
         ({"networks": ("stack",), "thens": ("inductr",)}, "did you mean inductor"),
-        ({"networks": ("stack",), "size": 2.0}, "size must be at most 1, got 2"),
-        ({"networks": ("stack",), "rounds": 0}, "rounds"),
+        ({"networks": ("stack",), "size": 2.0}, "size must be less than or equal to 1, got 2"),
+        ({"networks": ("stack",), "rounds": 0}, "rounds must be greater than 0, got 0"),
     ],
 )
 def test_wrong_settings_are_refused(given, message):
     with pytest.raises(StudyError, match=message):
-        TrainingStudy(**given)
+        read_object(TrainingStudy, given)
 
 
 @pytest.mark.torch

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
-from workbench.studies.experiments.config import NetworkStudy, SaturationMethod, check_double
+from pydantic import PositiveFloat
+
+from workbench.studies.experiments.config import Distinct, NetworkStudy, SaturationMethod, Some
 from workbench.studies.experiments.plan import Plan, Record, Run, cells, network_of
 from workbench.studies.experiments.tables import about, distinct, lines, missing, seconds_text
 
@@ -26,14 +28,12 @@ class AblationStudy(NetworkStudy):
 
     KIND: ClassVar[str] = "ablation"
 
-    methods: Mapping[str, SaturationMethod]
-    candidates: tuple[str, ...] = ()
-    seconds: float = 600.0
+    methods: Annotated[Mapping[str, SaturationMethod], Some]
+    candidates: Distinct = ()
+    seconds: PositiveFloat = 600.0
 
     def __post_init__(self) -> None:
         self.check_networks()
-        check_double("candidates", self.candidates)
-        self.check_limits(seconds=self.seconds)
 
 
 def make_plan(study: AblationStudy, home: Path, folder: Path) -> Plan:

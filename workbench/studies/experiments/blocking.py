@@ -8,6 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+
 from workbench.run.settings import same
 from workbench.saturation.limits import Limits
 from workbench.studies.experiments import config
@@ -41,18 +43,17 @@ class BlockingStudy(config.Study):
 
     KIND: ClassVar[str] = "blocking"
 
-    networks: tuple[str, ...]
-    units: tuple[str, ...]
-    methods: tuple[str, ...] = METHODS
-    e_nodes: int = same(Limits, "e_nodes")
-    seconds: float = same(Limits, "seconds")
+    networks: config.Names
+    units: config.Names
+    methods: config.Names = METHODS
+    e_nodes: PositiveInt = same(Limits, "e_nodes")
+    seconds: PositiveFloat = same(Limits, "seconds")
     certify: bool = True
-    grace: float = 300.0
+    grace: NonNegativeFloat = 300.0
 
     def __post_init__(self) -> None:
         from workbench.kernels.accelerators import unit
 
-        config.check_given(networks=self.networks, units=self.units, methods=self.methods)
         config.check_published(self.networks, MOBILENET)
         config.check_names("methods", "method of blocking", self.methods, METHODS)
         for name in self.units:
@@ -60,7 +61,6 @@ class BlockingStudy(config.Study):
                 unit(name)
             except (LookupError, ValueError, OSError) as error:
                 raise config.StudyError(f"units: {error}") from None
-        self.check_limits(seconds=self.seconds, e_nodes=self.e_nodes)
 
 
 def make_plan(study: BlockingStudy, home: Path, folder: Path) -> Plan:

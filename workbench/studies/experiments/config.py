@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import os
 import re
 import types
+import typing
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
+import pydantic
 import yaml
+from pydantic import AfterValidator, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from workbench.optimizer.settings import Settings
 from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
 from workbench.support.messages import nearest, unknown
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 
 # -- reading ----------------------------------------------------------------------------------------------
 #: Suffixes by which the name of a file is recognised if it has no folder.
@@ -71,6 +79,7 @@ def resource(text: str, home: Path) -> tuple[str, Any, str]:
 
 
 T = TypeVar("T")
+V = TypeVar("V", bound=Collection[Any])
 
 
 class StudyError(ValueError):
@@ -112,67 +121,89 @@ def parse(text: str) -> dict[Any, Any]:
     return data
 
 
-def read_object(cls: type[T], data: Mapping[Any, Any], prefix: str = "") -> T:
-    """Return settings of a class from a mapping; ``prefix`` is the path of keys that leads to it.
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The base of the settings in a study's file: pydantic reads them strictly, by the types of their fields."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+def _some(values: V) -> V:
+    if not values:
+        raise ValueError("must name at least one, got none")
+    return values
+
+
+def _unique(values: V) -> V:
+    if twice := [value for value, count in Counter(values).items() if count > 1]:
+        raise ValueError(f"must be distinct, got {twice[0]!r} twice")
+    return values
+
+
+#: The fields with these annotations have at least one value, or no value twice.
+Some: Final = AfterValidator(_some)
+Unique: Final = AfterValidator(_unique)
+Distinct: TypeAlias = Annotated[tuple[str, ...], Unique]
+Names: TypeAlias = Annotated[tuple[str, ...], Unique, Some]
+
+
+def read_object(cls: type[T], data: Mapping[str, Any]) -> T:
+    """Return settings of a class of :class:`Declared` from a mapping.
 
     Raise :class:`StudyError` for an unknown or missing key, a value of another type, or invalid settings.
     """
-    hints = get_type_hints(cls)
-    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    for key in data:
-        if key not in fields:
-            hint = nearest(str(key), fields) or f" (try {', '.join(fields)})"
-            raise StudyError(f"unknown key '{prefix}{key}'{hint}")
-    for name, f in fields.items():
-        if f.default is f.default_factory is dataclasses.MISSING and name not in data:
-            raise StudyError(f"'{prefix}{name}' is missing")
-    values = {key: _value(hints[key], value, f"{prefix}{key}") for key, value in data.items()}
     try:
-        return cls(**values)
-    except StudyError as error:
-        raise StudyError(f"{prefix}{error}") from None
-    except (ValueError, LookupError, OSError) as error:
-        message = str(error.args[0] if error.args else error)
+        # A list is a tuple and a mapping an object in strict JSON; nothing else is taken for another type.
+        return pydantic.TypeAdapter(cls).validate_json(json.dumps(data, default=str))
+    except pydantic.ValidationError as error:
+        raise StudyError(_message(cls, error.errors(include_url=False))) from None
+
+
+_UNKNOWN: Final = "unexpected_keyword_argument"
+
+
+def _message(cls: type, errors: Sequence[ErrorDetails]) -> str:
+    """Return what is wrong with the settings of a class: an unknown key, as it may be a missing one, or the first."""
+    error = min(errors, key=lambda e: e["type"] != _UNKNOWN)
+    kind, value = error["type"], error["input"]
+    *above, name = error["loc"] if kind in (_UNKNOWN, "missing") else (*error["loc"], "")
+    key, hint = _place(cls, above)
+    inside = f"{key}." if key else ""
+    fields = [f.name for f in dataclasses.fields(hint)] if dataclasses.is_dataclass(hint) else []
+    if kind == _UNKNOWN:
+        return f"unknown key '{inside}{name}'" + (nearest(name, fields) or f" (try {', '.join(fields)})")
+    if kind == "missing":
+        return f"'{inside}{name}' is missing"
+    if kind.startswith("union_tag"):
+        return f"{inside}by must be one of {', '.join(_ways(hint))}, got {said(value.get('by'))}"
+    if kind == "value_error":
+        fault = error["ctx"]["error"]
         # A message about a key begins with its name, which then continues the path to it.
-        own = message.partition(" ")[0] in fields
-        path = prefix if own or not prefix else prefix.rstrip(".") + ": "
-        raise StudyError(path + message) from None
+        own = isinstance(fault, StudyError) or str(fault).partition(" ")[0] in fields
+        return (inside if own or not key else f"{key}: " if fields else f"{key} ") + str(fault)
+    wanted = [e["msg"].removeprefix("Input should be ") for e in errors if _place(cls, e["loc"])[0] == key]
+    return f"{key} must be {' or '.join(wanted)}, got {said(value) if kind.endswith('_type') else value}"
 
 
-def _value(hint: Any, data: Any, key: str) -> Any:
-    """Return a value of the type that a field declares; raise StudyError if the data do not fit it."""
-    if isinstance(hint, types.UnionType) and dataclasses.is_dataclass(get_args(hint)[0]):
-        given, known = dict(_of(dict, data, key)), {kind.BY: kind for kind in get_args(hint)}
-        if "by" not in given:
-            raise StudyError(f"'{key}.by' is missing; it must be one of {', '.join(known)}")
-        by = _of(str, given.pop("by"), f"{key}.by")
-        check_names(f"{key}.by", "way", [by], known)
-        return read_object(known[by], given, f"{key}.")
-    if isinstance(hint, types.UnionType):
-        if not isinstance(data, int | float | str):
-            raise StudyError(f"{key} must be a number, a text, or true or false, got {said(data)}")
-        return data
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return read_object(hint, _of(dict, data, key), f"{key}.")
-    if get_origin(hint) is tuple:
-        kind = get_args(hint)[0]
-        return tuple(_of(kind, item, f"{key}[{i}]") for i, item in enumerate(_of(list, data, key)))
-    if hint is float:
-        return float(_of(float, data, key))
-    if hint in (int, str, bool):
-        return _of(hint, data, key)
-    value = get_args(hint)[1]
-    return {
-        _of(str, name, key): _value(value, v, f"{key}.{name}") for name, v in _of(dict, data, key).items()
-    }
+def _place(hint: Any, keys: Iterable[int | str]) -> tuple[str, Any]:
+    """Return the path of keys from a class as text, and the type at its end; a union's key is that of its member."""
+    path = ""
+    for key in keys:
+        if isinstance(hint, types.UnionType):
+            hint = _ways(hint).get(str(key))
+            continue
+        path += f"[{key}]" if isinstance(key, int) else f".{key}" if path else key
+        if dataclasses.is_dataclass(hint):
+            hint = typing.get_type_hints(hint)[str(key)]
+        else:
+            hint = typing.get_args(hint)[typing.get_origin(hint) is not tuple]
+    return path, hint
 
 
-def _of(kind: type, data: Any, key: str) -> Any:
-    fits = isinstance(data, int | float if kind is float else kind)
-    if not fits or (isinstance(data, bool) and kind is not bool):
-        wanted = "a whole number" if kind is int else _NOUNS[kind]
-        raise StudyError(f"{key} must be {wanted}, got {said(data)}")
-    return data
+def _ways(union: types.UnionType) -> dict[str, type]:
+    """Return the classes of a union by the value of their field ``by``."""
+    ways = {typing.get_type_hints(kind).get("by"): kind for kind in typing.get_args(union)}
+    return {typing.get_args(by)[0]: kind for by, kind in ways.items() if by}
 
 
 def said(data: object) -> str:
@@ -181,15 +212,8 @@ def said(data: object) -> str:
     return noun if isinstance(data, dict | list | None) else f"{noun} ({str(data)[:40]!r})"
 
 
-def check_given(**named: Collection[object]) -> None:
-    """Raise :class:`StudyError` for the first key that names nothing."""
-    for key, names in named.items():
-        if not names:
-            raise StudyError(f"{key} must name at least one, got none")
-
-
 def check_names(key: str, noun: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise :class:`StudyError` for an unknown name, with the nearest known one, or for a duplicate.
+    """Raise :class:`StudyError` for an unknown name, with the nearest known one.
 
     Args:
         key: The key of the names in the study.
@@ -201,7 +225,6 @@ def check_names(key: str, noun: str, names: Iterable[str], known: Iterable[str])
     for name in names:
         if name not in known:
             raise StudyError(f"{key}: {unknown(noun, name, known)}")
-    check_double(key, names)
 
 
 def check_published(networks: Iterable[str], *more: str) -> None:
@@ -210,20 +233,6 @@ def check_published(networks: Iterable[str], *more: str) -> None:
 
     published = [name for name in networks if not is_file_name(name)]
     check_names("networks", "network", published, [*benchmarks(), *more])
-
-
-def check_double(key: str, names: Iterable[str]) -> None:
-    """Raise :class:`StudyError` for a duplicate name."""
-    for name, count in Counter([*names]).items():
-        if count > 1:
-            raise StudyError(f"{key}: {name!r} is duplicated")
-
-
-def check_numbers(**numbers: float) -> None:
-    """Raise :class:`StudyError` unless all numbers are positive and finite."""
-    for key, value in numbers.items():
-        if not 0 < value < float("inf"):
-            raise StudyError(f"{key} must be a positive number, got {value}")
 
 
 def check_keys(key: str, names: Iterable[str]) -> None:
@@ -246,7 +255,7 @@ def check_rules(rules: str) -> None:
 
 # -- settings of several kinds ----------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Study:
+class Study(Declared):
     """The settings of every study; a kind adds its own.
 
     A run is killed if it has not ended ``grace`` seconds after its limits; its process may use ``memory``
@@ -255,21 +264,14 @@ class Study:
 
     KIND: ClassVar[str]
 
-    grace: float = 600.0
-    memory: float = 12.0
-    seed: int = 0
-    repeats: int = 1
-
-    def check_limits(self, **numbers: float) -> None:
-        """Raise :class:`StudyError` unless the numbers are positive and the settings above in range."""
-        check_numbers(**numbers, repeats=self.repeats, memory=self.memory)
-        for key, value in {"grace": self.grace, "seed": self.seed}.items():
-            if not 0 <= value < 2**32:
-                raise StudyError(f"{key} must be at least 0 and below 2^32, got {value}")
+    grace: NonNegativeFloat = 600.0
+    memory: PositiveFloat = 12.0
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    repeats: PositiveInt = 1
 
 
 @dataclass(frozen=True, slots=True)
-class SaturationMethod:
+class SaturationMethod(Declared):
     """Settings of a method that saturates; names and limits are those of :func:`workbench.optimize`.
 
     ``seconds`` limits the saturation.
@@ -279,8 +281,7 @@ class SaturationMethod:
     (``tensat``, ``tensat-integer``).
     """
 
-    BY: ClassVar[str] = "saturation"
-
+    by: Literal["saturation"] = "saturation"
     rules: str = "default"
     e_nodes: int = same(Settings, "e_nodes")
     iterations: int = same(Settings, "iterations")
@@ -304,24 +305,24 @@ class SaturationMethod:
 
     def arguments(self, grace: float) -> dict[str, Any]:
         """Return the method as arguments of :func:`workbench.optimize`; the rest of a call takes at most ``grace``."""
-        return asdict(self) | {"saturation_seconds": self.seconds, "seconds": self.limit + grace}
+        given = {name: value for name, value in asdict(self).items() if name != "by"}
+        return given | {"saturation_seconds": self.seconds, "seconds": self.limit + grace}
 
 
 @dataclass(frozen=True, slots=True)
-class SearchMethod:
+class SearchMethod(Declared):
     """Settings of a method that runs TASO's search; names are those of :func:`workbench.studies.search_optimize`.
 
     The modes other than ``sound`` run TASO's rules as published and need their file as ``rules``.
     """
 
-    BY: ClassVar[str] = "search"
-
+    by: Literal["search"] = "search"
     rules: str = "default"
     mode: str = "sound"
-    alpha: float = 1.05
-    budget: int = 100
-    growth: float = 2.0
-    seconds: float = 600.0
+    alpha: Annotated[float, Field(ge=1)] = 1.05
+    budget: Annotated[int, Field(ge=0)] = 100
+    growth: Annotated[float, Field(ge=1)] = 2.0
+    seconds: PositiveFloat = 600.0
 
     def __post_init__(self) -> None:
         from workbench.studies.search.modes import MODES
@@ -332,11 +333,6 @@ class SearchMethod:
                 f"rules must be a TASO rule file for mode {self.mode}, got {self.rules!r} "
                 "(try PATH/graph_subst.pb)"
             )
-        for name, least in {"alpha": 1, "budget": 0, "growth": 1}.items():
-            value = getattr(self, name)
-            if not value >= least:
-                raise StudyError(f"{name} must be at least {least}, got {value}")
-        check_numbers(seconds=self.seconds)
         check_rules(self.rules)
 
     @property
@@ -346,10 +342,10 @@ class SearchMethod:
 
     def arguments(self, grace: float) -> dict[str, Any]:
         """Return the method as arguments of :func:`workbench.studies.search_optimize`."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "by"}
 
 
-Method: TypeAlias = SaturationMethod | SearchMethod
+Method: TypeAlias = Annotated[SaturationMethod | SearchMethod, Field(discriminator="by")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,8 +355,8 @@ class NetworkStudy(Study):
     ``networks`` are names of published networks, or model files, whose names without folder and suffix differ.
     """
 
-    networks: tuple[str, ...]
-    methods: Mapping[str, Method]
+    networks: Names
+    methods: Annotated[Mapping[str, Method], Some]
     cost: str = "analytic"
 
     def check_networks(self) -> None:
@@ -368,7 +364,6 @@ class NetworkStudy(Study):
         from workbench.costs.registry import cost_model
 
         check_published(self.networks)
-        check_given(networks=self.networks, methods=self.methods)
         titles = [title(name) for name in self.networks]
         if len({*titles}) < len(titles):
             raise StudyError(f"networks must have different names, got {', '.join(titles)}")

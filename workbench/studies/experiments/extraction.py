@@ -14,6 +14,8 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from pydantic import NonNegativeFloat, PositiveFloat
+
 from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
 from workbench.studies.experiments import config
@@ -38,7 +40,7 @@ PREPARATION: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class SaturationSettings:
+class SaturationSettings(config.Declared):
     """Settings that grow the e-graph of a network; names and limits are those of ``optimize``."""
 
     rules: str = "default"
@@ -59,7 +61,7 @@ class SaturationSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Instances:
+class Instances(config.Declared):
     """The e-graphs of a study.
 
     ``files`` are glob patterns of egraph-serialize JSON files, relative to the study's own folder;
@@ -67,13 +69,12 @@ class Instances:
     e-graphs are grown with the settings ``saturation``.
     """
 
-    files: tuple[str, ...] = ()
-    networks: tuple[str, ...] = ()
+    files: config.Distinct = ()
+    networks: config.Distinct = ()
     saturation: SaturationSettings = field(default_factory=SaturationSettings)
 
     def __post_init__(self) -> None:
         config.check_published(self.networks)
-        config.check_double("files", self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,19 +91,16 @@ class ExtractionStudy(config.Study):
     KIND: ClassVar[str] = "extraction"
 
     instances: Instances
-    methods: tuple[str, ...]
-    seconds: float = 60.0
-    seconds_for: Mapping[str, float] = field(default_factory=dict)
-    grace: float = 30.0
+    methods: config.Names
+    seconds: PositiveFloat = 60.0
+    seconds_for: Mapping[str, PositiveFloat] = field(default_factory=dict)
+    grace: NonNegativeFloat = 30.0
 
     def __post_init__(self) -> None:
         from workbench.extraction.registry import methods
 
         config.check_names("methods", "extraction method", self.methods, [*methods(), *GYM_METHODS])
         config.check_names("seconds_for", "method of this study", self.seconds_for, self.methods)
-        config.check_given(methods=self.methods)
-        limits = {f"seconds_for.{name}": value for name, value in self.seconds_for.items()}
-        self.check_limits(seconds=self.seconds, **limits)
 
     def limit(self, method: str) -> float:
         """Return the limit in seconds on a run of a method."""

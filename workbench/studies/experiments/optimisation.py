@@ -56,7 +56,6 @@ class OptimisationStudy(NetworkStudy):
 
     def __post_init__(self) -> None:
         self.check_networks()
-        self.check_limits()
 
 
 def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
@@ -65,7 +64,7 @@ def make_plan(study: OptimisationStudy, home: Path, folder: Path) -> Plan:
         replace(
             run,
             config={**run.config, "certify": study.certify},
-            columns={**run.columns, "by": way.BY, "k_multi": getattr(way, "k_multi", None)},
+            columns={**run.columns, "by": way.by, "k_multi": getattr(way, "k_multi", None)},
             figures={"device": None, "seconds": {}},
         )
         for run in cells(study, home)
@@ -161,7 +160,7 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
         "are excluded for both: the seconds of the whole call have a table of their own, and `run.json` has "
         "every stage.",
     ]
-    if any(method.BY == "search" for method in plan.study.methods.values()):
+    if any(method.by == "search" for method in plan.study.methods.values()):
         text.append(
             "TASO's search is the workbench's implementation, in Python on one thread, with the same costs "
             "and graphs. It edits and prices graphs incrementally, which makes it much faster than TASO's "

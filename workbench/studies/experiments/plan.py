@@ -215,7 +215,7 @@ def cells(study: NetworkStudy, home: Path) -> Iterator[Run]:
             rules, rules_config, no_rules = resource(method.rules, home)
             config = {
                 "network": model_config,
-                "method": {"by": method.BY, **asdict(method), "rules": rules_config},
+                "method": {**asdict(method), "rules": rules_config},
                 "cost": cost_config,
             }
             yield Run(

@@ -10,6 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
 from workbench.studies.experiments import config
 from workbench.studies.experiments.plan import Plan, Record, Run
 from workbench.studies.experiments.tables import about, lines, missing, run_table, seconds_text
@@ -33,25 +35,18 @@ class SynthesisStudy(config.Study):
 
     KIND: ClassVar[str] = "synthesis"
 
-    grammars: tuple[str, ...]
-    sizes: tuple[int, ...] = ()
+    grammars: config.Names
+    sizes: tuple[PositiveInt, ...] = ()
     known: str = ""
     without: tuple[str, ...] = ()
-    against: tuple[str, ...] = ()
-    seconds: float = 600.0
-    instances: int = 0
-    grace: float = 120.0
+    against: config.Distinct = ()
+    seconds: PositiveFloat = 600.0
+    instances: NonNegativeInt = 0
+    grace: NonNegativeFloat = 120.0
 
     def __post_init__(self) -> None:
-        config.check_given(grammars=self.grammars)
-        config.check_double("grammars", self.grammars)
-        config.check_double("against", self.against)
         if self.known:
             config.check_rules(self.known)
-        if self.instances < 0:
-            raise config.StudyError(f"instances must not be negative, got {self.instances} (try 2000)")
-        sizes = {f"sizes[{i}]": size for i, size in enumerate(self.sizes)}
-        self.check_limits(seconds=self.seconds, **sizes)
 
 
 def make_plan(study: SynthesisStudy, home: Path, folder: Path) -> Plan:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
+
 from workbench.studies.experiments import config, tables
 from workbench.studies.experiments.plan import Plan, Record, Run
 
@@ -29,20 +31,17 @@ class VerificationStudy(config.Study):
 
     KIND: ClassVar[str] = "verification"
 
-    rules: tuple[str, ...]
-    modes: tuple[str, ...] = MODES
-    seconds: float = 600.0
-    e_nodes: int = 30_000
-    rounds: int = 10
-    grace: float = 120.0
+    rules: config.Names
+    modes: config.Names = MODES
+    seconds: PositiveFloat = 600.0
+    e_nodes: PositiveInt = 30_000
+    rounds: PositiveInt = 10
+    grace: NonNegativeFloat = 120.0
 
     def __post_init__(self) -> None:
-        config.check_given(rules=self.rules, modes=self.modes)
-        config.check_double("rules", self.rules)
         config.check_names("modes", "mode of verification", self.modes, MODES)
         for rules in self.rules:
             config.check_rules(rules)
-        self.check_limits(seconds=self.seconds, e_nodes=self.e_nodes, rounds=self.rounds)
 
 
 def make_plan(study: VerificationStudy, home: Path, folder: Path) -> Plan:

@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -128,6 +129,19 @@ def test_a_timed_result_is_compared_with_its_time(tmp_path, monkeypatch):
     # A report shows floors that it is given, and computes none.
     monkeypatch.setattr(type(result), "floors", lambda _: pytest.fail("computed twice"))
     assert html.escape(str(found)[1:]) in report_html(result, floors=found)
+
+
+def test_a_result_that_is_faster_than_the_measured_peak_raises_it(monkeypatch):
+    monkeypatch.setattr(measuring, "peak", lambda threads: replace(PEAK, flops=1e6))
+    result = workbench.optimize(next(graphs()))
+    median = SimpleNamespace(median=2.0)
+    timed = SimpleNamespace(decided=True, failure="", places=0, winner=None, original=median)
+    slow, found = floors(result), floors(replace(result, measured=timed))
+    assert slow.arithmetic.bound > 2.0
+    assert found.time == found.arithmetic.bound == 2.0
+    assert found.peak.flops == pytest.approx(1e6 * slow.arithmetic.bound / 2.0)
+    assert "which the result reaches, this machine needs at least 2.000 µs" in str(found)
+    assert "at its measured peak of 0 Gflop/s this machine needs at least" in str(slow)
 
 
 def test_the_sentence_names_a_part_of_the_egraph():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -247,10 +247,10 @@ class Floors:
             end += (
                 f" (the peak was measured at a load of {self.peak.load:.1f}: a quiet machine may need less)"
             )
-        return (
-            f"{said}{scope}; at its measured peak of {self.peak.flops / 1e9:.0f} Gflop/s this machine needs at least "
-            f"{least} for the products of any of these graphs{end}"
-        )
+        rate = f"{self.peak.flops / 1e9:.0f} Gflop/s"
+        reached = self.time == self.arithmetic.bound
+        at = f"at {rate}, which the result reaches," if reached else f"at its measured peak of {rate}"
+        return f"{said}{scope}; {at} this machine needs at least {least} for the products of any of these graphs{end}"
 
     def frame(self) -> pd.DataFrame:
         """Return the operators, one row each: graph, operator, FLOP, bytes, least and priced microseconds."""
@@ -270,9 +270,9 @@ class Floors:
 def floors(result: Optimized, *, seconds: float = 4.0, threads: int = 1) -> Floors:
     """Return how far a result is from the least that its e-graph and this machine allow.
 
-    The machine's peak is measured once (:func:`peak`). Both floors of the machine
-    are the proven bounds of extractions that take at most ``seconds`` together; if the time is too short they are
-    lower than the least cost, never higher. ``threads`` is the number of threads whose peak counts.
+    The machine's peak is measured once (:func:`peak`); a result that is faster than that allows raises it. Both floors
+    of the machine are the proven bounds of extractions that take at most ``seconds`` together; if the time is too
+    short they are lower than the least cost, never higher. ``threads`` is the number of threads whose peak counts.
     """
     found, egraph, solution = peak(threads), result.egraph, result.solution
     own = Floor(result.cost_source, solution.cost, min(solution.bound, result.cost_after), solution.scope)
@@ -281,12 +281,16 @@ def floors(result: Optimized, *, seconds: float = 4.0, threads: int = 1) -> Floo
         time = measured.original.median
         if measured.winner is not None and measured.winner not in measured.alike:
             time = measured.candidates[measured.winner].median
+    arithmetic = _floor(egraph, ArithmeticCost(found), seconds / 2)
+    if time and time < arithmetic.bound:  # the machine is faster now than when its peak was measured
+        found = replace(found, flops=found.flops * arithmetic.bound / time)
+        arithmetic = replace(arithmetic, cost=arithmetic.cost * time / arithmetic.bound, bound=time)
     taken = egraph.original if result.graph is result.original else solution.choice
     return Floors(
         result.cost_after,
         own,
         found,
-        _floor(egraph, ArithmeticCost(found), seconds / 2),
+        arithmetic,
         _floor(egraph, AnalyticCost(found.device()), seconds / 2),
         time or None,  # nothing is timed if the runtime makes the same kernels of both
         (*_points("before", result, egraph.original), *_points("after", result, taken)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 
 import pytest
 from pydantic import PositiveFloat
@@ -34,6 +35,16 @@ class Outer(Declared):
     wanted: bool = True
 
 
+NESTED: list = []
+for _ in range(250):
+    NESTED = [NESTED]
+
+
+def test_a_list_that_contains_itself_is_refused():
+    with pytest.raises(StudyError, match="nothing that contains itself"):
+        read_object(Outer, parse("names: &x [*x]"))
+
+
 def test_a_mapping_becomes_settings():
     found = read_object(
         Outer, {"names": ["a"], "inner": {"seconds": 2}, "by_name": {"b": 3}, "wanted": False}
@@ -55,6 +66,12 @@ def test_a_mapping_becomes_settings():
         (
             {"names": ["a"], "by_name": {"b": True}},
             "by_name.b must be a valid integer, got true or false ('True')",
+        ),
+        ({"names": ["a"], "inner": [2]}, "inner must be an object, got a list"),
+        ({"names": [NESTED]}, "a study must have a few levels, got too many"),
+        (
+            {"names": {date(2021, 1, 1): "a"}},
+            "a study must have texts as keys, and nothing that contains itself",
         ),
         ({"names": ["a"], "inner": {"seconds": 0}}, "inner.seconds must be greater than 0, got 0"),
     ],

@@ -157,6 +157,8 @@ def read_object(cls: type[T], data: Mapping[str, Any]) -> T:
         return pydantic.TypeAdapter(cls).validate_json(json.dumps(data, default=str))
     except pydantic.ValidationError as error:
         raise StudyError(_message(cls, error.errors(include_url=False))) from None
+    except (TypeError, ValueError):
+        raise StudyError("a study must have texts as keys, and nothing that contains itself") from None
 
 
 _UNKNOWN: Final = "unexpected_keyword_argument"
@@ -172,6 +174,8 @@ def _message(cls: type, errors: Sequence[ErrorDetails]) -> str:
     fields = [f.name for f in dataclasses.fields(hint)] if dataclasses.is_dataclass(hint) else []
     if kind == _UNKNOWN:
         return f"unknown key '{inside}{name}'" + (nearest(name, fields) or f" (try {', '.join(fields)})")
+    if kind == "json_invalid":
+        return "a study must have a few levels, got too many"
     if kind == "missing":
         return f"'{inside}{name}' is missing"
     if kind.startswith("union_tag"):

@@ -41,6 +41,7 @@ def test_the_budget_bounds_the_runs():
     assert {"rule-1", "rule-38"} <= set(found)
 
 
+@pytest.mark.slow
 def test_no_value_inside_is_blamed_without_a_run_that_shows_it(monkeypatch):
     """The convolution differs, and a run of B with A's value shows it; without runs only the output is known."""
     assert certify_files(network(), network(entry=0.01)).difference.tensor == "c"

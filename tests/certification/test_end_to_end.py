@@ -129,6 +129,7 @@ def test_a_result_of_another_rank_is_named_by_its_shape():
     assert "an array of shape (1, 2, 3) in the result" in found.why
 
 
+@pytest.mark.slow
 def test_a_loop_without_end_is_ended(monkeypatch):
     """Another operator that is not modelled leaves the short limit as it is."""
     monkeypatch.setattr("workbench.frontends.runtime.LOOP_SECONDS", 0.5)

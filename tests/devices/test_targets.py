@@ -36,6 +36,7 @@ def test_models_and_graphs_are_timed_in_onnx_runtime():
         assert all(timer() > 0 for timer in timers)
 
 
+@pytest.mark.slow
 def test_graphs_and_models_are_timed_in_torch(cpu):
     with_torch = target("torch")
     assert isinstance(with_torch, Torch)

@@ -78,6 +78,7 @@ def _end_of_lets(text):
     return end
 
 
+@pytest.mark.slow
 def test_a_term_with_very_many_paths_and_a_deep_one_are_written_in_linear_space():
     depth = 2000
     egraph, choice = selection([*((c, [c + 1, c + 1]) for c in range(depth)), (depth, [])], [0])

@@ -57,6 +57,7 @@ def test_the_cheapest_of_a_wide_eclass():
     assert extract(egraph, costs).cost == expected
 
 
+@pytest.mark.slow
 def test_a_stage_without_a_clock_is_ended_from_outside(monkeypatch):
     """Whatever a stage does, the extraction ends with its best selection and says why."""
 

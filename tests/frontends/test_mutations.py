@@ -110,6 +110,7 @@ def attempt(source):
     return "imported"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", [network, others, branches])
 def test_corrupted_messages_end_in_a_graph_or_an_error_of_ours(base):
     fates = []

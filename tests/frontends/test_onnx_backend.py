@@ -181,6 +181,7 @@ def test_single_operators(part):
     assert counts["runtime deviates"] < 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "least"), [("pytorch-operator", 15), ("pytorch-converted", 25), ("simple", 5)]
 )

@@ -57,6 +57,7 @@ def test_a_matrix_that_is_read_both_ways_is_stored_once_if_it_is_large(monkeypat
 NARROW = Widths(layers=1, model=64, heads=4, keys=2, head=16, inner=128, words=1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ["analytic", "cpu"])
 def test_of_a_vast_model_what_is_rewritten_is_timed_alone(tmp_path, monkeypatch, cost):
     monkeypatch.setattr(candidates, "VAST", 1 << 16)

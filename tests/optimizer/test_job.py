@@ -76,6 +76,7 @@ def test_a_refuted_rule_of_a_file_needs_asking_for(tmp_path):
     assert isinstance(published(str(path)), RuleSet)
 
 
+@pytest.mark.slow
 def test_optimize_takes_several_and_refuses_refuted_ones(tmp_path, mine):
     b = workbench.GraphBuilder()
     graph = b.graph({"y": b.op("add", b.input("x", (2, 3)), b.op("relu", b.input("z", (2, 3))))})

@@ -32,6 +32,7 @@ GRAPHS = int(os.environ.get("WORKBENCH_RANDOM_GRAPHS", "24"))
 SETTINGS = {"e_nodes": 3000, "iterations": 6, "k_multi": 2, "settle": 1, "seconds": 300.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", in_turn(range(GRAPHS), 1, quick=3))
 def test_random_graphs_keep_their_function(seed):
     graph = random_graph(seed)
@@ -177,6 +178,7 @@ def test_a_name_of_a_wing_warns_and_says_where_it_is():
         assert workbench.composite is workbench.kernels.composite
 
 
+@pytest.mark.slow
 def test_what_was_extracted_is_merged_once_more():
     # Every layer's products read x once they are reassociated, and the whole group is merged. The best graph
     # merges only those it takes, which no group was before the extraction.
@@ -204,6 +206,7 @@ class Costlier(CostModel):
         return self.roofline.price(instances) * np.where(narrow, 2.0, 1.0)
 
 
+@pytest.mark.slow
 def test_what_a_roofline_takes_is_merged_too_where_costs_are_others():
     said = []
     result = workbench.optimize(
@@ -233,6 +236,7 @@ def interrupted_at(stage, graph, times=1, **settings):
     return workbench.optimize(graph, progress=progress, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["pricing", "extraction"])
 def test_ctrl_c_before_anything_is_extracted_leaves_the_original(stage):
     graph = shared_products()

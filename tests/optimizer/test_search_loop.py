@@ -36,6 +36,7 @@ def run(network, **limits):
     return saturation, best, best.stop, job.stages, said
 
 
+@pytest.mark.slow
 def test_what_is_merged_once_more_is_cheaper_and_the_rest_is_reported():
     saturation, best, stop, stages, said = run(benchmark("transformer", layers=2))
     assert best.solution.status is Status.OPTIMAL
@@ -80,6 +81,7 @@ def test_nothing_is_merged_where_a_limit_has_ended_the_run():
     assert saturation.stop_reason is stop
 
 
+@pytest.mark.slow
 def test_all_extractions_together_have_the_seconds(monkeypatch):
     monkeypatch.setattr(search_loop, "_merging_greedily", lambda *given: None)
     given = []
@@ -193,6 +195,7 @@ def bert_and_vit(neutral):
     return graphs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1], ids=["bert", "vit"])
 def test_neutral_operators_of_a_graph_cost_nothing_and_do_not_grow(which):
     plain, padded = (bert_and_vit(neutral)[which] for neutral in (False, True))

@@ -1,3 +1,5 @@
+import pytest
+
 from workbench.frontends import load_onnx
 from workbench.graph import GraphBuilder
 from workbench.rules import rule_set
@@ -75,6 +77,7 @@ def test_forms_of_one_convolution_are_not_merged_with_one_another():
         assert "slice" not in saturation.egraph().ops
 
 
+@pytest.mark.slow
 def test_a_real_network_of_grouped_convolutions_saturates_without_useless_merges():
     graph = load_onnx(str(light_path("shufflenet")))
     with Saturation(graph, rule_set("default"), keep=0) as saturation:

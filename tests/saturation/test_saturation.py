@@ -254,6 +254,7 @@ def sum_of_convolutions(count):
     return b.graph({"y": y})
 
 
+@pytest.mark.slow
 def test_a_sum_of_many_convolutions_grows_by_the_same_for_each():
     sizes = []
     for count in (4, 6, 8):

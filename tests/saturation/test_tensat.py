@@ -44,6 +44,7 @@ def tensats(egraph):
     return len(egraph) + more + kernels, egraph.n_classes + more + kernels, len(ends)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_bert(shared_data):
     egraph = saturated("bert", shared_data)
@@ -120,6 +121,7 @@ def dependent_pairs(graph, op):
     return len(pairs), sum(i in needs[j] for i, j in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_nasrnn_equals_the_log_but_for_pairs_that_need_each_other(shared_data):
     """Tensat's cycle filter keeps such pairs out of the e-graph; here the extraction breaks cycles."""

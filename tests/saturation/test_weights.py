@@ -212,6 +212,7 @@ def branches(count):
     return b.graph({"y": b.op("relu", b.op("mul", total, b.weight((1, 8, 1, 1))))})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chain", "length"), [(stream, 8), (gated, 4), (branches, 6)])
 def test_chains_of_scales_shifts_and_sums_do_not_explode(chain, length):
     # Sums of computed values are not distributed: forms would multiply from block to block.

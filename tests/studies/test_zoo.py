@@ -52,6 +52,7 @@ def test_the_zoo_of_a_checkout_is_found(by, monkeypatch):
     assert Path(sys.path[-1]).resolve() == ROOT / "experiments"
 
 
+@pytest.mark.slow
 def test_the_process_of_a_job_finds_the_functions_of_the_zoo(tmp_path):
     script = (
         "from workbench.studies.experiments.process import Job, run_jobs\n"

@@ -33,6 +33,7 @@ def test_half_a_frame_is_an_end():
         receive(io.BytesIO(stream.getvalue()[:-1]))
 
 
+@pytest.mark.slow
 def test_files_of_the_working_folder_are_the_users(tmp_path, monkeypatch):
     for name in ("random.py", "struct.py", "workbench.py", "highspy.py"):
         (tmp_path / name).write_text("raise SystemExit('this is not yours')")

@@ -174,6 +174,7 @@ def test_unseen_variants_are_as_small_as_by_hand(family, parameters):
     assert_as_small(family, *merged(family, blocks=1, **parameters))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [2, 4, 8])
 def test_what_is_merged_in_groups_stays_in_groups(groups):
     parameters = {"blocks": 1, "channels": 64, "size": 14, "groups": groups}
@@ -194,6 +195,7 @@ def test_a_low_rank_chain_that_is_cheaper_apart_stays_apart():
     assert operators(apart.graph)["MatMul"] == 2
 
 
+@pytest.mark.slow
 def test_a_bias_before_a_padded_window_is_kept_apart():
     # Law E1w: a tensor that is padded with zeros after a bias is not a convolution of the input.
     parameters = SMALL["dbb"] | {"blocks": 1}
@@ -288,6 +290,7 @@ def test_blocks_nobody_published(make, convs):
     assert pools == (make is averaged_uncounted)
 
 
+@pytest.mark.slow
 def test_e_nodes_grow_with_the_blocks():
     sizes = []
     for blocks in (2, 4, 8):

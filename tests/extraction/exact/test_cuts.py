@@ -70,6 +70,7 @@ def test_larger_problems_are_solved_and_every_report_holds(seed):
             assert problem.cost_of(picked) >= least * (1 - 1e-9)
 
 
+@pytest.mark.slow
 def test_no_share_of_the_time_decides_about_a_small_problem(monkeypatch):
     def reports(problem):
         told = []

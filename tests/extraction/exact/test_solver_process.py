@@ -43,6 +43,7 @@ def test_it_proves_the_optimum():
     assert bounds == sorted(bounds)
 
 
+@pytest.mark.slow
 def test_a_solver_that_is_killed_says_so_and_loses_nothing():
     problem = hard()
     start = greedy(problem)
@@ -74,6 +75,7 @@ def test_a_solver_without_memory_says_so():
     assert ending.limit in (Limit.MEMORY, Limit.FAILED, Limit.KILLED)
 
 
+@pytest.mark.slow
 def test_the_time_limit_holds():
     problem = hard()
     process = SolverProcess(job(problem, 0.7, greedy(problem)))

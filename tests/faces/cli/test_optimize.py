@@ -94,6 +94,7 @@ def test_the_output_takes_the_figures_alone(run, tmp_path):
     assert json.loads(out)["model"] == str(path)
 
 
+@pytest.mark.slow
 def test_symbolic_dimensions_are_kept_and_priced_at_a_size(run, tmp_path):
     path, output, figures = (tmp_path / name for name in ("symbolic.onnx", "out.onnx", "out.json"))
     onnx.save(two_matmuls(batch="batch"), path)
@@ -233,6 +234,7 @@ def test_a_profile_shows_phases_and_rules(run, model):
     assert phases < out.index("match and apply") < rules < out.index("in the result")
 
 
+@pytest.mark.slow
 def test_every_extractor_works(run, model, tmp_path):
     costs = {}
     for extractor in ("tree", "dag", "exact"):

@@ -18,6 +18,7 @@ def reported(monkeypatch):
     return asked
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jobs_here")
 def test_a_study_is_run_once_and_then_there_is_nothing_to_do(run, tmp_path):
     study = write_study(tmp_path, methods="tree, exact")

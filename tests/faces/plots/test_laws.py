@@ -63,6 +63,7 @@ def test_rounds_prove_what_was_open(trace):
     assert list(rounds["before"]) == list(rounds["now"].cumsum() - rounds["now"])
 
 
+@pytest.mark.slow
 def test_a_bar_is_a_step_and_its_colour_the_phase(trace):
     ax = plot_verification_seconds(trace, Figure().subplots())
     assert sorted(bar.get_height() for bar in ax.patches) == sorted(step.seconds for step in trace)

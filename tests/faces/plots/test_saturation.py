@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 
 import workbench
@@ -66,6 +67,7 @@ def test_an_empty_trace_says_so():
     assert [t.get_text() for t in plot_growth(Trace(), axes()).texts] == ["no steps recorded"]
 
 
+@pytest.mark.slow
 def test_a_round_of_further_merges_is_not_drawn_as_a_cut():
     """Such a step carries a note too, and nothing of it was cut."""
     trace = workbench.optimize(workbench.benchmark("transformer", layers=2), certify=False).trace

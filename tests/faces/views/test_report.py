@@ -97,6 +97,7 @@ def test_it_holds_figures_rules_with_laws_certificate_and_settings(result):
     assert 'class="passed"' in page
 
 
+@pytest.mark.slow
 def test_names_are_escaped(result):
     page = report_html(result)
     assert "a&lt;b&gt;&amp;c" in page

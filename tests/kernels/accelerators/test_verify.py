@@ -22,6 +22,7 @@ def test_the_definition_is_tested_and_what_follows_from_it_is_proved():
     assert arithmetic["modular"] >= 60
 
 
+@pytest.mark.slow
 def test_convolutions_are_tested_in_exact_arithmetic():
     (found,) = verify_unit(unit("wmma16"), "convolution-turned-bias", draws=60)
     assert found.verdict == "tested"

@@ -137,6 +137,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", in_turn(FORMS, 1, quick=4), ids=str)
 def test_a_kernel_has_the_values_of_attention(given):
     graph = attention(**given)

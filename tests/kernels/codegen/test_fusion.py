@@ -19,6 +19,7 @@ def cluster(tmp_path, monkeypatch):
     return cluster_of(members, {0: KIND, 1: ROW, 2: KIND, 3: KIND}, {})
 
 
+@pytest.mark.slow
 @compiler
 def test_a_cluster_is_measured_once(cluster, monkeypatch):
     measure = Bench(Build(), seconds=0.01)

@@ -264,6 +264,7 @@ def drawn(random):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "count",
     [

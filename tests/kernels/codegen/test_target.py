@@ -10,6 +10,7 @@ from workbench.kernels.codegen.compiler import CompilerMissing
 from workbench.kernels.codegen.partitioned import CTarget
 
 
+@pytest.mark.slow
 @compiler
 def test_the_target_has_a_name_and_times_models():
     assert "c" in target.names()

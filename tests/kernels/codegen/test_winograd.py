@@ -205,6 +205,7 @@ def draws(count, seed):
     return [drawn(random) for _ in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "count",
     [

@@ -255,6 +255,7 @@ def published(substitutions):
     return load_rules(substitutions)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_every_published_rule_loads(published, substitutions):
     assert len(published) == 133

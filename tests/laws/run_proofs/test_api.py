@@ -47,12 +47,14 @@ def files(request, tmp_path_factory):
     return original, result, proof
 
 
+@pytest.mark.slow
 def test_the_command_line_makes_and_checks_a_proof(files, capsys):
     assert command("check", *files) == 0
     assert "proved: over the reals" in capsys.readouterr().out
     assert check(*files).folded
 
 
+@pytest.mark.slow
 def test_a_result_proves_itself_by_its_graphs_or_at_all_sizes_by_its_files(files, tmp_path):
     options = {"cost": "analytic", "time": False, "certify": False}
     accepted = workbench.optimize(files[0], **options).proof()

@@ -236,6 +236,7 @@ def mutated(run, count, seed, tmp_path, patch):
     return drawn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [attention, heads])
 def test_a_mutant_is_not_accepted(make, tmp_path, monkeypatch):
     drawn = mutated(Run(make, tmp_path), 40, 0, tmp_path, monkeypatch)

@@ -73,6 +73,7 @@ def test_what_an_import_recognises_and_drops_are_steps(tmp_path):
     assert "gelu-by-erf" not in check(given, saved, prove(result, given, saved)).laws
 
 
+@pytest.mark.slow
 def test_a_search_that_does_not_end_is_ended_by_its_limit(monkeypatch):
     def endless(*arguments):
         while True:

@@ -120,6 +120,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", WRONG.values(), ids=[*WRONG])
 def test_a_result_that_some_size_breaks_is_not_accepted(nodes, tmp_path):
     given, right, wrong = (tmp_path / name for name in ("given.onnx", "right.onnx", "wrong.onnx"))

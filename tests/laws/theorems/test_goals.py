@@ -44,6 +44,7 @@ def test_the_others_are_guarded_and_the_reason_is_given(rule):
     assert why_guarded(rule) != ""
 
 
+@pytest.mark.slow
 def test_the_records_say_it_of_every_theorem_and_the_checker_does_not_believe_them():
     rules = [r for r in rule_set("default") if is_theorem(r)]
     assert all(isinstance(proof_record(r)["typed"], bool) for r in rules)

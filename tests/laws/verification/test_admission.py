@@ -55,6 +55,7 @@ def test_refuted_rules_are_kept_on_purpose_with_a_warning():
     assert found.verdicts == {"right": "tested", "wrong": "refuted"}
 
 
+@pytest.mark.slow
 def test_a_verdict_is_found_once_per_content(monkeypatch):
     first = judged(rules(RIGHT)).verdicts
     forbid(monkeypatch)
@@ -85,6 +86,7 @@ def test_a_verdict_belongs_to_a_definition():
         judged(rules(law))
 
 
+@pytest.mark.slow
 def test_what_the_clock_ended_is_not_kept(monkeypatch):
     monkeypatch.setattr(admission, "SECONDS", 1e-9)
     assert judged(rules(RIGHT)).verdicts == {"right": "unknown"}

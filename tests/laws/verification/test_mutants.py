@@ -83,6 +83,7 @@ def contradictions(verdicts, seed):
     return found
 
 
+@pytest.mark.slow
 def test_a_record_names_the_members_of_all_starred_operands():
     text = "r: each conv2d[groups=1, c](x, w*, b*) => slice[axis=-3](conv2d[c](x, concat[axis=-4](w*)))"
     law = rule_of(text)

@@ -93,6 +93,7 @@ def corrupted(rule, proof):
                 yield changed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["transposed-takes-more-bias", pytest.param("groups-beside-dense-bias", marks=pytest.mark.slow)],

@@ -45,6 +45,7 @@ def test_the_frame_has_the_most_needed_rule_first(squeezed):
     assert frame["rule"].iloc[0] in repr(squeezed).splitlines()[1]
 
 
+@pytest.mark.slow
 def test_candidates_can_be_named_and_are_checked():
     found = ablation(sums(), candidates=["relu-twice"], certify=False)
     (row,) = found.rows
@@ -54,6 +55,7 @@ def test_candidates_can_be_named_and_are_checked():
         ablation(sums(), candidates=["relu-twise"])
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_rows_and_run_continues(monkeypatch):
     real, calls = without.optimize, []
 

@@ -80,6 +80,7 @@ def merged(family, **parameters):
     return workbench.optimize(branched(family, **parameters)).compare()
 
 
+@pytest.mark.slow
 def test_stories_are_of_operators_that_run_the_longest_first():
     comparison = merged("mobileone", blocks=1, channels=4, size=6)
     stories = comparison.stories()
@@ -92,6 +93,7 @@ def test_stories_are_of_operators_that_run_the_longest_first():
     assert stories[0][1][-1].rule == "conv-takes-relu-bias"
 
 
+@pytest.mark.slow
 def test_a_story_for_all_that_rules_made_unless_another_holds_its_rules():
     stories = merged("affine_chain", blocks=1, hidden=64, rows=8).stories()
     rules = [{link.rule for link in links} for _, links in stories]

@@ -43,6 +43,7 @@ def test_another_weight_is_seen_from_there_on():
     assert found.before.counts()["kept"] == 1
 
 
+@pytest.mark.slow
 def test_rounding_of_folded_weights_is_no_difference(tmp_path):
     b, random = workbench.GraphBuilder("normalised"), np.random.default_rng(0)
     x = b.input("x", (1, 8, 6, 6))

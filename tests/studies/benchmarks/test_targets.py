@@ -86,6 +86,7 @@ def test_greedy_makes_nasneta_worse_at_tensats_prices(shared_data):
     assert exact < dag < graph_cost(benchmark("nasneta"), model) < tree
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ["resnet50", "mobilenetv2"])
 def test_tensats_rules_gain_next_to_nothing(shared_data, name):

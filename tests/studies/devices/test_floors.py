@@ -165,6 +165,7 @@ def test_without_a_product_and_with_a_doubtful_peak_the_sentence_says_so():
 def found():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.getloadavg", lambda: (0.5, 0.5, 0.5))
+        patch.setattr(measuring, "SECONDS", 0.05)
         return peak()
 
 

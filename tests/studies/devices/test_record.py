@@ -54,6 +54,7 @@ def test_a_table_carries_its_provenance_and_prices_anywhere(tmp_path):
     assert "l2_bytes" not in model.meta
 
 
+@pytest.mark.slow
 def test_what_a_device_measured_optimises_elsewhere(tmp_path, cpu):
     protocol = Protocol(0.5)
     listing = saturated_instances({"p": products()}, rules=tuple(rule_set("default")))

@@ -90,6 +90,7 @@ def test_another_runtime_is_measured_beside_and_its_lines_run(tmp_path, monkeypa
     assert isinstance(space["model"], openvino.CompiledModel)
 
 
+@pytest.mark.slow
 def test_torch_compile_is_measured_beside_and_its_lines_run(tmp_path, monkeypatch):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     path = tmp_path / "open.onnx"

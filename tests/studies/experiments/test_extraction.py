@@ -145,6 +145,7 @@ def test_files_that_are_not_there_are_skipped_and_said(tmp_path, monkeypatch):
     assert "ELSEWHERE is not set" in (tmp_path / "results" / "table.md").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jobs_here")
 def test_records_of_files_that_are_not_here_stay_in_the_table(tmp_path, monkeypatch):
     study = write_study(tmp_path)

@@ -240,6 +240,7 @@ def test_tables_hold_the_seconds_of_whole_calls(done):
     assert "published" not in section, "papers report no whole calls"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("jobs_here")
 def test_a_network_may_be_a_model_file(tmp_path):
     onnx.save(two_matmuls(batch="rows"), tmp_path / "mine.onnx")

@@ -119,6 +119,7 @@ def test_a_hang_is_killed_and_takes_its_own_processes_along(tmp_path):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
+@pytest.mark.slow
 def test_a_process_that_does_not_listen_is_killed_all_the_same(monkeypatch):
     monkeypatch.setattr("workbench.studies.experiments.process.PATIENCE", 0.3)
     assert outcome(hang_deaf, seconds=1.5).status == "killed"
@@ -162,6 +163,7 @@ def test_a_process_ends_when_its_parent_dies(tmp_path):
     pytest.fail("the process is still there")
 
 
+@pytest.mark.slow
 def test_halting_ends_what_runs():
     halt = threading.Event()
     threading.Timer(1.0, halt.set).start()

@@ -117,6 +117,7 @@ def test_a_layer_with_other_numbers_is_optimised_by_its_own():
     assert by_blocks.cost_after == pytest.approx(whole.cost_after, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_what_only_three_blocks_together_save_brings_the_whole_graph_back():
     # Products of the weights of all layers: x·W1·W2·W3, and every layer reads x.
     graph = benchmark("bert", layers=6, sequence=16, hidden=64, heads=4)
@@ -127,6 +128,7 @@ def test_what_only_three_blocks_together_save_brings_the_whole_graph_back():
     assert len(by_blocks.trace) == len(whole.trace)
 
 
+@pytest.mark.slow
 def test_operators_of_all_layers_on_one_input_bring_the_whole_graph_back():
     # Each layer multiplies the same encoding: all of these products are one.
     b = GraphBuilder()
@@ -176,6 +178,7 @@ def without_a_limit():
     return workbench.optimize(network(4), certify=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part", [0.99, *(pytest.param(p, marks=pytest.mark.slow) for p in (0.75, 0.5, 0.33))]
 )
@@ -217,6 +220,7 @@ def test_ctrl_c_leaves_a_certified_graph(stage, times):
     assert result.cost_after <= result.cost_before
 
 
+@pytest.mark.slow
 def test_the_result_says_so():
     result = workbench.optimize(network(6), certify=False)
     assert f"  blocks: {result.blocks}" in repr(result)

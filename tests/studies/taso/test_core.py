@@ -178,6 +178,7 @@ def products_in_a_chain():
     return graph
 
 
+@pytest.mark.slow
 def test_alpha_and_budget_are_tasos(capsys):
     greedy = taso.optimize(products_in_a_chain(), alpha=1.0, budget=0, print_subst=True)
     assert len(capsys.readouterr().out.split()) == 1

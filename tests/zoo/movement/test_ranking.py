@@ -28,6 +28,7 @@ def test_the_form_by_hand_is_equal(given):
     assert differ(graph, by_hand) < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"tables": 1}, {"tables": 5, "batch": 64}])
 def test_tables_are_multiplied_before_the_model_runs(given):
     # Rows are many and wide enough for a first layer to cost more than the sums that take its place. By hand

@@ -148,6 +148,7 @@ def test_what_cannot_be_timed_says_why(monkeypatch):
     assert any(r["form"] == "ours" and "median_us" in r for r in found["latency"]["rows"])
 
 
+@pytest.mark.slow
 def test_a_network_that_nobody_merges_by_hand_is_optimised_all_the_same():
     found = merge_one(None, run(family="dbb", border="biased", timing=Latency(("onnxruntime",), (), 1, 0.05)))
     assert found["row"]["operators_by_hand"] is found["row"]["by_hand"] is None

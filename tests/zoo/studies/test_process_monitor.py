@@ -22,6 +22,7 @@ def test_output_and_code_are_kept():
     assert done.seconds > 0
 
 
+@pytest.mark.slow
 @LINUX
 def test_memory_counts_for_one_process_and_for_all_together():
     done = watch([sys.executable, "-c", PARENT], seconds=60)

@@ -186,6 +186,7 @@ def typed(rule, types, attrs):
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "attrs"),
     in_turn(

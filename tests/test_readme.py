@@ -36,7 +36,7 @@ def test_the_first_commands_are_scripts_that_can_run():
 def test_the_examples_are_short_and_run_as_shown(tmp_path):
     examples = blocks("python")
     assert max(len(example.splitlines()) for example in examples) <= 15
-    # What the comments say of the numbers.
+    # The comments' claims about the numbers.
     checks = "assert pulp.value(program.objective) < result.cost_after + 1e-3\n"
     checks += "assert bert.cost() > searched.cost() > saturated.cost()"
     done = subprocess.run(

@@ -156,7 +156,7 @@ class _Targets(Named[Any]):
 
         A target is returned as it is, and a function that loads models becomes one. ``torch:cuda+graph`` is torch on
         a CUDA device, as CUDA graphs. ``c`` runs clusters of operators as kernels in C and the rest in ONNX Runtime;
-        it raises CompilerMissing if there is no compiler. ``openvino`` and ``ncnn`` run whole models, in float32.
+        it raises CompilerMissing without a compiler. ``openvino`` and ``ncnn`` run whole models, in float32.
         ``threads`` limits the threads of an operator on the CPU. Raise
         :class:`~workbench.support.messages.UnknownName`, with the nearest name, for an unknown name, and
         :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.

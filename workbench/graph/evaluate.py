@@ -125,7 +125,7 @@ def node_values(
         if node.op == "cast" and precise:
             if node.attr("to") in FLOAT_DTYPES:
                 return operands[0].astype(np.float64)
-            # What is converted to integers or truth values depends on rounding.
+            # A conversion to integers or truth values depends on rounding.
             declared = graph.nodes[node.inputs[0]].tensor.numpy_dtype()
             return operands[0].astype(declared).astype(node.tensor.numpy_dtype())
         return _run(node, operands, _attrs(node, precise))

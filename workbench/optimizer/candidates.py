@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 #: Bytes of weights from which only the best result is timed: every timed model holds a copy of them.
 LARGE: Final = 1 << 28
 
-#: Bytes of weights from which no whole model is timed, since the runtime keeps its own layout of each weight: what is
-#: rewritten is timed alone. The certificate then runs both models at two bindings of the dimensions only.
+#: Bytes of weights from which no whole model is timed, since the runtime keeps its own layout of each weight:
+#: rewritten places are timed alone. The certificate then runs both models at two bindings of the dimensions only.
 VAST: Final = 1 << 29
 
 #: Bytes of weights up to which the model as it was given is timed too: it and its cleaned form are loaded.

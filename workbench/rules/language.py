@@ -564,17 +564,17 @@ def _place(file: str, line: int) -> str:
 
 def parse_rule(text: str, *, file: str = "", line: int = 0) -> list[pattern.Rule]:
     """Parse one line; return its rules, more than one if it is read in both directions or has options."""
-    where = _place(file, line)
+    place = _place(file, line)
     if members := family_members(text):
         return [rule for member in members for rule in parse_rule(member, file=file, line=line)]
     law, _, origin = text.partition("@")
     name, colon, body = law.partition(":")
     if not colon:
-        raise RuleSyntaxError(f"{where}: expected 'name: lhs => rhs', found {text.strip()!r}")
+        raise RuleSyntaxError(f"{place}: expected 'name: lhs => rhs', found {text.strip()!r}")
     if not _NAME.match(name.strip()):
-        raise RuleSyntaxError(f"{where}: a rule's name must be in kebab-case, got {name.strip()!r}")
+        raise RuleSyntaxError(f"{place}: a rule's name must be in kebab-case, got {name.strip()!r}")
     provenance = tuple(p.strip() for p in origin.split(",") if p.strip())
-    parser = _Parser(body, len(name) + 1, where)
+    parser = _Parser(body, len(name) + 1, place)
     return [replace(rule, provenance=provenance, file=file, line=line) for rule in parser.rule(name.strip())]
 
 

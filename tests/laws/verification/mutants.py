@@ -47,7 +47,7 @@ def changed_exprs(expr) -> Iterator:
 
 
 def changed_terms(term, names) -> Iterator:
-    """Yield the terms that differ from one in an operand, an operator or an attribute."""
+    """Yield the terms that differ from a given one by an operand, an operator or an attribute."""
     if isinstance(term, Var):
         yield from (Var(name) for name in names if name != term.name and not term.starred)
         return

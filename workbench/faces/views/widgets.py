@@ -351,7 +351,7 @@ class Stepper(View):
         self.refresh()
 
     def _say(self) -> None:
-        """Say whether the run continues, and the reason if it does not."""
+        """Show whether the run continues, and the reason if it does not."""
         if not isinstance(self._subject, Stepwise):
             return
         reason = self._subject.stop_reason

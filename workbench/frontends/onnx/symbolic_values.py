@@ -63,7 +63,7 @@ class SizedValues(Values):
     def __init__(self, model: ModelProto, generic: Generic, sources: Mapping[str, Source]) -> None:
         super().__init__(model)
         self.generic, self._sources = generic, sources
-        #: What is known of all sizes that the model accepts.
+        #: Facts about all sizes that the model accepts.
         self.facts = generic.facts
         #: The version of the default operator set.
         self.opset = self.origin.opsets.get("", 13)

@@ -68,7 +68,7 @@ def _splits(rule: Rule) -> bool:
 
 @cache
 def split(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
-    """Return the formula of an operator with so many operands by the laws of splitting, or None if they find none.
+    """Return the formula of an operator with a number of operands by the laws of splitting, or None if they find none.
 
     The axes of a row are one axis called D, the last one. ``attrs`` are the attributes by name.
     """
@@ -142,7 +142,7 @@ def _value(graph: Graph, i: int, place: ix.IndexName | None) -> ix.Scalar:
 
 
 def definition(op: str, operands: int, attrs: tuple[tuple[str, Any], ...] = ()) -> Composite | None:
-    """Return an operator with so many operands, and attributes by name, in index notation; None if it has no form."""
+    """Return an operator with a number of operands and with attributes in index notation; None if it has no form."""
     if Trait.CARRIED in spec_of(op).traits:
         return declared(op)
     if op in OPERATORS and ix.FUNCTIONS[op].arity == operands:
@@ -245,7 +245,7 @@ class Readers:
     numbers: Mapping[int, float]
 
     def of(self, value: int) -> list[Member]:
-        """Return the operators that read a value; none if it is a result, or if a reader's value is no tensor."""
+        """Return the operators that read a value; none for a result, or if a reader's value is not a tensor."""
         found = self.readers.get(value, ())
         return [] if value in self.roots or None in found else [m for m in found if m is not None]
 

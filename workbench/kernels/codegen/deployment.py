@@ -149,7 +149,7 @@ def with_kernels(
     There is none if it is not faster, timed whole on one thread as it runs from its file, than both the
     original and the result without kernels. The certificate compares it with the original. If the number of
     images is symbolic, kernels are chosen for convolutions alone, and serve any number; other symbolic
-    dimensions leave no kernels. Raise CompilerMissing if there is no C compiler.
+    dimensions leave no kernels. Raise CompilerMissing without a C compiler.
 
     The arguments after the result of an optimisation are those of :func:`deploy`; ``cost`` may be a name or a file.
     """
@@ -210,7 +210,7 @@ def deploy(
     """Return the fastest certified mixed program of a graph, or the original.
 
     If the program's error is beyond its bound, kernels by more accurate algorithms are tried, at last those that
-    sum as the original does. Raise CompilerMissing if there is no C compiler, and ValueError for a bound that is not
+    sum as the original does. Raise CompilerMissing without a C compiler, and ValueError for a bound that is not
     positive.
 
     Args:

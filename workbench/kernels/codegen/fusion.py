@@ -226,7 +226,7 @@ def _with_inner(
 
     The values have the numbers after the e-graph's. A kernel that reads its image so and writes its result so is
     measured beside one that does neither, of which ``made`` has the microseconds; one that does one of both saves half
-    as much. What is added may be read so, at no cost.
+    as much. Added values may be read so, at no cost.
     """
     types = {c: t for c, t in enumerate(egraph.types) if isinstance(t, TensorType)}
     shared = {c.result for c, _ in made if winograd.blocked(c.type)} & {j for c, _ in made for j in c.inputs}

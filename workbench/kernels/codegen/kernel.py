@@ -90,7 +90,7 @@ def kernel(
     """Return a composite as a compiled kernel.
 
     Raise TypeMismatch if the operands do not fit the declaration, NoKernel if an element type or a function has no form
-    in C, CompilerMissing if there is no C compiler, and CompilationFailed if it refuses the text.
+    in C, CompilerMissing without a C compiler, and CompilationFailed if it refuses the text.
 
     Args:
         composite: The composite.

@@ -111,7 +111,7 @@ def plan_of(
 ) -> Plan:
     """Return a graph with the kernels that exact extraction chooses by what they save.
 
-    Raise CompilerMissing if there is no C compiler.
+    Raise CompilerMissing without a C compiler.
 
     Args:
         graph: The graph, or an e-graph.
@@ -268,7 +268,7 @@ def load_program(path: str | os.PathLike[str], *, threads: int = 1) -> SavedProg
 
     The library of the kernels has the name of the ONNX file with the ending ``.so``; a model without one is loaded as
     it is. ``threads`` is the number of threads of one operator; kernels run on as many as they were made for. Raise
-    FileNotFoundError if there is no such file, and RuntimeFailure if ONNX Runtime refuses the model or the library.
+    FileNotFoundError for a missing file, and RuntimeFailure if ONNX Runtime refuses the model or the library.
     """
     return SavedProgram(path, threads)
 

@@ -63,7 +63,7 @@ def trial(one: Composite, given: Mapping[str, str]) -> Trial:
     """Compute a composite on drawn numbers in every way.
 
     Extents, attributes and options of the compiler are given by name; ``~`` has leading axes, as in ``2x3``. Raise
-    LookupError for a name that nothing has, and ValueError if a value is no number, or extents are missing or misfit.
+    LookupError for an unknown name, and ValueError if a value is not a number, or extents are missing or misfit.
     """
     operands, attributes = drawn_operands(one, given)
     exact = [x.astype(np.float64) if x.dtype == np.float32 else x for x in operands]

@@ -156,7 +156,7 @@ def computed(
             return places[name]
         case IndexArith(op, left, right):
             a, b = (computed(side, extents, places, number) for side in (left, right))
-            # What stands for a number comes first.
+            # Names that stand for numbers come first.
             return ARITHMETIC[op](b, a) if isinstance(a, int) and op in "+*" else ARITHMETIC[op](a, b)
     raise KeyError(str(e))
 

@@ -125,13 +125,13 @@ def from_yaml(
         raise NotationError(f"{file or 'the text'} must be a map of composites by name")
     found: dict[str, Composite] = {}
     for name, entry in given.items():
-        where = f"{file}: {name}" if file else str(name)
+        place = f"{file}: {name}" if file else str(name)
         if isinstance(entry, list) and len(entry) and all(isinstance(part, dict) for part in entry):
             entry = {key: value for part in entry for key, value in part.items()}
         if not isinstance(entry, dict) or not {"out", "impl"} <= set(entry):
-            raise NotationError(f"{where} must have the keys in, out and impl")
+            raise NotationError(f"{place} must have the keys in, out and impl")
         if wrong := sorted(set(entry) - set(_KEYS)):
-            raise NotationError(f"{where} has the unknown key {wrong[0]!r} (try {', '.join(_KEYS)})")
+            raise NotationError(f"{place} has the unknown key {wrong[0]!r} (try {', '.join(_KEYS)})")
         signature = " -> ".join(", ".join(_texts(entry.get(key))) for key in ("in", "out"))
         if entry.get("where"):
             signature += f" where {', '.join(_texts(entry['where']))}"
@@ -145,7 +145,7 @@ def from_yaml(
                 **{str(k): v for k, v in (entry.get("attributes") or {}).items()},
             )
         except NotationError as error:
-            raise error.within(f"{where}: ") from None
+            raise error.within(f"{place}: ") from None
     return found
 
 

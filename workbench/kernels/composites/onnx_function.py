@@ -244,7 +244,7 @@ class OnnxArrays:
     def spread(self, x: str, e: Equation, full: bool) -> str:
         seen, inputs = {r.tensor for r in ix.reads(e.value) if r.leading}, self.composite.inputs
         known = seen <= {t.name for t in inputs} and not seen >= {t.name for t in inputs if t.leading}
-        if full and not (e.leading and known):  # what is read has all leading axes of the result
+        if full and not (e.leading and known):  # the operands have all leading axes of the result
             return x
         tensor = self.composite.tensor(e.target)
         axes = [self.node("Unsqueeze", self.whole(d), self.constant([0])) for d in tensor.dims]

@@ -86,7 +86,7 @@ def parse_simplifiers(text: str, file: str = "") -> Simplifiers:
     places = forwarding = False
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.partition("#")[0].strip()
-        where = f"{file}, line {number}: " if file else f"line {number}: "
+        place = f"{file}, line {number}: " if file else f"line {number}: "
         if not line:
             continue
         if line in ("[values]", "[places]"):
@@ -97,8 +97,8 @@ def parse_simplifiers(text: str, file: str = "") -> Simplifiers:
             try:
                 found.append(_law(line, places))
             except NotationError as error:
-                raise NotationError(f"{where}{error}") from None
-            _try(found[-1], where)
+                raise NotationError(f"{place}{error}") from None
+            _try(found[-1], place)
     return Simplifiers(tuple(found), forwarding)
 
 
@@ -144,7 +144,7 @@ def _side(text: str, names: Sequence[str], places: bool) -> ix.Scalar | ix.Index
 
 
 # -- trying -------------------------------------------------------------------------------------------
-def _try(law: Simplifier, where: str) -> None:
+def _try(law: Simplifier, place: str) -> None:
     rng = random.Random(law.name)
     names = _variables(law.text.partition(":")[2].partition("=>")[0])
     for _ in range(_TRIES):
@@ -163,7 +163,7 @@ def _try(law: Simplifier, where: str) -> None:
         same = math.isclose(one, two, rel_tol=1e-9, abs_tol=1e-12)
         if not same and not (math.isnan(one) and math.isnan(two)):
             drawn = ", ".join(f"{n} = {v:g}" for n, v in values.items())
-            raise WrongSimplifier(f"{where}the sides of {law.name} differ: {one:g} and {two:g} at {drawn}")
+            raise WrongSimplifier(f"{place}the sides of {law.name} differ: {one:g} and {two:g} at {drawn}")
 
 
 def _scalars(names: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ _PARAMETERS: Final = (
     *("op_type", "num_inputs", "num_outputs", "group", "kernel_h", "kernel_w", "stride_h", "stride_w"),
     *("pad", "act", "rank", "axis", "perm", "shuffle", "count", "axes", "keep_dims", "epsilon"),
 )
-#: Operators by number: their names in TASO, and those here, empty if there is no counterpart in the rule language.
+#: Operators by number: their names in TASO, and those here, empty without a counterpart in the rule language.
 _OPERATORS: Final = {
     0: ("INPUT", ""),
     1: ("WEIGHT", ""),
@@ -99,9 +99,9 @@ def read_taso(path: str | os.PathLike[str]) -> tuple[list[Rule], list[Rejected]]
 
     found = Laws(file.name)
     for number, (start, payload) in enumerate(_frames(data, file.name)):
-        name, where = f"taso-{number}", f"{file.name}, rule {number} (byte {start})"
-        message = _decoded(payload, where)
-        with found.reading(number, name, where):
+        name, place = f"taso-{number}", f"{file.name}, rule {number} (byte {start})"
+        message = _decoded(payload, place)
+        with found.reading(number, name, place):
             found.add(law(name, *_sides(message), (f"taso#{number}",)))
     return found.rules, found.rejected
 
@@ -130,18 +130,18 @@ def _frames(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
         at += length
 
 
-def _decoded(payload: bytes, where: str) -> Any:
+def _decoded(payload: bytes, place: str) -> Any:
     try:
         message = messages()["Rule"].FromString(payload)
     except DecodeError as error:
-        raise RuleSyntaxError(f"{where}: the bytes must encode a rule, got: {error}") from None
+        raise RuleSyntaxError(f"{place}: the bytes must encode a rule, got: {error}") from None
     if not message.IsInitialized():
         missing = ", ".join(message.FindInitializationErrors()[:3])
-        raise RuleSyntaxError(f"{where}: the bytes must encode a rule, got {missing} missing")
+        raise RuleSyntaxError(f"{place}: the bytes must encode a rule, got {missing} missing")
     size = message.ByteSize()
     message.DiscardUnknownFields()
     if message.ByteSize() != size:
-        raise RuleSyntaxError(f"{where}: unknown fields of a rule")
+        raise RuleSyntaxError(f"{place}: unknown fields of a rule")
     return message
 
 
@@ -182,8 +182,8 @@ class _Side:
             except Inexpressible:
                 raise
             except RuleSyntaxError as error:
-                where = f"{name} operator {index}{title and f' ({title})'}"
-                raise RuleSyntaxError(f"{where}: {error}") from None
+                place = f"{name} operator {index}{title and f' ({title})'}"
+                raise RuleSyntaxError(f"{place}: {error}") from None
         if foreign:
             raise Inexpressible(f"TASO's {foreign} has no counterpart in the rule language")
 

@@ -209,9 +209,9 @@ def _text(file: Path) -> str:
         raise RuleSyntaxError(f"{file.name}, byte {error.start}: the file must be text in UTF-8") from None
 
 
-def _rule_line(line: str, where: str) -> tuple[Foreign, Foreign]:
+def _rule_line(line: str, place: str) -> tuple[Foreign, Foreign]:
     def error(at: int, message: str) -> RuleSyntaxError:
-        return RuleSyntaxError(f"{where}, column {at + 1}: {message}")
+        return RuleSyntaxError(f"{place}, column {at + 1}: {message}")
 
     left, arrow, right = line.partition("=>")
     if not arrow:

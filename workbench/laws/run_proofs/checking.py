@@ -87,7 +87,7 @@ class Accepted(Face):
     def explain(self, output: str | None = None) -> Explanation:
         """Return the chain of steps that turns an output of the original into that of the result.
 
-        It is the first output by default. Raise ValueError if there is no output of that name.
+        It is the first output by default. Raise ValueError for an unknown output.
         """
         return self.replayed.explain(output)
 

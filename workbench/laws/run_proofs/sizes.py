@@ -116,7 +116,7 @@ def read_plainly(source: Source, dims: Mapping[str, int] | None = None, like: Si
 
     It is the import of the optimiser without what that changes afterwards: nothing is recognised as an idiom, left out
     as neutral, or computed, except shapes and the arithmetic on them, which the types decide. A result is read with
-    what its original, ``like``, says of the sizes. Raise ModelError if the file is no valid model, and OSError if it
+    what its original, ``like``, says of the sizes. Raise ModelError if the file is not a valid model, and OSError if it
     cannot be read.
     """
     with names_as_text():
@@ -180,7 +180,7 @@ def check_elements(kind: Kind, facts: Facts) -> None:
 
 
 def whole(x: object) -> Int:
-    """Return a size as an integer over symbols; raise TypeMismatch if it is no whole number."""
+    """Return a size as an integer over symbols; raise TypeMismatch if it is not a whole number."""
     if isinstance(x, Int):
         return x
     if type(x) is not int:

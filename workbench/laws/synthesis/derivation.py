@@ -143,8 +143,8 @@ def _derived(rule: Rule, laws: Sequence[Rule], seed: int) -> Derived:
         chains = chains_at([*cases, *drawn], laws)
         if chains is not None:
             used = tuple(dict.fromkeys(name for chain in chains for name in chain.axioms))
-            where = f"at {len(drawn)} drawn instances " if drawn else ""
-            return Derived(rule, "derived", f"{where}by {', '.join(used)}", used, len(drawn))
+            scope = f"at {len(drawn)} drawn instances " if drawn else ""
+            return Derived(rule, "derived", f"{scope}by {', '.join(used)}", used, len(drawn))
     return Derived(rule, "not derived")
 
 

@@ -161,7 +161,7 @@ def cases(rule: Rule) -> Iterator[Case]:
 _BOUNDS: Final[tuple[tuple[str, AttrExpr], ...]] = (
     ("start", AttrVar("member start")), ("stop", AttrVar("member stop"))
 )  # fmt: skip
-#: What is wrong with members of which nothing is proved.
+#: The objection to members of which nothing is proved.
 NOT_JOINED: Final = "members that are not joined along one axis each"
 
 

@@ -157,7 +157,7 @@ def follows(facts: Sequence[Cond], goal: Cond, effort: int, *, linear: bool) -> 
 class Question:
     """Conditions as a solver reads them; ``linear`` makes every product an unknown of its own.
 
-    Raise Unavailable if there is no solver.
+    Raise Unavailable without a solver.
     """
 
     def __init__(self, linear: bool) -> None:

@@ -438,7 +438,7 @@ def constant(value: Value) -> Fraction | None:
 
 
 def _product(value: Value) -> Term | None:
-    """Return the one term that a value is if it is no sum, or None."""
+    """Return the one term that a value is if it is not a sum, or None."""
     return value[0] if len(value) == 1 and not value[0].variables and not value[0].guards else None
 
 

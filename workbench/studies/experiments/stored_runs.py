@@ -65,7 +65,7 @@ class StoredRun:
 
 @dataclass(eq=False, repr=False)
 class StoredRuns(Face):
-    """The runs below a folder, which ``view()`` shows; ``skipped`` has a line for each file that is no record."""
+    """The runs below a folder, which ``view()`` shows; ``skipped`` has a line for each file that is not a record."""
 
     folder: Path
     runs: tuple[StoredRun, ...]
@@ -121,7 +121,7 @@ class StoredRuns(Face):
 
 
 def browse(folder: str | os.PathLike[str] = "") -> StoredRuns:
-    """Return the runs below the folder of a run, of a study or of several; files that are no records are skipped.
+    """Return the runs below the folder of a run, of a study or of several; other files are skipped.
 
     Without one it is the project's (:func:`workbench.results.stored_folder`). Raise FileNotFoundError if there is none.
     """

@@ -80,7 +80,7 @@ INSTANCES: Final = 4
 
 
 def corners_of(rule: Rule, seconds: float) -> list[Corner]:
-    """Return the corners at which a rule may fail, by the models of a search for its proof of so many seconds."""
+    """Return the corners at which a rule may fail, by the models of a search for its proof, limited in seconds."""
     found = (corner_of(rule, model) for model in models(rule, seconds))
     return list(dict.fromkeys(Corner(tuple(fixed.items()), INSTANCES) for fixed in found if fixed))
 

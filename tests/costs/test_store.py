@@ -17,6 +17,24 @@ def test_measurements_are_kept_by_device(tmp_path):
     assert Store(tmp_path, "another").read() == {}
 
 
+def test_measurements_of_a_busy_machine_are_kept_for_an_hour(tmp_path, monkeypatch):
+    now, load = 1e9, 0.0
+    monkeypatch.setattr("workbench.costs.store.time.time", lambda: now)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+    store = Store(tmp_path, "device")
+    store.write({"quiet": ONE})
+    load = 3.0
+    store.write({"busy": ONE, "twice": ONE})
+    now += 3500
+    assert store.read().keys() == {"quiet", "busy", "twice"}
+    load = 2.0
+    store.write({"twice": ONE})
+    now += 200
+    assert store.read().keys() == {"quiet", "twice"}
+    assert store.read(["busy", "twice"]).keys() == {"twice"}
+
+
 @pytest.mark.parametrize("figures", [(-1.0, 0.0, 3), (float("nan"), 0.0, 3), ("1", 0.0, 3), (1.0, None, 3)])
 def test_a_measurement_is_numbers(figures):
     with pytest.raises(ValueError, match="must be finite and non-negative, got"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import sqlite3
 import time
 import warnings
@@ -39,7 +40,7 @@ class Measurement:
 
 
 class Store:
-    """Measurements by (device, instance) in an SQLite file.
+    """Measurements by (device, instance) in an SQLite file; those of a busy machine are kept for an hour.
 
     A broken file is set aside with a warning. If the store cannot be used (folder write-protected, disk
     full), a warning reports it, and the store stays empty: measuring still works.
@@ -97,7 +98,11 @@ class Store:
 
     def read(self, keys: Sequence[str] | None = None) -> dict[str, Measurement]:
         """Return the measurements of some instances on this device, by default of all."""
-        query, given = "select instance, median, spread, runs from cost where device = ?", [self.device]
+        # The time of a measurement is negative if other work took the cores; after an hour it is not taken any more.
+        query = (
+            "select instance, median, spread, runs from cost where device = ? and (taken > 0 or taken < ?)"
+        )
+        given: list[object] = [self.device, 3600 - time.time()]
         if keys is not None:
             query += f" and instance in ({', '.join('?' * len(keys))})"
             given += keys
@@ -109,8 +114,10 @@ class Store:
         return found
 
     def write(self, found: dict[str, Measurement]) -> None:
-        """Add measurements."""
-        rows = [(self.device, key, m.median, m.spread, m.runs, time.time()) for key, m in found.items()]
+        """Add measurements that were just made."""
+        busy = os.getloadavg()[0] > (os.cpu_count() or 1) + 0.5
+        taken = -time.time() if busy else time.time()
+        rows = [(self.device, key, m.median, m.spread, m.runs, taken) for key, m in found.items()]
         self._do(lambda c: c.executemany("insert or replace into cost values (?, ?, ?, ?, ?, ?)", rows))
 
     @contextlib.contextmanager

@@ -485,6 +485,25 @@ def test_a_saturated_sigmoid_is_right_to_the_last_digit_of_one(shift, other, equ
     assert not found.undecided
 
 
+def test_all_weights_that_differ_are_listed():
+    a = written("m = Mul(x, k) y = Add(m, z)", k=F(2), z=F(0))
+    b = written("n = Mul(x, k) y = Add(n, z)", k=np.array([1.5], F), z=F(1))
+    shapes, values = certify_files(a, b).difference.weights
+    assert "weight 'k' is float32[] in A, float32[1] in B" in shapes
+    assert "weight 'z' is 0 in A, 1 in B at []" in values
+
+
+def test_a_difference_behind_a_saturated_output_is_that_of_a_draw():
+    text = "m = Mul(x, s) r = Relu(m) a = Add(r, k) y = Sigmoid(a)"
+    found = certify_files(written(text, s=F(1), k=F(60)), written(text, s=F(1.5), k=F(60)))
+    assert not found.equal
+    where = found.difference
+    assert (where.tensor, where.counterpart, where.outputs) == ("r", "r", ())
+    assert (where.draw, where.found) == ("draw 0 (normal, seed 0)", pytest.approx(1.5 * where.expected))
+    assert "the outputs agree on these draws; 'r': " in str(found)
+    assert certify_files(written(text, s=F(1), k=F(60)), written(text, s=F(1.5), k=F(60)), inside=False).equal
+
+
 @pytest.mark.slow
 def test_a_threshold_in_an_external_file_is_read(tmp_path):
     model = written("y = Clip(x, , k)", k=F(6))

@@ -133,6 +133,18 @@ def test_noise_is_measured_by_runs_of_the_same_shape():
     assert not is_noise(x, other, [x[:2]])  # as many entries as rounding lets through
 
 
+def test_whole_numbers_differ_at_no_more_places_than_rounding_moves():
+    whole = np.arange(20)
+    moved, four, five = whole.copy(), whole.copy(), whole.copy()
+    moved[3] += 1
+    four[:4] += 1
+    five[:5] += 1
+    assert mismatch(whole, four, (moved,)) is None
+    assert mismatch(whole, five, (moved,)).index == (0,)
+    assert mismatch(whole, four, (whole,)).index == (0,)
+    assert mismatch(whole, whole + 3 * (whole == 7), (moved,)).index == (7,), "further than twice the move"
+
+
 ONE, TWO = np.float32(1), np.float32(2)
 
 

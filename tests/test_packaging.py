@@ -128,11 +128,7 @@ def test_what_is_imported_is_declared_and_the_reverse():
         "onnx_ir",  # comes with onnxscript
         "sympy",  # comes with torch
     }
-    distributions = {
-        "google": "protobuf",
-        "yaml": "pyyaml",
-        "pydantic_core": "pydantic",
-    }  # where names differ
+    distributions = {"google": "protobuf", "yaml": "pyyaml"}  # where the names differ
     assert {distributions.get(n, n) for n in third_party_imports() - extras} == declared
 
 

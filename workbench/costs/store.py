@@ -99,9 +99,8 @@ class Store:
     def read(self, keys: Sequence[str] | None = None) -> dict[str, Measurement]:
         """Return the measurements of some instances on this device, by default of all."""
         # The time of a measurement is negative if other work took the cores; after an hour it is not taken any more.
-        query = (
-            "select instance, median, spread, runs from cost where device = ? and (taken > 0 or taken < ?)"
-        )
+        query = "select instance, median, spread, runs from cost where device = ?"
+        query += " and (taken > 0 or taken < ?)"
         given: list[object] = [self.device, 3600 - time.time()]
         if keys is not None:
             query += f" and instance in ({', '.join('?' * len(keys))})"
@@ -115,8 +114,7 @@ class Store:
 
     def write(self, found: dict[str, Measurement]) -> None:
         """Add measurements that were just made."""
-        busy = os.getloadavg()[0] > (os.cpu_count() or 1) + 0.5
-        taken = -time.time() if busy else time.time()
+        taken = -time.time() if os.getloadavg()[0] > (os.cpu_count() or 1) + 0.5 else time.time()
         rows = [(self.device, key, m.median, m.spread, m.runs, taken) for key, m in found.items()]
         self._do(lambda c: c.executemany("insert or replace into cost values (?, ?, ?, ?, ?, ?)", rows))
 

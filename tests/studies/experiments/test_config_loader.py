@@ -57,17 +57,17 @@ def test_a_mapping_becomes_settings():
     [
         ({}, "'names' is missing"),
         ({"names": ["a"], "innr": {}}, "unknown key 'innr'; did you mean inner?"),
-        ({"names": "a"}, "names must be a valid array, got a text ('a')"),
+        ({"names": "a"}, "names must be a list, got a text ('a')"),
         ({"names": []}, "names must name at least one, got none"),
         ({"names": ["a", "b", "a"]}, "names must be distinct, got 'a' twice"),
-        ({"names": [1]}, "names[0] must be a valid string, got a number ('1')"),
-        ({"names": ["a"], "wanted": 1}, "wanted must be a valid boolean, got a number ('1')"),
-        ({"names": ["a"], "by_name": {"b": 1.5}}, "by_name.b must be a valid integer, got a number ('1.5')"),
+        ({"names": [1]}, "names[0] must be a text, got a number ('1')"),
+        ({"names": ["a"], "wanted": 1}, "wanted must be true or false, got a number ('1')"),
+        ({"names": ["a"], "by_name": {"b": 1.5}}, "by_name.b must be a whole number, got a number ('1.5')"),
         (
             {"names": ["a"], "by_name": {"b": True}},
-            "by_name.b must be a valid integer, got true or false ('True')",
+            "by_name.b must be a whole number, got true or false ('True')",
         ),
-        ({"names": ["a"], "inner": [2]}, "inner must be an object, got a list"),
+        ({"names": ["a"], "inner": [2]}, "inner must be a mapping, got a list"),
         ({"names": [NESTED]}, "a study must have a few levels, got too many"),
         (
             {"names": {date(2021, 1, 1): "a"}},

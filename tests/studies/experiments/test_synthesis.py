@@ -65,7 +65,7 @@ def test_the_tables_have_the_funnel_and_the_laws_and_name_what_is_missing(done):
     [
         ({"grammars": ()}, "at least one"),
         ({"grammars": ("a.yaml",), "sizes": (0,)}, r"sizes\[0\] must be greater than 0"),
-        ({"grammars": ("a.yaml",), "instances": -1}, "instances must be greater than or equal to 0, got -1"),
+        ({"grammars": ("a.yaml",), "instances": -1}, "instances must be at least 0, got -1"),
         ({"grammars": ("a.yaml", "a.yaml")}, "a.yaml"),
         ({"grammars": ("a.yaml",), "known": "defaultt"}, "default"),
     ],

@@ -51,7 +51,7 @@ def test_the_study_that_comes_along_can_be_read():
         ),
         (
             GIVEN.replace("channels: 4", "channels: [4]"),
-            "families.repvgg.channels must be a valid integer or a valid number or a valid boolean or ",
+            "families.repvgg.channels must be a whole number or a number or true or false or a text, got a list",
         ),
         (GIVEN.replace("channels: 4", "blocks: 0"), "families.repvgg.blocks must be at least 1, got 0"),
         (GIVEN.replace("channels: 4", "order: upwards"), "families.repvgg: "),
@@ -79,7 +79,7 @@ def test_the_study_that_comes_along_can_be_read():
         (GIVEN + "scaling: {families: {repvgg: {}}}", "scaling.blocks must name at least one, got none"),
         (
             GIVEN + "scaling: {families: {repvgg: {}}, blocks: [1, one], methods: [t4]}",
-            "scaling.blocks[1] must be a valid integer, got a text ('one')",
+            "scaling.blocks[1] must be a whole number, got a text ('one')",
         ),
         (
             GIVEN + "scaling: {families: {repvgg: {}}, blocks: [0], methods: [t4]}",

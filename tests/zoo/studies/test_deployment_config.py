@@ -40,7 +40,7 @@ def test_a_study_is_read(tmp_path):
         (("--cost, analytic", "--json, there"), "options must not have '--json'"),
         (("--cost, analytic", "--output=there"), "options must not have '--output=there'"),
         (("[1, 0]", "[1, 1]"), r"yaml: timing\.threads must be distinct, got 1 twice"),
-        (("[1, 0]", "[-1]"), r"yaml: timing\.threads\[0\] must be greater than or equal to 0, got -1"),
+        (("[1, 0]", "[-1]"), r"yaml: timing\.threads\[0\] must be at least 0, got -1"),
         (("seconds: 2", "seconds: 2, targets: [torhc]"), "no target is called 'torhc'; did you mean torch"),
         (("onnxslim", "onnxslin"), "no rival is called 'onnxslin'; did you mean onnxslim"),
         (("seconds: 60", "seconds: 0"), "seconds must be greater than 0, got 0"),

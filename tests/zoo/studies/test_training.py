@@ -21,7 +21,7 @@ def test_the_study_of_training_has_every_network_in_both_ways(tmp_path):
     [
         ({"networks": ("segfromer",)}, "did you mean segformer"),
         ({"networks": ("stack",), "thens": ("inductr",)}, "did you mean inductor"),
-        ({"networks": ("stack",), "size": 2.0}, "size must be less than or equal to 1, got 2"),
+        ({"networks": ("stack",), "size": 2.0}, "size must be at most 1, got 2"),
         ({"networks": ("stack",), "rounds": 0}, "rounds must be greater than 0, got 0"),
     ],
 )

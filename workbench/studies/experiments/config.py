@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 import pydantic
 import yaml
@@ -23,10 +23,6 @@ from workbench.optimizer.settings import Settings
 from workbench.run.settings import check, same
 from workbench.saturation.limits import Limits
 from workbench.support.messages import nearest, unknown
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
 
 # -- reading ----------------------------------------------------------------------------------------------
 #: Suffixes by which the name of a file is recognised if it has no folder.
@@ -87,14 +83,9 @@ class StudyError(ValueError):
 
 
 _NOUNS: Final = {
-    dict: "a mapping",
-    list: "a list",
-    str: "a text",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
+    dict: "a mapping", list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number",
     type(None): "empty",
-}
+}  # fmt: skip
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -141,8 +132,7 @@ def _unique(values: V) -> V:
 
 
 #: The fields with these annotations have at least one value, or no value twice.
-Some: Final = AfterValidator(_some)
-Unique: Final = AfterValidator(_unique)
+Some, Unique = AfterValidator(_some), AfterValidator(_unique)
 Distinct: TypeAlias = Annotated[tuple[str, ...], Unique]
 Names: TypeAlias = Annotated[tuple[str, ...], Unique, Some]
 
@@ -153,26 +143,35 @@ def read_object(cls: type[T], data: Mapping[str, Any]) -> T:
     Raise :class:`StudyError` for an unknown or missing key, a value of another type, or invalid settings.
     """
     try:
-        # A list is a tuple and a mapping an object in strict JSON; nothing else is taken for another type.
-        return pydantic.TypeAdapter(cls).validate_json(json.dumps(data, default=str))
-    except pydantic.ValidationError as error:
-        raise StudyError(_message(cls, error.errors(include_url=False))) from None
+        text = json.dumps(data, default=str)
     except (TypeError, ValueError):
         raise StudyError("a study must have texts as keys, and nothing that contains itself") from None
+    try:
+        # A list is a tuple and a mapping an object in strict JSON; nothing else is taken for another type.
+        return pydantic.TypeAdapter(cls).validate_json(text)
+    except pydantic.ValidationError as error:
+        raise StudyError(_message(cls, error.errors(include_url=False))) from None
+    except OSError as error:  # of a file that settings name
+        raise StudyError(str(error)) from None
 
 
-_UNKNOWN: Final = "unexpected_keyword_argument"
+#: Pydantic's words, and those for YAML.
+_WORDS: Final = {
+    "a valid array": "a list", "an object": "a mapping", "a valid string": "a text", "a valid number": "a number",
+    "a valid integer": "a whole number", "a valid boolean": "true or false", "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+}  # fmt: skip
 
 
-def _message(cls: type, errors: Sequence[ErrorDetails]) -> str:
+def _message(cls: type, errors: Sequence[Any]) -> str:
     """Return what is wrong with the settings of a class: an unknown key, as it may be a missing one, or the first."""
-    error = min(errors, key=lambda e: e["type"] != _UNKNOWN)
+    error = min(errors, key=lambda e: e["type"] != "unexpected_keyword_argument")
     kind, value = error["type"], error["input"]
-    *above, name = error["loc"] if kind in (_UNKNOWN, "missing") else (*error["loc"], "")
+    *above, name = error["loc"] if kind in ("unexpected_keyword_argument", "missing") else (*error["loc"], "")
     key, hint = _place(cls, above)
     inside = f"{key}." if key else ""
     fields = [f.name for f in dataclasses.fields(hint)] if dataclasses.is_dataclass(hint) else []
-    if kind == _UNKNOWN:
+    if kind == "unexpected_keyword_argument":
         return f"unknown key '{inside}{name}'" + (nearest(name, fields) or f" (try {', '.join(fields)})")
     if kind == "json_invalid":
         return "a study must have a few levels, got too many"
@@ -185,8 +184,12 @@ def _message(cls: type, errors: Sequence[ErrorDetails]) -> str:
         # A message about a key begins with its name, which then continues the path to it.
         own = isinstance(fault, StudyError) or str(fault).partition(" ")[0] in fields
         return (inside if own or not key else f"{key}: " if fields else f"{key} ") + str(fault)
-    wanted = [e["msg"].removeprefix("Input should be ") for e in errors if _place(cls, e["loc"])[0] == key]
-    return f"{key} must be {' or '.join(wanted)}, got {said(value) if kind.endswith('_type') else value}"
+    wanted = " or ".join(
+        e["msg"].removeprefix("Input should be ") for e in errors if _place(cls, e["loc"])[0] == key
+    )
+    for word, here in _WORDS.items():
+        wanted = wanted.replace(word, here)
+    return f"{key} must be {wanted}, got {said(value) if kind.endswith('_type') else value}"
 
 
 def _place(hint: Any, keys: Iterable[int | str]) -> tuple[str, Any]:
@@ -197,10 +200,8 @@ def _place(hint: Any, keys: Iterable[int | str]) -> tuple[str, Any]:
             hint = _ways(hint).get(str(key))
             continue
         path += f"[{key}]" if isinstance(key, int) else f".{key}" if path else key
-        if dataclasses.is_dataclass(hint):
-            hint = typing.get_type_hints(hint)[str(key)]
-        else:
-            hint = typing.get_args(hint)[typing.get_origin(hint) is not tuple]
+        fields = typing.get_type_hints(hint) if dataclasses.is_dataclass(hint) else {}
+        hint = fields.get(str(key)) or typing.get_args(hint)[typing.get_origin(hint) is not tuple]
     return path, hint
 
 

@@ -6,6 +6,7 @@ from tests.ops.test_onnx_form import INSTANCES
 from tests.ops.test_onnx_form import instance as graph_of
 from workbench.costs import OpInstance, instances_of
 from workbench.costs.analytic import DEVICES, AnalyticCost, Device, work
+from workbench.costs.model import described
 from workbench.ops import TensorType, TupleType
 
 
@@ -57,6 +58,17 @@ def test_views_are_free_where_the_executor_makes_them_free():
     assert on_gpu[0] == on_gpu[2] == 0 < on_gpu[1]
     on_cpu = AnalyticCost("cpu").price([part, every_other, view])
     assert on_cpu[2] == 0 < on_cpu[0] == on_cpu[1]
+
+
+def test_gpus_are_told_apart_by_what_limits_them():
+    product = instance("matmul", [(4096, 4096)] * 2, (4096, 4096), ("none",))
+    names = ["t4", "v100", "a100", "l4", "h100", "l40s"]
+    costs = {name: AnalyticCost(name).price([product, RELU])[0] for name in names}
+    assert sorted(names, key=costs.__getitem__) == ["l40s", "h100", "l4", "a100", "v100", "t4"]
+    large = instance("relu", [(1 << 28,)], (1 << 28,))
+    moved = {name: AnalyticCost(name).price([large])[0] for name in [*names, "h200"]}
+    assert sorted(moved, key=moved.__getitem__) == ["h200", "h100", "a100", "v100", "l40s", "t4", "l4"]
+    assert described("analytic roofline, l40s") == "by a roofline of an NVIDIA L40S, not this machine"
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -61,8 +61,9 @@ class Device:
 
 
 #: Peaks and memory bandwidths are from the vendors' data sheets: T4 (PCIe), V100 (SXM2), A100 (SXM4, 40 GB),
-#: H200 (SXM; half without sparsity). float32 is without matrix units, as IEEE arithmetic requires. The
-#: launch time is not from a data sheet: it is roughly the cost of a kernel when the next one waits for it.
+#: H100 and H200 (SXM), L4 and L40S (PCIe). half is without sparsity, float32 is without matrix units, as IEEE
+#: arithmetic requires. The launch time is not from a data sheet: it is roughly the cost of a kernel when the next
+#: one waits for it.
 #: "cpu" is two cores of a server with AVX2, which computes half precision in float32: 2 x 3 GHz x 32 FLOP,
 #: two memory channels. Its launch time and cache are rounded from measurements: ONNX Runtime needs 0.15 to
 #: 0.3 µs for an operator on a tiny tensor, and elementwise operators run at 70 to 130 GB/s up to 25 MB.
@@ -77,6 +78,9 @@ DEVICES: Final = Table(
             Device("t4", 8.1e12, 320e9, 4.0, half=65e12, double=0.25e12),
             Device("v100", 15.7e12, 900e9, 4.0, half=125e12, double=7.8e12),
             Device("a100", 19.5e12, 1555e9, 3.5, half=312e12, double=9.7e12),
+            Device("l4", 30.3e12, 300e9, 3.5, half=121e12, double=0.47e12),
+            Device("l40s", 91.6e12, 864e9, 3.0, half=362e12, double=1.43e12),
+            Device("h100", 67e12, 3350e9, 3.0, half=989e12, double=34e12),
             Device("h200", 67e12, 4800e9, 3.0, half=989e12, double=34e12),
         )
     },

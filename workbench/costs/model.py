@@ -92,7 +92,7 @@ class CostModel(ABC):
 #: Descriptions of the analytic devices.
 TITLES: Final = {
     "cpu": "a two-core server CPU",
-    **{name: f"an NVIDIA {name.upper()}" for name in ("t4", "v100", "a100", "h200")},
+    **{name: f"an NVIDIA {name.upper()}" for name in ("t4", "v100", "a100", "l4", "l40s", "h100", "h200")},
 }
 
 

@@ -1,3 +1,8 @@
+import operator
+import subprocess
+import time
+from types import SimpleNamespace
+
 import pytest
 
 from workbench.devices.device import Device, DeviceMissing, open_device
@@ -39,6 +44,99 @@ def test_settings_hold_inside_and_are_as_before_outside(device):
     with Device(device.name, tf32=True, threads=1).settings():
         assert settings_of(device.torch) == (1, True, True, True, False)
     assert settings_of(device.torch) == before
+
+
+def switches_of(torch):
+    """Return how float32 is computed, by the newer switches and by the older ones, which may refuse to be read."""
+    backends, found = torch.backends, []
+    old = (lambda: backends.cuda.matmul.allow_tf32, lambda: backends.cudnn.allow_tf32)
+    for read in (*old, torch.get_float32_matmul_precision):
+        try:
+            found.append(read())
+        except RuntimeError:
+            found.append("refused")
+    parts = (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.matmul)
+    return [s.fp32_precision for s in (backends, backends.cudnn, *parts)], found
+
+
+#: What a user may have set, below ``torch.backends`` or as the precision of products.
+GIVEN = [
+    {},
+    {"cuda.matmul.fp32_precision": "tf32"},
+    {"cuda.matmul.fp32_precision": "ieee", "cudnn.conv.fp32_precision": "ieee"},
+    {"cuda.matmul.allow_tf32": True},
+    {"cudnn.allow_tf32": False},
+    {"fp32_precision": "tf32"},
+    {"fp32_precision": "ieee", "cudnn.conv.fp32_precision": "tf32"},
+    {"cudnn.fp32_precision": "ieee", "cuda.matmul.allow_tf32": True},
+    {"fp32_precision": "tf32", "cudnn.allow_tf32": False, "cuda.matmul.allow_tf32": False},
+    {"mkldnn.matmul.fp32_precision": "bf16"},
+    {"precision": "medium"},
+    {"precision": "medium", "cuda.matmul.fp32_precision": "ieee"},
+    {"precision": "high", "fp32_precision": "ieee"},
+]
+
+
+@pytest.mark.parametrize(
+    "given", GIVEN, ids=lambda g: ", ".join(f"{k}={v}" for k, v in g.items()) or "nothing"
+)
+@pytest.mark.parametrize("tf32", [False, True])
+def test_tf32_is_set_and_restored_whichever_switches_were_used(cpu, given, tf32):
+    torch = cpu.torch
+    backends = torch.backends
+    if not hasattr(backends, "fp32_precision"):
+        pytest.skip("this version of torch has only the older switches")
+    try:
+        for path, value in given.items():
+            if path == "precision":
+                torch.set_float32_matmul_precision(value)
+            else:
+                place, _, name = path.rpartition(".")
+                setattr(operator.attrgetter(place)(backends) if place else backends, name, value)
+        before = switches_of(torch)
+        with Device("cpu", tf32=tf32, threads=1).settings():
+            new, old = switches_of(torch)
+        assert old == [tf32, tf32, "high" if tf32 else "highest"], "torch.compile reads them"
+        assert set(new[2:]) == {"tf32" if tf32 else "ieee"}
+        assert switches_of(torch) == before
+    finally:
+        torch.set_float32_matmul_precision("highest")
+        backends.cudnn.allow_tf32 = True
+        for part in (backends, backends.cudnn, backends.mkldnn, backends.cuda.matmul, backends.mkldnn.matmul):
+            part.fp32_precision = "none"
+
+
+def test_what_is_set_for_all_operations_later_holds_for_each(cpu):
+    torch = cpu.torch
+    if not hasattr(torch.backends, "fp32_precision"):
+        pytest.skip("this version of torch has only the older switches")
+    try:
+        torch.backends.fp32_precision = "tf32"
+        with cpu.settings():
+            assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+        torch.backends.fp32_precision = "ieee"
+        assert torch.backends.cuda.matmul.fp32_precision == "ieee", "it is not held at what it was"
+    finally:
+        torch.backends.fp32_precision = "none"
+        torch.backends.cudnn.allow_tf32 = True  # the default, which has no name
+
+
+def test_an_older_torch_has_the_older_switches_alone(cpu, monkeypatch):
+    from workbench.devices import device
+
+    monkeypatch.setattr(device, "_SWITCHES", ())
+    before = settings_of(cpu.torch)
+    with Device("cpu", tf32=True, threads=1).settings():
+        assert settings_of(cpu.torch)[2:4] == (True, True)
+    assert settings_of(cpu.torch) == before
+
+
+def test_all_algorithms_of_convolutions_are_tried(cpu):
+    cudnn = cpu.torch.backends.cudnn
+    before = cudnn.benchmark_limit
+    with cpu.settings():
+        assert cudnn.benchmark_limit == 0
+    assert cudnn.benchmark_limit == before
 
 
 def test_time_is_per_run(device):

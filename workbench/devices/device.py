@@ -65,11 +65,15 @@ class Device:
     def settings(self) -> Iterator[None]:
         """Set no gradients, TF32 on or off, cuDNN's fastest kernels and threads for the whole process, for a while."""
         torch = self.torch
-        cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
-        before = (cudnn.benchmark, cudnn.allow_tf32, products.allow_tf32, torch.get_num_threads())
+        cudnn, threads = torch.backends.cudnn, torch.get_num_threads()
         with contextlib.ExitStack() as held:
-            held.callback(_restore, torch, before)
-            _restore(torch, (True, self.tf32, self.tf32, self.threads or before[3]))
+            held.callback(_set_threads, torch, threads)
+            _set_threads(torch, self.threads or threads)
+            # Without a limit cuDNN tries all of its algorithms; by default ten.
+            for name, value in (("benchmark", True), ("benchmark_limit", 0)):
+                held.callback(setattr, cudnn, name, getattr(cudnn, name))
+                setattr(cudnn, name, value)
+            held.enter_context(_float32(torch, self.tf32))
             held.enter_context(torch.inference_mode())
             if self.cuda:
                 held.enter_context(torch.cuda.device(self.name))
@@ -223,11 +227,51 @@ def import_torch() -> ModuleType:
     return torch
 
 
-def _restore(torch: Any, values: tuple[bool, bool, bool, int]) -> None:
-    torch.backends.cudnn.benchmark, torch.backends.cudnn.allow_tf32 = values[:2]
-    torch.backends.cuda.matmul.allow_tf32 = values[2]
-    if torch.get_num_threads() != values[3]:
-        torch.set_num_threads(values[3])
+def _set_threads(torch: Any, threads: int) -> None:
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
+
+
+#: The switches below ``torch.backends`` by which newer versions of torch set how an operation computes float32.
+_SWITCHES: Final = (("cuda", "matmul"), ("cudnn", "conv"), ("cudnn", "rnn"), ("mkldnn", "matmul"))
+
+
+@contextlib.contextmanager
+def _float32(torch: Any, tf32: bool) -> Iterator[None]:
+    """Let products and convolutions in float32 round to TF32, or not, for a while.
+
+    Newer versions of torch refuse to read an older switch that contradicts the newer ones, and torch.compile
+    reads the older ones: all are set alike, and restored to what they were, contradictions included.
+    """
+    cudnn = torch.backends.cudnn
+    named: list[Any] = [getattr(getattr(torch.backends, a), b, None) for a, b in _SWITCHES]
+    switches = [s for s in named if hasattr(s, "fp32_precision")]
+    before = [s.fp32_precision for s in switches]
+
+    def old(read: Callable[[], Any], otherwise: Any) -> Any:
+        try:
+            return read()
+        except (RuntimeError, AttributeError):
+            return otherwise
+
+    def put(products: Any, convolutions: bool, values: Sequence[str]) -> None:
+        if hasattr(torch, "set_float32_matmul_precision"):
+            torch.set_float32_matmul_precision({True: "high", False: "highest"}.get(products, products))
+        cudnn.allow_tf32 = convolutions
+        for switch, value in zip(switches, values, strict=True):
+            switch.fp32_precision = "none"  # what is set for all operations, if that is the same
+            if switch.fp32_precision != value:
+                switch.fp32_precision = value
+
+    opposite = [value != "tf32" for value in before] or [False, False]
+    products = old(lambda: torch.backends.cuda.matmul.allow_tf32, opposite[0])
+    products = old(lambda: torch.get_float32_matmul_precision(), products)  # it may be "medium"
+    convolutions = old(lambda: cudnn.allow_tf32, opposite[1])
+    try:
+        put(tf32, tf32, ["tf32" if tf32 else "ieee"] * len(switches))
+        yield
+    finally:
+        put(products, convolutions, before)
 
 
 def _nvidia_smi(uuid: str) -> dict[str, str]:

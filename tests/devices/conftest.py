@@ -52,6 +52,12 @@ def pretended(cpu):
         def release(self):
             pass
 
+        def soak(self, seconds):
+            pass
+
+        def clocks(self):
+            return {"clock_sm_mhz": "1980"}
+
         def free_bytes(self):
             return 1e9
 

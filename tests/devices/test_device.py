@@ -180,8 +180,6 @@ def test_without_torch_the_message_says_what_to_install(monkeypatch):
 
 
 def test_the_driver_is_asked_by_the_gpus_own_name(monkeypatch):
-    import subprocess
-
     from workbench.devices import device
 
     lines = "GPU-aa, 1.2, 700.00, 1980, [N/A], 1980, 40\nGPU-bb, 1.2, 350.00, 1000, 2600, 1500, 41\n"
@@ -193,6 +191,59 @@ def test_the_driver_is_asked_by_the_gpus_own_name(monkeypatch):
     assert "clock_memory_mhz" not in device._nvidia_smi("GPU-aa"), "what the driver does not know is left out"
     assert device._nvidia_smi("cc") == {}
     assert device._nvidia_smi("") == {}
+
+
+def test_a_field_that_the_driver_does_not_know_loses_no_others(pretended, monkeypatch):
+    def answer(words, **named):
+        fields = words[1].partition("=")[2].split(",")[1:]
+        if "clocks_event_reasons.active" in fields:
+            raise subprocess.CalledProcessError(2, words)
+        return subprocess.CompletedProcess(words, 0, stdout=f"GPU-aa, {', '.join(fields)}\n")
+
+    monkeypatch.setattr(subprocess, "run", answer)
+    monkeypatch.setattr(
+        pretended.torch.cuda, "get_device_properties", lambda name: SimpleNamespace(uuid="aa")
+    )
+    assert Device.clocks(pretended) == {
+        "clock_sm_mhz": "clocks.current.sm",
+        "clock_memory_mhz": "clocks.current.memory",
+        "temperature_c": "temperature.gpu",
+        "power_draw_w": "power.draw",
+        "clock_reasons": "clocks_throttle_reasons.active",
+    }
+    assert Device("cpu").clocks() == {}
+
+
+def test_a_gpu_works_for_as_long_as_asked_and_a_cpu_does_not(pretended):
+    products = []
+    vars(pretended)["torch"] = SimpleNamespace(
+        rand=lambda *shape, device: device, mm=lambda a, b: products.append(a)
+    )
+    began = time.perf_counter()
+    Device.soak(pretended, 0.02)
+    assert time.perf_counter() - began >= 0.02
+    assert set(products) == {"cpu"}
+    began = time.perf_counter()
+    Device("cpu").soak(60.0)
+    assert time.perf_counter() - began < 1.0
+
+
+def test_a_gpu_that_is_not_the_current_one_is_asked_for_itself(cpu, monkeypatch):
+    asked = []
+    answers = {"synchronize": None, "mem_get_info": (5, 9), "memory_reserved": 7, "memory_allocated": 3}
+    for name, value in answers.items():
+        monkeypatch.setattr(cpu.torch.cuda, name, lambda d=None, v=value: asked.append(d) or v)
+    second = Device("cuda:1")
+    second.wait()
+    assert second.free_bytes() == 5 + 7 - 3
+    assert asked == ["cuda:1"] * 4
+
+
+@pytest.mark.gpu
+def test_a_gpu_says_its_clocks_and_raises_them(gpu):
+    gpu.soak(0.5)
+    assert float(gpu.clocks()["clock_sm_mhz"]) > 0
+    assert gpu.provenance()["cudnn_benchmark"] is True
 
 
 @pytest.mark.gpu

@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import ModuleType
@@ -29,6 +29,14 @@ _QUERIED: Final = {
     "clocks.max.sm": "clock_sm_max_mhz",
     "temperature.gpu": "temperature_c",
 }
+
+#: Those that change, by query: a field that the driver does not know loses the whole query.
+_CHANGING: Final[tuple[Mapping[str, str], ...]] = (
+    {"clocks.current.sm": "clock_sm_mhz", "clocks.current.memory": "clock_memory_mhz"},
+    {"temperature.gpu": "temperature_c", "power.draw": "power_draw_w"},
+    {"clocks_event_reasons.active": "clock_reasons"},
+    {"clocks_throttle_reasons.active": "clock_reasons"},  # its name in older drivers
+)
 
 #: The number of bytes that are overwritten to empty a device's caches: twice the largest known cache.
 FLUSH_BYTES: Final = 1 << 28
@@ -82,7 +90,7 @@ class Device:
     def wait(self) -> None:
         """Wait until the device has finished all submitted work."""
         if self.cuda:
-            self.torch.cuda.synchronize()
+            self.torch.cuda.synchronize(self.name)
 
     def time(self, run: Callable[[], object], times: int = 1) -> float:
         """Return microseconds per run for ``times`` runs in a row: by device events on a GPU, by clocks on the CPU."""
@@ -128,10 +136,11 @@ class Device:
                 body()
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # Calls of other threads that a recording does not permit leave this one alone.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             kept = body()
 
-        def replay(keep: object = kept) -> None:  # keeps the results alive while the graph may write them
+        def replay(keep: object = (body, kept)) -> None:  # keeps alive what the graph may read and write
             graph.replay()
 
         return replay
@@ -155,14 +164,34 @@ class Device:
                 return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
             except (AttributeError, ValueError, OSError):
                 return math.inf
-        free, _ = self.torch.cuda.mem_get_info()
-        cached = self.torch.cuda.memory_reserved() - self.torch.cuda.memory_allocated()
-        return float(free + cached)
+        cuda = self.torch.cuda
+        free, _ = cuda.mem_get_info(self.name)
+        return float(free + cuda.memory_reserved(self.name) - cuda.memory_allocated(self.name))
 
     def release(self) -> None:
         """Return cached memory to the device."""
         if self.cuda:
             self.torch.cuda.empty_cache()
+
+    def soak(self, seconds: float) -> None:
+        """Multiply matrices on a GPU for so long that its clocks have risen; do nothing on a CPU."""
+        if not self.cuda:
+            return
+        x, until = self.torch.rand(4096, 4096, device=self.name), time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            self.torch.mm(x, x)
+            self.wait()
+
+    def clocks(self) -> dict[str, str]:
+        """Return the driver's facts on a GPU that change: clocks and what limits them, temperature, power."""
+        if not self.cuda:
+            return {}
+        uuid = str(getattr(self.torch.cuda.get_device_properties(self.name), "uuid", ""))
+        found: dict[str, str] = {}
+        for fields in _CHANGING:
+            if not found.keys() >= set(fields.values()):
+                found |= _nvidia_smi(uuid, fields)
+        return found
 
     @property
     def title(self) -> str:
@@ -198,6 +227,7 @@ class Device:
             "l2_bytes": getattr(properties, "L2_cache_size", None),
             "cuda": torch.version.cuda,
             "cudnn": torch.backends.cudnn.version(),
+            "cudnn_benchmark": True,
             **_nvidia_smi(str(getattr(properties, "uuid", ""))),
         }
 
@@ -274,9 +304,9 @@ def _float32(torch: Any, tf32: bool) -> Iterator[None]:
         put(products, convolutions, before)
 
 
-def _nvidia_smi(uuid: str) -> dict[str, str]:
-    """Return the driver's facts on a GPU; empty if nvidia-smi is missing or does not list the GPU."""
-    asked = ["nvidia-smi", f"--query-gpu=uuid,{','.join(_QUERIED)}", "--format=csv,noheader,nounits"]
+def _nvidia_smi(uuid: str, fields: Mapping[str, str] = _QUERIED) -> dict[str, str]:
+    """Return the driver's facts on a GPU; empty if nvidia-smi is missing, or does not know the GPU or a field."""
+    asked = ["nvidia-smi", f"--query-gpu=uuid,{','.join(fields)}", "--format=csv,noheader,nounits"]
     try:
         text = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):
@@ -284,5 +314,5 @@ def _nvidia_smi(uuid: str) -> dict[str, str]:
     rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines() if line.strip()]
     # torch numbers only the GPUs visible to it; the driver numbers all of them.
     own = [r for r in rows if uuid and uuid.removeprefix("GPU-") in r[0]] or (rows if len(rows) == 1 else [])
-    known = own[0][1:] if own and len(own[0]) == len(_QUERIED) + 1 else []
-    return {name: value for name, value in zip(_QUERIED.values(), known, strict=False) if value[:1] != "["}
+    known = own[0][1:] if own and len(own[0]) == len(fields) + 1 else []
+    return {name: value for name, value in zip(fields.values(), known, strict=False) if value[:1] != "["}

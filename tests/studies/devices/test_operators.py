@@ -12,7 +12,7 @@ from workbench.devices.device import Device
 from workbench.ops import TensorType
 from workbench.studies.devices import operators
 from workbench.studies.devices.operators import CACHES, DeviceLost, Protocol, _measure, measure_instances
-from workbench.studies.devices.spec_io import Results
+from workbench.studies.devices.spec_io import Results, read_results, write_results
 
 QUICK = {c: Protocol(0.5, c) for c in CACHES}
 X = TensorType("float32", (64, 64))
@@ -148,6 +148,46 @@ def test_what_cannot_be_recorded_is_timed_run_by_run(pretended, monkeypatch):
     measure_instances([RELU], pretended, results, protocol=QUICK["warm"])
     assert results.methods[instance_key(RELU)] == "events"
     assert results.measured[instance_key(RELU)].median > 0
+
+
+@pytest.mark.parametrize(
+    "error", ["CUDA out of memory. Tried to allocate 2.00 GiB", "CUDA error: out of memory"]
+)
+def test_a_recording_without_memory_is_a_failure_and_not_timed_otherwise(pretended, monkeypatch, error):
+    def refuse(self, body, warmup=3):
+        raise (pretended.torch.OutOfMemoryError if "GiB" in error else RuntimeError)(error)
+
+    monkeypatch.setattr(type(pretended), "capture", refuse)
+    results = Results({}, {})
+    measure_instances([RELU], pretended, results, protocol=QUICK["warm"])
+    assert results.failures[instance_key(RELU)].endswith(error)
+    assert not results.methods
+
+
+def test_the_clocks_of_a_gpu_are_raised_and_kept_with_the_results(pretended, monkeypatch, tmp_path):
+    done, kept = [], []
+    monkeypatch.setattr(type(pretended), "soak", lambda self, seconds: done.append(seconds))
+    monkeypatch.setattr(type(pretended), "release", lambda self: done.append("released"))
+    monkeypatch.setattr(operators, "_KEEP", 0.0)
+    results = Results({}, {})
+    measure = lambda: measure_instances(  # noqa: E731
+        [RELU, ADD], pretended, results, protocol=QUICK["warm"], keep=lambda: kept.append(len(results.clocks))
+    )
+    measure()
+    assert done == [3.0, "released", "released"]
+    assert kept == [2, 3, 3]
+    assert [c["clock_sm_mhz"] for c in results.clocks] == ["1980"] * 3
+    assert 0 <= results.clocks[0]["at"] <= results.clocks[-1]["at"] < 60
+    measure()
+    assert len(done) == 3, "nothing is missing, so nothing is to be warmed up"
+    write_results(tmp_path / "r.json", results)
+    assert read_results(tmp_path / "r.json").clocks == results.clocks
+
+
+def test_a_cpu_has_no_clocks_to_record(cpu):
+    results = empty(cpu)
+    measure_instances([RELU], cpu, results, protocol=QUICK["warm"])
+    assert results.clocks == []
 
 
 @pytest.mark.gpu

@@ -40,6 +40,10 @@ _COPIES: Final = 64
 _MEMORY: Final = 0.7
 
 
+#: Seconds of work that raise the clocks of a GPU before anything is timed, and between two times of keeping results.
+_SOAK, _KEEP = 3.0, 20.0
+
+
 class DeviceLost(RuntimeError):
     """Raised when a device no longer answers, so that every later measurement would fail."""
 
@@ -89,7 +93,8 @@ def measure_instances(
     Args:
         instances: The instances, measured in this order.
         device: The device.
-        results: The results to extend; ``left`` becomes the number of instances not reached.
+        results: The results to extend; ``left`` becomes the number of instances not reached. The clocks of a GPU
+            are added at the beginning and about every 20 seconds.
         protocol: The way to measure.
         seconds: The time limit.
         progress: Called with the numbers of instances done and to do.
@@ -100,17 +105,23 @@ def measure_instances(
     """
     distinct = {instance_key(i): i for i in map(same_kernel, instances)}
     missing = {k: i for k, i in distinct.items() if k not in results.measured and k not in results.failures}
-    until = time.perf_counter() + seconds
-    kept, done = time.perf_counter(), 0
-    flush = None
+    began = kept = time.perf_counter()
+    done, flush = 0, None
+
+    def note_clocks() -> None:
+        if clocks := device.clocks():
+            results.clocks.append({"at": round(time.perf_counter() - began, 1), **clocks})
+
     # Recording a CUDA graph collects garbage each time: freezing spares the objects that exist already.
     gc.freeze()
     try:
         with device.settings():
-            if protocol.caches == "cold" and missing:
-                flush = device.flush()
+            if missing:
+                flush = device.flush() if protocol.caches == "cold" else None
+                device.soak(_SOAK)
+                note_clocks()
             for key, instance in missing.items():
-                if time.perf_counter() > until:
+                if time.perf_counter() > began + seconds:
                     break
                 try:
                     results.measured[key], results.methods[key] = _measure(instance, device, protocol, flush)
@@ -120,8 +131,11 @@ def measure_instances(
                 done += 1
                 if progress is not None:
                     progress(done, len(missing))
-                if keep is not None and time.perf_counter() - kept > 20:
-                    keep()
+                if time.perf_counter() - kept > _KEEP:
+                    device.release()
+                    note_clocks()
+                    if keep is not None:
+                        keep()
                     kept = time.perf_counter()
     finally:
         gc.unfreeze()
@@ -192,7 +206,9 @@ def _samples(
         runs = max(runs, len(bodies), 16 if flush else 1)
         try:
             recorded = _recorded(device, body, runs, flush)
-        except RuntimeError:
+        except RuntimeError as error:
+            if "out of memory" in str(error):  # torch's own error is one of these, and so is the driver's
+                raise
             device.wait()
         else:
             wanted = int(np.clip(1000 * protocol.milliseconds / (runs * once), _LEAST, _MOST))

@@ -70,7 +70,8 @@ class Results:
 
     ``device`` is the device's provenance, ``protocol`` the way of measuring; measurements made in another
     way, or on another device, do not belong to the same results. ``methods`` maps each measured key to the
-    method used. ``left`` is the number of instances that were not reached.
+    method used. ``left`` is the number of instances that were not reached. ``clocks`` are a GPU's clocks and
+    temperature while instances were measured, with the seconds since the beginning as ``at``.
     """
 
     device: dict[str, Any]
@@ -80,6 +81,7 @@ class Results:
     failures: dict[str, str] = field(default_factory=dict)
     latency: list[dict[str, Any]] = field(default_factory=list)
     left: int = 0
+    clocks: list[dict[str, Any]] = field(default_factory=list)
 
     def continues(self, other: Results) -> bool:
         """Return whether both results fit into one table: one device, one way of measuring."""
@@ -215,8 +217,9 @@ def write_results(path: str | os.PathLike[str], results: Results) -> None:
         "measured": measured,
         "failures": [{"instance": k, "reason": r} for k, r in results.failures.items()],
         "latency": results.latency,
+        "clocks": results.clocks,
     }
-    write_atomic(path, _lines(record, ("measured", "failures", "latency")))
+    write_atomic(path, _lines(record, ("measured", "failures", "latency", "clocks")))
 
 
 def read_results(path: str | os.PathLike[str]) -> Results:
@@ -234,6 +237,8 @@ def read_results(path: str | os.PathLike[str]) -> Results:
         results.failures = {str(f["instance"]): str(f["reason"]) for f in record["failures"]}
         where = "the latency"
         results.latency = [dict(row) for row in record["latency"]]
+        where = "the clocks"
+        results.clocks = [dict(row) for row in record.get("clocks", ())]  # older files have none
     except _WRONG as error:
         raise ExchangeError(f"{os.fspath(path)}: {where} is wrong: {_say(error)}") from None
     return results

@@ -185,6 +185,25 @@ def test_an_interpolation_is_a_product_by_its_matrix_along_each_axis(extents, co
     np.testing.assert_allclose(matrix @ x, wanted, atol=1e-12)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_torch_makes_the_places_and_weights_once_and_a_gradient_may_use_them(mode, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from workbench.ops import resampling
+
+    resampling._kept.cache_clear()
+    spec, x = spec_of("resize"), torch.rand(1, 2, 3, 4)
+    attrs = {"size": (5, 7), "mode": mode, "coords": "asymmetric", "rounding": "ceil", "cubic": -0.5}
+    with torch.inference_mode():
+        first = spec.torch(torch, [x], attrs)
+    made = []
+    monkeypatch.setattr(torch, "as_tensor", lambda *a, **k: made.append(a))
+    again = spec.torch(torch, [x.clone().requires_grad_()], attrs)
+    assert not made
+    again.sum().backward()
+    assert torch.equal(first, again)
+    np.testing.assert_allclose(first, spec.evaluate([x.numpy()], attrs), atol=1e-6)
+
+
 def test_halves_are_rounded_as_asked():
     half = {"coords": "half_pixel"}
     roundings = ("round_prefer_floor", "round_prefer_ceil")

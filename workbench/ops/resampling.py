@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Any, Final
 
@@ -173,13 +173,26 @@ def _resize_torch(torch: ModuleType, xs: Sequence[Tensor], attrs: Attrs) -> Tens
     named = _named_in_torch(attrs, x.shape)
     if named is not None:
         return torch.nn.functional.interpolate(x, size, **named)
-    made = partial(torch.as_tensor, device=x.device)
+    # Only of real tensors: those of a compiler that traces the form belong to its run.
+    real = type(x) is torch.Tensor and not torch.compiler.is_compiling()
+    made = partial(_kept if real else _made, torch, device=x.device)
     return _resampled(
         x,
         attrs,
-        lambda image, at, axis: image.index_select(axis, made(at)),
-        lambda weights: made([float(w) for w in weights], dtype=x.dtype),
+        lambda image, at, axis: image.index_select(axis, made(tuple(at.tolist()), dtype=torch.int64)),
+        lambda weights: made(tuple(map(float, weights)), dtype=x.dtype),
     )
+
+
+def _made(torch: ModuleType, numbers: tuple[float, ...], *, dtype: Any, device: Any) -> Tensor:
+    return torch.as_tensor(numbers, dtype=dtype, device=device)
+
+
+@cache  # for good: a CUDA graph reads them wherever they are
+def _kept(torch: ModuleType, numbers: tuple[float, ...], *, dtype: Any, device: Any) -> Tensor:
+    """Return numbers as a tensor, made once: their copy to a GPU cannot be recorded in a CUDA graph."""
+    with torch.inference_mode(False):  # so that a later gradient may use it
+        return _made(torch, numbers, dtype=dtype, device=device)
 
 
 def _named_in_torch(attrs: Attrs, shape: Sequence[int]) -> dict[str, Any] | None:

@@ -119,6 +119,50 @@ def test_a_table_that_cannot_be_written_is_reported(run, tmp_path):
     assert "does not exist" in err
 
 
+def test_a_table_of_several_methods_says_how_many_of_each(run, tmp_path):
+    from tests.costs.networks import ADD, MATMUL, RELU
+    from workbench.costs.keys import instance_key
+    from workbench.costs.store import Measurement
+    from workbench.studies.devices.spec_io import Results, write_results
+
+    results = Results({"device": "a GPU"}, {})
+    for instance, method in ((RELU, "graph"), (ADD, "graph"), (MATMUL, "events")):
+        results.measured[instance_key(instance)] = Measurement(1.0, 0.0, 7)
+        results.methods[instance_key(instance)] = method
+    write_results(tmp_path / "r.json", results)
+    _, out, _ = run("device", "record", tmp_path / "r.json", "-o", tmp_path / "t.parquet")
+    assert out.splitlines()[1] == "2 by recorded graphs, 1 by events, which count launches"
+    results.methods = dict.fromkeys(results.methods, "graph")
+    write_results(tmp_path / "r.json", results)
+    _, out, _ = run("device", "record", tmp_path / "r.json", "-o", tmp_path / "t.parquet")
+    assert len(out.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "cost"),
+    [
+        (("--measure", 2, "--measure-on", "torch:cuda"), "analytic:h100"),
+        (("--measure", 2, "--measure-on", "torch:cuda:0+graph"), "analytic:h100"),
+        (("--measure", 2, "--measure-on", "torch:cuda", "--cost", "cpu"), "cpu"),
+        (("--measure", 2), "cpu"),
+        (("--measure-on", "torch:cuda"), "cpu"),
+    ],
+)
+def test_candidates_timed_on_a_gpu_are_chosen_by_its_costs(run, model, monkeypatch, words, cost):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from workbench.faces.cli import optimize
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda name: "NVIDIA H100 80GB HBM3")
+    given = []
+    monkeypatch.setattr(
+        optimize, "_optimise", lambda model, settings, *a, **k: given.append(settings["cost"])
+    )
+    assert run("optimize", model, *words)[0] == 0
+    assert given == [cost]
+
+
 def test_a_device_that_is_not_there_is_bad_input(run, model, monkeypatch):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -123,6 +124,10 @@ def record(
 
     target, merged = record_table(results, output)
     typer.echo(f"{len(merged.measured)} instances of {merged.device['device']} in {target}")
+    methods = Counter(merged.methods.get(key, "") for key in merged.measured)
+    if len(methods) > 1:
+        named = [f"{n} by {_METHODS.get(m, m or 'another method')}" for m, n in methods.most_common()]
+        typer.echo(", ".join(named))
     for key, reason in list(merged.failures.items())[:10]:
         typer.echo(f"not measured: {key}: {reason}")
     if len(merged.failures) > 10:
@@ -164,6 +169,14 @@ def peak(
     write_json(json, found.summary)
     typer.echo(str(found))
 
+
+#: How a message says by which method instances were measured.
+_METHODS: Final = {
+    "graph": "recorded graphs",
+    "events": "events, which count launches",
+    "clock": "the clock",
+    "view": "no run, as views",
+}
 
 _LATENCY_NOTES: Final = """\
 Made by `workbench device show -o`. All graphs of a group run in alternation on the same inputs.

@@ -34,6 +34,7 @@ _SETTINGS = (
 
 @options.with_settings(Settings, *_SETTINGS.split(), panel=_LIMITS)
 def optimize(
+    context: typer.Context,
     model: Path = options.MODEL,
     output: Path | None = option(
         None,
@@ -118,6 +119,9 @@ def optimize(
     """
     if accelerator is not None and cost != "cpu":
         raise ValueError("--cost and --accelerator contradict each other: a unit has costs of its own")
+    source: Any = context.get_parameter_source("cost")
+    if source.name == "DEFAULT" and accelerator is None and not kernels:
+        cost = _cost_there(settings["measure"], settings["measure_on"]) or cost
     if no_time and time is not None:
         raise ValueError("--time and --no-time contradict each other; leave one out")
     used: Any = options.chosen_rules(rules, as_published=as_published)
@@ -147,6 +151,17 @@ def optimize(
     bounds = {"error": error, "memory": None if kernel_memory is None else int(kernel_memory * 1e6)}
     places = {"output": output, "json": json, "report": report, "proof": proof}
     _optimise(model, chosen, places, quiet=quiet, kernels=bounds if kernels else None, tune=runtime_options)
+
+
+def _cost_there(measure: int, target: str) -> str | None:
+    """Return the roofline of the GPU on which candidates are timed, which this machine's costs would misjudge."""
+    device = target.partition("+")[0].partition(":")[2]
+    if not measure or not device.startswith("cuda"):
+        return None
+    from workbench.devices.device import open_device
+    from workbench.studies.devices.spec_io import roofline_of
+
+    return f"analytic:{roofline_of(open_device(device).title)}"
 
 
 def _check_kernels(output: Path | None, cost: str, accelerator: str | None) -> None:

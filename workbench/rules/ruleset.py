@@ -329,9 +329,7 @@ def rules_of(rules: Rules, *, keep_refuted: bool = False) -> RuleSet:
         name = os.fspath(rules)
         if name.endswith(".rules"):
             return offered("judged_rules")(replace(rule_set(name), name=name), keep_refuted=keep_refuted)
-        return replace(
-            offered("sound_rules")(name).rules if Path(name).is_file() else rule_set(name), name=name
-        )
+        return replace(offered("sound_set")(name) if Path(name).is_file() else rule_set(name), name=name)
     if isinstance(rules, Rule):
         return RuleSet(rules.name, (rules,), weights=False)
     if not isinstance(rules, Iterable):

@@ -26,7 +26,7 @@ _OFFERS: Final = {
     "why_not": "laws.explain.api:ask_why_not",
     "judged_rules": "laws.verification.admission:judged",
     "judge_range": "laws.verification.half_precision:judge_range",
-    "sound_rules": "laws.verification.admission:sound_rules",
+    "sound_set": "laws.verification.admission:sound_set",
     "dot_source": "faces.views.svg:drawn_source",
     "graph_svg": "faces.views.graphs:graph_svg",
     "page": "faces.views:page",
@@ -58,8 +58,8 @@ FAMILIES: Final = {"winograd_": "kernels.fast.winograd"}
 def offered(name: str) -> Callable[..., Any]:
     """Return what a wing offers by a name.
 
-    >>> offered("sound_rules").__name__
-    'sound_rules'
+    >>> offered("sound_set").__name__
+    'sound_set'
     """
     module, _, attribute = _OFFERS[name].partition(":")
     return getattr(import_module(f"workbench.{module}"), attribute)

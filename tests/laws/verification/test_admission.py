@@ -5,7 +5,13 @@ import pytest
 from tests.ops.operators import registered
 from workbench.laws.foreign.tensat_file import tensat_rules
 from workbench.laws.verification import admission
-from workbench.laws.verification.admission import RefutedRuleKept, RefutedRules, judged, sound_rules
+from workbench.laws.verification.admission import (
+    RefutedRuleKept,
+    RefutedRules,
+    judged,
+    sound_rules,
+    sound_set,
+)
 from workbench.laws.verification.refuting.refute import search
 from workbench.rules import RuleSet, parse_rules, rule_set
 from workbench.support import disk_cache
@@ -132,3 +138,16 @@ def test_a_sound_set_brings_its_verdicts_along():
     assert [sound.verdict(r) for r in sound] == ["tested", "tested"]
     assert list(sound.without("good").frame()["status"]) == ["tested"]
     assert (sound.select("good") + parse_rules("other: tanh(x) => tanh(x)")).verdicts == sound.verdicts
+
+
+def test_the_sound_rules_of_a_file_are_judged_once(tmp_path, monkeypatch):
+    file = tmp_path / "foreign.rules"
+    file.write_text("\n".join(RULES.strip().splitlines()[:2]) + "\n")
+    first = sound_set(file)
+    assert first.rules
+    monkeypatch.setattr(admission, "sound_rules", None)
+    monkeypatch.setattr(disk_cache, "_memory", type(disk_cache._memory)())  # only the disk is left
+    assert sound_set(file) == first
+    file.write_text("another: relu(relu(x)) => relu(x)\n")
+    with pytest.raises(TypeError):
+        sound_set(file)

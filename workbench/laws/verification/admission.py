@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from workbench.laws.verification.evidence import Effort
@@ -151,6 +152,12 @@ def sound_rules(source: str | os.PathLike[str] | Sequence[Rule], *, seed: int = 
         tuple(r.name for r in narrowed if r.name in sound),
         tuple(v.name for v in verdicts if v.name not in sound),
     )
+
+
+def sound_set(source: str | os.PathLike[str]) -> RuleSet:
+    """Return the sound rules of a file; they are cached by its content, as judging hundreds takes minutes."""
+    content = [Path(source).read_bytes(), (library() / "axioms.rules").read_bytes()]
+    return remembered("sound", [Path(source).name, *content], lambda: sound_rules(source).rules)
 
 
 def _guarded(rule: Rule, text: str) -> Rule:

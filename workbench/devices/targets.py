@@ -1,4 +1,4 @@
-"""Targets that run and time optimised graphs: ONNX Runtime and others on the CPU, or torch on a device.
+"""Targets that run and time optimised graphs: ONNX Runtime, torch and others, on the CPU or a GPU.
 
 ONNX Runtime fuses operators and folds constants before it runs a model. Two models of which it makes the same
 kernels on the same shapes take the same time, even if their files differ.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +40,9 @@ NAMES: Final = (
     "torch:cuda",
     "torch:cuda+graph",
     "torch:cuda+compile",
+    "torch:cuda+compile+graph",
+    "onnxruntime:cuda",
+    "onnxruntime:cuda+graph",
     "c",
     "openvino",
     "ncnn",
@@ -151,13 +155,15 @@ class _Targets(Named[Any]):
     ``measure_on=`` and ``--measure-on`` then know its name.
     """
 
-    def __call__(self, name: str | Target | Load, *, threads: int | None = None) -> Target:
-        """Return a target by name: ``onnxruntime``, ``torch`` with a device and a mode, or a registered one.
+    def __call__(
+        self, name: str | Target | Load, *, threads: int | None = None, tf32: bool = False
+    ) -> Target:
+        """Return a target by name: ``onnxruntime`` or ``torch`` with a device and a mode, or a registered one.
 
         A target is returned as it is, and a function that loads models becomes one. ``torch:cuda+graph`` is torch on
-        a CUDA device, as CUDA graphs. ``c`` runs clusters of operators as kernels in C and the rest in ONNX Runtime;
-        it raises CompilerMissing without a compiler. ``openvino`` and ``ncnn`` run whole models, in float32.
-        ``threads`` limits the threads of an operator on the CPU. Raise
+        a CUDA device, as CUDA graphs; ``tf32`` lets products round to 10 bits there. ``c`` runs clusters of operators
+        as kernels in C and the rest in ONNX Runtime; it raises CompilerMissing without a compiler. ``openvino`` and
+        ``ncnn`` run whole models, in float32. ``threads`` limits the threads of an operator on the CPU. Raise
         :class:`~workbench.support.messages.UnknownName`, with the nearest name, for an unknown name, and
         :class:`~workbench.devices.device.DeviceMissing` if torch or the device is not available.
         """
@@ -167,9 +173,14 @@ class _Targets(Named[Any]):
             return OnnxRuntime(threads)
         where, _, way = name.partition("+")
         kind, _, device = where.partition(":")
-        if kind == "torch" and (way in ("", "compile") or (way == "graph" and device)):
-            graph, compiled = way == "graph", way == "compile"
-            return offered("torch_target")(device or "cpu", graph=graph, compile=compiled, threads=threads)
+        graph, compiled = way.endswith("graph"), way.startswith("compile")
+        if kind == "torch" and way in (("", "compile") + (("graph", "compile+graph") if device else ())):
+            how = {"graph": graph, "compile": compiled, "tf32": tf32}
+            return offered("torch_target")(device or "cpu", **how, threads=threads)
+        if kind == "onnxruntime" and re.fullmatch(r"cuda(:\d+)?", device) and way in ("", "graph"):
+            from workbench.devices.cuda_runtime import OnnxRuntimeOnCuda
+
+            return OnnxRuntimeOnCuda(int(device[5:] or 0), graph, tf32)
         if name == "c":
             return offered("c_target")(threads)
         if name in ("openvino", "ncnn"):
@@ -249,10 +260,11 @@ class Loaded:
         return microseconds(lambda: session.run(None, self._inputs), self._threads)
 
     def _loaded(self) -> InferenceSession:
+        from workbench.frontends.onnx.exporter import model_apart
         from workbench.frontends.onnx.file import weight_bytes
         from workbench.frontends.runtime import LOOP_SECONDS, may_not_end, run_session, session
 
-        apart = _apart(self._given)
+        apart = model_apart(self._given)
         weights = weight_bytes(apart.model) + sum(array.nbytes for array in apart.arrays.values())
         self.large = weights > LARGE
         known, endless = self._kernels is not None, may_not_end(apart.model)
@@ -287,13 +299,3 @@ def _executed(session: InferenceSession, inputs: Mapping[str, Any]) -> Kernels:
         for event in json.loads(record.read_text())
         if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
     )
-
-
-def _apart(given: Graph | ModelProto | Apart) -> Apart:
-    """Return a model with its large weights apart, as it is if they are so already."""
-    from workbench.frontends.onnx.exporter import to_onnx_apart
-    from workbench.frontends.onnx.file import Apart, taken_apart
-
-    if isinstance(given, Apart):
-        return given
-    return to_onnx_apart(given) if isinstance(given, Graph) else taken_apart(given)

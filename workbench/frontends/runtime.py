@@ -166,8 +166,9 @@ def session(
     arena: bool = True,
     profile: Path | None = None,
     operators: str | os.PathLike[str] | None = None,
+    providers: Sequence[tuple[str, Mapping[str, Any]]] = (),
 ) -> InferenceSession:
-    """Load a model into ONNX Runtime on the CPU without copies of its large weights.
+    """Load a model into ONNX Runtime without copies of its large weights.
 
     Arrays that are mapped from a file (:mod:`workbench.support.mmap`) are mapped by the runtime too. Other
     arrays are shared, and copied only while the model loads. They must not change during the life of the
@@ -186,6 +187,7 @@ def session(
         profile: How the name of the file begins that records the runs of the session until its
             ``end_profiling`` is called; without it nothing is recorded.
         operators: A library of operators that the model needs.
+        providers: The runtime's execution providers with their options, which come before the CPU's.
 
     Raises:
         RuntimeFailure: The runtime refuses the model or the library.
@@ -223,7 +225,7 @@ def session(
                 for name_of, value in values.items():
                     options.add_initializer(name_of, value)
                 content = apart.model.SerializeToString()
-            on = ["CPUExecutionProvider"]
+            on = [*providers, "CPUExecutionProvider"]
             loaded = ort.InferenceSession(content, options, providers=on, enable_fallback=0)
     except (OSError, ChangedFile):
         raise

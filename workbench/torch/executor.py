@@ -235,12 +235,19 @@ class Torch:
         graph: Whether a graph runs as one recorded CUDA graph.
         compile: Whether graphs are compiled by ``torch.compile``.
         threads: The number of threads on the CPU; by default torch's own choice.
+        tf32: Whether products and convolutions in float32 may round their operands to 10 bits, on a GPU.
     """
 
     def __init__(
-        self, device: str = "cpu", *, graph: bool = False, compile: bool = False, threads: int | None = None
+        self,
+        device: str = "cpu",
+        *,
+        graph: bool = False,
+        compile: bool = False,
+        threads: int | None = None,
+        tf32: bool = False,
     ) -> None:
-        self.device = open_device(device, threads=threads)
+        self.device = open_device(device, tf32=tf32, threads=threads)
         self.graph, self.compile, self.patterns = graph, compile, True
         if graph and not self.device.cuda:
             raise ValueError(f"CUDA graphs need a CUDA device, got {device}")
@@ -248,7 +255,7 @@ class Torch:
     @property
     def title(self) -> str:
         """Return one line on the program and the device that run the models."""
-        how = ", as a CUDA graph" if self.graph else ", torch.compile" if self.compile else ""
+        how = (", torch.compile" if self.compile else "") + (", as a CUDA graph" if self.graph else "")
         return f"{self.device.title}{how}" + ("" if self.patterns else " without its patterns")
 
     def check(self, graph: Graph) -> None:
@@ -280,6 +287,7 @@ class Torch:
         raise skipped
 
     def _loaded(self, graph: Graph, inputs: Sequence[Any]) -> Callable[[], object]:
-        if self.compile:
-            return compiled(graph, inputs, self.device, patterns=self.patterns)
-        return Program(graph, self.device).bound(inputs, graph=self.graph)
+        if not self.compile:
+            return Program(graph, self.device).bound(inputs, graph=self.graph)
+        run = compiled(graph, inputs, self.device, patterns=self.patterns)
+        return self.device.capture(run) if self.graph else run

@@ -44,6 +44,9 @@ CALLED: Final = {
     "torch:cuda": "torch on the GPU, call by call",
     "torch:cuda+graph": "torch on the GPU, as a CUDA graph",
     "torch:cuda+compile": "torch.compile on the GPU",
+    "torch:cuda+compile+graph": "torch.compile on the GPU, as a CUDA graph",
+    "onnxruntime:cuda": "ONNX Runtime on the GPU",
+    "onnxruntime:cuda+graph": "ONNX Runtime on the GPU, as a CUDA graph",
 }
 
 

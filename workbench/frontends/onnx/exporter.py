@@ -16,7 +16,7 @@ import onnx
 from onnx import ModelProto
 
 from workbench.frontends.model import ModelError, SymbolTable
-from workbench.frontends.onnx.file import Apart, ir_version_for, joined, type_proto, write_apart
+from workbench.frontends.onnx.file import Apart, ir_version_for, joined, taken_apart, type_proto, write_apart
 from workbench.frontends.onnx.opaque import changed_operators, payload_of
 from workbench.frontends.onnx.writer import Writer
 from workbench.frontends.runtime import RuntimeFailure, one_node, session
@@ -111,6 +111,13 @@ def to_onnx_apart(
     if written:  # perhaps the runtime does not load the original model either
         return written[0]
     raise ModelError(f"{graph.name!r} cannot be written: {failure[0]}") from None
+
+
+def model_apart(given: Graph | ModelProto | Apart) -> Apart:
+    """Return a model with its large weights apart, as it is if they are so already."""
+    if isinstance(given, Apart):
+        return given
+    return to_onnx_apart(given) if isinstance(given, Graph) else taken_apart(given)
 
 
 def shell_of(graph: Graph) -> ModelProto:

@@ -157,7 +157,7 @@ def test_changelog_has_the_version_or_what_is_to_come():
 
 
 @pytest.mark.parametrize(
-    "script", ["bin/environment", "bin/test", "bin/demo", "bin/lab", "bin/docs", ".ci/run"]
+    "script", ["bin/environment", "bin/test", "bin/demo", "bin/lab", "bin/docs", "bin/gpu", ".ci/run"]
 )
 def test_scripts_are_executable_bash_that_stops_at_errors(script):
     path = ROOT / script

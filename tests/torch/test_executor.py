@@ -6,7 +6,7 @@ from tests.ops.test_onnx_form import INSTANCES, inputs, instance, named
 from tests.random_graphs import random_graph
 from workbench.graph import GraphBuilder, GraphError, Opaque, evaluate
 from workbench.ops import TensorType
-from workbench.torch.executor import NotExecutable, Program, to_array, to_tensor
+from workbench.torch.executor import NotExecutable, Program, draw_inputs, first_line, to_array, to_tensor
 
 
 def check(graph, device, feeds, tolerance=1e-4):
@@ -113,3 +113,20 @@ def test_a_recorded_program_follows_its_inputs(gpu):
         replay()
         gpu.wait()
         np.testing.assert_allclose(to_array(kept[-1][0]), evaluate(graph, feeds)["y"], atol=1e-4)
+
+
+def test_inputs_are_the_same_for_a_seed(device):
+    first, second, other = (draw_inputs(image(), device, s)[0].tolist() for s in (1, 1, 2))
+    assert first == second != other
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("no kernel\nmore of it", "RuntimeError: no kernel"),
+        ("backend raised:\n\nno compiler\nmore", "RuntimeError: backend raised: no compiler"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_the_reason_of_a_failure_is_one_line(said, line):
+    assert first_line(RuntimeError(said)) == line

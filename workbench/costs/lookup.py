@@ -160,7 +160,7 @@ class RecordedCost(CostModel):
     def __init__(self, device: str, table: Mapping[str, Measurement], meta: Mapping[str, str] = {}) -> None:
         self.device, self.meta = device, dict(meta)
         roofline = self.meta.get("roofline", "cpu")
-        self._lookup = Lookup(dict(table), AnalyticCost(roofline if roofline in DEVICES else "cpu"))
+        self.lookup = Lookup(dict(table), AnalyticCost(roofline if roofline in DEVICES else "cpu"))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> RecordedCost:
@@ -181,12 +181,12 @@ class RecordedCost(CostModel):
     @property
     def source(self) -> str:
         """Return a description of the source of the figures."""
-        return f"recorded table: {self.device}{self._lookup.tally('recorded')}"
+        return f"recorded table: {self.device}{self.lookup.tally('recorded')}"
 
     def bind(self, graph: Graph) -> None:
         """Set the current model, whose opaque operators may be in the table."""
-        self._lookup.bind(graph)
+        self.lookup.bind(graph)
 
     def price(self, instances: Sequence[OpInstance]) -> np.ndarray:
         """Return the cost of each instance in microseconds."""
-        return self._lookup.price([(self._lookup.key(i), i) for i in instances])
+        return self.lookup.price([(self.lookup.key(i), i) for i in instances])

@@ -9,21 +9,18 @@ from pathlib import Path
 import pytest
 
 from tests.costs.networks import ADD, MATMUL, RELU
-from tests.devices.graphs import image, products
-from workbench.graph import GraphBuilder
 from workbench.studies.devices import measure
 from workbench.studies.devices.measure import main
-from workbench.studies.devices.spec_io import GraphEntry, Spec, read_results, write_spec
+from workbench.studies.devices.spec_io import Spec, read_results, write_spec
 
 ROOT = Path(__file__).parents[3]
-QUICK = ("--threads", "1", "--milliseconds", "0.5", "--rounds", "0.05", "--modes", "eager")
+QUICK = ("--threads", "1", "--milliseconds", "0.5")
 
 
 @pytest.fixture
 def spec(tmp_path, cpu):
     path = tmp_path / "spec.json"
-    graphs = (GraphEntry("g", "original", products()), GraphEntry("g", "ours", products()))
-    write_spec(path, Spec((RELU, ADD), graphs))
+    write_spec(path, Spec((RELU, ADD)))
     return path
 
 
@@ -58,20 +55,13 @@ def test_the_former_command_still_measures():
 @pytest.mark.slow
 def test_it_runs_where_only_torch_and_numpy_are(tmp_path):
     pytest.importorskip("torch", reason="torch is not installed")
-    b = GraphBuilder("folds")
-    w = b.op("gelu", b.op("erf", b.weight((8, 8))))
-    folds = b.graph({"y": b.op("matmul", b.input("x", (2, 8)), w)})
     path, out = tmp_path / "s.json", tmp_path / "r.json"
-    graphs = (GraphEntry("g", "a", image()), GraphEntry("f", "a", folds))
-    write_spec(path, Spec((RELU, MATMUL), graphs))
-    done = bare_python(path, out, *QUICK[:-2], "--modes", "eager,onnxruntime,compile")
+    write_spec(path, Spec((RELU, MATMUL)))
+    done = bare_python(path, out, *QUICK)
     assert done.returncode == 0, done.stderr
     results = read_results(out)
     assert not results.failures
-    rows = {(r["group"], r["mode"]): r for r in results.latency}
-    assert "median_us" in rows["g", "eager"]
-    assert "median_us" in rows["f", "eager"]
-    assert "is not installed" in rows["g", "onnxruntime"]["skipped"]
+    assert len(results.measured) == 2
 
 
 def test_a_spec_is_measured_and_continued(spec, tmp_path, capsys):
@@ -80,15 +70,16 @@ def test_a_spec_is_measured_and_continued(spec, tmp_path, capsys):
     first = read_results(out)
     assert first.left == 2
     assert "2 left" in capsys.readouterr().err
-    assert [r["label"] for r in first.latency] == ["original", "ours"]
     assert main([str(spec), str(out), *QUICK, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
     second = read_results(out)
     assert second.left == 0
     assert len(second.measured) == len(first.measured) + 2
-    assert second.latency == first.latency, "what is there is not timed again"
+    before = out.read_bytes()
+    assert main([str(spec), str(out), *QUICK, "--quiet"]) == 0
+    assert read_results(out).measured == second.measured, "what is there is not measured again"
     assert main([str(spec), str(out), *QUICK, "--fresh", "--quiet"]) == 0
-    assert read_results(out).latency != first.latency
+    assert out.read_bytes() != before
 
 
 def test_results_of_another_protocol_are_not_mixed(spec, tmp_path, capsys):
@@ -121,15 +112,6 @@ def test_bad_input_is_a_message_and_an_exit_code(
     assert not (tmp_path / "r.json").exists()
 
 
-def test_modes_that_do_not_exist_and_graphs_that_cannot_run_leave_a_reason(tmp_path, cpu):
-    path, out = tmp_path / "s.json", tmp_path / "r.json"
-    write_spec(path, Spec((RELU,), (GraphEntry("g", "a", products()), GraphEntry("g", "b", image()))))
-    assert main([str(path), str(out), *QUICK, "--quiet"]) == 0
-    results = read_results(out)
-    assert all("b must have the inputs and outputs of" in r["skipped"] for r in results.latency)
-    assert len(results.measured) == 1
-
-
 def test_ctrl_c_keeps_the_measurements(spec, tmp_path, monkeypatch, capsys):
     def interrupted(*args, keep, **options):
         keep()
@@ -139,16 +121,14 @@ def test_ctrl_c_keeps_the_measurements(spec, tmp_path, monkeypatch, capsys):
     out = tmp_path / "r.json"
     assert main([str(spec), str(out), *QUICK, "--quiet"]) == 130
     assert "keeps the measurements" in capsys.readouterr().err
-    assert len(read_results(out).latency) == 2
+    assert out.exists()
 
 
 @pytest.mark.gpu
 def test_it_measures_on_a_gpu(spec, tmp_path, gpu):
     out = tmp_path / "r.json"
-    modes = "eager,cuda-graph"
-    assert main([str(spec), str(out), "--device", "cuda", "--rounds", "0.1", "--modes", modes]) == 0
+    assert main([str(spec), str(out), "--device", "cuda"]) == 0
     record = json.loads(out.read_text())
     assert record["device"]["cuda"]
     assert record["device"]["driver"]
     assert not record["failures"]
-    assert all("median_us" in row for row in record["latency"])

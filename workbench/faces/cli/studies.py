@@ -95,6 +95,9 @@ def run(
     scheduler: str | None = option(None, "tcp://HOST:PORT", "Do the runs on a Dask cluster instead of here."),
     results: Path = option(Path("results"), "FOLDER", "Folder of the records."),
     force: bool = flag("--force", "Also do runs that have a record."),
+    rehearse: bool = flag(
+        "--rehearse", "With the settings of the study's rehearsal, such as a CPU in the GPU's place."
+    ),
     reports: bool = option(True, None, "Render a notebook for each run done now and one for the study."),
     quiet: bool = options.QUIET,
 ) -> None:
@@ -106,7 +109,10 @@ def run(
     from workbench.studies.experiments.registry import make_plan, outcome_line, read_study
     from workbench.studies.experiments.tables import write_tables
 
-    plan = make_plan(read_study(file), file.parent, results / file.stem)
+    study = read_study(file)
+    if rehearse:
+        study, results = study.rehearsed(), results / "scratch"
+    plan = make_plan(study, file.parent, results / study.place(file.stem))
     for reason in plan.skipped:
         complain(f"skipped: {reason}")
     chosen = plan.only(only)
@@ -146,6 +152,8 @@ def run(
         kept_now = f"{len(kept)} runs are kept, {todo - len(kept)} are left"
         stop(console.INTERRUPTED, f"interrupted: {kept_now}; run the command again to continue")
     write_tables(plan)
+    if kept:
+        _pictures(plan)
     if reports and kept:
         _report(plan, [run for run in chosen if run.name in set(kept)], quiet)
     failed = [r["name"] for r in plan.records() if r["failed"] and r["name"] in {c.name for c in chosen}]
@@ -171,6 +179,21 @@ def _study(given: Path) -> Path:
     if given.name not in known:
         raise UnknownName("study", str(given), known, also=f" (in {folder}), or a file STUDY.yaml")
     return folder / f"{given.name}.yaml"
+
+
+def _pictures(plan: Plan) -> None:
+    """Draw the figures of a kind that has some next to the tables; complain if a package for it is missing."""
+    from workbench.studies.experiments.registry import module_of
+
+    kind = module_of(plan.study.KIND)
+    if not hasattr(kind, "draw"):
+        return
+    try:
+        records = plan.records()
+        for name, figure in kind.draw(plan, kind.table(records), records).items():
+            writing(partial(figure.savefig, plan.folder / f"{name}.svg"))
+    except ImportError as error:
+        complain(f"no pictures: {one_line(error)}")
 
 
 def _report(plan: Plan, runs: Sequence[Run], quiet: bool) -> None:

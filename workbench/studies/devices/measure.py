@@ -16,17 +16,15 @@ from functools import partial
 from pathlib import Path
 
 from workbench.devices.device import DeviceMissing, open_device
-from workbench.studies.devices.latency import MODES, measure_group
 from workbench.studies.devices.operators import CACHES, DeviceLost, Protocol, measure_instances
 from workbench.studies.devices.spec_io import Results, read_results, read_spec, write_results
 from workbench.support.files import UnwritableOutput, check_writable
 
 
 def _measure(given: argparse.Namespace) -> None:
-    """Measure the graphs of a spec, then its instances, and write the results, also while they grow."""
+    """Measure the instances of a spec and write the results, also while they grow."""
     device = open_device(given.device, tf32=given.tf32, threads=given.threads)
     spec, out, protocol = read_spec(given.spec), given.out, Protocol(given.milliseconds, given.caches)
-    modes = [m for m in given.modes.split(",") if m]
     check_writable(out)
     results = Results(device.provenance(), protocol.record())
     if out.exists() and not given.fresh:
@@ -49,19 +47,6 @@ def _measure(given: argparse.Namespace) -> None:
             print(f"[{now - began:6.1f} s] {text}", file=sys.stderr, flush=True)
 
     keep = partial(write_results, out, results)
-    for group, entries in spec.groups().items():
-        done = {(row["label"], row["mode"]) for row in results.latency if row["group"] == group}
-        if {(e.label, m) for e in entries for m in modes} <= done:
-            continue
-        try:
-            rows = measure_group(
-                entries, device, results, modes=modes, seconds=given.rounds, protocol=protocol, progress=say
-            )
-        except (ValueError, RuntimeError, MemoryError) as error:
-            device.release()
-            rows = [{"group": group, "label": e.label, "mode": "", "skipped": str(error)} for e in entries]
-        results.latency = [r for r in results.latency if r["group"] != group] + rows
-        keep()
     measure_instances(
         spec.instances,
         device,
@@ -89,8 +74,6 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--caches", choices=CACHES, default="weights", help="caches before a run")
     parser.add_argument("--milliseconds", type=float, default=10.0, help="how long an operator is sampled")
     parser.add_argument("--seconds", type=float, default=math.inf, help="limit on measuring instances")
-    parser.add_argument("--rounds", type=float, default=5.0, metavar="S", help="seconds a group is timed")
-    parser.add_argument("--modes", default=",".join(MODES), help="how graphs are run, separated by commas")
     parser.add_argument("--fresh", action="store_true", help="replace existing results")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     return parser

@@ -1,72 +1,46 @@
 """Files exchanged with a machine that only measures: plain JSON, read strictly.
 
-A *spec* contains operator instances, and groups of graphs to be timed against each other. A node consists of
-its operator, attributes, operands and type; a weight is a type and a seed, or its data if the values matter.
-*Results* contain the measurements, the failures with their reasons, and the facts that they depend on.
-A device's measurements become a recorded cost table, which any machine can use.
+A *spec* contains operator instances. *Results* contain the measurements, the failures with their reasons, and the
+facts that they depend on. A device's measurements become a recorded cost table, which any machine can use.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-
-import numpy as np
 
 from workbench.costs.analytic import DEVICES
 from workbench.costs.keys import parse_type, type_key
 from workbench.costs.lookup import save_table
 from workbench.costs.model import OpInstance
 from workbench.costs.store import Measurement
-from workbench.graph import Graph, Node, Weight
-from workbench.ops import TensorType, spec_of
-from workbench.ops.types import FLOAT_DTYPES
+from workbench.ops import spec_of
 from workbench.support.files import check_writable, write_atomic
 
 SPEC: Final = "workbench device spec, version 1"
 RESULTS: Final = "workbench device results, version 1"
 
-#: Weights up to this size are sent with their data; larger float weights are drawn anew by the receiver.
-SMALL_BYTES: Final = 1 << 16
-
 
 class ExchangeError(ValueError):
-    """Raised when a file is not a spec or not results, or when a graph cannot be sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class GraphEntry:
-    """A graph to be timed in alternation with the others of its group, whose first one is the reference."""
-
-    group: str
-    label: str
-    graph: Graph
+    """Raised when a file is not a spec or not results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The instances and graphs to be measured; ``about`` describes their origin."""
+    """The instances to be measured; ``about`` describes their origin."""
 
     instances: tuple[OpInstance, ...] = ()
-    graphs: tuple[GraphEntry, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
-
-    def groups(self) -> dict[str, list[GraphEntry]]:
-        """Return the graphs by group, in order."""
-        groups = dict.fromkeys(entry.group for entry in self.graphs)
-        return {group: [e for e in self.graphs if e.group == group] for group in groups}
 
 
 @dataclass(slots=True)
 class Results:
-    """Measurements by instance key, failures with reasons, and latencies of graphs.
+    """Measurements by instance key, and failures with reasons.
 
     ``device`` is the device's provenance, ``protocol`` the way of measuring; measurements made in another
     way, or on another device, do not belong to the same results. ``methods`` maps each measured key to the
@@ -79,7 +53,6 @@ class Results:
     measured: dict[str, Measurement] = field(default_factory=dict)
     methods: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    latency: list[dict[str, Any]] = field(default_factory=list)
     left: int = 0
     clocks: list[dict[str, Any]] = field(default_factory=list)
 
@@ -115,63 +88,6 @@ def read_instance(record: Mapping[str, Any]) -> OpInstance:
     return OpInstance(spec.name, attrs, inputs, kind, constant)
 
 
-# -- graphs ---------------------------------------------------------------------------------------
-def graph_record(graph: Graph) -> dict[str, Any]:
-    """Return a graph as plain data; raise :class:`ExchangeError` if it contains opaque operators.
-
-    Large float weights are sent as type and name. The receiver draws data for them, the same for the same
-    name: the graph is as fast, but computes other values.
-    """
-    if graph.opaques:
-        names = sorted({o.op_type for o in graph.opaques.values()})
-        raise ExchangeError(f"{graph.name!r} contains operators that torch cannot run: {', '.join(names)}")
-    return {
-        "name": graph.name,
-        "nodes": [
-            {"op": n.op, "attrs": n.named_attrs(), "inputs": list(n.inputs), "type": type_key(n.type)}
-            for n in graph.nodes
-        ],
-        "inputs": list(graph.inputs),
-        "outputs": [[name, i] for name, i in graph.outputs],
-        "weights": {name: _weight_record(name, w) for name, w in graph.weights.items()},
-    }
-
-
-def _weight_record(name: str, weight: Weight) -> dict[str, Any]:
-    kind = {"type": type_key(weight.type)}
-    if weight.data is None:
-        return kind | {"seed": weight.seed}
-    if weight.type.dtype in FLOAT_DTYPES and weight.type.nbytes > SMALL_BYTES:
-        return kind | {"seed": zlib.crc32(name.encode()), "drawn": True}
-    data = np.ascontiguousarray(weight.data)
-    return kind | {"data": base64.b64encode(zlib.compress(data.tobytes())).decode()}
-
-
-def read_graph(record: Mapping[str, Any]) -> Graph:
-    """Return the graph of a record; all types in it are checked."""
-    nodes = (
-        Node(n["op"], tuple(n["inputs"]), spec_of(n["op"]).pack(n["attrs"]), parse_type(n["type"]))
-        for n in record["nodes"]
-    )
-    return Graph(
-        tuple(nodes),
-        tuple(record["inputs"]),
-        tuple((str(name), int(i)) for name, i in record["outputs"]),
-        {name: _read_weight(w) for name, w in record["weights"].items()},
-        name=str(record["name"]),
-    )
-
-
-def _read_weight(record: Mapping[str, Any]) -> Weight:
-    kind = parse_type(record["type"])
-    if not isinstance(kind, TensorType):
-        raise ValueError(f"a weight must be a tensor, got {kind}")
-    if "data" not in record:
-        return Weight(kind, seed=int(record["seed"]))
-    content = zlib.decompress(base64.b64decode(record["data"]))
-    return Weight(kind, np.frombuffer(content, kind.numpy_dtype()).reshape(kind.shape))
-
-
 # -- files ----------------------------------------------------------------------------------------
 def write_spec(path: str | os.PathLike[str], spec: Spec) -> None:
     """Write a spec; the write is atomic."""
@@ -179,9 +95,8 @@ def write_spec(path: str | os.PathLike[str], spec: Spec) -> None:
         "format": SPEC,
         "about": dict(spec.about),
         "instances": [instance_record(i) for i in spec.instances],
-        "graphs": [{"group": e.group, "label": e.label, "graph": graph_record(e.graph)} for e in spec.graphs],
     }
-    write_atomic(path, _lines(record, ("instances", "graphs")))
+    write_atomic(path, _lines(record, ("instances",)))
 
 
 def read_spec(path: str | os.PathLike[str]) -> Spec:
@@ -193,11 +108,7 @@ def read_spec(path: str | os.PathLike[str]) -> Spec:
         for k, given in enumerate(record["instances"]):
             where = f"instance {k}"
             instances.append(read_instance(given))
-        graphs = []
-        for k, given in enumerate(record["graphs"]):
-            where = f"graph {k}"
-            graphs.append(GraphEntry(str(given["group"]), str(given["label"]), read_graph(given["graph"])))
-        return Spec(tuple(instances), tuple(graphs), dict(record.get("about", {})))
+        return Spec(tuple(instances), dict(record.get("about", {})))
     except _WRONG as error:
         raise ExchangeError(f"{os.fspath(path)}: {where} is wrong: {_say(error)}") from None
 
@@ -216,10 +127,9 @@ def write_results(path: str | os.PathLike[str], results: Results) -> None:
         "left": results.left,
         "measured": measured,
         "failures": [{"instance": k, "reason": r} for k, r in results.failures.items()],
-        "latency": results.latency,
         "clocks": results.clocks,
     }
-    write_atomic(path, _lines(record, ("measured", "failures", "latency", "clocks")))
+    write_atomic(path, _lines(record, ("measured", "failures", "clocks")))
 
 
 def read_results(path: str | os.PathLike[str]) -> Results:
@@ -235,8 +145,6 @@ def read_results(path: str | os.PathLike[str]) -> Results:
             results.methods[str(m["instance"])] = str(m["method"])
         where = "a failure"
         results.failures = {str(f["instance"]): str(f["reason"]) for f in record["failures"]}
-        where = "the latency"
-        results.latency = [dict(row) for row in record["latency"]]
         where = "the clocks"
         results.clocks = [dict(row) for row in record.get("clocks", ())]  # older files have none
     except _WRONG as error:
@@ -245,7 +153,7 @@ def read_results(path: str | os.PathLike[str]) -> Results:
 
 
 #: The exceptions raised when a record has another form.
-_WRONG: Final = (KeyError, TypeError, ValueError, LookupError, AttributeError, zlib.error)
+_WRONG: Final = (KeyError, TypeError, ValueError, LookupError, AttributeError)
 
 
 def _say(error: BaseException) -> str:

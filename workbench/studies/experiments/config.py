@@ -274,6 +274,14 @@ class Study(Declared):
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     repeats: PositiveInt = 1
 
+    def rehearsed(self) -> Study:
+        """Return the study with the settings of its rehearsal; raise :class:`StudyError` if it has none."""
+        raise StudyError(f"a study of kind {self.KIND} has no rehearsal (try kind: latency)")
+
+    def place(self, stem: str) -> str:
+        """Return the name of the folder of results; ``stem`` is that of the study's file."""
+        return stem
+
 
 @dataclass(frozen=True, slots=True)
 class SaturationMethod(Declared):
@@ -360,6 +368,9 @@ class NetworkStudy(Study):
     ``networks`` are names of published networks, or model files, whose names without folder and suffix differ.
     """
 
+    #: The sources of costs that only the kind knows.
+    OWN_COSTS: ClassVar[tuple[str, ...]] = ()
+
     networks: Names
     methods: Annotated[Mapping[str, Method], Some]
     cost: str = "analytic"
@@ -373,5 +384,5 @@ class NetworkStudy(Study):
         if len({*titles}) < len(titles):
             raise StudyError(f"networks must have different names, got {', '.join(titles)}")
         check_keys("methods", self.methods)
-        if not is_file_name(self.cost):
+        if not is_file_name(self.cost) and self.cost not in self.OWN_COSTS:
             cost_model(self.cost)

@@ -31,6 +31,7 @@ KINDS: Final = Table(
         "synthesis": "workbench.studies.experiments.synthesis",
         "blocking": "workbench.studies.experiments.blocking",
         "kernels": "zoo.studies.kernels",
+        "latency": "zoo.studies.latency",
         "training": "zoo.studies.training",
     },
 )

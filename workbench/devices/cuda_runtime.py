@@ -78,10 +78,13 @@ class OnnxRuntimeOnCuda:
         yield [self._timer(model, seed) for model in models]
 
     def _timer(self, model: Graph | ModelProto | Apart, seed: int) -> Callable[[], float]:
+        import onnxruntime as ort
+
         from workbench.devices.timing import random_feeds
         from workbench.frontends.onnx.exporter import model_apart
         from workbench.frontends.runtime import RuntimeFailure, session
 
+        getattr(ort, "preload_dlls", lambda: None)()  # CUDA's libraries may be among Python's packages
         loaded = session(model_apart(model), spin=False, providers=[(self.PROVIDER, self.options())])
         if self.PROVIDER not in loaded.get_providers():
             raise RuntimeFailure(

@@ -7,6 +7,7 @@ original and all results run in alternation.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import signal
 import subprocess
@@ -415,18 +416,30 @@ def _in_a_way(
                 found[name] = {"skipped": timer}
             else:
                 timers[name] = timer
-        timed = list(timers.values())
-        trial = (
-            dict(zip(timers, rounds(timed, seconds=study.seconds / 3, seed=seed + 1), strict=True))
-            if timed
-            else {}
-        )
-        taken = (
-            dict(zip(timers, rounds(timed, seconds=study.seconds, seed=seed), strict=True)) if timed else {}
-        )
+        guarded = [_guarded(name, timer, found) for name, timer in timers.items()]
+        took = [
+            rounds(guarded, seconds=seconds, seed=order) if guarded else []
+            for seconds, order in ((study.seconds / 3, seed + 1), (study.seconds, seed))
+        ]
+    trial, taken = (
+        {n: t for n, t in zip(timers, samples, strict=True) if n not in found} for samples in took
+    )
     for name, samples in taken.items():
         found[name] = latency_figures(samples, taken.get(ORIGINAL))
     return found, _chosen(trial, ours)
+
+
+def _guarded(name: str, timer: Callable[[], float], failures: dict[str, Record]) -> Callable[[], float]:
+    """Return a timer that notes why it fails, once and for all: the other graphs are timed nevertheless."""
+
+    def time_once() -> float:
+        try:
+            return math.nan if name in failures else timer()
+        except Exception as error:  # such as memory that another graph took meanwhile
+            failures[name] = {"skipped": one_line(error, 300)}
+            return math.nan
+
+    return time_once
 
 
 def _chosen(tried: Mapping[str, Sequence[float]], ours: Iterable[str]) -> str:

@@ -1,3 +1,4 @@
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from workbench.studies.experiments.registry import read_study
 from workbench.studies.experiments.tables import render
 from zoo.studies.graph_records import pack
 from zoo.studies.latency import (
+    CHOSEN,
     ORIGINAL,
     TIMING,
     WAYS,
@@ -168,6 +170,21 @@ def test_a_study_measures_optimises_times_and_continues(study, tmp_path):
     assert len(told) == 2, "neither listed nor measured again"
 
 
+@pytest.mark.slow
+@pytest.mark.torch
+def test_the_rehearsal_of_the_papers_benchmarks_runs_through(run, tmp_path, monkeypatch):
+    pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.delenv("WORKBENCH_SHARED", raising=False)
+    code, out, err = run(
+        "run", GPU, "--rehearse", "--only", "squeezenet", "--no-reports", "--results", tmp_path, "-j", 2
+    )
+    assert code == 0, err
+    assert "8 of 8 runs done now" in out
+    folder = tmp_path / "scratch" / "gpu"
+    assert {"speed-up.svg", "optimiser-time.svg", "k-multi.svg"} <= {f.name for f in folder.iterdir()}
+    assert "| squeezenet |" in (folder / "table.md").read_text()
+
+
 def timed(study, tmp_path, graphs=None):
     """Time a network with results in this process, and return the rows by target and form, and the record."""
     plan = make_plan(study, tmp_path, tmp_path / "results")
@@ -228,6 +245,33 @@ def test_a_graph_that_does_not_fit_is_a_row_with_the_reason_and_the_others_are_t
     assert rows["torch", ORIGINAL]["median_us"] > 0
     assert rows["onnxruntime", "ours"]["median_us"] > 0
     assert "out of memory" in record["result"]["differences"]["ours"]
+
+
+def test_a_graph_that_fails_while_it_is_timed_loses_no_other(of_products, tmp_path, monkeypatch):
+    from workbench.torch.executor import Torch
+
+    timers = Torch.timers
+    calls = []
+
+    @contextlib.contextmanager
+    def failing(self, models, seed):
+        with timers(self, models, seed) as found:
+
+            def timer():
+                calls.append(models[0].name)
+                if models[0].name == "too-large" and len(calls) > 8:
+                    raise RuntimeError("CUDA out of memory")
+                return found[0]()
+
+            yield [timer]
+
+    monkeypatch.setattr(Torch, "timers", failing)
+    large = pack(replace(products(), name="too-large"))
+    rows, record = timed(replace(of_products, ways=("eager",)), tmp_path, {"ours": large})
+    assert rows["torch", "ours"]["skipped"] == "CUDA out of memory"
+    assert rows["torch", ORIGINAL]["rounds"] >= 5
+    assert rows["torch", CHOSEN]["same_as"] == ORIGINAL
+    json.dumps(record, allow_nan=False)
 
 
 def test_a_compiler_that_takes_too_long_is_given_up(of_products, tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from workbench.rules import rule_set
 from workbench.rules.verdicts import statuses
 from workbench.studies.experiments.extraction import SAME
 from workbench.studies.experiments.records import geometric_mean
+from workbench.studies.experiments.results import latency
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -220,15 +221,27 @@ OF_ONE_COMMIT = (
 )
 
 
-def test_stored_runs_are_of_one_commit_without_changes():
+@pytest.mark.parametrize("studies", [OF_ONE_COMMIT, ("fast-algorithms",), ("latency",)], ids=lambda s: s[0])
+def test_stored_runs_are_of_one_commit_without_changes(studies):
     commits = Counter()
-    for study in OF_ONE_COMMIT:
+    for study in studies:
         for file in (RESULTS / study / "runs").glob("*/run.json"):
             run = json.loads(file.read_text())
             if not run["name"].rpartition(":")[2].startswith("gym-"):  # methods of another program
                 commits[run["provenance"]["commit"]] += 1
     assert len(commits) == 1, commits
     assert not next(iter(commits)).endswith("+")
+
+
+def test_the_published_networks_have_their_measured_times_in_the_page_of_targets():
+    frame = latency(RESULTS / "latency")
+    frame = frame[frame["form"] == "workbench"].set_index(["network", "target"])["speedup"]
+    rows = re.findall(
+        r"^\| (\w+) \|.*\| ([\d.]+)× \| ([\d.]+)× \|$", (ROOT / "docs/targets.md").read_text(), re.M
+    )
+    found = [(name, f"{frame[name, 'torch']:.2f}", f"{frame[name, 'onnxruntime']:.2f}") for name, *_ in rows]
+    assert found == rows
+    assert len(rows) == 9
 
 
 def prose(text):

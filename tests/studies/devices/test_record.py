@@ -110,7 +110,7 @@ def test_the_roofline_is_that_of_the_device(name, roofline):
 
 
 def test_the_tables_that_are_kept_here_are_readable():
-    tables = sorted((Path(__file__).parents[3] / "results" / "costs").glob("*.parquet"))
+    tables = sorted((Path(__file__).parents[3] / "results").glob("*/operators/*.parquet"))
     assert tables
     for path in tables:
         model = RecordedCost.load(path)

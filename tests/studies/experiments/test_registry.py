@@ -23,6 +23,10 @@ LINES = {
         "composites/runs/hard-swish-1-threads-1921fa96e59f",
         "#× (# → # µs), 1 kernels, mixed",
     ),
+    "latency": (
+        "latency/runs/bert-timing-bb1bdc6b3081",
+        "# timed in alternation, best #× (workbench, onnxruntime)",
+    ),
     "optimisation": (
         "greedy-exact/runs/bert-dag-052c5a44e9e0",
         "1.20× (1301.1 → 1079.8 µs), saturated, # s",

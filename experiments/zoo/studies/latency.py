@@ -365,12 +365,14 @@ def _timed(study: LatencyStudy, run: Run) -> Record:
     apart = _differences(graphs, device, run.seed)
     rows: list[Record] = []
     titles: dict[str, str] = {}
+    options: dict[str, Any] = {"soak_seconds": SOAK, "trial_seconds": study.seconds / 3}
     device.soak(SOAK)
     clocks = [device.clocks()]
     for way in study.ways:
         on = study.target(way)
         target, why = _target(study, way, tf32=tf32)
         titles |= {} if target is None else {on: target.title}
+        options |= {on: target.options()} if hasattr(target, "options") else {}
         known, winner = (
             _in_a_way(study, target, graphs, ours, run.seed) if target is not None else ({}, ORIGINAL)
         )
@@ -384,7 +386,7 @@ def _timed(study: LatencyStudy, run: Run) -> Record:
         "row": {"cost_source": device.title},
         "notes": [f"without results of {', '.join(lacking)}"] if lacking else [],
         "device": device.title,
-        "result": {"device": device.provenance(), "clocks": clocks, "differences": apart},
+        "result": {"device": device.provenance(), "options": options, "clocks": clocks, "differences": apart},
         "latency": {"threads": study.threads, "titles": titles, "rows": rows},
     }
 
@@ -496,6 +498,10 @@ def _target(study: LatencyStudy, way: str, *, tf32: bool) -> tuple[Any, str]:
         return None, one_line(error, 300)
 
 
+#: The reason of a graph that was not loaded in time.
+TIME_IS_UP: Final = "the seconds for loading all graphs in this way were used up"
+
+
 class _TimeIsUp(BaseException):
     """Raised when a graph takes too long to load; no compiler takes it for a failure of its own."""
 
@@ -522,7 +528,7 @@ def _timer(
         (timer,) = loaded.enter_context(target.timers([graph], seed))
         timer()
     except _TimeIsUp:
-        return f"not loaded within the time for this way, of which {limit:.1f} s were left"
+        return TIME_IS_UP
     except (
         Exception
     ) as error:  # refused, not executable, not compiled, out of memory: each is a row of the study
@@ -610,7 +616,7 @@ def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
         if runs["seconds"].notna().any():
             parts += [f"## {precision}: seconds of the optimiser, and gains by prices", _optimiser(runs)]
     if timings["median"].notna().any():
-        parts.append(_KEY)
+        parts.append(_KEY + _ON_A_GPU * plan.study.cuda)
     return "\n\n".join([*parts, *_not_timed(timings, records), *missing(plan)]) + "\n"
 
 
@@ -618,6 +624,11 @@ _KEY: Final = (
     "In every way all graphs of a network run in alternation, in a new random order for each round. Original: the "
     "median. Other graphs: the median of the rounds' ratios original / graph, with its 95 % interval within that "
     "run. **Bold**: the whole interval is faster than the original. Equal graphs are timed once."
+)
+_ON_A_GPU: Final = (
+    f" The GPU works for {SOAK:g} s before anything is timed. Inputs and results stay on it, cuDNN tries all of its "
+    "algorithms, and runs follow each other for 2 ms. Call by call and in ONNX Runtime launches are part of the times: "
+    "`+graph` is what the graph itself needs."
 )
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.devices.conftest import cpu as cpu
+from tests.devices.conftest import pretended as pretended
 from tests.devices.graphs import products
 from tests.faces.cli.conftest import run as run
 from workbench.frontends import save_onnx
@@ -17,6 +19,7 @@ from zoo.studies.graph_records import pack
 from zoo.studies.latency import (
     CHOSEN,
     ORIGINAL,
+    TIME_IS_UP,
     TIMING,
     WAYS,
     LatencyStudy,
@@ -185,6 +188,20 @@ def test_the_rehearsal_of_the_papers_benchmarks_runs_through(run, tmp_path, monk
     assert "| squeezenet |" in (folder / "table.md").read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.torch
+def test_runs_without_enough_memory_are_records_of_one_line_and_the_measurements_stay(study, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    plan = make_plan(replace(study, memory=0.3), tmp_path, tmp_path / "results")
+    records = list(sweep(plan, plan.runs))
+    assert [r["failed"] for r in records] == [True] * 3
+    assert all(r["row"]["notes"] and "\n" not in r["row"]["notes"] for r in records)
+    assert len(list((tmp_path / "results" / "operators").glob("*.parquet"))) == 1
+    enough = make_plan(study, tmp_path, tmp_path / "results")
+    again = list(sweep(enough, enough.runs, force=True))
+    assert not any(r["failed"] for r in again), [r["row"]["notes"] for r in again]
+
+
 def timed(study, tmp_path, graphs=None):
     """Time a network with results in this process, and return the rows by target and form, and the record."""
     plan = make_plan(study, tmp_path, tmp_path / "results")
@@ -247,6 +264,36 @@ def test_a_graph_that_does_not_fit_is_a_row_with_the_reason_and_the_others_are_t
     assert "out of memory" in record["result"]["differences"]["ours"]
 
 
+def test_the_folder_of_results_is_called_after_the_gpu(study, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H100 80GB HBM3")
+    assert replace(study, device="cuda").place("gpu") == "nvidia-h100-80gb-hbm3"
+    assert study.place("latency") == "latency"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert replace(study, device="cuda").place("gpu") == "gpu"
+
+
+def test_every_way_of_a_gpu_is_timed_or_says_why_it_is_not(of_products, pretended, tmp_path, monkeypatch):
+    monkeypatch.setattr(type(pretended), "title", "a GPU")
+    monkeypatch.setattr(type(pretended), "provenance", lambda self: {"gpu": "a GPU"})
+    monkeypatch.setattr(pretended.torch, "compile", lambda body, **options: body)
+    for module in ("workbench.devices.device", "workbench.torch.executor"):
+        monkeypatch.setattr(f"{module}.open_device", lambda *args, **options: pretended)
+    monkeypatch.setattr("workbench.torch.kernels._fused", lambda *args: [])
+    rows, record = timed(replace(of_products, device="cuda", ways=WAYS), tmp_path)
+    reasons = {target: row.get("skipped", "") for (target, form), row in rows.items() if form == ORIGINAL}
+    assert list(reasons) == [
+        of_products.__class__.target(replace(of_products, device="cuda"), w) for w in WAYS
+    ]
+    assert [bool(reason) for reason in reasons.values()] == [False] * 4 + [True] * 2
+    assert "has no CUDAExecutionProvider" in reasons["onnxruntime:cuda+graph"]
+    assert pretended.recorded >= 4, "two graphs, each recorded as it is and compiled"
+    assert record["latency"]["titles"]["torch:cuda+compile+graph"] == "a GPU, torch.compile, as a CUDA graph"
+    assert len(record["result"]["clocks"]) == 1 + len(WAYS)
+
+
 def test_a_graph_that_fails_while_it_is_timed_loses_no_other(of_products, tmp_path, monkeypatch):
     from workbench.torch.executor import Torch
 
@@ -282,7 +329,7 @@ def test_a_compiler_that_takes_too_long_is_given_up(of_products, tmp_path, monke
     monkeypatch.setattr(torch, "compile", lambda *args, **options: time.sleep(60))
     began = time.perf_counter()
     rows, _ = timed(replace(of_products, ways=("eager", "compile"), compiling=0.3), tmp_path)
-    assert "0.3 s were left" in rows["torch+compile", ORIGINAL]["skipped"]
+    assert rows["torch+compile", ORIGINAL]["skipped"] == TIME_IS_UP
     assert rows["torch", ORIGINAL]["median_us"] > 0
     assert time.perf_counter() - began < 60
 

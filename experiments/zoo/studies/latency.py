@@ -9,10 +9,9 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-import signal
 import subprocess
 import sys
-import time
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
@@ -73,10 +72,10 @@ class LatencyStudy(NetworkStudy):
 
     ``device`` is torch's name of it, ``precisions`` are of :data:`PRECISIONS`, ``ways`` of :data:`WAYS`; ``threads``
     are those of a CPU. An operator is sampled for ``milliseconds``, all of a precision for ``measuring`` seconds at
-    most; the others are estimated. In every way all graphs of a network are loaded, for at most ``compiling`` seconds,
-    and run in alternation, for ``seconds``. The pictures have the methods ``shown``, by default all.
-    ``rehearsal`` has the settings that ``--rehearse`` replaces. Another source of costs than ``measured`` is one of
-    :func:`workbench.optimize`. Files are as in a study of optimisation.
+    most; the others are estimated. In every way all graphs of a network run in alternation for ``seconds``;
+    torch's compiler has ``compiling`` seconds for all graphs of a network. The pictures have the methods ``shown``,
+    by default all. ``rehearsal`` has the settings that ``--rehearse`` replaces. Another source of costs than
+    ``measured`` is one of :func:`workbench.optimize`. Files are as in a study of optimisation.
     """
 
     KIND: ClassVar[str] = "latency"
@@ -204,7 +203,7 @@ def _runs(study: LatencyStudy, home: Path) -> Iterator[Run]:
             title(given),
             named(TIMING, precision),
             {**where, **ways, "compiling": study.compiling, "methods": methods},
-            len(study.ways) * (study.seconds * 4 / 3 + study.compiling),
+            len(study.ways) * study.seconds * 4 / 3 + 2 * study.compiling,
             absent=no_model,
             order=Order(model, precision),
             columns=columns | {"by": TIMING},
@@ -365,6 +364,8 @@ def _timed(study: LatencyStudy, run: Run) -> Record:
     apart = _differences(graphs, device, run.seed)
     rows: list[Record] = []
     titles: dict[str, str] = {}
+    compiles = any(way.startswith("compile") for way in study.ways)
+    late = _compiled_in_time(study, run, graphs) if compiles else {}
     options: dict[str, Any] = {"soak_seconds": SOAK, "trial_seconds": study.seconds / 3}
     device.soak(SOAK)
     clocks = [device.clocks()]
@@ -373,12 +374,12 @@ def _timed(study: LatencyStudy, run: Run) -> Record:
         target, why = _target(study, way, tf32=tf32)
         titles |= {} if target is None else {on: target.title}
         options |= {on: target.options()} if hasattr(target, "options") else {}
-        known, winner = (
-            _in_a_way(study, target, graphs, ours, run.seed) if target is not None else ({}, ORIGINAL)
-        )
+        absent = late if way.startswith("compile") else {}
+        here = {name: graph for name, graph in graphs.items() if name not in absent and target is not None}
+        known, winner = _in_a_way(study, target, here, ours, run.seed)
         clocks.append(device.clocks())
         for name, same in ({ORIGINAL: ORIGINAL} | alike | {CHOSEN: winner}).items():
-            row = {"target": on, "form": name} | known.get(same, {"skipped": why})
+            row = {"target": on, "form": name} | known.get(same, {"skipped": absent.get(same, why)})
             rows.append(row | ({"same_as": same} if same != name else {}))
     rows.sort(key=lambda row: (list(map(study.target, study.ways)).index(row["target"]), place[row["form"]]))
     lacking = [name for m in study.methods if (name := named(m, order.precision)) not in order.graphs]
@@ -408,12 +409,9 @@ def _in_a_way(
 
     found: dict[str, Record] = {}
     timers: dict[str, Callable[[], float]] = {}
-    left = study.compiling
     with contextlib.ExitStack() as loaded:
         for name, graph in graphs.items():
-            began = time.perf_counter()
-            timer = _timer(loaded, target, graph, seed, limit=left)
-            left = max(0.01, left - (time.perf_counter() - began))
+            timer = _timer(loaded, target, graph, seed)
             if isinstance(timer, str):
                 found[name] = {"skipped": timer}
             else:
@@ -498,45 +496,48 @@ def _target(study: LatencyStudy, way: str, *, tf32: bool) -> tuple[Any, str]:
         return None, one_line(error, 300)
 
 
-#: The reason of a graph that was not loaded in time.
-TIME_IS_UP: Final = "the seconds for loading all graphs in this way were used up"
-
-
-class _TimeIsUp(BaseException):
-    """Raised when a graph takes too long to load; no compiler takes it for a failure of its own."""
-
-
-def _timer(
-    loaded: contextlib.ExitStack, target: Any, graph: Graph, seed: int, *, limit: float
-) -> Callable[[], float] | str:
-    """Load a graph on a target; return a function that times one run, or the reason why it fails.
-
-    Args:
-        loaded: What is loaded is dropped with it.
-        target: The target.
-        graph: The graph.
-        seed: The seed of the inputs.
-        limit: Seconds after which loading is given up: a compiler may take minutes.
-    """
-
-    def end(*_: object) -> None:
-        raise _TimeIsUp
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, limit)
+def _timer(loaded: contextlib.ExitStack, target: Any, graph: Graph, seed: int) -> Callable[[], float] | str:
+    """Load a graph on a target until ``loaded`` is left; return a function that times a run, or why there is none."""
     try:
         (timer,) = loaded.enter_context(target.timers([graph], seed))
         timer()
-    except _TimeIsUp:
-        return TIME_IS_UP
     except (
         Exception
     ) as error:  # refused, not executable, not compiled, out of memory: each is a row of the study
         return one_line(error, 300)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
     return timer
+
+
+# -- compilations ---------------------------------------------------------------------------------------
+#: The reason of a graph that was not compiled in time.
+TIME_IS_UP: Final = "the seconds for compiling the network's graphs were used up"
+
+
+def _compiled_in_time(study: LatencyStudy, run: Run, graphs: Mapping[str, Graph]) -> dict[str, str]:
+    """Return by name why graphs are not to be compiled here: they were not, ahead, in a process that is ended in time.
+
+    A compilation cannot be interrupted, and one of a large network takes minutes. What was compiled ahead is in the
+    compiler's cache.
+    """
+    with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+        file = Path(folder) / "compiled"
+        job = Job("compilations", compile_ahead, (study, run, graphs, file), study.compiling, run.seed)
+        ((_, ended),) = run_jobs([job])
+        done = file.read_text().splitlines() if file.exists() else []
+    why = TIME_IS_UP if ended.status == "killed" else ended.note
+    return {name: why for name in graphs if name not in done}
+
+
+def compile_ahead(given: tuple[LatencyStudy, Run, Mapping[str, Graph], Path]) -> None:
+    """Compile graphs one after the other, and write the name of each into a file."""
+    study, run, graphs, file = given
+    target, _ = _target(study, "compile", tf32=run.order.precision == "tf32")
+    for name, graph in graphs.items():
+        with contextlib.ExitStack() as loaded:
+            if target is not None:
+                _timer(loaded, target, graph, run.seed)
+        with file.open("a") as names:
+            names.write(f"{name}\n")
 
 
 COLUMNS: Final = (

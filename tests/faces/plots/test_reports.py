@@ -102,6 +102,19 @@ def test_other_kinds_show_what_they_found(tmp_path, plan):
     assert details("verification", result={}, failed=True).empty
 
 
+def test_a_run_that_times_shows_its_rows_and_its_study_a_figure_of_each_target():
+    folder = Path(__file__).parents[3] / "results" / "latency"
+    (timing,) = (folder / "runs").glob("bert-timing-*")
+    details = RunReport.load(timing).details
+    assert set(details["form"]) == {"original", "workbench", "taso-search", "chosen"}
+    assert details["median"].gt(0).all()
+    (optimised,) = (folder / "runs").glob("bert-workbench-*")
+    assert "optimised" in RunReport.load(optimised).details
+    assert len(StudyReport.load(folder).draw().figure.axes) == 3
+    training = next((folder.parent / "training" / "runs").glob("stack-*"))
+    assert "parts" in RunReport.load(training).details.index
+
+
 def test_nothing_stored_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="no run is stored there"):
         RunReport.load(tmp_path)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workbench.faces import plots
 from workbench.run.trace import Trace
+from workbench.studies.experiments.results import latency, latency_frame, load
 from workbench.studies.experiments.store import RECORD, TRACE, load_record
 from workbench.studies.experiments.tables import machines
 from workbench.support.files import write_atomic
@@ -99,10 +100,7 @@ class RunReport:
 
     @property
     def details(self) -> pd.DataFrame:
-        """Return the further results of the run, by its kind of study.
-
-        These are rules left out, verdicts, kernels, counts of operators, or the figures of the e-graph.
-        """
+        """Return rules left out, verdicts, kernels, counts of operators, timings, or the figures of the e-graph."""
         import pandas as pd
 
         study, result = self.record["config"]["study"], self.record.get("result", {})
@@ -111,18 +109,19 @@ class RunReport:
         if study == "ablation":
             return pd.DataFrame(result["without"])
         if study == "verification":
-            verdicts = sorted(result["verdicts"].items(), key=lambda item: item[1])
-            return pd.DataFrame(verdicts, columns=["rule", "verdict"])
+            verdicts = pd.DataFrame(result["verdicts"].items(), columns=["rule", "verdict"])
+            return verdicts.sort_values("verdict", kind="stable", ignore_index=True)
         if study == "synthesis":
-            rows = [(name, law, verdict) for name, (verdict, law) in result["laws"].items()]
-            return pd.DataFrame(rows, columns=["law", "equation", "verdict"])
+            laws = pd.DataFrame.from_dict(result["laws"], "index", columns=["verdict", "equation"])
+            return laws.rename_axis("law").reset_index()[["law", "equation", "verdict"]]
         if study == "kernels":
-            kernels = [(number, ", ".join(ops)) for number, ops in enumerate(result["clusters"], 1)]
-            return pd.DataFrame(kernels, columns=["kernel", "operators"])
-        forms = {"original": result["operators_before"], "optimised": result["operators_after"]}
-        if "operators_by_hand" in result:
-            forms["by hand"] = result["operators_by_hand"]
-        return pd.DataFrame(forms).fillna(0).astype(int)
+            return pd.DataFrame({"operators": map(", ".join, result["clusters"])}).rename_axis("kernel")
+        if "operators_before" not in result:
+            timed = latency_frame([self.record])[["target", "form", "median", "speedup", "skipped"]]
+            return timed if len(timed) else _column(result, "result")
+        forms = {"original": "before", "optimised": "after", "by hand": "by_hand"}
+        found = {k: result[f"operators_{v}"] for k, v in forms.items() if f"operators_{v}" in result}
+        return pd.DataFrame(found).fillna(0).astype(int)
 
     def draw(self) -> Picture | Text:
         """Return the figure of the run's trace, or a text with the reason why there is none."""
@@ -161,14 +160,12 @@ class StudyReport:
     def draw(self) -> Picture | Text:
         """Return the study's figure, or a text if its kind has none.
 
-        Branches have their latencies and scaling; other studies have the trend over ``k_multi`` if it takes
-        more than two values, and otherwise speed-up and seconds by network.
+        Timed networks have their latencies and scaling; other studies have the trend over ``k_multi`` if it
+        takes more than two values, and otherwise speed-up and seconds by network.
         """
-        from workbench.studies.experiments.results import load
-
         frame = load(self.folder)
-        if (frame["study"] == "branches").all():
-            return self._branches(frame)
+        if frame["study"].isin(["branches", "latency"]).all():
+            return self._timed(frame)
         runs = frame[frame["speedup"].notna() & frame["by"].isin(["saturation", "search"])]
         if frame["study"].isin(["deployment", "kernels"]).all() or runs.empty:
             return Text("*Such a study has no figure; the tables have its results.*")
@@ -180,16 +177,14 @@ class StudyReport:
         draws = partial(plots.plot_speedup, runs), partial(plots.plot_optimiser_time, runs)
         return _drawn(*draws, stacked=bars > 12)
 
-    def _branches(self, frame: pd.DataFrame) -> Picture | Text:
-        from workbench.studies.experiments.results import latency
-
+    def _timed(self, frame: pd.DataFrame) -> Picture | Text:
         timed = latency(self.folder)
         draws: list[Callable[[Axes], object]] = [
             partial(plots.plot_latency, timed, target=str(target))
             for target, rows in timed.groupby("target", sort=False)
             if rows["speedup"].notna().any()
         ]
-        larger = frame[frame["network"] != frame["family"]]
+        larger = frame[frame["blocks"].notna() & (frame["network"] != frame["family"])]
         if larger["seconds"].notna().any():
             draws.append(partial(plots.plot_scaling, larger))
         return _drawn(*draws, stacked=True) if draws else Text("*Nothing was timed.*")

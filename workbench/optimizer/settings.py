@@ -68,7 +68,7 @@ class Settings(Limits):
     measure: int = setting(0, "Time the N best results and keep the fastest.", least=0)
     measure_on: str | Target | Load = setting(
         "onnxruntime",
-        "Target of measure: onnxruntime, torch, torch+compile, torch:cuda, torch:cuda+graph.",
+        "Target of measure: onnxruntime, torch, torch+compile, onnxruntime:cuda, torch:cuda+graph.",
         metavar="TARGET",
     )
     measure_seconds: float = setting(10.0, "Seconds that measure takes.", metavar="S", above=0)

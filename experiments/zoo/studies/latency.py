@@ -516,7 +516,7 @@ TIME_IS_UP: Final = "the seconds for compiling the network's graphs were used up
 def _compiled_in_time(study: LatencyStudy, run: Run, graphs: Mapping[str, Graph]) -> dict[str, str]:
     """Return by name why graphs are not to be compiled here: they were not, ahead, in a process that is ended in time.
 
-    A compilation cannot be interrupted, and one of a large network takes minutes. What was compiled ahead is in the
+    A compilation cannot be interrupted, and one of a large network takes minutes. Compiled graphs stay in the
     compiler's cache.
     """
     with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
@@ -699,10 +699,10 @@ def _claims(
         head += [f"faster than {search}, best", "worst", f"seconds of {search} / its own"]
     key = (
         f"Times are those of `{target}`. *{CHOSEN}*: the fastest of these methods in rounds before those that count, "
-        "or the original if none was faster by more than 1 % for sure: what `optimize` with `measure` keeps. The "
-        "papers' claims, of a T4: results up to 16 % faster than those of TASO's "
-        "search, and an optimiser 48 times as fast. TASO's search is the workbench's implementation, in Python on "
-        "one thread, with the same prices: it needs much less time than TASO's program."
+        "or the original if none was faster by more than 1 % for sure: what `optimize` with `measure` keeps. "
+        "The papers' claims, of a T4: results up to 16 % faster than what TASO's search finds, and an optimiser "
+        "48 times as fast. TASO's search is the workbench's implementation, in Python on one thread, with the "
+        "same prices: it needs much less time than TASO's program."
     )
     return lines(head, said) + "\n\n" + key
 

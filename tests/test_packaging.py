@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -166,6 +167,14 @@ def test_scripts_are_executable_bash_that_stops_at_errors(script):
     assert text.startswith("#!/usr/bin/env bash\n")
     assert "set -euo pipefail" in text
     assert subprocess.run(["bash", "-n", path], check=False).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="a driver is installed")
+def test_the_script_for_a_gpu_ends_in_one_line_without_a_driver():
+    run = subprocess.run([ROOT / "bin/gpu"], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (2, "")
+    (line,) = run.stderr.splitlines()
+    assert line.startswith("No NVIDIA driver answers")
 
 
 def test_environment_script_refuses_an_unknown_level():

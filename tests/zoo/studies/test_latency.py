@@ -71,6 +71,15 @@ def test_the_papers_benchmarks_are_planned_without_a_gpu(tmp_path, monkeypatch):
     assert all("WORKBENCH_SHARED is not set" in reason for reason in plan.skipped)
 
 
+def test_a_dry_run_needs_neither_a_gpu_nor_files(run, tmp_path, monkeypatch):
+    monkeypatch.delenv("WORKBENCH_SHARED", raising=False)
+    for options in ((), ("--rehearse",)):
+        code, out, _ = run("run", GPU, "--dry-run", "--results", tmp_path, *options)
+        assert code == 0
+        assert "bert:timing" in out
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("device", "targets"),
     [

@@ -193,7 +193,7 @@ def test_the_rehearsal_of_the_papers_benchmarks_runs_through(run, tmp_path, monk
     assert code == 0, err
     assert "8 of 8 runs done now" in out
     folder = tmp_path / "scratch" / "gpu"
-    assert {"speed-up.svg", "optimiser-time.svg", "k-multi.svg"} <= {f.name for f in folder.iterdir()}
+    assert {"speed-up.png", "optimiser-time.png", "k-multi.png"} <= {f.name for f in folder.iterdir()}
     assert "| squeezenet |" in (folder / "table.md").read_text()
 
 

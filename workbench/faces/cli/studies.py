@@ -191,7 +191,7 @@ def _pictures(plan: Plan) -> None:
     try:
         records = plan.records()
         for name, figure in kind.draw(plan, kind.table(records), records).items():
-            writing(partial(figure.savefig, plan.folder / f"{name}.svg"))
+            writing(partial(figure.savefig, plan.folder / f"{name}.png", dpi=120))
     except ImportError as error:
         complain(f"no pictures: {one_line(error)}")
 

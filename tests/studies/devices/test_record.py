@@ -102,7 +102,8 @@ def test_the_table_goes_where_recorded_tables_are(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "roofline"),
     [("NVIDIA H200, torch", "h200"), ("Tesla V100-SXM2-16GB", "v100"), ("NVIDIA A100-SXM4-40GB", "a100"),
-     ("NVIDIA H100 80GB HBM3, torch 2.14.1+cu130, no TF32", "h100"), ("NVIDIA L4", "l4"), ("NVIDIA L40S", "l40s"),
+     ("NVIDIA H100 80GB HBM3, torch 2.14.1+cu130, no TF32", "h100"), ("NVIDIA L4, torch 2.13.0+cpu", "l4"),
+     ("NVIDIA L40S", "l40s"),
      ("torch 2.13 CPU, AMD", "cpu"), ("NVIDIA GeForce RTX 4090", "a100")],
 )  # fmt: skip
 def test_the_roofline_is_that_of_the_device(name, roofline):

@@ -214,7 +214,8 @@ def roofline_of(name: str) -> str:
     ('h200', 'cpu')
     """
     words = re.split(r"[^a-z0-9]+", name.lower())
-    return next((d for d in DEVICES if d in words), "cpu" if "cpu" in words else "a100")
+    known = [d for d in DEVICES if d in words]  # a build of torch for CPUs may run beside a GPU
+    return next((d for d in known if d != "cpu"), known[0] if known else "a100")
 
 
 def table_name(results: Results) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from workbench.frontends.onnx.file import Apart
 
-#: The length of one sample in µs, as of torch's runs: and the most runs in one.
+#: The length of one sample in µs, as for torch, and the most runs in one.
 SAMPLE, MOST = 2000.0, 100
 
 

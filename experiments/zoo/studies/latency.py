@@ -121,6 +121,7 @@ class LatencyStudy(NetworkStudy):
     def place(self, stem: str) -> str:
         """Return the name of the folder of results: that of the GPU, or that of the study's file."""
         from workbench.devices.device import DeviceMissing, open_device
+        from workbench.studies.devices.spec_io import Results, table_name
 
         try:
             device = open_device(self.device)
@@ -128,7 +129,8 @@ class LatencyStudy(NetworkStudy):
             return stem
         if not device.cuda:
             return stem
-        return re.sub(r"[^a-z0-9]+", "-", device.torch.cuda.get_device_name(self.device).lower()).strip("-")
+        gpu = {"gpu": device.torch.cuda.get_device_name(self.device)}
+        return Path(table_name(Results(gpu, {}))).stem
 
     @property
     def cuda(self) -> bool:
@@ -138,8 +140,15 @@ class LatencyStudy(NetworkStudy):
     def target(self, way: str) -> str:
         """Return the name of the target that runs graphs in a way on the device."""
         program, _, how = (way if way.startswith("onnxruntime") else f"torch+{way}").partition("+")
-        where = f"{program}:{self.device}" if self.cuda else program
-        return where + (f"+{how}" if how not in ("", "eager") else "")
+        on = f"{program}:{self.device}" if self.cuda else program
+        return on + (f"+{how}" if how not in ("", "eager") else "")
+
+    def open(self, precision: str) -> Device:
+        """Return the device as it computes in a precision; raise DeviceMissing if it is not here."""
+        from workbench.devices.device import open_device
+
+        threads = None if self.cuda else self.threads
+        return open_device(self.device, tf32=precision == "tf32", threads=threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +228,7 @@ class LatencyPlan(Plan):
 
     def batches(self, runs: Sequence[Run], tell: Tell) -> Iterator[list[Run]]:
         """Yield by precision the runs that optimise, at prices that are measured first, then each that times."""
-        from workbench.devices.device import open_device
-
-        open_device(self.study.device)
+        self.study.open(PRECISIONS[0])
         for precision in self.study.precisions:
             mine = [run for run in runs if run.order.precision == precision]
             optimising = [run for run in mine if run.order.method is not None]
@@ -242,10 +249,11 @@ class LatencyPlan(Plan):
         saturations = {
             name: asdict(m) for name, m in study.methods.items() if isinstance(m, SaturationMethod)
         }
-        which = digest({"networks": study.networks, "methods": saturations, "seconds": study.measuring})[:6]
+        # Prices of another machine, or measured in another way, are not those of this study.
+        way = [study.open(precision).title, study.milliseconds, study.caches, study.measuring]
+        which = digest({"networks": study.networks, "methods": saturations, "way": way})[:6]
         stem = self.folder / "operators" / f"{precision}-{which}"
-        table, spec = stem.with_suffix(".parquet"), stem.with_suffix(".spec.json")
-        measured = stem.parent / f"{precision}.json"
+        table, spec, measured = (stem.with_suffix(f".{kind}") for kind in ("parquet", "spec.json", "json"))
         if table.exists():
             return table
         if not spec.exists():
@@ -349,11 +357,8 @@ def _optimised(study: LatencyStudy, run: Run) -> Record:
 
 def _timed(study: LatencyStudy, run: Run) -> Record:
     """Time the original and all results in every way, in each in alternation; equal graphs are timed once."""
-    from workbench.devices.device import open_device
-
     order: Order = run.order
-    tf32, threads = order.precision == "tf32", None if study.cuda else study.threads
-    device = open_device(study.device, tf32=tf32, threads=threads)
+    tf32, device = order.precision == "tf32", study.open(order.precision)
     original = order.original()
     first: dict[str | None, str] = {None: ORIGINAL}
     alike = {name: first.setdefault(text, name) for name, text in order.graphs.items()}
@@ -501,9 +506,7 @@ def _timer(loaded: contextlib.ExitStack, target: Any, graph: Graph, seed: int) -
     try:
         (timer,) = loaded.enter_context(target.timers([graph], seed))
         timer()
-    except (
-        Exception
-    ) as error:  # refused, not executable, not compiled, out of memory: each is a row of the study
+    except Exception as error:  # refused, not compiled, out of memory: each is a row of the study
         return one_line(error, 300)
     return timer
 
@@ -599,7 +602,7 @@ def quoted(timings: pd.DataFrame) -> str | None:
 
 
 def markdown(plan: Plan, frame: pd.DataFrame, records: Sequence[Record]) -> str:
-    """Return the tables as text: what was measured, how it compares with the papers, the optimiser's seconds."""
+    """Return the tables as text: speed-ups, the comparison with the papers, the optimiser's seconds."""
     assert isinstance(plan.study, LatencyStudy)
     timings = _timings(records)
     parts = [f"# {plan.folder.name}: networks optimised by prices of a device, timed there", _about(records)]

@@ -180,6 +180,9 @@ def test_a_study_measures_optimises_times_and_continues(study, tmp_path):
     again = list(sweep(plan, plan.runs, tell=told.append))
     assert [r["name"] for r in again] == ["shared:timing"]
     assert len(told) == 2, "neither listed nor measured again"
+    other = make_plan(replace(study, milliseconds=0.3), tmp_path, tmp_path / "results")
+    assert len([r for r in sweep(other, other.runs, tell=told.append) if not r["failed"]]) == 3
+    assert "measuring on cpu" in told[-1], "prices that were measured in another way are not taken"
 
 
 @pytest.mark.slow
